@@ -9,14 +9,14 @@ if __name__ == "__main__":
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError
 
-    from ingest import private
+    from ingest.services import data_folder
     from rtmpweb import env
 
     env.read_or_exit()
-    private.restrict_new_files()
+    data_folder.restrict_new_files()
     try:
         execute_from_command_line(sys.argv)
     except DatabaseError as error:
-        from rtmpweb.database import explain
+        from rtmpweb.checks import explain_database_error
 
-        sys.exit(explain(error))
+        sys.exit(explain_database_error(error))

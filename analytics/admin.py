@@ -6,10 +6,10 @@ from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from analytics import incomplete
+from analytics import completeness
 from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
-from analytics.planform import PlanForm
-from ingest.longlist import LongList, RecentValues
+from analytics.reports.plans import PlanForm
+from ingest.admin_site import LongList, RecentValues
 
 if TYPE_CHECKING:
     AnyBase = admin.ModelAdmin[Model]
@@ -120,7 +120,7 @@ class PartitionAdmin(LongList, ReadOnlyAdmin):
         "files",
         "rows_read",
         "rows_written",
-        *incomplete.FIELDS,
+        *completeness.FIELDS,
         "metric_version",
         "attempts",
         "retry_at",

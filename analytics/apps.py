@@ -5,4 +5,4 @@ class AnalyticsConfig(AppConfig):
     name = "analytics"
 
     def ready(self) -> None:
-        from analytics.reports import entries  # noqa: F401 - it keeps beat's schedule with the plans.
+        from analytics.reports import schedule  # noqa: F401 - it keeps beat's schedule with the plans.

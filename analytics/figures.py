@@ -1,6 +1,7 @@
-"""The metrics that follow from a rollup's sums: analytics.metrics defines them, here they are computed, for pages, API
-and reports alike. None stands where a metric is not defined: a share of nothing, a mean over none.
-"""
+"""What follows from the sums of rollups, and how rollups are summed by the database.
+
+analytics.metrics defines each metric; here they are computed, for pages, API and reports alike. None stands where a
+metric is not defined: a share of nothing, a mean over none."""
 
 import math
 from collections import Counter
@@ -10,13 +11,13 @@ from datetime import datetime
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
+
+from django.db.models import Aggregate, Max, QuerySet, Sum
 
 from analytics import metrics
 from analytics.metrics import GOP_BINS, METRICS, PERCENTILES, Merge
-
-if TYPE_CHECKING:
-    from analytics.models import Rollup
+from analytics.models import Rollup
 
 H_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -96,7 +97,7 @@ class Figures:
     peak_at: datetime | None = None
     peak_streams: int = 0
     unique_players: int | None = None
-    """Of a single row; of several analytics.players unites them, where it is shown."""
+    """Of a single row; of several analytics.rollups unites them, where it is shown."""
     keyframe_interval_max: float | None = None
     refusals: Mapping[str, int] = field(default_factory=dict)
     end_reasons: Mapping[str, int] = field(default_factory=dict)
@@ -293,3 +294,43 @@ def _quantiles(rows: "list[Rollup]") -> Quantiles:
     if len(rows) == 1:  # Pages leave its histogram in the database.
         return (rows[0].video_kbps_p5, rows[0].video_kbps_p50, rows[0].video_kbps_p95)
     return merged(map(attrgetter(*MEASURED), rows))
+
+
+PREFIX = "all_"
+"""An aggregate may not have a field's name."""
+
+MANY = 2000
+"""Rows that are read at a time."""
+
+
+def sums_of(rows: QuerySet[Rollup], *keys: str, longest_live: int | None = None) -> dict[tuple[Any, ...], Sums]:
+    """By the keys' values. `longest_live`: of no more groups than so many, those with the most live time."""
+    rows = rows.order_by()
+    if not keys:
+        return {(): _named(rows.aggregate(**_aggregates()))}
+    groups = rows.values(*keys).annotate(**_aggregates())
+    if longest_live is not None:
+        groups = groups.order_by(f"-{PREFIX}live_ms", *keys)[:longest_live]
+    return {tuple(row[key] for key in keys): _named(row) for row in groups}
+
+
+def added(sums: Sums, more: Sums) -> Sums:
+    greatest = {
+        name: max((each for each in (sums[name], more[name]) if each is not None), default=None) for name in GREATEST
+    }
+    return {name: (sums[name] or 0) + (more[name] or 0) for name in SUMMED} | greatest
+
+
+def figures_of_sums(sums: Sums, quantiles: Quantiles = NO_QUANTILES, **further: Any) -> Figures:
+    """PostgreSQL has sums as Decimal."""
+    whole = {name: int(sums[name] or 0) for name in SUMMED}
+    return Figures.of_sums(whole | {name: sums[name] for name in GREATEST} | further, quantiles)
+
+
+def _aggregates() -> dict[str, Aggregate]:
+    sums: dict[str, Aggregate] = {f"{PREFIX}{name}": Sum(name) for name in SUMMED}
+    return sums | {f"{PREFIX}{name}": Max(name) for name in GREATEST}
+
+
+def _named(row: Mapping[str, Any]) -> Sums:
+    return {name: row[f"{PREFIX}{name}"] for name in (*SUMMED, *GREATEST)}

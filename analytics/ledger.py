@@ -21,7 +21,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from analytics.models import METRIC_VERSION, Grain, Partition
-from analytics.work import HourInput, LakeFile
+from analytics.schemas import HourInput, LakeFile
 from ingest.telemetry.lake import hour_folder, table_folder
 
 FOLDER = re.compile(r"dt=(\d{4})-(\d\d)-(\d\d)/hr=(\d\d)$")
@@ -118,7 +118,7 @@ def free(now: datetime) -> Q:
 
 def scan(lake: Path, since: datetime | None = None, until: datetime | None = None) -> dict[datetime, Hour]:
     """The lake's hours within since <= hour < until, oldest first."""
-    found = ((start, look(lake, start)) for start in sorted(starts(lake, since, until)))
+    found = ((start, find_hour(lake, start)) for start in sorted(starts(lake, since, until)))
     return {start: hour for start, hour in found if hour}
 
 
@@ -149,7 +149,7 @@ def _is_within(day: str, since: datetime | None, until: datetime | None) -> bool
     )
 
 
-def look(lake: Path, start: datetime) -> Hour | None:
+def find_hour(lake: Path, start: datetime) -> Hour | None:
     """One hour as it is now; None: there are no files of it."""
     files = [file for table in TABLES for file in _files(lake, hour_folder(lake, table, start))]
     return Hour(HourInput(start, tuple(files))) if files else None
@@ -180,7 +180,7 @@ class Hours:
 
     def look(self, start: datetime) -> Hour | None:
         """One of them as it is now; None: it is gone."""
-        hour = look(self._lake, start)
+        hour = find_hour(self._lake, start)
         if hour:
             self._found[start] = hour
         return hour

@@ -1,13 +1,16 @@
-# ruff: noqa: S608 (nothing in the texts but names of tables and columns)
-"""Rollups from the lake's Parquet to the database: an hour or a day in bulk and at once, as often as one likes.
+"""Brings what a run has computed into the lake and the database, in place of what was there, while its lock is held.
 
-The rows go into a temporary table first, which no other connection knows of and for which nobody waits. One short
-transaction then makes sure of the lock and brings into line with it what all read: a page has the whole hour as it was,
-or as it is. SQLite has one writer, whom encoders wait for, so who stages rows there is not that writer yet.
-"""
+Spark writes into a folder of the run's own below `rollups/.work`, which readers pass over. Renaming is done inside the
+transaction that makes sure of the lock, so that a run which stood still, and whose work another has done since, can't
+put its older result in place of that. What a killed run leaves is removed by a later one.
 
+The database's rows go into a temporary table first, which no other connection knows of and for which nobody waits. One
+short transaction then brings into line with it what all read: a page has the whole hour as it was, or as it is. SQLite
+has one writer, whom encoders wait for, so who stages rows there is not that writer yet."""
+
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -17,12 +20,66 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
 
+from analytics import tables
 from analytics.histograms import packed
-from analytics.locks import LockLost
+from analytics.locks import Lock, LockLost
 from analytics.models import IDENTITY, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from analytics.tables import COUNTERS, RENAMED, figures_file, values_of
+from ingest.disk import sync
 from ingest.models import Stream
+
+TABLES = {Grain.HOUR: tables.OF_HOURS, Grain.DAY: (tables.DAY,)}
+"""What is computed of an hour and of a day."""
+
+
+@contextmanager
+def work_folder(lake: Path, lock: Lock) -> Iterator[Path]:
+    """An empty folder to compute into."""
+    folder = _work(lake) / lock.token
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(lake: Path, out: Path, lock: Lock, start: datetime) -> None:
+    """Puts an hour or a day that was computed below `out` into the lake. Raises LockLost, and OSError.
+
+    Each table's one file takes the place of the former one at a stroke: a reader finds this or that, never none.
+    """
+    files = [(figures_file(out, table, start), figures_file(lake, table, start)) for table in TABLES[lock.grain]]
+    for new, old in files:
+        if new.exists():
+            sync(new)  # What the ledger calls done survives a loss of power.
+            old.parent.mkdir(parents=True, exist_ok=True)
+    with transaction.atomic():
+        lock.require(start)
+        for new, old in files:
+            if new.exists():
+                new.replace(old)
+            else:  # Nothing was written: it has no rows.
+                old.unlink(missing_ok=True)
+    for _, old in files:  # Others write to the database meanwhile: a disk may take seconds over it.
+        if old.exists():
+            sync(old.parent)
+
+
+def clear(lake: Path) -> None:
+    """Removes what runs have left that were killed: the folders of locks that nobody holds."""
+    for folder in _work(lake).glob("*"):
+        if not Partition.objects.filter(lock=folder.name, locked_until__gte=timezone.now()).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _work(lake: Path) -> Path:
+    return lake / "rollups" / ".work"
+
+
+# ruff: noqa: S608 (nothing in the texts but names of tables and columns)
+
 
 BATCH = 1000
 """Rows that are in memory at once: of an hour with many streams there are too many for it."""

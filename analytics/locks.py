@@ -16,7 +16,7 @@ from django.utils import timezone
 from analytics import ledger
 from analytics.ledger import HOUR, State, backoff, day_of
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition
-from analytics.work import Computed
+from analytics.schemas import Computed
 
 LOCKED_FOR = timedelta(seconds=60)
 MOST_ERROR = 2000

@@ -19,13 +19,14 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from analytics import ledger, locks, publishing, quarantine, services
+from analytics import ledger, loading, locks, services
+from analytics.lake import quarantine
 from analytics.ledger import HOUR, Days, Hour, Hours, Work
 from analytics.loading import load
 from analytics.locks import Lock, LockLost
 from analytics.models import AnalyticsRun, Grain, RunLine
-from analytics.stopping import SparkGone, Stopped, everywhere, words
-from analytics.work import Computed
+from analytics.schemas import Computed
+from analytics.services import SparkGone, Stopped, error_words, systemic
 from ingest.telemetry import request_flush
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ def perform(run: AnalyticsRun, *, lake: Path) -> None:
     try:
         _perform(run, lake)
     except DatabaseError as error:
-        log.error("Analytics run %d can't note how it ended, and is found to be lost: %s", run.pk, words(error))
+        log.error("Analytics run %d can't note how it ended, and is found to be lost: %s", run.pk, error_words(error))
 
 
 def _perform(run: AnalyticsRun, lake: Path) -> None:
@@ -65,10 +66,10 @@ def _perform(run: AnalyticsRun, lake: Path) -> None:
     except SoftTimeLimitExceeded:
         services.fail(run, code=ErrorCode.TIME_LIMIT, error="The time limit passed. The next run goes on from here.")
     except Exception as error:
-        known = everywhere(error)
+        known = systemic(error)
         if known is None:
             log.exception("Analytics run %d failed.", run.pk)
-        services.fail(run, code=ErrorCode.FAILED, error=str(known or words(error)))
+        services.fail(run, code=ErrorCode.FAILED, error=str(known or error_words(error)))
     except BaseException:
         services.fail(run, code=ErrorCode.LOST, error="It was stopped. The next run takes up what it left undone.")
         raise
@@ -115,10 +116,10 @@ class _Run:
 
     def do(self) -> list[str]:
         """Does what there is to do; what failed of it, in words."""
-        services.report(self.run, stage="Collecting what was recorded until now")
+        services.update_progress(self.run, stage="Collecting what was recorded until now")
         if not request_flush(self.lake):
             self.warn("Not every node has flushed its telemetry; the next run takes what is missing.")
-        publishing.clear(self.lake)
+        loading.clear(self.lake)
         self._set_aside()
         if self.run.kind != Kind.DAILY:
             self._hours()
@@ -139,7 +140,7 @@ class _Run:
             )
 
     def warn(self, text: str) -> None:
-        services.say(self.run, text, Level.WARNING)
+        services.log_line(self.run, text, Level.WARNING)
 
     def _hours(self) -> None:
         hours = ledger.Hours(self.lake, self.since, self.until)
@@ -164,7 +165,7 @@ class _Run:
         seen: set[datetime] = set()
         while pending := [work for work in works.pending(self.now) if work.start not in seen]:
             self.run.refresh_from_db(fields=["done"])
-            services.report(self.run, expected=self.run.done + len(self.failures) + len(pending) + later)
+            services.update_progress(self.run, expected=self.run.done + len(self.failures) + len(pending) + later)
             chunk = _chunk(grain, pending)
             seen.update(work.start for work in chunk)
             self._locked(works, chunk)
@@ -194,12 +195,12 @@ class _Run:
         """Brings hours or days to the lake and the database, and notes it. If that fails, each half is tried."""
         grain, first = lock.grain, chunk[0].start
         tail = ledger.tail_before(first) if grain == Grain.HOUR else ""
-        services.report(self.run, stage=f"Computing {grain}s from {first:%Y-%m-%d %H:00}")
+        services.update_progress(self.run, stage=f"Computing {grain}s from {first:%Y-%m-%d %H:00}")
         began = time.monotonic()
         try:
-            with publishing.work_folder(self.lake, lock) as out:
+            with loading.work_folder(self.lake, lock) as out:
                 computed = self._spark(grain, chunk, out)
-                services.report(self.run, stage=f"Loading {grain}s from {first:%Y-%m-%d %H:00}")
+                services.update_progress(self.run, stage=f"Loading {grain}s from {first:%Y-%m-%d %H:00}")
                 for work in chunk:
                     tail = self._bring(lock, work, computed[work.start], tail, out)
         except (Stopped, LockLost, SoftTimeLimitExceeded):
@@ -209,7 +210,7 @@ class _Run:
                 lock.failed(work.start, str(error))
             raise Stopped(ErrorCode.LOST, str(error)) from error
         except Exception as error:
-            if stop := everywhere(error):
+            if stop := systemic(error):
                 raise stop from error
             left = [work for work in chunk if lock.holds(work.start)]
             if not left:
@@ -218,7 +219,8 @@ class _Run:
                 self._failed(lock, left[0], error)
                 return
             self.warn(
-                f"{len(left)} {grain}s from {first:%Y-%m-%d %H:%M} failed together; each half is tried. {words(error)}"
+                f"{len(left)} {grain}s from {first:%Y-%m-%d %H:%M} failed together; each half is tried. "
+                f"{error_words(error)}"
             )
             for half in (left[: len(left) // 2], left[len(left) // 2 :]):
                 self._compute(works, lock, half)
@@ -227,13 +229,13 @@ class _Run:
             rows = sum(one.rows_read for one in computed.values())
             times = f"{first:%Y-%m-%d %H:%M} to {chunk[-1].start:%Y-%m-%d %H:%M}"
             took = time.monotonic() - began
-            services.say(self.run, f"{len(chunk)} {grain}s, {times}: {rows:,} rows read, {took:.1f} s.")
+            services.log_line(self.run, f"{len(chunk)} {grain}s, {times}: {rows:,} rows read, {took:.1f} s.")
 
     def _spark(self, grain: Grain, chunk: Sequence[Work], out: Path) -> dict[datetime, Computed]:
-        from analytics import onspark  # Loads Spark, which a run that finds nothing to do goes without.
+        from analytics import spark  # Loads Spark, which a run that finds nothing to do goes without.
 
         self.has_used_spark = True
-        return onspark.compute(self.lake, grain, chunk, out, warn=self.warn)
+        return spark.compute_with_spark(self.lake, grain, chunk, out, warn=self.warn)
 
     def _bring(self, lock: Lock, work: Work, computed: Computed, tail: str, out: Path) -> str:
         """Its tail."""
@@ -242,7 +244,7 @@ class _Run:
             self._put_by(work, computed)
             work = work.without(computed.damaged)
             damaged = quarantine.damaged_files(self.lake, work.start)
-        publishing.publish(self.lake, out, lock, work.start)
+        loading.publish(self.lake, out, lock, work.start)
         load(self.lake, lock.grain, work.start, partial(lock.holds, work.start))
         lock.done(work.start, computed, fingerprint=work.fingerprint(tail), files=work.files, damaged_files=damaged)
         services.advance(self.run, rows_read=computed.rows_read, rows_written=computed.rows_written)
@@ -258,16 +260,20 @@ class _Run:
             )
 
     def _failed(self, lock: Lock, work: Work, error: Exception) -> None:
-        retry_at = lock.failed(work.start, words(error))
+        retry_at = lock.failed(work.start, error_words(error))
         what = f"{lock.grain} {work.start:%Y-%m-%d %H:%M}"
         log.warning("Analytics run %d: %s", self.run.pk, what, exc_info=error)
-        self.failures.append(f"The {what}: {words(error)}")
-        services.say(
-            self.run, f"The {what} failed, and will be tried again at {retry_at:%H:%M:%S}. {words(error)}", Level.ERROR
+        self.failures.append(f"The {what}: {error_words(error)}")
+        services.log_line(
+            self.run,
+            f"The {what} failed, and will be tried again at {retry_at:%H:%M:%S}. {error_words(error)}",
+            Level.ERROR,
         )
         self.in_a_row += 1
         if self.in_a_row >= MOST_IN_A_ROW:
-            raise Stopped(ErrorCode.FAILED, f"{self.in_a_row} hours or days failed one after the other. {words(error)}")
+            raise Stopped(
+                ErrorCode.FAILED, f"{self.in_a_row} hours or days failed one after the other. {error_words(error)}"
+            )
 
 
 def _chunk(grain: Grain, pending: Sequence[Work]) -> list[Work]:
@@ -304,7 +310,7 @@ def _heartbeat(run: AnalyticsRun) -> Iterator[_Heart]:
     def beat() -> None:
         while not ended.wait(settings.RUN_BEAT_S):
             try:
-                heart.run_is_over = not services.beat(run=run)
+                heart.run_is_over = not services.heartbeat(run=run)
                 if lock := heart.lock:
                     lock.renew()
             except DatabaseError as error:

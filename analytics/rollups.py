@@ -1,29 +1,43 @@
-"""Hours and days of one dimension, to read: the same from the database and from the lake.
+"""Hours and days of one dimension, to read: the same from the database and from the lake. Distinct players of any time.
 
 Days are in the database, and hours of the dimensions of HOURS_IN_DATABASE; of the others an hour's rows are in the lake
 alone. The ledger has which (`Partition.lake_only`), hour by hour, from the transaction that loaded the hour. By it each
-hour is read from one place: from the lake if it says so, else from the database. So whatever the setting was and is,
-no row counts twice, and an hour that is computed anew moves with it.
-"""
+hour is read from one place. So whatever the setting was and is, no row counts twice, and an hour that is computed anew
+moves with it.
+
+Distinct players of longer times are the HyperLogLog sketches (Apache DataSketches', made by Spark) of rollups, united:
+what several estimate together is as good as what one does (ERROR)."""
 
 import heapq
 import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
-from analytics.figures import MEASURED, Figures, Part, Quantiles, Sums, joined, merged
-from analytics.inlake import ROWS_AT_ONCE, HourFile, InLake, Key, Wanted
+from analytics import ledger
+from analytics.figures import (
+    MANY,
+    MEASURED,
+    Figures,
+    Part,
+    Quantiles,
+    Sums,
+    added,
+    figures_of_sums,
+    joined,
+    merged,
+    sums_of,
+)
+from analytics.metrics import SKETCH_BITS
 from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
-from analytics.summing import MANY, added, figures_of_sums, sums_of
-from analytics.tables import COUNTERS, HOUR, figures_file
+from analytics.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 
 MOST_HOURS = 336
 """Hours' files that a page or an answer of the API reads: two weeks. It takes some 5 ms each."""
@@ -37,7 +51,7 @@ UNPACKED = [
     if not field.primary_key and field.name not in {*PACKED, "stream"}
 ]
 
-WORDS = {
+DIMENSION_WORDS = {
     Dimension.STREAM: "streams",
     Dimension.KEY: "keys",
     Dimension.APP: "applications",
@@ -69,7 +83,7 @@ class Rollups:
         name: str | None = None,
         values: Collection[str] | None = None,
     ) -> None:
-        self.wanted = Wanted(dimension, app, name, None if values is None else frozenset(values))
+        self.wanted = RollupFilter(dimension, app, name, None if values is None else frozenset(values))
         self._time = grain, since, until
 
     def over(self, grain: Grain, since: datetime, until: datetime) -> "Rollups":
@@ -78,9 +92,9 @@ class Rollups:
         return Rollups(wanted.dimension, grain, since, until, app=wanted.app, name=wanted.name, values=wanted.values)
 
     @cached_property
-    def lake(self) -> InLake:
+    def lake(self) -> LakeRollups:
         grain, since, until = self._time
-        found = InLake(self.wanted, [])
+        found = LakeRollups(self.wanted, [])
         if grain == Grain.DAY:
             return found
         hours = hours_in_lake(self.wanted.dimension, since, until).order_by("start")
@@ -112,9 +126,9 @@ class Rollups:
         if not (count := len(self.lake.unread)):
             return ""
         hours = (
-            f"{count:,} hours of {WORDS[self.wanted.dimension]} are"
+            f"{count:,} hours of {DIMENSION_WORDS[self.wanted.dimension]} are"
             if count > 1
-            else (f"One hour of {WORDS[self.wanted.dimension]} is")
+            else (f"One hour of {DIMENSION_WORDS[self.wanted.dimension]} is")
         )
         return f"{hours} kept in the lake, where this process can't read: their figures are missing here."
 
@@ -209,3 +223,65 @@ class _Parts:
             self.joined.append(joined(self.single))
             self.single = []
         self.single.append(part)
+
+
+DISTINCT_PLAYERS_ERROR = "a standard deviation of 1.6\u00a0%"
+"""Of what is estimated: 1.04 / sqrt(2^SKETCH_BITS)."""
+
+DISTINCT_PLAYERS_WORDS = f"exact up to some hundred, then estimated, with {DISTINCT_PLAYERS_ERROR}"
+
+SKETCH_FIELDS = ("start", "unique_players", "players_sketch")
+
+MOST_SKETCHES = 5000
+"""Sketches that are united at most, of up to 4 KB each: a stream's days of 13 years, a month of 160 applications."""
+
+
+def distinct_players(rows: Rollups, since: datetime, until: datetime) -> int | None:
+    """How many began to play within since <= hour < until: of what `rows` are of, at whatever grain and time.
+
+    Read are the days that are whole within it and as their hours are now, and besides them hours. None where players
+    can't be told apart, where an earlier version left no sketch of them, and where it were more than MOST, or more than
+    MOST_HOURS of the lake.
+    """
+    days = _whole_days(since, until)
+    hours = [rows.over(Grain.HOUR, first, end) for first, end in _besides(days, since, until)]
+    if sum(len(some.lake.files) for some in hours) > MOST_HOURS:
+        return None
+    whole = (row for row in rows.over(Grain.DAY, since, until).values(*SKETCH_FIELDS) if row["start"] in days)
+    known, sketches = False, []
+    for row in chain(whole, *(some.values(*SKETCH_FIELDS) for some in hours)):
+        if row["unique_players"] is None:
+            continue
+        known = True
+        if row["unique_players"]:
+            sketches.append(bytes(row["players_sketch"] or b""))
+        if len(sketches) > MOST_SKETCHES:
+            return None
+    return united_sketches(sketches) if known and all(sketches) else None
+
+
+def united_sketches(sketches: Iterable[bytes]) -> int:
+    """How many there are in all of them, each once; rounded as Spark does."""
+    from datasketches import hll_sketch, hll_union  # Not before it is needed: it loads numpy.
+
+    union = hll_union(SKETCH_BITS)
+    for sketch in sketches:
+        union.update(hll_sketch.deserialize(sketch))
+    return int(union.get_estimate() + 0.5)
+
+
+def _whole_days(since: datetime, until: datetime) -> set[datetime]:
+    first, end = ledger.day_of(since + ledger.DAY - timedelta(microseconds=1)), ledger.day_of(until)
+    done = Partition.objects.filter(grain=Grain.DAY, state=Partition.State.DONE, metric_version=METRIC_VERSION)
+    known = set(done.filter(start__gte=first, start__lt=end).values_list("start", flat=True))
+    return known - {day.start for day in ledger.Days(first, end).pending()} if known else known
+
+
+def _besides(days: set[datetime], since: datetime, until: datetime) -> list[tuple[datetime, datetime]]:
+    """The times between the days."""
+    found, first = [], since
+    for day in sorted(days):
+        if first < day:
+            found.append((first, day))
+        first = day + ledger.DAY
+    return [*found, (first, until)] if first < until else found

@@ -1,14 +1,17 @@
 """The Spark session and its life: started when first needed, kept warm in its process, replaced when its JVM is lost.
 
-Where Spark runs is a setting: SPARK_REMOTE (Spark Connect) before SPARK_MASTER before this machine's cores less one.
-The jobs use the DataFrame API only, so that all three work. A session must not be made before a fork.
-"""
+Where Spark runs is a setting: SPARK_REMOTE (Spark Connect) before SPARK_MASTER (a standalone cluster) before this
+machine's cores less one. The jobs use the DataFrame API only, so that all three work. A cluster that can't give a
+worker says nothing, and a job waits for it for ever: so it is asked. A session must not be made before a fork."""
 
 import logging
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -20,9 +23,99 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from analytics import class_archive, cluster
-from analytics.cluster import SparkLost as SparkLost
+from analytics import class_archive
 from analytics.java import launching
+
+
+class SparkLost(Exception):  # noqa: N818
+    """Spark is not there (any more): its JVM died, or the cluster is away. The next session is a new one."""
+
+
+AWAY = "Spark does not answer at {address}. Check that it runs there, and what {setting} says."
+NO_WORKER = (
+    "The Spark cluster at {address} gave no worker within {seconds:.0f} s. Check that its workers run, and that one "
+    "has {memory} of memory (RTMPWEB_SPARK_MEMORY) and a core free."
+)
+
+ANSWER_S = 5.0
+WORKER_S = 60.0
+CONNECT_PORT = 15002
+
+
+def is_standalone() -> bool:
+    return bool(not settings.SPARK_REMOTE and settings.SPARK_MASTER.startswith("spark://"))
+
+
+def answers() -> bool:
+    """Whether something listens where the cluster should be."""
+    for address in _addresses():
+        host, _, port = address.rpartition(":")
+        where = (host.strip("[]"), int(port)) if host else (port, CONNECT_PORT)
+        with suppress(OSError), socket.create_connection(where, ANSWER_S):
+            return True
+    return False
+
+
+def require_answer() -> None:
+    """Raises SparkLost, where starting a session would only fail after a minute or ten."""
+    if not answers():
+        setting = "SPARK_REMOTE" if settings.SPARK_REMOTE else "SPARK_MASTER"
+        raise SparkLost(AWAY.format(address=_addresses()[0], setting=setting))
+
+
+def workers(session: Any) -> int:
+    """How many executors the session has of its cluster. The driver is counted as one."""
+    return int(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def require_worker(session: Any) -> None:
+    """Waits for the first. Raises SparkLost."""
+    deadline = time.monotonic() + WORKER_S
+    while not workers(session):
+        if time.monotonic() > deadline:
+            raise SparkLost(_no_worker())
+        time.sleep(0.1)
+
+
+@contextmanager
+def watch_workers(session: Any) -> Iterator[None]:
+    """Ends the session's jobs when it has had no worker for too long. Raises SparkLost then."""
+    ended, is_alone = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        seen = time.monotonic()
+        while not ended.wait(min(WORKER_S / 10, ANSWER_S)):
+            try:
+                if workers(session):
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > WORKER_S:
+                    is_alone.set()
+                    session.sparkContext.cancelAllJobs()
+            except Exception:
+                return  # Its JVM is lost, as whoever uses it sees.
+
+    thread = threading.Thread(target=watch, name="spark-watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    except Exception as error:
+        if is_alone.is_set():
+            raise SparkLost(_no_worker()) from error
+        raise
+    finally:
+        ended.set()
+        thread.join(ANSWER_S)
+
+
+def _addresses() -> list[str]:
+    """host:port of the server, or of each master. What follows them in the URL may be secret."""
+    where = settings.SPARK_REMOTE or settings.SPARK_MASTER
+    return str(where).partition("://")[2].partition("/")[0].split(",")
+
+
+def _no_worker() -> str:
+    return NO_WORKER.format(address=_addresses()[0], seconds=WORKER_S, memory=settings.SPARK_MEMORY)
+
 
 log = logging.getLogger(__name__)
 logging.getLogger("py4j").setLevel(logging.ERROR)  # Else it tells of each connection that it closes.
@@ -91,7 +184,7 @@ def spark() -> Iterator[SparkSession]:
         _doubtful = False
     try:
         session = _session()
-        with cluster.watched(session) if cluster.is_standalone() else nullcontext():
+        with watch_workers(session) if is_standalone() else nullcontext():
             yield session
     except Exception as error:
         if _lost(ENDING_S if _unanswered(error) else 0.0):
@@ -151,13 +244,13 @@ def _is_elsewhere() -> bool:
 def _is_whole(session: Any) -> bool:
     try:
         if settings.SPARK_REMOTE:
-            if not cluster.answers():
+            if not answers():
                 session.release_session_on_close = False  # Else its end would wait for the server.
                 return False
             return bool(session.range(1).count())  # A server that was started again knows no former session.
         # A master that was started again gives former applications nothing, and they would wait for ever.
         is_stopped = session.sparkContext._jsc.sc().isStopped()
-        return not is_stopped and (not cluster.is_standalone() or cluster.workers(session) > 0)
+        return not is_stopped and (not is_standalone() or workers(session) > 0)
     except Exception as error:
         log.warning("Spark's session is lost, and another is started: %s", type(error).__name__)
         return False
@@ -167,7 +260,7 @@ def _connected() -> Any:
     """A session of Spark Connect."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    cluster.demand_answer()
+    require_answer()
     session = _configured(SparkSession.builder.remote(settings.SPARK_REMOTE), COMMON).getOrCreate()
     session.client.set_retry_policies([DefaultPolicy(max_retries=CONNECT_RETRIES)])
     return session
@@ -183,13 +276,13 @@ def _started() -> SparkSession:
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         chosen |= LOOPBACK
-    if cluster.is_standalone():
-        cluster.demand_answer()
+    if is_standalone():
+        require_answer()
     with _environment(launching()):
         session: SparkSession = _configured(SparkSession.builder.master(master), chosen).getOrCreate()
-    if cluster.is_standalone():
+    if is_standalone():
         try:
-            cluster.demand_worker(session)
+            require_worker(session)
         except SparkLost:
             session.stop()
             discard()

@@ -1,4 +1,6 @@
-"""Runs of the analytics: ask for one, claim it, follow it. Spark itself is in `analytics.pipeline`."""
+"""Runs of the analytics: ask for one, claim it, follow it; why one ends before its time.
+
+What a run does is in analytics.pipeline."""
 
 import logging
 import os
@@ -10,7 +12,7 @@ from itertools import takewhile
 from celery import current_app
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import ChannelError, OperationalError
@@ -19,8 +21,44 @@ from analytics import ledger, locks
 from analytics.java import JavaMissing, find_java
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
 from ingest import clean
-from ingest.readonly import PASSING
+from ingest.services.database import PASSING
 from ingest.services.retention import in_pieces
+
+FULL = "No space left on device"
+FULL_DATABASE = "database or disk is full"  # SQLite's words.
+CAUSE = "Caused by: "
+MOST_WORDS = 500
+
+
+class Stopped(Exception):  # noqa: N818
+    """The run can't go on, whatever it would compute next."""
+
+    def __init__(self, code: AnalyticsRun.ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class SparkGone(Exception):  # noqa: N818
+    """Spark's JVM was lost over the same work again."""
+
+
+def systemic(error: BaseException) -> Stopped | None:
+    """Stopped, where an error would hit the next hour as well."""
+    told = str(error)
+    if FULL in told or FULL_DATABASE in told:
+        text = f"{FULL}. Free some where the lake, the database and Spark's temporary files (RTMPWEB_DATA_DIR) are."
+        return Stopped(AnalyticsRun.ErrorCode.FAILED, text)
+    if isinstance(error, DatabaseError):
+        return Stopped(AnalyticsRun.ErrorCode.FAILED, f"The database: {error_words(error)}")
+    return None
+
+
+def error_words(error: BaseException) -> str:
+    """One line: what it was at the root, as far as it says. Java's errors are as long as their stack."""
+    lines = str(error).strip().splitlines() or ["no description"]
+    causes = [line.partition(CAUSE)[2] for line in lines if line.startswith(CAUSE)]
+    return f"{type(error).__name__}: {causes[-1] if causes else lines[0]}"[:MOST_WORDS]
+
 
 log = logging.getLogger(__name__)
 
@@ -222,23 +260,23 @@ def claim(*, run_id: int) -> AnalyticsRun | None:
         return None
     run = AnalyticsRun.objects.select_related("requested_by").get(pk=run_id)
     asker = f" by {run.requested_by.get_username()}" if run.requested_by else ""
-    say(run, f"Begins on {socket.gethostname()}, process {os.getpid()}; asked for{asker} ({run.trigger}).")
+    log_line(run, f"Begins on {socket.gethostname()}, process {os.getpid()}; asked for{asker} ({run.trigger}).")
     return run
 
 
-def beat(*, run: AnalyticsRun) -> bool:
+def heartbeat(*, run: AnalyticsRun) -> bool:
     """Says that the run's process lives. False: the run is over, as others have seen no sign of life of it."""
     going_on = AnalyticsRun.objects.filter(pk=run.pk, state=State.RUNNING)
     return bool(going_on.update(heartbeat_at=timezone.now()))
 
 
-def say(run: AnalyticsRun, text: str, level: RunLine.Level = RunLine.Level.INFO) -> None:
+def log_line(run: AnalyticsRun, text: str, level: RunLine.Level = RunLine.Level.INFO) -> None:
     """A line of the run's log, which pages show, and of the process's own."""
     log.log(LEVELS[level], "Analytics run %d: %s", run.pk, text)
     RunLine.objects.create(run=run, level=level, text=clean.text(text, MOST_LINE))
 
 
-def report(run: AnalyticsRun, *, stage: str | None = None, expected: int | None = None) -> None:
+def update_progress(run: AnalyticsRun, *, stage: str | None = None, expected: int | None = None) -> None:
     """What the run is doing, and how many hours and days it is to compute."""
     changed = {"stage": stage, "expected": expected, "heartbeat_at": timezone.now()}
     AnalyticsRun.objects.filter(pk=run.pk).update(**{key: value for key, value in changed.items() if value is not None})
@@ -256,7 +294,7 @@ def advance(run: AnalyticsRun, *, rows_read: int, rows_written: int) -> None:
 
 def finish(run: AnalyticsRun) -> None:
     _end(run, state=State.DONE, stage="Done")
-    say(
+    log_line(
         run,
         f"Done: {run.done} hours and days in {run.duration_s or 0:.1f} s; "
         f"{run.rows_read:,} rows read, {run.rows_written:,} rollups written.",
@@ -265,7 +303,7 @@ def finish(run: AnalyticsRun) -> None:
 
 def fail(run: AnalyticsRun, *, code: AnalyticsRun.ErrorCode, error: str) -> None:
     if _end(run, state=State.FAILED, stage="Failed", error_code=code, error=error):
-        say(run, error, RunLine.Level.ERROR)
+        log_line(run, error, RunLine.Level.ERROR)
 
 
 def _end(run: AnalyticsRun, **fields: str) -> bool:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from analytics import services
 from analytics.reports import tasks as report_tasks  # noqa: F401 - Celery finds those of reports by this.
-from analytics.reports.pruning import prune
+from analytics.reports.plans import prune_reports
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +37,10 @@ def warm_up() -> None:
     """What a worker that does not rest sends to itself as it starts, and ends when it is ended itself."""
     if services.active_run():
         return  # The run that waits warms Spark up itself, and is done sooner.
-    from analytics.warming import warm  # Spark is loaded only where it is used.
+    from analytics.spark import warm_up_spark  # Spark is loaded only where it is used.
 
     try:
-        warm()
+        warm_up_spark()
     except SoftTimeLimitExceeded:
         log.info("Spark was not warmed up: the worker ends.")
 
@@ -60,8 +60,8 @@ def take_up() -> None:
 @shared_task(soft_time_limit=SOFT_LIMIT_S, time_limit=HARD_LIMIT_S)
 def keep_lake() -> None:
     """What beat sends each hour: makes the lake's files fewer, and removes what is old."""
-    from analytics.keeping.keeping import keep
+    from analytics.lake.maintenance import maintain_lake
 
-    keep(settings.LAKE_DIR, timezone.now())
+    maintain_lake(settings.LAKE_DIR, timezone.now())
     services.prune_runs(now=timezone.now())
-    prune(now=timezone.now(), days=settings.KEEP_REPORTS_DAYS)
+    prune_reports(now=timezone.now(), days=settings.KEEP_REPORTS_DAYS)

@@ -21,7 +21,7 @@ from math import isnan, nan
 from statistics import quantiles
 
 from ingest.live import QueueLimits, SharedMessage, Subscriber
-from ingest.live.queue import Gate, offer
+from ingest.live.player_queue import Gate, offer
 from ingest.server import ServerConfig
 
 FPS, AUDIO_FPS = 30, 48_000 / 1024

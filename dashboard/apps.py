@@ -5,8 +5,7 @@ class DashboardConfig(AppConfig):
     name = "dashboard"
 
     def ready(self) -> None:
-        from dashboard.alerting.models import Webhook
-        from dashboard.models import ApiToken
+        from dashboard.models import ApiToken, Webhook
         from ingest.services import installation
 
         installation.KEPT += [ApiToken, Webhook]

@@ -1,16 +1,78 @@
-"""What every page's shell needs: the theme, the time zone, the navigation, the user's role and abilities."""
+"""What every page's shell needs: the theme, the time zone, the user's role and abilities, and the navigation with one
+row for each page that it leads to."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
 from django.utils.functional import SimpleLazyObject
 
 from dashboard import zones
-from dashboard.navigation import navigation
+from dashboard.access import request_abilities
+from dashboard.accounts import THEME_COOKIE, THEMES
 from dashboard.system.watch import get_watch
-from dashboard.views.access import request_abilities
-from dashboard.views.theme import THEME_COOKIE, THEMES
-from ingest.roles import ROLES
+from ingest.services.roles import ROLES, Ability
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page for those with the ability. It is the current one on the views whose names begin with one of `owns`."""
+
+    label: str
+    icon: str
+    view: str
+    needs: Ability
+    owns: tuple[str, ...]
+    tab: bool = True
+    """Whether it is among the few tabs of a phone; else it is under More."""
+    group: int = 0
+    """Pages of one group stand together."""
+
+
+PAGES = (
+    Page("Wall", "wall", "dashboard:wall", Ability.VIEW, ("dashboard:wall", "dashboard:stream")),
+    Page("Sessions", "sessions", "dashboard:sessions", Ability.VIEW, ("dashboard:session",)),
+    Page("Attempts", "ban", "dashboard:attempts", Ability.VIEW, ("dashboard:attempts",)),
+    Page("Keys", "keys", "dashboard:keys", Ability.MANAGE_KEYS, ("dashboard:key",)),
+    Page("Recordings", "play", "dashboard:recordings", Ability.VIEW, ("dashboard:recording",), tab=False),
+    Page("Analytics", "analytics", "dashboard:analytics", Ability.VIEW, ("dashboard:analytics",), tab=False),
+    Page("Reports", "reports", "dashboard:reports", Ability.VIEW, ("dashboard:report",), tab=False),
+    Page("Alerts", "mail", "dashboard:alerts", Ability.VIEW, ("dashboard:alert", "dashboard:webhook"), tab=False),
+    Page("Jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1),
+    Page("Nodes", "nodes", "dashboard:nodes", Ability.VIEW, ("dashboard:node",), tab=False, group=1),
+    Page("Audit", "audit", "dashboard:audit", Ability.SEE_AUDIT, ("dashboard:audit",), tab=False, group=1),
+    Page("System", "info", "dashboard:system", Ability.VIEW, ("dashboard:system",), tab=False, group=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    label: str
+    icon: str
+    url: str
+    current: bool
+    tab: bool
+    apart: bool
+    """Whether it begins a group."""
+
+
+def navigation(request: HttpRequest, abilities: frozenset[Ability]) -> list[Item]:
+    """The pages that the visitor may open."""
+    match = request.resolver_match
+    view = match.view_name if match else ""
+    items: list[Item] = []
+    group = 0
+    for page in PAGES:
+        if page.needs not in abilities:
+            continue
+        try:
+            url = reverse(page.view)
+        except NoReverseMatch:  # The part that brings this page is not installed.
+            continue
+        items.append(Item(page.label, page.icon, url, view.startswith(page.owns), page.tab, page.group != group))
+        group = page.group
+    return items
 
 
 def _role(request: HttpRequest) -> str:

@@ -1,10 +1,10 @@
-"""Figures for Prometheus: what nodes told in the last seconds, the parts' states, a few cheap counts of the database.
+"""/metrics for Prometheus: what nodes told in the last seconds, the parts' states, a few cheap counts of the database.
+For an API token (or a logged-in user) that may view.
 
 Names follow Prometheus' conventions: base units (seconds, bytes, ratios), `_total` for what only grows. Nodes count and
 tell what they counted; what others do is counted in the database. A collection is kept for COLLECT_S, so that several
 scrapers cost as much as one. At most MAX_STREAMS streams have series of their own, the others one together; the totals
-count all.
-"""
+count all."""
 
 import logging
 import threading
@@ -13,26 +13,31 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
 from django.db.models import Case, Count, Q, Sum, Value, When
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from dashboard.alerting.models import LEVELS, Alert, Delivery, DeliveryCount
-from dashboard.streams import by_stream
+from dashboard.access import bearer_abilities, request_abilities
+from dashboard.models import LEVELS, Alert, Delivery, DeliveryCount
+from dashboard.streams.queries import by_stream
 from dashboard.system.parts import State
 from dashboard.system.watch import Report, get_watch
-from ingest.attempts import LASTS
 from ingest.contracts import NodeFigures, StreamSnapshot
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore, redis_errors
 from ingest.models import Attempt, Session
-from ingest.redis_errors import redis_errors
+from ingest.services.attempts import LASTS
+from ingest.services.roles import Ability
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +93,7 @@ STREAM_FIGURES = (
 REST = ("", "")
 """The labels of all streams beyond MAX_STREAMS together."""
 
-COUNTED = (
+COUNTERS = (
     ("received_bytes_total", "Of audio, video and data, from publishers."),
     ("sent_bytes_total", "To players, chunk headers included."),
     ("video_frames_total", "Video frames from publishers."),
@@ -98,7 +103,7 @@ COUNTED = (
 
 
 def _counted(of: str) -> tuple[Figure, ...]:
-    return tuple(Figure(f"{of}_{name}", said, itemgetter(name.removesuffix("_total"))) for name, said in COUNTED)
+    return tuple(Figure(f"{of}_{name}", said, itemgetter(name.removesuffix("_total"))) for name, said in COUNTERS)
 
 
 def _get(name: str) -> Callable[[Any], float | None]:
@@ -152,7 +157,7 @@ RECORDS = (
     Figure("node_telemetry_dropped_total", "Records of telemetry that were lost.", lambda r: r["telemetry_dropped"]),
 )
 
-OF_NODES = (("records", RECORDS), ("counters", _counted("node")), ("process", PROCESS))
+NODE_PARTS = (("records", RECORDS), ("counters", _counted("node")), ("process", PROCESS))
 """By the label node, of these parts of its figures; nodes of earlier versions lack some."""
 
 COUNTS = (
@@ -233,7 +238,7 @@ class Installation(Collector):
         rows = [((node["node"],), node) for node in nodes]
         for figure in NODE_FIGURES:
             yield _family(figure, ("node",), rows)
-        for part, figures in OF_NODES:
+        for part, figures in NODE_PARTS:
             told = [((name,), node[part]) for (name,), node in rows if part in node]  # type: ignore[literal-required]
             for figure in figures:
                 yield _family(figure, ("node",), told)
@@ -357,3 +362,28 @@ class Exposition:
                 body = encode(self._registry)
                 self._kept = {content_type: (time.monotonic(), body)}
             return body, content_type
+
+
+@cache
+def exposition() -> Exposition:
+    """This process's."""
+    return Exposition()
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Nobody known: 401. Known but not allowed: 403."""
+    abilities = bearer_abilities(request)
+    if abilities is None:
+        known, abilities = request.user.is_authenticated, request_abilities(request)
+    else:
+        known = bool(abilities)
+    if not known:
+        refused = HttpResponse("Send `Authorization: Bearer TOKEN`.\n", status=401, content_type="text/plain")
+        refused["WWW-Authenticate"] = "Bearer"
+        return refused
+    if Ability.VIEW not in abilities:
+        return HttpResponse("This role may not view.\n", status=403, content_type="text/plain")
+    body, content_type = exposition().text(request.headers.get("Accept", ""))
+    return HttpResponse(body, content_type=content_type)

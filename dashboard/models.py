@@ -1,22 +1,323 @@
-"""What the dashboard itself keeps: API tokens, of which only an HMAC is stored, signs of life of processes, muted
-alerts, and what accounts chose for their pages.
-"""
+"""What the dashboard keeps: webhooks, rules of alerts, alerts and each message that is to be delivered; API tokens, of
+which only an HMAC is stored; signs of life of processes; muted alerts; what accounts chose for their pages."""
+
+import secrets
+import uuid
+from collections import Counter
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from typing import Any
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, URLValidator, validate_email
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.signals import m2m_changed
+from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.alerting.models import (  # noqa: F401 - Django looks for them here.
-    Alert,
-    AlertRule,
-    Delivery,
-    DeliveryCount,
-    Webhook,
-)
-from ingest.models import Stream
-from ingest.roles import ROLES
+from ingest.models import Application, OutboxEvent, Session, Stream
+from ingest.services.keys import keyed_hash
+from ingest.services.roles import ROLES
+
+LEVELS = ("warning", "bad")
+"""Of issues, least first."""
+
+MAX_ADDRESS = 254
+"""Characters of an e-mail address (RFC 5321)."""
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def new_salt() -> str:
+    return secrets.token_hex(16)
+
+
+def validate_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValidationError(f"{name!r} is no time zone: expected one such as Europe/Berlin or UTC.") from None
+
+
+def validate_addresses(text: str) -> None:
+    for address in addresses(text):
+        validate_email(address)
+        if len(address) > MAX_ADDRESS:
+            raise ValidationError(f"{address[:40]}... is too long: {len(address)} characters, {MAX_ADDRESS} at most.")
+
+
+def addresses(text: str) -> list[str]:
+    """E-mail addresses that stand apart by commas, semicolons, blanks or lines; each once."""
+    return list(dict.fromkeys(text.replace(",", " ").replace(";", " ").split()))
+
+
+class Scope(models.Model):
+    """Which streams it is about: those of the applications, and those named. If nobody chose any: all.
+
+    `is_scoped` (somebody chose) is kept by `keep_scoped`: when all that was chosen is deleted, it is about none.
+    """
+
+    applications = models.ManyToManyField(Application, blank=True, related_name="+")
+    streams = models.ManyToManyField(Stream, blank=True, related_name="+")
+    is_scoped = models.BooleanField(default=False, db_default=False, editable=False)
+
+    class Meta:
+        abstract = True
+
+    def covers(self, app: str, stream: int | None) -> bool:
+        """By an application's name and a stream's row id. Ask it of rows that have both prefetched."""
+        apps = {application.name for application in self.applications.all()}
+        streams = {row.pk for row in self.streams.all()}
+        return app in apps or stream in streams or not self.is_scoped
+
+
+class Webhook(Scope):
+    """An address that is told of events. Its secret is made of `salt` and the installation's pepper: none is kept."""
+
+    name = models.CharField(max_length=100, unique=True)
+    url = models.CharField("URL", max_length=500, validators=[URLValidator(schemes=["http", "https"])])
+    salt = models.CharField(max_length=64, default=new_salt, editable=False)
+    kinds = models.JSONField(default=list, blank=True, help_text="Empty: all.")
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def host(self) -> str:
+        """Where it goes, for all to see: the rest of a URL may be a secret."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def secret(self) -> str:
+        """What its messages are signed with."""
+        return f"whsec_{keyed_hash('webhook', self.salt)}"
+
+    def wants(self, event: OutboxEvent) -> bool:
+        chosen = not self.kinds or event.kind in self.kinds
+        return chosen and self.covers(event.payload.get("app", ""), event.stream_id)
+
+
+class AlertRule(Scope):
+    """When somebody is to be told of trouble, and how."""
+
+    class About(models.TextChoices):
+        HEALTH = "health", "A health issue"
+        ENDED = "ended", "A publisher that ended unexpectedly and is not back"
+        NOT_LIVE = "not_live", "A stream that is not live in the rule's hours"
+
+    name = models.CharField(max_length=100, unique=True)
+    enabled = models.BooleanField(default=True)
+    about = models.CharField(max_length=8, choices=About, default=About.HEALTH)
+    checks = models.JSONField(default=list, blank=True, help_text="Empty: every check.")
+    level = models.CharField("from level", max_length=8, choices=[(each, each) for each in LEVELS], default="bad")
+    days = models.JSONField(default=list, blank=True, help_text="0 is Monday. Empty: every day.")
+    from_time = models.TimeField("from", null=True, blank=True)
+    until_time = models.TimeField("until", null=True, blank=True)
+    time_zone = models.CharField(max_length=64, default="UTC", validators=[validate_zone])
+    delay_s = models.PositiveIntegerField(
+        "wait",
+        default=30,
+        validators=[MaxValueValidator(86_400)],
+        help_text="Seconds that it must last before anybody is told.",
+    )
+    repeat_min = models.PositiveIntegerField(
+        "repeat", default=0, validators=[MaxValueValidator(10_080)], help_text="Minutes; 0: told once."
+    )
+    emails = models.TextField("e-mail to", blank=True, validators=[validate_addresses])
+    webhooks = models.ManyToManyField(Webhook, blank=True, related_name="rules")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def judges(self, check: str, level: str) -> bool:
+        """Whether an issue of the check at the level is its business."""
+        return (not self.checks or check in self.checks) and (
+            level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level)
+        )
+
+    def began(self, now: datetime) -> datetime | None:
+        """When the hours began that `now` is in, by the clocks of its time zone; None: it is outside of them.
+
+        Hours from 22:00 until 6:00 belong to the day on which they begin. Without hours: the day's beginning.
+        """
+        here = now.astimezone(zone := self._zone())
+        begin, end = self.from_time or time(), self.until_time or time()
+        day = here.date()
+        if begin < end:
+            inside = begin <= here.time() < end
+        else:  # Over midnight, or round the clock.
+            inside = here.time() >= begin or here.time() < end
+            if here.time() < begin:
+                day -= timedelta(days=1)
+        if not inside or (self.days and day.weekday() not in self.days):
+            return None
+        return datetime.combine(day, begin, zone)
+
+    def _zone(self) -> tzinfo:
+        """UTC, if this machine doesn't know the zone: other hours are better than none."""
+        try:
+            return ZoneInfo(self.time_zone)
+        except (KeyError, ValueError, OSError):
+            return UTC
+
+
+class Alert(models.Model):
+    """Something that a rule found, from its opening to its end."""
+
+    rule = models.ForeignKey(AlertRule, on_delete=models.CASCADE, related_name="alerts")
+    subject = models.CharField(max_length=512, help_text="What it is about: application/name.")
+    stream = models.ForeignKey(Stream, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    check_code = models.CharField("check", max_length=32)
+    level = models.CharField(max_length=8)
+    title = models.CharField(max_length=512)
+    actual = models.CharField(max_length=255, blank=True)
+    expected = models.CharField(max_length=255, blank=True)
+    advice = models.CharField(max_length=512, blank=True)
+    opened_at = models.DateTimeField()
+    due_at = models.DateTimeField(help_text="From when on somebody is told of it.")
+    told_at = models.DateTimeField(null=True, blank=True, help_text="When it was last told. Empty: not yet.")
+    told = models.PositiveIntegerField(default=0, help_text="How often.")
+    cleared_at = models.DateTimeField(null=True, blank=True)
+    cleared_why = models.CharField(max_length=255, blank=True)
+    clear_told_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-opened_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["rule", "subject", "check_code"],
+                condition=Q(cleared_at__isnull=True),
+                name="alert_open_once",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["-opened_at"], name="alert_opened"),
+            models.Index(fields=["rule"], name="alert_clear_untold", condition=Q(clear_told_at__isnull=True)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.title}"
+
+    @property
+    def page(self) -> str:
+        """The path of the page that says more."""
+        if self.session_id is not None:
+            return reverse("dashboard:session", args=[self.session_id])
+        app, is_stream, name = self.subject.partition("/")
+        if not is_stream:
+            return reverse("dashboard:node", args=[self.subject])
+        return reverse("dashboard:stream", args=[app, name])
+
+
+class Delivery(models.Model):
+    """One message to one receiver: a webhook, or an e-mail address. `body` is what it is told, whole."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "Waiting"
+        DONE = "done", "Delivered"
+        DEAD = "dead", "Given up"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    once = models.CharField(max_length=255, unique=True)
+    number = models.BigIntegerField(help_text="Orders them: microseconds since the epoch, as they were made.")
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, blank=True, related_name="deliveries")
+    email = models.CharField(max_length=MAX_ADDRESS, blank=True)
+    event = models.ForeignKey(OutboxEvent, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    alert = models.ForeignKey(Alert, on_delete=models.SET_NULL, null=True, blank=True, related_name="deliveries")
+    kind = models.CharField(max_length=32)
+    series = models.CharField(
+        max_length=300, help_text="Of which one goes after the other: a receiver's of one stream or alert."
+    )
+    body = models.JSONField(default=dict)
+    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
+    attempts = models.PositiveIntegerField(default=0)
+    next_at = models.DateTimeField(default=timezone.now)
+    claim = models.UUIDField(null=True, blank=True, help_text="Of the worker that delivers it now.")
+    claimed_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    status_code = models.PositiveIntegerField(null=True, blank=True)
+    error = models.CharField(max_length=255, blank=True)
+    duration_ms = models.PositiveIntegerField(null=True, blank=True)
+    response = models.CharField(max_length=512, blank=True, help_text="How the answer began.")
+
+    class Meta:
+        ordering = ["-number"]
+        verbose_name_plural = "deliveries"
+        indexes = [
+            models.Index(fields=["-number"], name="delivery_number"),
+            models.Index(fields=["series", "number"], name="delivery_waiting", condition=Q(state="waiting")),
+            models.Index(fields=["next_at"], name="delivery_next", condition=Q(state="waiting")),
+            models.Index(fields=["webhook", "-number"], name="delivery_of_webhook"),
+            models.Index(fields=["webhook"], name="delivery_left", condition=Q(state="waiting")),
+            models.Index(fields=["webhook"], name="delivery_dead", condition=Q(state="dead")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} to {self.receiver}"
+
+    @property
+    def receiver(self) -> str:
+        return self.webhook.name if self.webhook is not None else self.email
+
+    @property
+    def is_claimed(self) -> bool:
+        return self.claimed_until is not None and self.claimed_until > timezone.now()
+
+
+class DeliveryCount(models.Model):
+    """How many tries to deliver a message came out so. It only grows, whatever becomes of the messages' rows."""
+
+    class Outcome(models.TextChoices):
+        DONE = "done", "Delivered"
+        FAILED = "failed", "To be tried again"
+        DEAD = "dead", "Given up"
+
+    to = models.CharField(max_length=8, help_text="webhook or email.")
+    outcome = models.CharField(max_length=8, choices=Outcome)
+    count = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["to", "outcome"], name="delivery_count_once")]
+
+    def __str__(self) -> str:
+        return f"{self.to} {self.outcome}: {self.count}"
+
+    @classmethod
+    def add(cls, to: str, outcomes: "Counter[Outcome]") -> None:
+        """Within the transaction of what is counted."""
+        for outcome in sorted(outcomes):  # In one order, so that no two wait for each other.
+            row, _ = cls.objects.get_or_create(to=to, outcome=outcome)
+            cls.objects.filter(pk=row.pk).update(count=F("count") + outcomes[outcome])
+
+
+def scoped(rows: "models.QuerySet[Any]") -> "models.QuerySet[Any]":
+    """Rows of a Scope whose `covers` asks no more queries."""
+    return rows.prefetch_related("applications", "streams")
+
+
+def keep_scoped(instance: Webhook | AlertRule, action: str, reverse: bool, **_: object) -> None:
+    """Receives m2m_changed of both kinds of scope. What a deleted stream takes with it changes nothing here."""
+    if action.startswith("post_") and not reverse:
+        instance.is_scoped = instance.applications.exists() or instance.streams.exists()
+        instance.save(update_fields=["is_scoped"])
+
+
+for _chosen in (Webhook.applications, Webhook.streams, AlertRule.applications, AlertRule.streams):
+    m2m_changed.connect(keep_scoped, sender=_chosen.through)
 
 
 class ApiToken(models.Model):

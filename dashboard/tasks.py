@@ -1,18 +1,86 @@
-"""Celery tasks on the queue `default`: they carry a row's id at most; the rows are the truth."""
+"""Celery tasks on the queue `default`: they carry a row's id at most; the rows are the truth.
+
+Events are taken from the outbox: of each come its messages to webhooks, and what alerts make of it. An event, its
+messages and its alerts are one transaction, in which its row is locked: it is taken once, however many workers take,
+and one that died half-way is taken by the next. One event each, since SQLite lets one write at a time. Those of a
+stream are taken one after the other."""
 
 import logging
+import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from celery import shared_task
 from django.conf import settings
-from django.db.models import Q
+from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from dashboard.alerting import alarms, delivering, taking
-from dashboard.alerting.models import Alert, Delivery
+from dashboard.alerts import delivery, evaluation
+from dashboard.alerts.evaluation import isolated, paced_transaction
+from dashboard.models import Alert, Delivery, Webhook, scoped
 from ingest.models import OutboxEvent
-from ingest.readonly import PASSING
 from ingest.services import retention
+from ingest.services.database import PASSING
+from ingest.services.outbox import is_for_webhooks
+
+EVENTS_AT_ONCE = 50
+"""Events for which webhooks and rules are read once."""
+RUN_S = 5.0
+"""What is left after so long is for the next run."""
+
+
+def handle_events(now: datetime) -> int:
+    """Takes what waits, in order; how many. Raises OperationalError: what is left then waits for the next run."""
+    ends = time.monotonic() + RUN_S
+    taken = 0
+    while events := list(_waiting().order_by("at", "sequence", "pk")[:EVENTS_AT_ONCE]):
+        before = taken
+        webhooks = list(scoped(Webhook.objects.filter(enabled=True)))
+        rules = evaluation.Rules.read()
+        for event in events:
+            if time.monotonic() >= ends:
+                return taken
+            messages: list[Delivery] = []
+            with isolated(f"What webhooks are told of the event {event.pk}"):  # Made before the database is held.
+                messages += _messages(event, webhooks)
+            with paced_transaction():
+                taken += _take(event, messages, rules, now)
+        if taken == before:  # Others take them.
+            break
+    return taken
+
+
+def _waiting() -> "QuerySet[OutboxEvent]":
+    return OutboxEvent.objects.filter(taken_at__isnull=True)
+
+
+def _messages(event: OutboxEvent, webhooks: Sequence[Webhook]) -> list[Delivery]:
+    told = is_for_webhooks(event)
+    return [delivery.event_delivery(event, webhook) for webhook in webhooks if told and webhook.wants(event)]
+
+
+def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: evaluation.Rules, now: datetime) -> bool:
+    """By its time too: an event that alerts alone hear may be written anew meanwhile."""
+    if _has_earlier(event):
+        return False
+    if not OutboxEvent.objects.filter(pk=event.pk, at=event.at, taken_at__isnull=True).update(taken_at=now):
+        return False  # Another worker was first, or what it says is over.
+    with isolated(f"The event {event.pk}"), transaction.atomic():
+        delivery.enqueue(messages)
+        rules.hear(event)
+    return True
+
+
+def _has_earlier(event: OutboxEvent) -> bool:
+    """Whether one of its stream comes first that another worker is about to take. Numbers are a stream's: those of
+    streams that are gone say nothing of one another.
+    """
+    if event.sequence is None or event.stream_id is None:
+        return False
+    earlier = OutboxEvent.objects.filter(stream=event.stream_id, sequence__lt=event.sequence)
+    return earlier.filter(taken_at__isnull=True).exists()
+
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +91,7 @@ def take_outbox() -> None:
 
     Where one of these fails the others are done all the same. The next run begins anew.
     """
-    for step in (taking.take, alarms.look, alarms.tell, _deliver):
+    for step in (handle_events, evaluation.check_rules, evaluation.notify, _deliver):
         try:
             step(timezone.now())
         except PASSING as error:  # That is nobody's fault.
@@ -33,7 +101,7 @@ def take_outbox() -> None:
 
 
 def _deliver(now: datetime) -> None:
-    webhooks, by_mail = delivering.receivers(now)
+    webhooks, by_mail = delivery.receivers(now)
     for pk in webhooks:
         deliver_webhook.delay(pk)
     if by_mail:
@@ -43,13 +111,13 @@ def _deliver(now: datetime) -> None:
 @shared_task
 def deliver_webhook(pk: int) -> None:
     """Sends what is due to one webhook. Repeating it, or two at a time, sends nothing twice."""
-    delivering.deliver_webhook(pk)
+    delivery.deliver_webhook(pk)
 
 
 @shared_task
 def deliver_mail() -> None:
     """Sends what is due by e-mail."""
-    delivering.deliver_mail()
+    delivery.deliver_mail()
 
 
 @shared_task(autoretry_for=PASSING, retry_backoff=60, max_retries=5)

@@ -14,7 +14,7 @@ from django.core.cache import BaseCache, caches
 
 from dashboard.system.watch import get_watch
 from ingest.addresses import unit_or_itself
-from ingest.redis_errors import redis_errors
+from ingest.live_store import redis_errors
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,14 @@
-"""The time zone of the pages: the one that an account chose, else its browser's, else UTC.
+"""The time zone of the pages: the one that an account chose, else its browser's, else UTC; and times that people type
+in it.
 
 While a page is made it is Django's current zone, in which templates write times and forms read them. All else stays in
 UTC: the API, metrics, the admin, and what files, mails, logs and the database hold.
-"""
+
+Where clocks go back, one text stands for two moments, and none has parts of a second. So an input whose text would not
+be read as the moment that it shows has that beside it: who sends the text back as it was means that very moment."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache, lru_cache
@@ -13,11 +16,15 @@ from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django import forms
+from django.core.exceptions import ValidationError
 from django.db import Error as DatabaseError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from django.utils.dateparse import parse_date
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from analytics.reports import periods
 from dashboard.models import Preferences
@@ -206,3 +213,67 @@ def _begin(text: str, days_later: int) -> datetime | None:
         return begin(day + timedelta(days=days_later)) if day else None
     except (ValueError, OverflowError):
         return None
+
+
+BESIDE = "{}_at"
+"""The name of the hidden input beside one."""
+
+
+def moment(text: str) -> datetime | None:
+    """An ISO 8601 time, in UTC; None when it is none. One that names no zone is meant in the current one: the first of
+    two where clocks go back; where they skip it, as far behind the change as it seems to be.
+    """
+    try:
+        found = parse_datetime(text.strip())
+        return aware(found) if found else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def given(values: Mapping[str, Any], name: str) -> str:
+    """What an input of this name was sent with, as a text that `moment` reads as what the input showed."""
+    at = _shown(values, name)
+    return str(values.get(name) or "").strip() if at is None else at.isoformat()
+
+
+def _shown(values: Mapping[str, Any], name: str) -> datetime | None:
+    """The moment that stood beside the input, if its text is that moment's still."""
+    at = moment(str(values.get(BESIDE.format(name)) or ""))
+    return at if at is not None and field(at) == values.get(name) else None
+
+
+class MomentInput(forms.DateTimeInput):
+    """Of a moment, or of the text that somebody typed."""
+
+    input_type = "datetime-local"
+    supports_microseconds = True
+
+    def format_value(self, value: Any) -> str:
+        return field(value) if isinstance(value, datetime) else str(value or "")
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        shown = super().render(name, value, attrs, renderer)
+        if not isinstance(value, datetime) or moment(field(value)) == value:
+            return shown
+        at = value.astimezone(UTC).isoformat()
+        return shown + format_html('<input type="hidden" name="{}" value="{}">', BESIDE.format(name), at)
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> Any:
+        return _shown(data, name) or super().value_from_datadict(data, files, name)
+
+
+class MomentField(forms.DateTimeField):
+    """Its value is in UTC."""
+
+    widget = MomentInput
+
+    def prepare_value(self, value: Any) -> Any:
+        return value
+
+    def to_python(self, value: Any) -> datetime | None:
+        if value in self.empty_values:
+            return None
+        at = value if isinstance(value, datetime) else moment(str(value))
+        if at is None:
+            raise ValidationError(self.error_messages["invalid"], code="invalid")
+        return at

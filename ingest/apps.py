@@ -7,8 +7,11 @@ class IngestConfig(AppConfig):
     name = "ingest"
 
     def ready(self) -> None:
-        from ingest import checks, migrated  # noqa: F401 - registers the checks.
-        from ingest.services import recordings  # noqa: F401 - takes the files of rows that go with their application.
+        from ingest import checks  # noqa: F401 - registers the checks.
+        from ingest.services import (
+            database,
+            recordings,  # noqa: F401 - takes the files of rows that go with their application.
+        )
 
-        pre_migrate.connect(migrated.before, sender=self)
+        pre_migrate.connect(database.check_before_migrate, sender=self)
         autodiscover_modules("procedures")

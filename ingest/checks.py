@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from ingest.models import Application
 from ingest.server import connections_possible, tls
-from ingest.services import playlinks
-from ingest.services.paste import WILDCARDS
+from ingest.services import media_urls
+from ingest.services.media_urls import WILDCARDS
 
 PEPPER_CHARACTERS = 32
 
@@ -129,7 +129,7 @@ def media_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return [
         CheckWarning(
             "Nobody knows by which URL browsers reach the media listener: what they are given says "
-            f"{playlinks.media_base()}.",
+            f"{media_urls.media_base()}.",
             hint="Set RTMPWEB_MEDIA_URL, such as to https://media.example.org, or RTMPWEB_MEDIA=off.",
             id="ingest.W006",
         )

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from unicodedata import category
 
 MAX_ITEMS = 64
@@ -61,3 +61,20 @@ def jsonable(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return [jsonable(item, depth + 1) for item in value[:MAX_ITEMS]]
     return text(value, MAX_TEXT)
+
+
+GENERIC: Final = re.compile(
+    r"(FMLE/[\d.]+)? *(\(compatible; FMSc/[\d.]+\))?|(LNX|WIN|MAC|AND|IOS) [\d,]+", re.IGNORECASE
+)
+"""A flashVer that says no more than that its client speaks as Adobe's did: OBS, GStreamer and librtmp send such."""
+MOST_ENCODER: Final = 255
+"""Characters of an encoder's name."""
+
+
+def encoder_name(known: str, metadata: Mapping[str, Any]) -> str:
+    """What an encoder is called: as it is known by, which is its flashVer at first; where that says nothing, as its
+    metadata say, such as "obs-output module (libobs version 30.2.3)".
+    """
+    said = metadata.get("encoder")
+    said = said.strip()[:MOST_ENCODER] if isinstance(said, str) else ""
+    return said if said and GENERIC.fullmatch(known.strip()) else known

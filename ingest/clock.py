@@ -2,7 +2,7 @@
 
 A machine's clock is corrected now and then, and may be an hour off for a while: samples that lie in it would leave a
 hole. So this one goes on with the time that passes. It follows the machine's slowly where that is off by seconds, and
-takes a leap over only once it has lasted. What nodes compare with one another goes by `ingest.sharedclock`.
+takes a leap over only once it has lasted. What nodes compare with one another goes by `ingest.services.database`.
 """
 
 import logging

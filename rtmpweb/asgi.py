@@ -15,21 +15,19 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.conf import settings  # noqa: E402
 
-from dashboard.routing import websocket_urlpatterns  # noqa: E402
-from dashboard.system.asgi import Watched  # noqa: E402
+from dashboard.consumers import websocket_urlpatterns  # noqa: E402
+from dashboard.system.unavailable import Watched  # noqa: E402
 from ingest.asgi import SCOPES  # noqa: E402
 from ingest.asgi import application as of_node  # noqa: E402
-from rtmpweb.access import AccessLog  # noqa: E402
-from rtmpweb.atmost import AtMost  # noqa: E402
-from rtmpweb.database import close_after_requests  # noqa: E402
-from rtmpweb.proxied import Proxied  # noqa: E402
+from rtmpweb.checks import close_after_requests  # noqa: E402
+from rtmpweb.middleware import AccessLog, ProxiedClient, RequestLimit  # noqa: E402
 
 close_after_requests()
 
 application = ProtocolTypeRouter(
     {
-        "http": Proxied(AccessLog(Watched(AtMost(http, settings.HTTP_REQUESTS))), settings.TRUSTED_PROXIES),
-        "websocket": Proxied(
+        "http": ProxiedClient(AccessLog(Watched(RequestLimit(http, settings.HTTP_REQUESTS))), settings.TRUSTED_PROXIES),
+        "websocket": ProxiedClient(
             AccessLog(Watched(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))),
             settings.TRUSTED_PROXIES,
         ),

@@ -61,7 +61,7 @@ def _keep_schedule(app: Any) -> None:
     state.should_stop = EX_FAILURE
 
 
-class RestAfter(bootsteps.StartStopStep):
+class EndWhenIdle(bootsteps.StartStopStep):
     """Ends a worker that has had no task for a while. One that comes in that moment waits for the next worker."""
 
     requires = ("celery.worker.components:Timer",)
@@ -82,7 +82,7 @@ class RestAfter(bootsteps.StartStopStep):
             _end()
 
 
-class MemoryBound(bootsteps.StartStopStep):
+class MemoryLimit(bootsteps.StartStopStep):
     """Ends a worker that does its tasks itself and has grown over what a pool's process may have."""
 
     requires = ("celery.worker.components:Pool", "celery.worker.components:Timer")

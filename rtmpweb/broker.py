@@ -84,14 +84,14 @@ def _waiting(folder: Path, queue: str) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name.endswith(f".{queue}.msg"))
 
 
-def holds(folder: Path, queue: str) -> bool:
+def has_message(folder: Path, queue: str) -> bool:
     """Whether a message waits there that no worker has taken."""
     with suppress(FileNotFoundError):  # As before the first start.
         return bool(_waiting(folder, queue))
     return False
 
 
-def use() -> None:
+def register_transports() -> None:
     """For URLs that begin with `filesystem:`, `redis:` and `rediss:`. Redis's libraries are loaded where it is used."""
     TRANSPORT_ALIASES["filesystem"] = f"{__name__}:Transport"
-    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = "rtmpweb.redisbroker:Transport"
+    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = "rtmpweb.redis_broker:Transport"

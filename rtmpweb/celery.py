@@ -15,10 +15,10 @@ from click import Option
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connections
 
-from ingest import private
-from ingest.readonly import PASSING
+from ingest.services import data_folder
+from ingest.services.database import PASSING
 from rtmpweb import broker, env
-from rtmpweb.leash import die_with_parent
+from rtmpweb.parent_death import die_with_parent
 
 logger = logging.getLogger(__name__)
 
@@ -56,14 +56,14 @@ def _check() -> None:
 # Celery would make Django's checks and tell nobody of what they find, and for them load pages, API and admin.
 os.environ["CELERY_SKIP_CHECKS"] = "true"
 
-broker.use()
+broker.register_transports()
 app: "Celery[Task[Any, Any]]" = Celery("rtmpweb", task_cls=PatientTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 # By their names: what they need is loaded in workers alone.
 app.steps["worker"].update(
-    f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "RestAfter", "MemoryBound", "WarmSpark")
+    f"rtmpweb.bootsteps:{name}" for name in ("ScheduleThread", "EndWhenIdle", "MemoryLimit", "WarmSpark")
 )
 app.user_options["worker"].update(
     {
@@ -101,7 +101,7 @@ def look_before_the_work(**_: Any) -> None:
     global _to_check
     from ingest.services import installation
 
-    private.restrict_new_files()
+    data_folder.restrict_new_files()
     try:
         installation.check_once()
     except installation.StartError as error:
@@ -136,15 +136,15 @@ def share_what_is_loaded(**_: Any) -> None:
 @worker_ready.connect
 def show_that_the_worker_lives(sender: Any, **_: Any) -> None:
     """Once it takes tasks. The status of parts reads these signs. For one that rests, who starts it gives them."""
-    from rtmpweb.pulse import worker_pulse
+    from rtmpweb.heartbeats import worker_heartbeat
 
     if sender.controller.options.get("rest_after") is None:
-        worker_pulse(sender).start()
+        worker_heartbeat(sender).start()
 
 
 @beat_init.connect
 def show_that_the_schedule_lives(**_: Any) -> None:
     """For as long as the thread goes on that keeps it, which a process's first does."""
-    from rtmpweb.pulse import beat_pulse
+    from rtmpweb.heartbeats import schedule_heartbeat
 
-    beat_pulse(threading.current_thread().is_alive).start()
+    schedule_heartbeat(threading.current_thread().is_alive).start()

@@ -1,4 +1,4 @@
-"""System checks of the installation as a whole: settings that contradict one another, or endanger what is kept."""
+"""What is wrong with the installation as a whole, in a sentence for an operator: settings, folders, the database."""
 
 import os
 from collections.abc import Sequence
@@ -7,11 +7,12 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.core.checks import Warning as CheckWarning
-from django.db import DatabaseError
+from django.core.signals import request_finished
+from django.db import DatabaseError, connections
 
 from analytics.java import JavaMissing, find_java
-from ingest import private
 from ingest.models import Node
+from ingest.services import data_folder, database
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -101,9 +102,9 @@ def shared_secrets(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
 
 
 @register(Tags.security, deploy=True)
-def data_folder(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+def private_data_folder(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """One that could not be closed to others, as each process does with its own."""
-    if not private.is_open(settings.DATA_DIR):
+    if not data_folder.is_open(settings.DATA_DIR):
         return []
     return [
         CheckWarning(
@@ -199,3 +200,34 @@ def node_names(app_configs: Any, databases: Sequence[str] | None = None, **kwarg
             id="rtmpweb.W008",
         )
     ]
+
+
+def close_after_requests() -> None:
+    """From now on a request's connection goes with it.
+
+    Under ASGI each request has a thread of its own, and Django a connection for each thread: one that was kept open
+    would never be used again, nor closed. Other threads keep theirs for CONN_MAX_AGE.
+    """
+    request_finished.connect(_close)
+
+
+def _close(**_: object) -> None:
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()
+
+
+def explain_database_error(error: DatabaseError) -> str:
+    """Why a command's query failed, and what to do. Passwords are in no database driver's messages."""
+    if known := database.sqlite_advice(error):
+        return known
+    try:
+        differs = database.version_difference()
+    except DatabaseError as found:
+        return (
+            database.sqlite_advice(found)
+            or f"The database does not answer: {found}. Check that it runs, and what DATABASE_URL says."
+        )
+    if not differs and (cause := database.write_failure_cause(error)) is not database.OTHER_CAUSE:
+        return f"The database takes no writes. {cause.why} {cause.act}"
+    return differs or f"The database refused: {error}."

@@ -19,7 +19,7 @@ import dj_database_url
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from ingest import private
+from ingest.services import data_folder
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
@@ -161,7 +161,7 @@ def folder(name: str, default: Path) -> Path:
     """An absolute path of a folder that is there, and this user's alone."""
     found = path(name, default)
     try:
-        private.make_folder(found)
+        data_folder.make_folder(found)
     except OSError as error:
         raise ImproperlyConfigured(
             f"{name}: the folder {found} can't be made: {error.strerror}. Give this user the right to make it, or set "
@@ -268,12 +268,12 @@ def _kept(file: Path) -> str:
     """What is in the file, which is made with a random secret in it unless it is there. Raises OSError."""
     with suppress(FileNotFoundError):
         kept = file.read_text().strip()
-        private.close(file)  # It may have been brought back from a backup.
+        data_folder.close(file)  # It may have been brought back from a backup.
         return kept
-    private.make_folder(file.parent)
+    data_folder.make_folder(file.parent)
     made = secrets.token_urlsafe(48)
     partial = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, private.FILE)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, data_folder.FILE)
     with os.fdopen(descriptor, "w") as out:
         out.write(made)
     try:

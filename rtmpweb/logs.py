@@ -1,9 +1,8 @@
 """How log records are written: as lines of text, or as one JSON object a line (RTMPWEB_LOG_FORMAT).
 
-Both have the time in UTC to the millisecond, and what the record is about (`ingest.logcontext`). Celery's processes and
-Daphne write through the same handler: see `rtmpweb.celery` and `rtmpweb.access`. What others' libraries would write of
-secrets, and of what goes on all day, is left out here, in one place.
-"""
+Both have the time in UTC to the millisecond, and what the record is about (`ingest.log_records`). Celery's processes
+and Daphne write through the same handler: see `rtmpweb.celery` and `rtmpweb.access`. What others' libraries would write
+of secrets, and of what goes on all day, is left out here, in one place."""
 
 import logging
 import re
@@ -16,8 +15,8 @@ from typing import Any
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-from ingest import logcontext
-from ingest.logbound import LONGEST_PATH, Bound, more
+from ingest import log_records
+from ingest.log_records import LONGEST_PATH, Bound, more
 
 FORMATS = ("text", "json")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -58,7 +57,7 @@ class AddContext(logging.Filter):
     """Notes on each record what it is about, as attributes; what the call itself gave (`extra`) stays."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        for name, value in logcontext.current().items():
+        for name, value in log_records.current().items():
             record.__dict__.setdefault(name, value)
         return True
 
@@ -126,7 +125,7 @@ class TextLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name.
         # A peer's text never begins a line of its own.
         message = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", record.message)
-        fields = [f"{name}={record.__dict__[name]}" for name in logcontext.FIELDS if name in record.__dict__]
+        fields = [f"{name}={record.__dict__[name]}" for name in log_records.FIELDS if name in record.__dict__]
         suffix = f" ({' '.join(fields)})" if fields else ""
         return f"{iso_time(record)} {record.levelname} {record.name}: {message}{suffix}"
 

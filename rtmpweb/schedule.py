@@ -1,12 +1,15 @@
 """The schedule that beat keeps, from the database, where it is edited while beat runs.
 
-Celery's own crontab leaves out an hour as clocks go back; django-celery-beat leaves out what is more than two hours
-late, and does it at another hour of the next day. What goes here instead is in `analytics.crontabs`.
-"""
+When a crontab's time comes goes by the clock of its time zone and through its changes to and from summer time: Celery's
+own crontab leaves out an hour as clocks go back; django-celery-beat leaves out what is more than two hours late, and
+does it at another hour of the next day."""
 
 import logging
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from datetime import timezone as fixed_zone
+from itertools import product
+from typing import Any, Protocol
 
 from celery.schedules import schedstate
 from django.db import DatabaseError
@@ -18,8 +21,55 @@ from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
 from django_celery_beat.tzcrontab import TzAwareCrontab
 from django_celery_beat.utils import NEVER_CHECK_TIMEOUT
 
-from analytics.crontabs import following
-from rtmpweb.database import explain
+from rtmpweb.checks import explain_database_error
+
+HOUR = timedelta(hours=1)
+
+DAYS = 41 * 366
+"""How far is looked: the 29th of February is a given day of the week again within 40 years."""
+
+
+class CrontabFields(Protocol):
+    """What a crontab of Celery's has: the numbers that its fields mean. Sunday is 0."""
+
+    minute: Collection[int]
+    hour: Collection[int]
+    day_of_week: Collection[int]
+    day_of_month: Collection[int]
+    month_of_year: Collection[int]
+    tz: tzinfo
+
+
+def next_time(crontab: CrontabFields, after: datetime) -> datetime | None:
+    """The crontab's first time after `after`, in UTC; None if it has none.
+
+    - Hours that are listed are times of day, and come once a day. One that clocks skip comes as much later as they
+      skip; one that they repeat comes the first time (RFC 5545, 3.3.5, says the same of events).
+    - Where all hours are meant, each hour that passes has its time, whatever clocks do. They are read as they stood at
+      `after`: where they change by half an hour, two times are once only half an hour apart.
+    """
+    if len(crontab.hour) == 24:
+        soon = _first(crontab, after, fixed_zone(after.astimezone(crontab.tz).utcoffset() or timedelta()))
+        if soon is not None and soon - after <= HOUR:
+            return soon
+    return _first(crontab, after, crontab.tz)
+
+
+def _first(crontab: CrontabFields, after: datetime, zone: tzinfo) -> datetime | None:
+    yesterday = after.astimezone(zone).date() - timedelta(days=1)
+    for number in range(DAYS):
+        day = yesterday + timedelta(days=number)
+        if (
+            day.month in crontab.month_of_year
+            and day.day in crontab.day_of_month
+            and day.isoweekday() % 7 in crontab.day_of_week
+        ):
+            clock = (datetime.combine(day, time(*at), zone) for at in product(crontab.hour, crontab.minute))
+            later = [at for at in (local.astimezone(UTC) for local in clock) if at > after]
+            if later:
+                return min(later)
+    return None
+
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +84,10 @@ class Crontab(TzAwareCrontab):  # type: ignore[misc]
 
     def is_due(self, last_run_at: datetime) -> schedstate:
         now = self.now()
-        at = following(self, last_run_at)
+        at = next_time(self, last_run_at)
         is_due = at is not None and at <= now
         if is_due:
-            at = following(self, now)
+            at = next_time(self, now)
         return schedstate(is_due, (at - now).total_seconds() if at is not None else NEVER_CHECK_TIMEOUT)
 
 
@@ -77,7 +127,7 @@ class Schedule(DatabaseScheduler):  # type: ignore[misc]
             self.schedule_changed()
             super().setup_schedule()
         except DatabaseError as error:
-            raise SystemExit(explain(error)) from None
+            raise SystemExit(explain_database_error(error)) from None
 
     def schedule_changed(self) -> bool:
         if self._has_looked:

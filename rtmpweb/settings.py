@@ -9,7 +9,7 @@ import dj_database_url
 import django_stubs_ext
 from csp.constants import NONE, SELF
 
-from ingest import private
+from ingest.services import data_folder
 from rtmpweb import env, logs
 
 django_stubs_ext.monkeypatch()  # So that Django's classes can be subscripted at run time, as their types are.
@@ -81,7 +81,7 @@ TRUSTED_PROXIES = env.networks("RTMPWEB_TRUSTED_PROXIES")
 """Whose X-Forwarded-For says who asks, for pages, API and viewers."""
 
 INSTALLED_APPS = [
-    "rtmpweb.adminapp.AuditedAdminConfig",
+    "rtmpweb.apps.AuditedAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -102,7 +102,7 @@ MIDDLEWARE = [
     "rtmpweb.middleware.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
     "dashboard.zones.ZoneMiddleware",
-    "dashboard.unavailable.UnavailableMiddleware",
+    "dashboard.system.unavailable.UnavailableMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "rtmpweb.middleware.HostMiddleware",
     "rtmpweb.middleware.NoStoreMiddleware",
@@ -169,7 +169,7 @@ if DATABASE_URL:
     }
     if "postgresql" in DATABASES["default"]["ENGINE"]:
         # Seconds and, for the user timeout, milliseconds: a server that is gone is found to be so within about 10 s.
-        # What a statement may take is set where it matters: see ingest.consumers.database.
+        # What a statement may take is set where it matters: see ingest.consumers.decisions.
         DATABASES["default"]["OPTIONS"] = {
             "connect_timeout": 2,
             "tcp_user_timeout": 5000,
@@ -310,7 +310,7 @@ STORAGES = {
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 with suppress(OSError):  # Of a data folder that can't be written to, those tell that write there.
-    STATIC_ROOT.mkdir(private.FOLDER, exist_ok=True)  # WhiteNoise warns when it is missing.
+    STATIC_ROOT.mkdir(data_folder.FOLDER, exist_ok=True)  # WhiteNoise warns when it is missing.
 
 # Security ------------------------------------------------------------
 BEHIND_TLS = env.flag("RTMPWEB_BEHIND_TLS")

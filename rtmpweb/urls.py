@@ -5,14 +5,14 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from dashboard.accounts import admin_login, logout
 from dashboard.api import api
-from dashboard.views.login import admin_login, logout
 
 admin.autodiscover()
 admin.site.site_header = admin.site.site_title = "rtmpweb"
 admin.site.index_title = "Keys, streams, history and schedules"
 
-handler500 = "dashboard.unavailable.server_error"
+handler500 = "dashboard.system.unavailable.server_error"
 
 urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("dashboard/favicon.svg"))),  # Pages of the admin name none.

@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 from asgiref.sync import SyncToAsync
 
-from dashboard.consumers import database as pages
-from ingest import history
-from ingest.consumers import database
+from dashboard import consumers as pages
+from ingest.consumers import decisions
+from ingest.services import history_writer
 
 WITHIN_S = 20
 
 POOLS: tuple[tuple[ThreadPoolExecutor, int], ...] = (
-    (database.READ, database.READ_THREADS),
-    (database.WRITE, 1),
+    (decisions.READ, decisions.READ_THREADS),
+    (decisions.WRITE, 1),
     (pages.READ, pages.READ_THREADS),
     (SyncToAsync.single_thread_executor, 1),
 )
@@ -28,7 +28,7 @@ def settle() -> None:
     """Waits until all of it is over. The next test has a history of its own: what this one's remembers is gone."""
     for pool, threads in POOLS:
         _wait_for(pool, threads)
-    writer, history._writer = history._writer, None
+    writer, history_writer._writer = history_writer._writer, None
     if writer is not None:
         assert writer.close(WITHIN_S), "the test's history can't be written"
 

@@ -10,12 +10,12 @@ from typing import Any, TypeVar, cast
 
 from playwright.sync_api import Page, WebSocketRoute
 
-from dashboard.snapshots import wall_text
-from dashboard.streams import Now
-from ingest.consumers import pages
-from ingest.consumers.wallfeed import WallFeed
+from dashboard.streams.queries import Now
+from dashboard.streams.snapshots import wall_text
+from ingest import pages
 from ingest.contracts import Issue, NodeFigures, StreamSnapshot
-from ingest.livestore import LiveView
+from ingest.live_store import LiveView
+from ingest.pages import WallFeed
 
 T = TypeVar("T")
 

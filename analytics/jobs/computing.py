@@ -1,33 +1,198 @@
-"""Hours and days of figures: which files they are made from, in which order, and where what is made of them is written.
+"""Hours and days of figures: from which files, in which order, by whom, and where the result is written.
 
-Spark reads the lake's files, counts events and merges hours; what comes of it are few rows, which this process writes,
-one file for each table and hour.
-"""
+Partials of new files are made first (each file is read once), then session hours, then groups; Spark counts events. A
+function of Arrow over tasks is done by Spark's workers or, where there is little to do, by this process. A cluster's
+workers have Python, Arrow and numpy, and none of our code: they get the modules of the list below by value. What comes
+of it are few rows, which this process writes, one file for each table and hour."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
 from pathlib import Path
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
-from analytics.jobs import schemas
-from analytics.jobs.arrow import spread
-from analytics.jobs.days import DayTask, of_day
-from analytics.jobs.dimensions import OF
+from analytics import histograms, metrics, schemas, tables
+from analytics.jobs import dimensions, groups, minutes, partials
+from analytics.jobs.dimensions import GROUP, OF, PLAYERS_OF
 from analytics.jobs.events import happened_in_days, happened_in_hours
-from analytics.jobs.hours import HourTask, of_hour
-from analytics.jobs.minutes import concatenated
-from analytics.jobs.partials import read_part
-from analytics.jobs.rollups import rollups
-from analytics.jobs.scanning import Scanned, scan
+from analytics.jobs.groups import DayTask, HourTask, of_day, of_hour, places
+from analytics.jobs.minutes import NUMBERS, concatenated, overlapping
+from analytics.jobs.partials import Made, Task, read_part
 from analytics.jobs.sessions import TAIL_US, session_hours
+from analytics.schemas import Computed, HourInput, LakeFile
 from analytics.tables import DAY, HOUR, SESSION_HOURS, figures_file
-from analytics.work import Computed, HourInput
+from ingest import disk
+
+for module in (dimensions, disk, groups, histograms, metrics, minutes, partials, schemas):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+AnyTask = TypeVar("AnyTask")
+
+
+def spread(
+    session: SparkSession,
+    tasks: Sequence[AnyTask],
+    make: Callable[[AnyTask], "pa.Table"],
+    columns: schemas.Columns,
+    *,
+    here: bool,
+) -> "pa.Table":
+    """What is made of each task, one after another. `here`: Spark would take longer to start its Python workers."""
+    import pyarrow as pa
+
+    schema = schemas.arrow(columns)
+    if here or not tasks:
+        return pa.concat_tables([schema.empty_table(), *map(make, tasks)])
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    return numbers.mapInArrow(_maker(tasks, make), schemas.ddl(columns)).toArrow().cast(schema)
+
+
+def _maker(
+    tasks: Sequence[AnyTask], make: Callable[[AnyTask], "pa.Table"]
+) -> Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]:
+    """For mapInArrow: numbers of tasks to what is made of them."""
+
+    def made(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch["id"].to_pylist():
+                yield from make(tasks[number]).to_batches()
+
+    return made
+
+
+TASK_BYTES = 16_000_000
+"""How much of the lake one task reads: some 300,000 samples."""
+
+FEW_BYTES = 8_000_000
+"""What is no more than this is read by this process: Spark would take longer to start its Python workers."""
+
+
+@dataclass(slots=True)
+class HourPartials:
+    """An hour's partials. `rows`: of all its files; `read`: of those that were new; `damaged`: {path: why}."""
+
+    folders: list[Path] = field(default_factory=list)
+    rows: int = 0
+    read: int = 0
+    strays: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+
+
+def update_partials(session: SparkSession, lake: Path, hours: Sequence[HourInput]) -> dict[datetime, HourPartials]:
+    """Makes the partials that are missing. Raises OSError of what can't be read or written."""
+    found = {hour.start: HourPartials() for hour in hours}
+    folders = {str(_folder(lake, hour.start)): hour.start for hour in hours}
+    tasks = [
+        _task(lake, hour.start, files=files)
+        for hour in hours
+        for files in partials.portions(((file, file[1]) for file in _new(lake, hour)), TASK_BYTES)
+    ]
+    for made in _carried_out(session, tasks):
+        scanned = found[folders[made["folder"]]]
+        scanned.read += made["rows"]
+        scanned.damaged |= made["damaged"]
+    doubled = [_task(lake, hour.start, merge=merge) for hour in hours if (merge := _doubled(lake, hour.start))]
+    for made in _carried_out(session, doubled):
+        found[folders[made["folder"]]].damaged |= made["damaged"]
+    for task in doubled:
+        for name in task["merge"]:
+            shutil.rmtree(Path(task["folder"]) / name)
+    for hour in hours:
+        scanned = found[hour.start]
+        for folder, manifest in partials.there(_folder(lake, hour.start)).items():
+            scanned.folders.append(folder)
+            scanned.rows += manifest["rows"]
+            scanned.strays += manifest["strays"]
+    return found
+
+
+def _folder(lake: Path, start: datetime) -> Path:
+    return tables.partition_folder(lake, tables.PARTIALS, start)
+
+
+def _new(lake: Path, hour: HourInput) -> list[LakeFile]:
+    """The hour's files that no partial has; partials that don't count any more are removed."""
+    left = set(hour.files)
+    for folder, manifest in sorted(
+        partials.there(_folder(lake, hour.start)).items(), key=lambda item: -len(item[1]["files"])
+    ):
+        files = {(path, size, changed) for path, size, changed in manifest["files"]}
+        if files <= left:
+            left -= files
+        else:
+            shutil.rmtree(folder)
+    return [file for file in hour.files if file in left]
+
+
+def _doubled(lake: Path, start: datetime) -> list[str]:
+    """The names of an hour's partials, if some of them have the same samples: they become one that has each once."""
+    folders = sorted(partials.there(_folder(lake, start)))
+    if len(folders) < 2 or not overlapping(
+        [partials.read_part(folder / "minutes.parquet", NUMBERS) for folder in folders]
+    ):
+        return []
+    return [folder.name for folder in folders]
+
+
+def _task(lake: Path, start: datetime, *, files: Sequence[LakeFile] = (), merge: Sequence[str] = ()) -> Task:
+    hour_us = int(start.timestamp()) * 1_000_000
+    folder = str(_folder(lake, start))
+    return {"lake": str(lake), "folder": folder, "hour_us": hour_us, "files": list(files), "merge": list(merge)}
+
+
+def _carried_out(session: SparkSession, tasks: Sequence[Task]) -> list[Made]:
+    sizes = (size for task in tasks for _, size, _ in (*task["files"], *_merged(task)))
+    told = spread(session, tasks, partials.told, {"made": schemas.TEXT}, here=sum(sizes) <= FEW_BYTES)
+    return [json.loads(made) for made in told["made"].to_pylist()]
+
+
+def _merged(task: Task) -> Iterator[LakeFile]:
+    for name in task["merge"]:
+        yield from partials.read_manifest(Path(task["folder"]) / name)["files"]
+
+
+def with_events(groups: pa.Table, happened: pa.Table) -> pa.Table:
+    """schemas.GROUPS and HAPPENED_IN to ROLLUPS: of each group that is in one of them."""
+    (place,) = places(happened.select(GROUP), [groups])
+    alone = np.setdiff1d(np.arange(happened.num_rows), place)
+    of_groups = np.concatenate((np.arange(groups.num_rows), np.full(len(alone), groups.num_rows)))
+    of_events = np.concatenate((np.where(place < 0, happened.num_rows, place), alone))
+    found = _or_none(groups, schemas.GROUPS).take(pa.array(of_groups))
+    told = _or_none(happened, schemas.HAPPENED_IN).take(pa.array(of_events))
+    tells_apart = pc.is_in(_either(found, told, "dimension"), pa.array([each.value for each in PLAYERS_OF]))
+    columns = {name: _either(found, told, name) for name in (*GROUP, "stream")}
+    for name in schemas.ROLLUPS:
+        if name not in columns:
+            columns[name] = (told if name in schemas.HAPPENED_IN else found)[name]
+    for name in ("unique_players", "players_sketch"):
+        columns[name] = pc.if_else(tells_apart, columns[name], None)
+    return schemas.cast(pa.table(columns), schemas.ROLLUPS)
+
+
+def _either(one: pa.Table, other: pa.Table, name: str) -> pa.ChunkedArray:
+    return pc.coalesce(one[name], other[name])
+
+
+def _or_none(rows: pa.Table, columns: schemas.Columns) -> pa.Table:
+    """With a last row of a group that has nothing."""
+    nothing = {name: NOTHING.get(kind) for name, kind in columns.items() if name not in UNDEFINED}
+    return pa.concat_tables([schemas.cast(rows, columns), pa.Table.from_pylist([nothing], schemas.arrow(columns))])
+
+
+NOTHING = {schemas.WHOLE: 0, schemas.COUNTS: [], schemas.HISTOGRAM: []}
+UNDEFINED = {*schemas.GROUP, "stream", "peak_at_us", "players_sketch"}
+"""Are null where there is nothing."""
 
 HOUR_LENGTH = timedelta(hours=1)
 
@@ -58,7 +223,7 @@ SUITED = {
 
 def compute_hours(session: SparkSession, lake: Path, hours: Sequence[HourInput], out: Path) -> dict[datetime, Computed]:
     """Computes hours that follow one another, oldest first. Raises OSError."""
-    scanned = scan(session, lake, hours)
+    scanned = update_partials(session, lake, hours)
     first = hours[0].start
     tail = tail_of(lake, first - HOUR_LENGTH)
     starts = [hour.start for hour in hours]
@@ -86,8 +251,8 @@ def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], ou
         if rows[day]
     ]
     groups = spread(session, tasks, of_day, schemas.GROUPS, here=few)
-    _write(rollups(groups, happened), DAY, days, out)
-    return {day: _computed(out, DAY, day, Scanned(rows=rows[day], read=rows[day])) for day in days}
+    _write(with_events(groups, happened), DAY, days, out)
+    return {day: _computed(out, DAY, day, HourPartials(rows=rows[day], read=rows[day])) for day in days}
 
 
 def tail_of(root: Path, hour: datetime) -> pa.Table:
@@ -113,7 +278,7 @@ def tail_of(root: Path, hour: datetime) -> pa.Table:
 
 
 def _merge_hours(
-    session: SparkSession, lake: Path, scanned: Mapping[datetime, Scanned], tail: pa.Table, out: Path
+    session: SparkSession, lake: Path, scanned: Mapping[datetime, HourPartials], tail: pa.Table, out: Path
 ) -> None:
     starts = list(scanned)
     folders = [folder for one in scanned.values() for folder in one.folders]
@@ -142,7 +307,7 @@ def _merge_hours(
         if written[start].exists()
     ]
     groups = spread(session, tasks, of_hour, schemas.GROUPS, here=_rows(files("minutes")) < FEW_MINUTES)
-    _write(rollups(groups, _counted(happened)), HOUR, starts, out)
+    _write(with_events(groups, _counted(happened)), HOUR, starts, out)
 
 
 def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
@@ -160,7 +325,7 @@ def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def _computed(out: Path, table: str, start: datetime, scanned: Scanned, tail: str = "") -> Computed:
+def _computed(out: Path, table: str, start: datetime, scanned: HourPartials, tail: str = "") -> Computed:
     return Computed(
         rows=scanned.rows,
         rows_read=scanned.read,

@@ -2,12 +2,11 @@
 
 from pyspark.sql import DataFrame
 
-from analytics.jobs.dimensions import GROUP, PLAYERS_OF, of_each
+from analytics.jobs.dimensions import GROUP, PLAYERS_OF, listed, merged, named, of_each, query, start_of, texts
 from analytics.jobs.minutes import HOUR_US
-from analytics.jobs.schemas import COUNTS, HAPPENED_IN
 from analytics.jobs.sessions import TAIL_US
-from analytics.jobs.sql import listed, merged, named, query, start_of, texts
 from analytics.metrics import COUNTED, HAPPENED, SKETCH_BITS
+from analytics.schemas import COUNTS, HAPPENED_IN
 
 DAY_US = 24 * HOUR_US
 

@@ -1,16 +1,24 @@
-"""Groups of a dimension, of hours and of days alike: sums and extremes, peaks, bitrates and their histograms.
+"""Rollups of hours and of days, as far as they are merged from samples: sums, extremes, peaks, bitrates, histograms.
 
-By Arrow and numpy: of few rows with many columns Spark would need many stages. Whoever runs it, a worker of Spark or
-this process, has both, and gets this module by value.
-"""
+Hours are merged from session hours and from partials' minutes and buckets; days (UTC) from their hours' rollups and
+from nothing else, as what hours were made from may be gone. By Arrow and numpy: of few rows with many columns Spark
+would need many stages. Whoever runs it, a worker of Spark or this process, has both, and gets this module by value: it
+knows no Django."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
+from analytics import schemas
 from analytics.histograms import value
-from analytics.jobs import schemas
-from analytics.jobs.minutes import numbered
+from analytics.jobs.minutes import HOUR_US, LABELS, MINUTE_US, concatenated, numbered
+from analytics.jobs.partials import read_part
 from analytics.metrics import BITRATES, EXTREMES, MEASURED, PERCENTILES, STARTED, Merge
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from analytics.jobs.dimensions import Of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,3 +183,116 @@ def array(rows: "pa.Table", name: str) -> "Numbers":
 
 def columns_of(rows: "pa.Table") -> dict[str, Any]:
     return dict(zip(rows.column_names, rows.columns, strict=True))
+
+
+MINUTES = HOUR_US // MINUTE_US
+
+READ_OF_MINUTES = [*LABELS, "minute_us", "peak_players", "live_ms"]
+
+
+class HourTask(TypedDict):
+    """`session_hours`: the file of the hour's; `partials`: the folders of its partials."""
+
+    start_us: int
+    dimensions: Mapping[str, "Of"]
+    session_hours: str
+    partials: Sequence[str]
+
+
+def of_hour(task: HourTask) -> "pa.Table":
+    """schemas.GROUPS of an hour. Sessions are counted once in each group, whatever labels they had. All sessions of a
+    stream have the same players: of two in one minute, the one with more tells how many there were.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    start_us, folders = task["start_us"], [Path(folder) for folder in task["partials"]]
+    sessions = read_part(Path(task["session_hours"]))
+    minutes = pa.concat_tables([read_part(folder / "minutes.parquet", READ_OF_MINUTES) for folder in folders])
+    buckets = pa.concat_tables([read_part(folder / "buckets.parquet") for folder in folders])
+    of_minutes, of_buckets = places(sessions.select(list(LABELS)), [minutes, buckets])
+    path, _ = codes(sessions.select(["app", "name"]))
+    paths = sessions.num_rows
+    minute = (array(minutes, "minute_us") - start_us) // MINUTE_US
+    players, is_live = array(minutes, "peak_players"), (array(minutes, "live_ms") > 0).astype(np.int64)
+    bucket, count = array(buckets, "bucket").astype(np.int64), array(buckets, "count")
+    of_kinds = {kind: pc.equal(buckets["kind"], kind).to_numpy() for kind in BITRATES}
+    found = []
+    for name, of in task["dimensions"].items():
+        labels = labels_of(of, sessions)
+        group, first = codes(labels)
+        keys, (most, live) = reduced(
+            (group[of_minutes] * MINUTES + minute) * paths + path[of_minutes],
+            [(np.maximum, players), (np.maximum, is_live)],
+        )
+        keys, (most, live) = reduced(keys // paths, [(np.add, most), (np.add, live)])
+        peaks = peaks_of(keys // MINUTES, most, start_us + keys % MINUTES * MINUTE_US, live)
+        counts = {kind: (group[of_buckets[own]], bucket[own], count[own]) for kind, own in of_kinds.items()}
+        sums = summed(sessions, group, [("session", "count_distinct")])
+        figures = {**columns_of(sums), "sessions": sums["session"], **peaks}
+        found.append(grouped(start_us, name, of, labels.take(first), figures, counts))
+    return concatenated(found, schemas.GROUPS)
+
+
+READ_OF_HOURS = [
+    *schemas.GROUP,
+    "stream",
+    *(name for name, _ in MERGED),
+    *("peak_players", "peak_at_us", "peak_streams"),
+    *(f"{kind}_histogram" for kind in BITRATES),
+]
+
+
+class DayTask(TypedDict):
+    """`hours` and `session_hours`: the files of its hours."""
+
+    start_us: int
+    dimensions: Mapping[str, "Of"]
+    hours: Sequence[str]
+    session_hours: Sequence[str]
+
+
+def of_day(task: DayTask) -> "pa.Table":
+    """The same of a day."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = list(task["dimensions"])
+    every = _read(task["hours"], schemas.ROLLUPS, READ_OF_HOURS, pc.field("dimension").isin(names))
+    sessions = _read(task["session_hours"], schemas.SESSION_HOURS, [*LABELS, "broadcast_us"])
+    found = []
+    for name, of in task["dimensions"].items():
+        hours = every.filter(pc.equal(every["dimension"], name))
+        group, first = codes(hours.select(NAMED))
+        labels = hours.select(NAMED).take(first)
+        (place,) = places(labels, [labels_of(of, sessions)])
+        seen = pa.table({"group": place, "session": sessions["session"]}).filter(pa.array(place >= 0))
+        counted = seen.group_by("group", use_threads=False).aggregate([("session", "count_distinct")])
+        distinct = np.zeros(len(first), np.int64)
+        distinct[array(counted, "group")] = array(counted, "session_count_distinct")
+        sums = summed(hours, group).append_column("sessions", pa.array(distinct))
+        peaks = peaks_of(group, *(array(hours, each) for each in ("peak_players", "peak_at_us", "peak_streams")))
+        counts = {kind: _unnested(hours[f"{kind}_histogram"], group) for kind in BITRATES}
+        found.append(grouped(task["start_us"], name, of, labels, {**columns_of(sums), **peaks}, counts))
+    return concatenated(found, schemas.GROUPS)
+
+
+def _unnested(histograms: "pa.ChunkedArray", group: "Numbers") -> "tuple[Numbers, Numbers, Numbers]":
+    """(group, bucket, count) of each bucket of the groups' histograms."""
+    import numpy as np
+
+    rows = histograms.combine_chunks()
+    lengths = rows.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    flat = rows.flatten()
+    bucket, count = (flat.field(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in ("bucket", "count"))
+    return np.repeat(group, lengths), bucket, count
+
+
+def _read(files: Sequence[str], table: schemas.Columns, columns: Sequence[str], wanted: Any = None) -> "pa.Table":
+    """What older files lack is null."""
+    import pyarrow.dataset as ds
+
+    dataset = ds.dataset(list(files), schema=schemas.arrow(table), format="parquet")
+    return dataset.to_table(columns=list(columns), filter=wanted, use_threads=False)

@@ -6,9 +6,9 @@ Whoever runs it, a worker of Spark or this process, has pyarrow and numpy, and g
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from analytics import schemas
 from analytics.histograms import MOST, ZERO
 from analytics.histograms import buckets as buckets_of
-from analytics.jobs import schemas
 from analytics.metrics import BITRATES, EXTREMES, MEASURED
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
-from analytics.jobs import schemas
+from analytics import schemas
 from analytics.jobs.minutes import HOUR_US, buckets, concatenated, minutes, overlapping, sessions, single
-from analytics.work import LakeFile
-from ingest.fsync import sync
+from analytics.schemas import LakeFile
+from ingest.disk import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa

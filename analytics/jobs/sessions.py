@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from analytics.jobs import schemas
+from analytics import schemas
 from analytics.jobs.groups import array, codes, places
 from analytics.jobs.minutes import LABELS, merged
 

@@ -1,6 +1,5 @@
 """What analytics keeps in the database: its runs, which part of the lake is done, the rollups, and the reports."""
 
-from analytics.models.ledger import Partition
 from analytics.models.reports import Report, ReportDelivery, ReportPlan
 from analytics.models.rollups import (
     FIGURES,
@@ -11,7 +10,7 @@ from analytics.models.rollups import (
     Grain,
     Rollup,
 )
-from analytics.models.runs import AnalyticsRun, RunLine
+from analytics.models.runs import AnalyticsRun, Partition, RunLine
 
 __all__ = [
     "FIGURES",

@@ -1,23 +1,99 @@
-"""What a report counts: the figures of its period, of all its streams and of each, from the hours' rollups.
+"""What a report counts: the figures of its period, of all its streams and of each, the peaks, and the charts' series.
 
 Sums are made where the hours are, by the database or of the lake's files; percentiles are merged from the hours'
-histograms, stream by stream.
-"""
+histograms, stream by stream. Most players and most streams at once across several applications are of the lake's
+minutes, as rollups have them of each application; where these are gone, the sum is the most that it can have been. A
+chart is by hour, and of a short period by minute where the lake has them."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from analytics.figures import H_MS, NO_QUANTILES, Figures
+from analytics.figures import H_MS, NO_QUANTILES, Figures, figures_of_sums
 from analytics.metrics import GOP_BINS
 from analytics.models import Rollup
-from analytics.players import distinct as distinct_players
-from analytics.reports import document, peaks
-from analytics.reports.periods import Period
+from analytics.reports import document
+from analytics.reports.document import Chart, Tick
+from analytics.reports.periods import DAY, HOUR, Period, midnight
 from analytics.reports.scopes import Scope
-from analytics.rollups import Rollups
-from analytics.summing import figures_of_sums
+from analytics.rollups import Rollups, distinct_players
+from analytics.tables import PARTIALS, moment, partition_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def minutes_in_lake(lake: Path, hour: datetime, columns: Sequence[str], path: str = "") -> "pa.Table | None":
+    """Of an hour: all streams', or one's (app/name). None where the lake has none of that hour."""
+    import pyarrow.parquet as pq  # Loaded only where it is used.
+
+    files = sorted(partition_folder(lake, PARTIALS, hour).glob("[!.]*/minutes.parquet"))
+    if not files:
+        return None
+    app, _, name = path.partition("/")
+    filters = [("app", "=", app), ("name", "=", name)] if path else None
+    # Partitioning is left out: the folders' names say no more than the rows.
+    return pq.ParquetDataset(list(map(str, files)), filters=filters, partitioning=None).read(list(columns))
+
+
+class Peak(NamedTuple):
+    most: int
+    at: datetime | None = None
+
+
+def across_apps(figures: Figures, rows: Rollups, lake: Path) -> Figures:
+    """The figures with the peaks of all the applications together. `rows`: their hours, one for each application."""
+    players: dict[datetime, list[Peak]] = defaultdict(list)
+    streams: dict[datetime, list[Peak]] = defaultdict(list)
+    for row in rows.values("start", "peak_players", "peak_at", "peak_streams"):
+        players[row["start"]].append(Peak(row["peak_players"], row["peak_at"]))
+        streams[row["start"]].append(Peak(row["peak_streams"]))
+    most = _greatest(players, lake, "players")
+    return replace(
+        figures,
+        peak_players=most.most,
+        peak_at=most.at,
+        peak_streams=_greatest(streams, lake, "streams").most,
+    )
+
+
+def _greatest(hours: dict[datetime, list[Peak]], lake: Path, of: str) -> Peak:
+    """Hours are looked at from the one that may have most, until none can have more."""
+    greatest = Peak(0)
+    for hour, peaks in sorted(hours.items(), key=lambda item: (-_together(item[1]), item[0])):
+        most = _together(peaks)
+        if most <= greatest.most:
+            break
+        found = peaks[0] if len(peaks) == 1 else _in_minutes(lake, hour, of) or Peak(most)
+        if found.most > greatest.most:
+            greatest = found
+    return greatest
+
+
+def _together(peaks: Iterable[Peak]) -> int:
+    return sum(peak.most for peak in peaks)
+
+
+def _in_minutes(lake: Path, hour: datetime, of: str) -> Peak | None:
+    """The first minute of the hour with most; None where the lake has no minutes of it."""
+    import pyarrow.compute as pc  # Loaded only where it is used.
+
+    found = minutes_in_lake(lake, hour, ["minute_us", "app", "name", "peak_players", "live_ms"])
+    if found is None:
+        return None
+    if of == "streams":
+        found = found.filter(pc.greater(found["live_ms"], 0))
+    by_stream = found.group_by(["minute_us", "app", "name"]).aggregate([("peak_players", "max")])
+    counted = ("peak_players_max", "sum") if of == "players" else ("name", "count")
+    most = by_stream.group_by("minute_us").aggregate([counted])
+    ordered = [(-each["_".join(counted)], each["minute_us"]) for each in most.to_pylist()]
+    if not ordered:
+        return Peak(0)
+    amount, minute = min(ordered)
+    return Peak(-amount, moment(minute))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +118,7 @@ def gather(period: Period, scope: Scope, lake: Path) -> Gathered:
     each = scope.streams(period)
     whole = each if scope.name else scope.together(period)
     streams = dict(_by_stream(each))
-    together = streams.get(scope.text, Figures()) if scope.name else peaks.across_apps(_summed(whole), whole, lake)
+    together = streams.get(scope.text, Figures()) if scope.name else across_apps(_summed(whole), whole, lake)
     if not scope.app:
         together = replace(together, **_attempts(scope.nodes(period)))
     unique = distinct_players(whole, period.first_hour, period.end_hour)
@@ -68,12 +144,12 @@ def _attempts(nodes: Rollups) -> dict[str, Any]:
     return {name: int(sums[name] or 0) for name in ("accepted", "refused")} | {"refusals": counters.get("refusals", {})}
 
 
-def hours(period: Period, scope: Scope, path: str) -> list[Rollup]:
+def hours_of_stream(period: Period, scope: Scope, path: str) -> list[Rollup]:
     """A stream's hours, in order."""
     return list((scope if scope.name else Scope.of(path)).streams(period).rows())
 
 
-def raw(gathered: Gathered) -> document.Figures:
+def figures_of_document(gathered: Gathered) -> document.Figures:
     """As the document tells them."""
     of = gathered.together
     counted = of.keyframe_intervals
@@ -115,3 +191,102 @@ def raw(gathered: Gathered) -> document.Figures:
         "peak_streams": of.peak_streams,
         "delivered_gb": of.delivered_gb,
     }
+
+
+MINUTE = timedelta(minutes=1)
+BY_MINUTE = 6 * HOUR
+"""A period of at most this length is shown by minute."""
+
+BY_HOUR_WORDS = "Median and the band from p5 to p95, kbit/s. Gaps are hours off air."
+BY_MINUTE_WORDS = "Mean and the band from the least to the greatest second, kbit/s. Gaps are minutes off air."
+
+STEPS = (*(timedelta(minutes=count) for count in (1, 2, 5, 10, 15, 30)), HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR)
+"""Between ticks of a period of at most two days: the first with which there are not too many."""
+MOST_TICKS = 9
+MOST_DAYS = 12
+
+Band = tuple[float | None, float | None, float | None]
+"""The low, middle and high of a step, kbit/s."""
+
+
+def bitrate_chart(period: Period, stream: str, rows: Sequence[Rollup], target: int | None, lake: Path) -> Chart:
+    """`rows`: the stream's hours."""
+    length = period.until - period.since
+    by_minute = _by_minute(period, stream, lake) if length <= BY_MINUTE else {}
+    step, known = (MINUTE, by_minute) if by_minute else (HOUR, _by_hour(rows))
+    since = period.since.replace(second=0, microsecond=0) if by_minute else period.first_hour
+    until = period.until if by_minute else period.end_hour
+    slots = [known.get(since + number * step, (None, None, None)) for number in range(-(-(until - since) // step))]
+    ticks, edges = _ticks(period, since, since + len(slots) * step, step)
+    return {
+        "title": f"{stream}, bitrate by {'minute' if by_minute else 'hour'}",
+        "caption": BY_MINUTE_WORDS if by_minute else BY_HOUR_WORDS,
+        "stream": stream,
+        "step_s": round(step.total_seconds()),
+        "from": since.isoformat(),
+        "p5": [slot[0] for slot in slots],
+        "p50": [slot[1] for slot in slots],
+        "p95": [slot[2] for slot in slots],
+        "target": target,
+        "ticks": ticks,
+        "edges": edges,
+    }
+
+
+def _by_hour(rows: Iterable[Rollup]) -> dict[datetime, Band]:
+    """Of hours with media."""
+    return {row.start: (row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95) for row in rows if row.live_ms}
+
+
+def _by_minute(period: Period, stream: str, lake: Path) -> dict[datetime, Band]:
+    """Of minutes with media; of two sessions in one minute together."""
+    columns = ["minute_us", "elapsed_ms", "live_ms", "video_bytes", "video_kbps_min", "video_kbps_max"]
+    found: dict[int, list[dict[str, int | float]]] = defaultdict(list)
+    for hour in period.hours:
+        table = minutes_in_lake(lake, hour, columns, stream)
+        for row in table.to_pylist() if table is not None else []:
+            if row["live_ms"]:
+                found[row["minute_us"]].append(row)
+    return {
+        moment(minute): (
+            min(row["video_kbps_min"] for row in rows),
+            8 * sum(row["video_bytes"] for row in rows) / sum(row["elapsed_ms"] for row in rows),
+            max(row["video_kbps_max"] for row in rows),
+        )
+        for minute, rows in found.items()
+    }
+
+
+def _ticks(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
+    """What stands below the axis, and where days begin, or of a short period each tick."""
+    return (_clock if until - since <= 2 * DAY else _days)(period, since, until, step)
+
+
+def _clock(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
+    """Round times of the period's clock, each at its line."""
+    apart = next((each for each in STEPS if (until - since) / each < MOST_TICKS), STEPS[-1])
+    ticks: list[Tick] = []
+    moment = since
+    while moment <= until:
+        local = moment.astimezone(period.zone)
+        if (timedelta(hours=local.hour, minutes=local.minute) % apart) == timedelta(0):
+            ticks.append({"at": (moment - since) / step, "label": f"{local:%H:%M}"})
+        moment += min(apart, HOUR) if local.minute % 60 == 0 else MINUTE
+    return ticks, [tick["at"] for tick in ticks]
+
+
+def _days(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
+    """Days, each named in its middle; of many only some."""
+    days = period.days
+    nth = -(-len(days) // MOST_DAYS)
+    label = "{0:%a} {0.day}" if len(days) <= 7 else "{0.day} {0:%b}"
+    ticks: list[Tick] = []
+    edges: list[float] = []
+    for number, day in enumerate(days):
+        begins, ends = (midnight(each, period.zone) for each in (day, day + DAY))
+        if since < begins < until:
+            edges.append((begins - since) / step)
+        if number % nth == 0:
+            middle = (max(begins, since) + (min(ends, until) - max(begins, since)) / 2 - since) / step
+            ticks.append({"at": middle, "label": label.format(day)})
+    return ticks, edges

@@ -1,13 +1,91 @@
-"""What went wrong, and what to do: a table of rules, each asked of each stream's figures."""
+"""What went wrong, and what to do: a table of rules, each asked of each stream's figures; and what was refused."""
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from analytics.figures import Figures
-from analytics.reports import refusals
-from analytics.reports.document import Finding, Level
-from analytics.reports.saying import number, percent, short, span, times, with_unit
+from analytics.reports.document import Finding, Level, Refusal
+from analytics.reports.wording import listed, number, percent, plural, short, span, times, with_unit
+
+REFUSAL_WORDS = {
+    "unknown_app": "for an application that there is not",
+    "instance_unknown": "for an instance that there is not",
+    "too_many_instances": "for an instance too many of the application",
+    "app_disabled": "because the application is disabled",
+    "key_missing": "without a key",
+    "key_unknown": "with an unknown key",
+    "key_disabled": "with a disabled key",
+    "key_revoked": "with a revoked key",
+    "key_expired": "with an expired key",
+    "key_other_app": "with another application's key",
+    "key_other_stream": "with another stream's key",
+    "login_wrong": "with a wrong user or password",
+    "login_challenge": "with an answer to another log-in's challenge",
+    "login_method": "with an unknown way to log in",
+    "login_disabled": "with a disabled log-in",
+    "login_revoked": "with a revoked log-in",
+    "login_expired": "with an expired log-in",
+    "login_other_stream": "with another stream's log-in",
+    "network_not_allowed": "from a network that the key does not allow",
+    "name_invalid": "with a name that can't be a stream's",
+    "stream_disabled": "because the stream is disabled",
+    "stream_unknown": "for a stream that there is not",
+    "busy": "because the stream was busy",
+    "over_limit": "soon after a bitrate over the key's limit",
+    "test_over": "soon after a test's end",
+    "banned": "from a banned address",
+    "database_slow": "because the database was slow",
+    "database_error": "because the database was away",
+    "callback_refused": "by the authorisation service",
+    "callback_failed": "because the authorisation service failed",
+    "draining": "because the server was draining",
+    "too_many_connections": "because of too many connections",
+    "internal_error": "by an error of the server",
+}
+"""By reason, those of publishes and of connects: as in "6 with an expired key"."""
+
+
+def refusal_words(reason: str) -> str:
+    return REFUSAL_WORDS.get(reason) or f"by {reason.replace('_', ' ')}"
+
+
+def refusals_by_reason(together: Figures) -> list[Refusal]:
+    """Most first."""
+    found = sorted(together.refusals.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        {"reason": reason, "words": reason.replace("_", " ").capitalize(), "count": count} for reason, count in found
+    ]
+
+
+def refusals_finding(together: Figures, streams: Mapping[str, Figures]) -> Finding | None:
+    """None where nothing was refused."""
+    if not together.refused:
+        return None
+    whose: dict[str, Counter[str]] = {}
+    for path, figures in streams.items():
+        for reason, count in figures.refusals.items():
+            whose.setdefault(reason, Counter())[path] += count
+    parts = [
+        f"{number(each['count'])} {refusal_words(each['reason'])}"
+        f"{_for_stream(each, whose.get(each['reason'], Counter()))}"
+        for each in refusals_by_reason(together)
+    ]
+    count = together.refused
+    return {
+        "level": "warning",
+        "what": f"{number(count)} {plural(count, 'publish was', 'publishes were')} refused.",
+        "advice": f"{listed(parts, most=4)}." if parts else "",
+        "stream": "",
+    }
+
+
+def _for_stream(refusal: Refusal, whose: Counter[str]) -> str:
+    """The stream's name, where all of them were for one."""
+    only = next(iter(whose), "")
+    return f" for {only}" if len(whose) == 1 and whose[only] == refusal["count"] else ""
+
 
 MINUTE_MS = 60_000
 MINUTES, HALF_HOUR = 5 * MINUTE_MS, 30 * MINUTE_MS
@@ -213,7 +291,7 @@ def _of(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def look(seen: Seen) -> list[Found]:
+def evaluate(seen: Seen) -> list[Found]:
     """What is to be said of a stream, by the rules' order."""
     found: list[Found] = []
     for rule in RULES:
@@ -227,7 +305,7 @@ def findings(found: list[Found], together: Figures, streams: dict[str, Figures])
     """Worst first, then what was refused."""
     ordered = sorted(found, key=lambda each: (RANK[each.level], -each.weight, each.stream))
     told = [each.finding() for each in ordered[:MOST]]
-    refused = refusals.finding(together, streams)
+    refused = refusals_finding(together, streams)
     if refused is not None:
         told.append(refused)
     if not told and together.elapsed_ms:

@@ -1,6 +1,6 @@
 """A report as PDF, A4: the same as the page says. reportlab is loaded only where one is made.
 
-A web process has it done by another (`analytics.reports.apart`), and never loads what draws.
+A web process has it done by another (`analytics.reports.subprocess_jobs`), and never loads what draws.
 """
 
 import io
@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from analytics.reports import charts
 from analytics.reports.document import MOST_ROWS, Chart, Document, Refusal, StreamRow, Tile
-from analytics.reports.saying import level_words, marked, number, percent, short, with_unit
+from analytics.reports.wording import level_words, marked, number, percent, short, with_unit
 
 if TYPE_CHECKING:
     from reportlab.platypus import Flowable, Paragraph

@@ -1,15 +1,24 @@
-"""Plans: which reports are due. The tables are the truth, not the queue."""
+"""Plans of reports: which reports are due, how long they stay, and a plan's form. The tables are the truth, not the
+queue."""
 
 import logging
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from itertools import islice
+from typing import Any
+from zoneinfo import available_timezones
 
-from analytics.models import Report, ReportPlan
-from analytics.reports import broadcasts, periods, services
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
+from analytics.models import Report, ReportDelivery, ReportPlan
+from analytics.reports import builder, periods, scopes
 from analytics.reports.periods import Period
 from analytics.reports.scopes import Scope
 from analytics.services import ask_for_run
+from ingest.models import Application
+from ingest.services.retention import in_pieces
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +48,7 @@ def due(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, datetime]]:
     period = periods.last_ended(plan.kind, now, periods.zone_of(plan.time_zone))
     found = []
     while due_at(plan, period) > max(now - MISSED, plan.counts_from):
-        if due_at(plan, period) <= now and services.of_plan(plan, period, scope_of(plan)) is None:
+        if due_at(plan, period) <= now and builder.of_plan(plan, period, scope_of(plan)) is None:
             found.append((period, due_at(plan, period)))
         period = periods.before(period)
     yield from reversed(found)
@@ -47,7 +56,7 @@ def due(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, datetime]]:
 
 def make_due(plan: ReportPlan, now: datetime) -> list[Report]:
     """Makes what is due by a plan, unless it waits for hours that are yet to be computed: then it asks for a run."""
-    return [services.make(period, scope, plan=plan) for period, scope in islice(ready(plan, now), MOST)]
+    return [builder.make(period, scope, plan=plan) for period, scope in islice(ready(plan, now), MOST)]
 
 
 def ready(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
@@ -66,7 +75,7 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
     """One is known by its time: when it began may be told to be another second once more of it is computed."""
     since = max(plan.counts_from, now - MISSED)
     known = list(plan.reports.filter(until__gte=since - WAIT).values_list("scope", "since", "until"))
-    for broadcast in broadcasts.ended(scope_of(plan), since, now):
+    for broadcast in scopes.ended_broadcasts(scope_of(plan), since, now):
         path = f"{broadcast.app}/{broadcast.name}"
         if any(
             scope == path and begins <= broadcast.until and ends >= broadcast.since for scope, begins, ends in known
@@ -80,7 +89,7 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
 
 
 def _may_be_made(period: Period, since: datetime, now: datetime) -> bool:
-    return services.is_complete(period) or _went_without(since, periods.words(period), now)
+    return builder.is_complete(period) or _went_without(since, periods.words(period), now)
 
 
 def _went_without(since: datetime, what: str, now: datetime) -> bool:
@@ -101,3 +110,67 @@ def next_due(plan: ReportPlan, now: datetime) -> datetime | None:
     if due_at(plan, period) <= now:
         period = periods.containing(plan.kind, now.astimezone(zone).date(), zone)
     return due_at(plan, period)
+
+
+LEAST_KEPT = MISSED + timedelta(days=1)
+"""Reports stay for so long whatever is set: a plan's that was gone sooner would be missed, made and sent again."""
+
+
+def prune_reports(*, now: datetime, days: int) -> int:
+    """Deletes reports that were made so many days ago, in small pieces; how many rows went. 0: none."""
+    if not days:
+        return 0
+    old = Report.objects.filter(made_at__lt=now - max(timedelta(days=days), LEAST_KEPT)).order_by("made_at")
+    return in_pieces(ReportDelivery.objects.filter(report__in=old.order_by()).order_by("pk"), old)
+
+
+MOST_RECIPIENTS = 50
+
+NO_PLACES = ("Etc/", "SystemV/", "posix/", "right/")
+
+
+def time_zones() -> list[tuple[str, str]]:
+    """UTC, then those that are named for places."""
+    names = sorted(name for name in available_timezones() if "/" in name and not name.startswith(NO_PLACES))
+    return [(name, name) for name in ["UTC", *names]]
+
+
+def addresses(text: str) -> list[str]:
+    """Each e-mail address once, in order: one a line, or parted by commas. Raises ValidationError."""
+    found = list(dict.fromkeys(text.replace(",", "\n").split()))
+    for address in found:
+        try:
+            validate_email(address)
+        except ValidationError:
+            raise ValidationError(f"{address[:80]} is no e-mail address. Give one a line: ops@example.org") from None
+    if len(found) > MOST_RECIPIENTS:
+        raise ValidationError(f"At most {MOST_RECIPIENTS} recipients: give a mailing list's address for more.")
+    return found
+
+
+class PlanForm(forms.ModelForm[ReportPlan]):
+    time_zone = forms.ChoiceField(
+        choices=time_zones, initial="UTC", help_text=ReportPlan._meta.get_field("time_zone").help_text
+    )
+
+    class Meta:
+        model = ReportPlan
+        fields = ("name", "kind", "app", "stream", "time_zone", "send_at", "recipients", "is_enabled")
+        widgets = {"recipients": forms.Textarea({"rows": 5, "cols": 50, "spellcheck": "false"})}
+        error_messages = {"name": {"unique": "Another plan has this name: take another."}}
+
+    def clean_recipients(self) -> str:
+        return "\n".join(addresses(self.cleaned_data["recipients"]))
+
+    def clean_app(self) -> str:
+        name: str = self.cleaned_data["app"].strip()
+        if name and not Application.objects.filter(name=name).exists():
+            raise ValidationError(f"There is no application {name[:80]}. Leave it empty for all streams.")
+        return name
+
+    def clean(self) -> dict[str, Any]:
+        found: dict[str, Any] = super().clean() or {}
+        stream, app = found.get("stream"), found.get("app")
+        if stream and app and stream.application.name != app:
+            self.add_error("app", f"{stream} is of another application. Give an application or a stream, not both.")
+        return found

@@ -11,7 +11,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from analytics.models import ReportPlan
-from analytics.reports import plans, sending
+from analytics.reports import delivery, plans
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def due_reports() -> None:
 @shared_task
 def send_waiting() -> None:
     """Sends what waits and is due. Repeating it, or two at a time, sends nothing twice."""
-    sending.send_due(timezone.now())
+    delivery.send_due(timezone.now())
 
 
 def _is_ready(plan: ReportPlan) -> bool:

@@ -11,12 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from analytics.synthetic import noise
-from analytics.synthetic.channels import NODE
-from analytics.synthetic.noise import Reals
-from analytics.synthetic.plan import SECOND_US, Session
+from analytics.synthetic import publishers
+from analytics.synthetic.publishers import NODE, SECOND_US, Reals, Session
 from ingest.contracts import Health
-from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.lake import SAMPLES
 
 SECONDS = 60
 TICK_US = (850_000, 100_000)
@@ -130,8 +128,8 @@ class Weather:
 def ticks(node: int, seconds: Whole, seed: int) -> Whole:
     """When the node samples in these seconds (since the epoch), in microseconds."""
     first, spread = TICK_US
-    own = int(noise.uniform(seed, 10, node)[0] * spread)
-    late = noise.uniform(seed, 11, node, seconds) ** 8 * LATE_US  # Seldom by much.
+    own = int(publishers.uniform(seed, 10, node)[0] * spread)
+    late = publishers.uniform(seed, 11, node, seconds) ** 8 * LATE_US  # Seldom by much.
     return seconds * SECOND_US + first + own + late.astype(np.int64)
 
 
@@ -252,7 +250,7 @@ class _Minute:
         keyframe_s = self._of(sheet.keyframe_s)
         word = self._of(sheet.word)
         intervals = [
-            keyframe_s + 0.001 * (noise.words(word, np.maximum(self._keyframe - back, 0)) % np.uint64(40))
+            keyframe_s + 0.001 * (publishers.words(word, np.maximum(self._keyframe - back, 0)) % np.uint64(40))
             for back in range(KEYFRAMES_KEPT)
         ]
         known = [np.where(self._keyframe > back, interval, 0) for back, interval in enumerate(intervals)]

@@ -6,17 +6,17 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from analytics.reports import saying
-from analytics.reports.saying import marked
+from analytics.reports import wording
+from analytics.reports.wording import marked
 
 register = template.Library()
 
 WIDTH = 78
 
-register.filter("number", saying.number)
-register.filter("percent", saying.percent)
-register.filter("short", saying.short)
-register.filter("level", saying.level_words)
+register.filter("number", wording.number)
+register.filter("percent", wording.percent)
+register.filter("short", wording.short)
+register.filter("level", wording.level_words)
 
 
 @register.filter

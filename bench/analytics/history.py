@@ -19,8 +19,8 @@ from analytics import ledger, pipeline, runner, services, tables
 from analytics.jobs.computing import compute_hours
 from analytics.ledger import DAY_RESTS, HOUR
 from analytics.models import AnalyticsRun, Rollup
+from analytics.schemas import HourInput
 from analytics.synthetic import Generated, World, generate
-from analytics.work import HourInput
 from bench.analytics import duck, jvm
 from bench.process import machine_cpu_s, usage
 from bench.table import CALM_CORES
@@ -214,7 +214,7 @@ def agree(rival: duck.Duck, ours: Path, theirs: Path) -> None:
 
 
 def hours_of(lake: Path, count: int) -> list[HourInput]:
-    found = (ledger.look(lake, hours_from(number)) for number in range(count))
+    found = (ledger.find_hour(lake, hours_from(number)) for number in range(count))
     return [hour.input for hour in found if hour]
 
 

@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 from django.core.management import call_command
 
 from analytics import runner, tables
-from analytics.jobs.computing import compute_hours
-from analytics.jobs.scanning import scan
-from analytics.keeping.keeping import compact_closed
+from analytics.jobs.computing import compute_hours, update_partials
+from analytics.lake.maintenance import compact_closed
 from analytics.loading import load
 from analytics.models import Dimension, Grain, Rollup
 from analytics.synthetic import World, generate
@@ -67,7 +66,7 @@ def _computed(lake: Path, samples: int, findings: Findings) -> None:
         for is_warm in (False, True):
             rmtree(tables.table_folder(lake, tables.PARTIALS), ignore_errors=True)
             with timed() as scanning:
-                scan(session, lake, inputs)
+                update_partials(session, lake, inputs)
             with timed() as merging:
                 compute_hours(session, lake, inputs, lake)
             if is_warm:

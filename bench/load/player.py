@@ -6,7 +6,7 @@ from typing import Final
 from bench.load.client import Client, Target
 from bench.load.reel import read_stamp
 from ingest.rtmp import Message, MessageType, encode_message, events
-from ingest.rtmp.chunks import CSID_CONTROL
+from ingest.rtmp.chunk_writer import CSID_CONTROL
 
 ACKNOWLEDGE_BYTES: Final = 2_000_000
 """Players that only count acknowledge so many bytes each time, or what came in so many seconds: to a server it is what

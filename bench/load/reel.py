@@ -12,8 +12,7 @@ from typing import Final
 
 from bench.load.clip import Clip, Media
 from ingest.rtmp import Message, MessageType
-from ingest.rtmp.chunks import CSID_AUDIO, CSID_VIDEO
-from ingest.rtmp.chunks.writer import ChunkWriter
+from ingest.rtmp.chunk_writer import CSID_AUDIO, CSID_VIDEO, ChunkWriter
 
 MAGIC: Final = 0x52544D504C4F4144
 STAMP: Final = struct.Struct("<QQ")

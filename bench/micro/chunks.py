@@ -15,8 +15,8 @@ from time import process_time
 from bench.micro.ingest import CHUNK_SIZES, SECONDS, messages
 from bench.micro.live_fanout import AUDIO, VIDEO
 from ingest.rtmp import Limits, encode_message
-from ingest.rtmp.chunks import CSID_CONTROL
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp.chunk_reader import ChunkReader
+from ingest.rtmp.chunk_writer import CSID_CONTROL
 from ingest.rtmp.messages.control import set_chunk_size
 
 ROUNDS = 7

@@ -12,8 +12,8 @@ from time import process_time
 
 from bench.micro.live_fanout import AUDIO, INTER, KEYFRAME, SOUND, VIDEO, on_air
 from ingest.rtmp import ClientConnection, Message, ServerConnection, encode_message, events
-from ingest.rtmp.chunks import CSID_AUDIO, CSID_CONTROL, CSID_VIDEO
-from ingest.rtmp.messages.message import MessageType
+from ingest.rtmp.chunk_writer import CSID_AUDIO, CSID_CONTROL, CSID_VIDEO
+from ingest.rtmp.messages import MessageType
 
 ROUNDS = 7
 SECONDS = 20

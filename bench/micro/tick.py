@@ -29,11 +29,11 @@ from ingest.contracts import NodeTick, PublishAccept, PublishLimits
 from ingest.live import Registry, Tick
 from ingest.live.snapshot import snapshot
 from ingest.server.config import ServerConfig
-from ingest.server.loopdelay import LoopDelay
+from ingest.server.connection_limits import ConnectionLimits
 from ingest.server.node import Node
-from ingest.server.places import Places
+from ingest.server.process import LoopDelay
 from ingest.server.publishing import Publishing
-from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.lake import SAMPLES
 from ingest.telemetry.spool import Spool
 
 WARM_UP, MEASURED = 70, 20
@@ -142,7 +142,7 @@ async def run(
         registry=Registry("bench", wake=lambda *_: None),
         sessions={},
         connections=(),
-        places=Places(config, loop.time),
+        places=ConnectionLimits(config, loop.time),
         library=SimpleNamespace(sent_bytes=0),
         loop_delay=LoopDelay(),
         draining=False,

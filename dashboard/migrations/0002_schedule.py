@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from ingest.periodic_tasks import schedule
+from ingest.tasks import schedule
 
 
 def schedule_tasks(apps, schema_editor):

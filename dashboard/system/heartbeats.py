@@ -1,6 +1,6 @@
 """Signs of life of processes: of Celery's, written to the database by a thread in each, and of the web processes.
 
-Times are by the clock that all share (ingest.sharedclock).
+Times are by the clock that all share (ingest.services.database).
 """
 
 import logging
@@ -14,7 +14,7 @@ from django.db import Error, close_old_connections, connections
 from django.utils import timezone
 
 from dashboard.models import Heartbeat
-from ingest import sharedclock
+from ingest.services import database
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Pulse:
 
     def _run(self) -> None:
         detail = self._detail()
-        self._write(lambda: forget(now=sharedclock.look()))
+        self._write(lambda: forget(now=database.look_at_shared_clock()))
         while True:
             if self._lives():
                 self._write(
@@ -80,12 +80,12 @@ class Pulse:
                         name=self._name,
                         started_at=self._started_at,
                         detail=detail,
-                        now=sharedclock.look(),
+                        now=database.look_at_shared_clock(),
                     )
                 )
             if self._ending.wait(settings.PROCESS_BEAT_S):
                 break
-        self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=sharedclock.look()))
+        self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=database.look_at_shared_clock()))
 
     def _write(self, work: Callable[[], None]) -> None:
         try:

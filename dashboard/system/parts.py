@@ -1,9 +1,12 @@
-"""What the parts are called, and what an operator is told when one is down: one table."""
+"""What the parts are called, and what an operator is told when one is down, or a run of the analytics failed: one table
+for each."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from analytics.models import AnalyticsRun
 
 
 class State(StrEnum):
@@ -168,3 +171,18 @@ def failing(
         detail,
         alarm,
     )
+
+
+RunError = AnalyticsRun.ErrorCode
+
+RUN_ADVICE: dict[str, str] = {
+    RunError.JAVA_MISSING: "Install Java where the analytics worker runs, or set JAVA_HOME, then start it again.",
+    RunError.QUEUE: "Check that Redis and the analytics worker run. It is asked for again each minute.",
+    RunError.LOST: "If nobody stopped it, check the memory of the analytics worker's machine.",
+    RunError.TIME_LIMIT: "Give Spark more cores, or a cluster; the next run takes up the rest.",
+    RunError.FAILED: "Read its log (Jobs) and mend what it says, then retry. The next run takes up the rest.",
+}
+
+
+def run_advice(code: str) -> str:
+    return RUN_ADVICE.get(code, "")

@@ -19,11 +19,10 @@ from django.utils import timezone
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
 from dashboard.system import heartbeats
-from ingest import clock, migrated, readonly, sharedclock
-from ingest.livestore import LiveView, get_livestore
+from ingest import clock
+from ingest.live_store import LiveView, get_livestore, redis_errors
 from ingest.models import Node
-from ingest.redis_errors import redis_errors
-from ingest.services import installation
+from ingest.services import database, installation
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +55,7 @@ class Unfit(OperationalError):  # noqa: N818
 class NoWrites(OperationalError):  # noqa: N818
     """The database answers, but takes no writes."""
 
-    def __init__(self, cause: readonly.Cause, said: str) -> None:
+    def __init__(self, cause: database.Cause, said: str) -> None:
         super().__init__(f"The database takes no writes. {cause.why} ({said})")
         self.cause = cause
         self.said = said
@@ -122,7 +121,7 @@ class Probe(Generic[T]):
     @property
     def detail(self) -> str:
         """What the database said, if it is the database that did not answer."""
-        return migrated.reason(self.error) if isinstance(self.error, Error) else ""
+        return database.describe_error(self.error) if isinstance(self.error, Error) else ""
 
     def _note(self, at: datetime, error: Exception | None = None) -> bool:
         up, self.error = error is None, error
@@ -157,10 +156,10 @@ def read_rows() -> Rows:
     ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
     try:
         heartbeats, nodes, run = list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first()
-        at = sharedclock.look()
+        at = database.look_at_shared_clock()
     except DatabaseError as error:
-        if migrated.lacks_tables(error):
-            raise NotMigrated(migrated.reason(error)) from error
+        if database.lacks_tables(error):
+            raise NotMigrated(database.describe_error(error)) from error
         raise
     ahead_s = at.timestamp() - clock.passing()
     _check()
@@ -182,7 +181,7 @@ def _check() -> None:
     except installation.StartError as error:
         raise Unfit(str(error)) from error
     except DatabaseError as error:  # It takes no writes, which is told of elsewhere: the next look asks again.
-        logger.debug("The installation can't be checked: %s", migrated.reason(error))
+        logger.debug("The installation can't be checked: %s", database.describe_error(error))
 
 
 def _connect_anew() -> None:
@@ -210,7 +209,7 @@ def write_sign() -> None:
             kinds=[Heartbeat.Kind.WEB], name=socket.gethostname(), started_at=_began, detail={}, now=timezone.now()
         )
     except Error as error:
-        raise NoWrites(readonly.cause(error), migrated.reason(error)) from error
+        raise NoWrites(database.write_failure_cause(error), database.describe_error(error)) from error
 
 
 def read_live() -> LiveView:

@@ -11,9 +11,9 @@ from functools import cache
 from django.conf import settings
 from django.utils import timezone
 
-from dashboard.streams import by_stream
+from dashboard.streams.queries import by_stream
 from dashboard.system import probes
-from dashboard.system.judge import Found, judge
+from dashboard.system.evaluation import Found, evaluate
 from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
 from dashboard.system.probes import (
     NoRoom,
@@ -26,10 +26,10 @@ from dashboard.system.probes import (
     read_rows,
     write_sign,
 )
-from ingest import readonly
 from ingest.contracts import NodeFigures
-from ingest.diskspace import OLD_S, DiskSpace
-from ingest.livestore import LiveView
+from ingest.disk import OLD_S, DiskSpace
+from ingest.live_store import LiveView
+from ingest.services import database
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ class Watch:
             embedded=not settings.REDIS_URL,
         )
         order = list(WORDS)
-        parts = [*judge(found, former), in_order("web", self._began)]
+        parts = [*evaluate(found, former), in_order("web", self._began)]
         parts.sort(key=lambda part: order.index(part.kind))
         if view is None:
             return Report(now, parts)
@@ -199,8 +199,8 @@ class Watch:
         if part.state != State.OK or self._writes.up is not False or since is None:
             return part
         error = self._writes.error
-        cause = error.cause if isinstance(error, NoWrites) else readonly.SILENT
-        if cause is readonly.LOCKED and now - since < LOCKED:
+        cause = error.cause if isinstance(error, NoWrites) else database.SILENT
+        if cause is database.LOCKED and now - since < LOCKED:
             return part
         return failing(
             "database",

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from analytics.models import Grain
 from dashboard import zones
-from dashboard.moments import MomentInput
+from dashboard.zones import MomentInput
 
 register = template.Library()
 

@@ -1,6 +1,8 @@
-"""Template tags of the dashboard's look: icons, status chips, and what stands in the database in words."""
+"""Template tags of the dashboard's look: icons, status chips, figures (thousands by comma, a dash where there is none),
+and what stands in the database, the audit log among it, in words."""
 
 from datetime import datetime
+from typing import Any, Literal
 from uuid import UUID
 
 from django import template
@@ -12,6 +14,104 @@ from django.utils.safestring import SafeString
 from ingest.models import Session
 
 register = template.Library()
+
+NO_FIGURE = "–"
+
+
+@register.filter
+def figure(value: float | Literal[""] | None, decimals: int = 0) -> str:
+    """A number with thousands separated. "" is what a template makes of what is not there."""
+    return NO_FIGURE if value is None or value == "" else f"{value:,.{decimals}f}"
+
+
+@register.filter
+def compact(value: float) -> str:
+    """A number of three digits or so: 0.012, 2.50, 37.1, 14,000."""
+    return figure(value, 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3)
+
+
+@register.filter
+def clock(milliseconds: int) -> str:
+    """A duration as h:mm:ss."""
+    seconds = round(milliseconds / 1000)
+    return f"{seconds // 3600:,}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+MOST_DETAIL_LINES = 12
+"""Lines of one entry's detail."""
+
+VERBS_PAST = {
+    "create": "made",
+    "change": "changed",
+    "delete": "deleted",
+    "revoke": "revoked",
+    "rotate": "rotated",
+    "enable": "enabled",
+    "disable": "disabled",
+    "kick": "kicked",
+    "drain": "drained",
+    "resume": "resumed",
+    "forget": "forgotten",
+    "lift": "lifted",
+    "keep": "kept",
+    "unkeep": "kept no more",
+    "download": "downloaded",
+    "import": "brought in",
+    "run": "asked for",
+    "retry": "asked for again",
+    "recompute": "computed anew",
+    "make": "made",
+    "send": "sent",
+    "password": "given another password",
+    "acknowledge": "acknowledged",
+    "mute": "muted",
+    "unmute": "heard again",
+    "note": "noted",
+}
+
+WHOLE_ACTIONS = {
+    "login": "Logged in",
+    "logout": "Logged out",
+    "login.fail": "Log-in failed",
+    "login.limit": "Log-ins limited",
+    "analytics.run": "Analytics run",
+}
+
+
+@register.filter
+def act_words(action: str) -> str:
+    """key.rotate becomes "Key rotated"."""
+    if action in WHOLE_ACTIONS:
+        return WHOLE_ACTIONS[action]
+    subject, _, verb = action.partition(".")
+    return f"{subject.replace('_', ' ')} {VERBS_PAST.get(verb, verb.replace('_', ' '))}".strip().capitalize()
+
+
+@register.filter
+def detail_lines(detail: dict[str, Any]) -> list[str]:
+    """An entry's detail as lines, such as "enabled: no, was yes"."""
+    lines: list[str] = []
+    for name, value in detail.items():
+        if name == "changed" and isinstance(value, dict):
+            lines += [f"{field.replace('_', ' ')}: {_change(each)}" for field, each in value.items()]
+        elif value not in ("", None, [], {}):
+            lines.append(f"{name.replace('_', ' ')}: {_said(value)}")
+    return lines[:MOST_DETAIL_LINES]
+
+
+def _change(pair: Any) -> str:
+    if isinstance(pair, list) and len(pair) == 2:
+        return f"{_said(pair[1])}, was {_said(pair[0])}"
+    return _said(pair[0]) if isinstance(pair, list) and len(pair) == 1 else _said(pair)
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value in (None, "", [], {}):
+        return "none"
+    return ", ".join(_said(each) for each in value) if isinstance(value, list) else str(value)
+
 
 HEALTH_ICONS = {"good": "good", "warning": "warn", "bad": "bad", "none": "none"}
 END_WORDS = {

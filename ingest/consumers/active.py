@@ -1,4 +1,8 @@
-"""What this process knows beside the database: the sessions that are alive here, and since when it could write."""
+"""What this process knows beside the database: the sessions that are alive here, since when it could write, and what it
+counted since it began.
+
+The node tells its counts each second, for metrics. They are by words of our own, so that no peer can make many of them,
+and begin at 0, as one that comes from nowhere is no increase to Prometheus."""
 
 import uuid
 from collections.abc import Awaitable, Callable
@@ -6,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from ingest.contracts import EndReason, Issue, MediaInfo, StreamSnapshot
-from ingest.history import get_history
+from ingest.contracts import END_REASONS, EndReason, Issue, MediaInfo, NodeCounts, StreamSnapshot
+from ingest.models import Session
+from ingest.services.history_writer import get_history
 from ingest.services.leases import Standing
+from ingest.services.refusals import REASONS
 
 
 @dataclass(slots=True)
@@ -27,7 +33,8 @@ class ActiveSession:
     address: str
     encoder: str
     is_test: bool = False
-    """Published with a test-only key (ingest.trials): its stream's pages, the lake and the leases don't know of it."""
+    """Published with a test-only key (ingest.models.names): its stream's pages, the lake and the leases don't know of
+    it."""
     is_download: bool = False
     """Of a recording: by its own permission, whatever becomes of the stream."""
     sequence: int = 0
@@ -135,3 +142,46 @@ class Reach:
 
 
 REACH = Reach()
+
+KINDS = tuple(Session.Kind.values)
+RECORDINGS = ("started", "closed", "failed")
+"""What may become of a recording's file."""
+
+
+class Counts:
+    """All of them begin at 0 with the process."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, int] = dict.fromkeys(KINDS, 0)
+        self._ended: dict[str, dict[str, int]] = {kind: dict.fromkeys(END_REASONS, 0) for kind in KINDS}
+        self._refused: dict[str, int] = dict.fromkeys(REASONS, 0)
+        self._recordings: dict[str, int] = dict.fromkeys(RECORDINGS, 0)
+
+    def started(self, kind: str) -> None:
+        _count(self._started, kind)
+
+    def ended(self, kind: str, reason: str) -> None:
+        _count(self._ended[kind], reason)
+
+    def refused(self, reason: str, count: int) -> None:
+        _count(self._refused, reason, count)
+
+    def recorded(self, state: str) -> None:
+        _count(self._recordings, state)
+
+    @property
+    def figures(self) -> NodeCounts:
+        return {
+            "sessions_started": dict(self._started),
+            "sessions_ended": {kind: dict(reasons) for kind, reasons in self._ended.items()},
+            "attempts_refused": dict(self._refused),
+            "recordings": dict(self._recordings),
+        }
+
+
+def _count(counts: dict[str, int], word: str, number: int = 1) -> None:
+    counts[word] = counts.get(word, 0) + number
+
+
+COUNTS = Counts()
+"""This process's, and so its node's."""

@@ -16,7 +16,7 @@ class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
     """An AsyncConsumer whose events never wait for a database.
 
     Channels' own dispatch awaits `aclose_old_connections` in the one thread-sensitive thread for every message, so that
-    one slow write anywhere stalls every consumer. Ours doesn't: `ingest.consumers.database` closes connections where
+    one slow write anywhere stalls every consumer. Ours doesn't: `ingest.consumers.decisions` closes connections where
     they are used. A handler that needs time starts a task with `spawn`, so that a stop never waits behind it.
     """
 

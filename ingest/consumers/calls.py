@@ -5,16 +5,16 @@ import logging
 import traceback
 from typing import Any
 
-from ingest import clean, clock, procedures, sharedclock
-from ingest.consumers import database, deciding, guarding
+from ingest import clean, clock, procedures
+from ingest.consumers import decisions, login
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import CallEvent, InvokeResult, LengthEvent
-from ingest.logbound import Bound
+from ingest.log_records import Bound
 from ingest.procedures import CallContext, CallError, Procedure
 from ingest.rtmp.calls import NO_PROCEDURE, TOO_MANY
 from ingest.rtmp.status import CALL_FAILED
-from ingest.services import lengths
-from ingest.services.publishrequest import Peer
+from ingest.services import database, playback
+from ingest.services.authorization import Peer
 from ingest.services.refusals import Refused
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 MAX_RUNNING = 32
 """Procedures that run for one connection at once, those that give no answer among them."""
 
-LENGTHS: database.Together[float] = database.Together()
+LENGTHS: decisions.Together[float] = decisions.Together()
 
 FAILURES = Bound(10)
 """Lines a second about procedures that failed: who calls them may be anybody."""
@@ -123,25 +123,25 @@ class Calls(ControlConsumer):
         app, name, credential = self.app, self.named(event["name"]), event["credential"]
 
         def read() -> float:
-            return lengths.length_s(
-                app=app, name=name, credential=credential, now=clock.utc_now(), shared_now=sharedclock.utc_now()
+            return playback.play_length_s(
+                app=app, name=name, credential=credential, now=clock.utc_now(), shared_now=database.shared_now()
             )
 
         async def decide(deadline: float) -> float:
             if credential:
-                guarding.hear("play", self.scope["client"][0])
+                login.refuse_banned("play", self.scope["client"][0])
             return await LENGTHS.ask((app, name, credential), read, deadline)
 
         try:
-            return await deciding.decided("play", decide)
+            return await decisions.decide_or_refuse("play", decide)
         except Refused as refused:
-            await guarding.damp(refused, self.peer, credential)
+            await login.delay_wrong_secret(refused, self.peer, credential)
             return 0.0
 
     # --- The project calls ---
 
     async def session_invoke(self, message: dict[str, Any]) -> None:
-        """From the channel layer: see `ingest.services.invoking`."""
+        """From the channel layer: see `ingest.procedures`."""
         reply = message["reply"]
         request_id = None
         if reply:

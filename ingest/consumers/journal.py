@@ -10,8 +10,7 @@ from typing import Any
 
 from ingest.consumers.active import ActiveSession
 from ingest.contracts import EndReason, Totals
-from ingest.logbound import Bound, more
-from ingest.logcontext import about
+from ingest.log_records import Bound, about, more
 
 logger = logging.getLogger(__name__)
 

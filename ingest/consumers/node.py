@@ -1,26 +1,27 @@
-"""The application behind one RTMP listener: its ticks to pages and lake, and its upkeep in the database."""
+"""The application behind one RTMP listener: its ticks to pages and lake, and its upkeep in the database.
+
+What a tick says of its sessions, compared with the tick before, becomes their events: issues, and what is sent. Of
+thumbnails it keeps the latest, and tells the server which of them are looked at."""
 
 import asyncio
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from channels.exceptions import StopConsumer
 from django.conf import settings
 
-from ingest import clock, trials
-from ingest.consumers import groups, guarding, judged, pages, recorder, recordings
-from ingest.consumers.active import ACTIVE, AWAITED, DRAINING, of_node
+from ingest import clock, pages
+from ingest.consumers import channel_layer, login, recorder, recordings
+from ingest.consumers.active import ACTIVE, AWAITED, COUNTS, DRAINING, ActiveSession, of_node, of_snapshot
 from ingest.consumers.base import ControlConsumer
-from ingest.consumers.counts import COUNTS
-from ingest.consumers.thumbnails import Thumbnails
 from ingest.consumers.upkeep import Upkeep
-from ingest.consumers.wallfeed import WallFeed, node_card
 from ingest.contracts import (
     EndReason,
     Issue,
+    MediaInfo,
     NodeDraining,
     NodeFigures,
     NodeRecords,
@@ -30,15 +31,149 @@ from ingest.contracts import (
     NodeStopped,
     NodeThumbnail,
     NodeTick,
+    NodeWatch,
     Sample,
     StreamSnapshot,
 )
-from ingest.history import get_history
-from ingest.livestore import CompactSample, get_livestore
-from ingest.services import judging, paste
+from ingest.contracts.health import CHECK_NAMES
+from ingest.live_store import CompactSample, Thumbnail, get_livestore
+from ingest.models import names
+from ingest.pages import WallFeed, node_card
+from ingest.services import health_rules, media_urls
+from ingest.services.history_writer import get_history
 from ingest.telemetry import TelemetryWriter, set_writer
 
 logger = logging.getLogger(__name__)
+
+
+class Thumbnails:
+    """Of one node."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, int] = {}
+        """When the last picture of each publisher was taken, by session: once it can be had."""
+        self._watched: list[str] = []
+        self._is_failing = False
+
+    async def keep(self, event: NodeThumbnail) -> None:
+        try:
+            await get_livestore().put_thumbnail(event["path"], Thumbnail(event["at_ms"], event["image"]))
+        except Exception as error:
+            if not self._is_failing:
+                logger.warning(
+                    "The live store takes no thumbnails: %s. Pages show the former ones.", type(error).__name__
+                )
+            self._is_failing = True
+        else:
+            self._is_failing = False
+            self._kept[event["session_id"]] = event["at_ms"]
+
+    def stamp(self, streams: Sequence[StreamSnapshot]) -> None:
+        """Says in each snapshot when the picture of its publisher was taken."""
+        kept, self._kept = self._kept, {}
+        for snapshot in streams:
+            session = snapshot["session_id"]
+            at_ms = snapshot["thumbnail"] = kept.get(session) if session else None
+            if session and at_ms is not None:
+                self._kept[session] = at_ms
+
+    async def watched(self) -> NodeWatch | None:
+        """What to tell the server, if that has changed. Raises what the store does."""
+        watched = sorted(await get_livestore().awatched())
+        if watched == self._watched:
+            return None
+        self._watched = watched
+        return {"type": "node.watch", "paths": watched}
+
+
+MAX_CHANGES: Final = 50
+"""Of what a session sends that are told: a peer may cause one each second."""
+
+
+def record_changes(streams: Iterable[StreamSnapshot]) -> None:
+    """Once a second. What was told last is kept with the session; when it ends, so do its issues (`recorder.end`)."""
+    for snapshot in streams:
+        session = of_snapshot(snapshot)
+        if session is not None:
+            issues, media = snapshot["issues"], snapshot["media"]
+            if issues or session.issues:
+                _record_issues(session, issues)
+            if media is not session.media:
+                _record_config(session, media)
+
+
+def _record_issues(session: ActiveSession, issues: Iterable[Issue]) -> None:
+    """Issues that opened, changed their level or cleared."""
+    before, session.issues = session.issues, {issue["check"]: issue for issue in issues}
+    for check, issue in session.issues.items():
+        if check not in before or before[check]["level"] != issue["level"]:
+            recorder.opened(session, issue)
+    for check, issue in before.items():
+        if check not in session.issues:
+            recorder.cleared(session, issue)
+
+
+def log_node(node: str, before: Iterable[Issue], now: Iterable[Issue]) -> None:
+    """A node's own issues go into the log when they open, change their level or clear; pages show its figures."""
+    former = {issue["check"]: issue for issue in before}
+    found = {issue["check"]: issue for issue in now}
+    for check, issue in found.items():
+        if check not in former or former[check]["level"] != issue["level"]:
+            level = logging.ERROR if issue["level"] == "bad" else logging.WARNING
+            logger.log(level, "Node %s: %s %s", node, issue["title"], issue["advice"], extra={"check": check})
+    for check in former.keys() - found.keys():
+        logger.info("Node %s: cleared: %s.", node, CHECK_NAMES.get(check, check), extra={"check": check})
+
+
+# --- What is sent ---
+
+
+def _size(media: MediaInfo) -> str | None:
+    return f"{media['width']}×{media['height']}" if "width" in media and "height" in media else None
+
+
+def _named(field: str, unit: str = "") -> Callable[[MediaInfo], str | None]:
+    def value(media: Mapping[str, Any]) -> str | None:
+        found = media.get(field)
+        return None if found is None else f"{found:g}{unit}" if isinstance(found, float) else f"{found}{unit}"
+
+    return value
+
+
+CONFIG: Final[tuple[tuple[str, Callable[[MediaInfo], str | None]], ...]] = (
+    ("Video codec", _named("video_codec")),
+    ("Resolution", _size),
+    ("Frame rate", _named("frame_rate")),
+    ("Bit depth", _named("bit_depth")),
+    ("Audio codec", _named("audio_codec")),
+    ("Sample rate", _named("sample_rate", " Hz")),
+    ("Channels", _named("channels")),
+)
+
+
+def _record_config(session: ActiveSession, media: MediaInfo) -> None:
+    """What is known of the media and was another before. What becomes known changes nothing."""
+    found = {name: value for name, read in CONFIG if (value := read(media)) is not None}
+    changed = [
+        {"what": name, "before": session.config[name], "after": value}
+        for name, value in found.items()
+        if session.config.get(name, value) != value
+    ]
+    session.media, session.config = media, session.config | found
+    if changed and session.config_changes < MAX_CHANGES:
+        session.config_changes += 1
+        words = [f"{each['what']} {each['after']}, before {each['before']}" for each in changed]
+        recorder.record(
+            session,
+            recorder.happening(
+                "config.changed",
+                level="status",
+                code="codec_change",
+                description=f"The encoder sends something else: {'; '.join(words)}.",
+                detail={"changed": changed},
+            ),
+        )
+
 
 SESSIONS_END_S = 2.0
 """At the stop: how long the node waits for its sessions to end,"""
@@ -55,7 +190,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         super().__init__()
         self.telemetry: TelemetryWriter | None = None
         self.upkeep: Upkeep | None = None
-        self.care: recordings.Care | None = None
+        self.care: recordings.RecordingMaintenance | None = None
         """Of its recordings."""
         self.shown: dict[int, StreamSnapshot] = {}
         """The snapshots of the last tick that pages were sent, by stream id,"""
@@ -78,11 +213,11 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
         addresses += [f"{host}:{port} (media)" for host, port in self.scope["media_addresses"]]
-        url = paste.node_url(self.scope["addresses"], self.scope["tls_addresses"])
+        url = media_urls.node_url(self.scope["addresses"], self.scope["tls_addresses"])
         self.upkeep = Upkeep(
             self.node, ", ".join(addresses), self.drop, self.drain, self.judge, self.send_away, url=url
         )
-        self.care = recordings.Care(self.node)
+        self.care = recordings.RecordingMaintenance(self.node)
         self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
         set_writer(self.telemetry)
         self.spawn(asyncio.to_thread(self.telemetry.start))
@@ -100,7 +235,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         if str(session) in ACTIVE:
             await self.send({"type": "node.drop", "session_id": str(session), "reason": reason})
 
-    async def judge(self, session: str, rules: judging.Rules) -> None:
+    async def judge(self, session: str, rules: health_rules.Rules) -> None:
         if session in ACTIVE:
             await self.send({"type": "node.judge", "session_id": session, "health": rules})
 
@@ -124,8 +259,8 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
 
     async def _tick(self, event: NodeTick) -> None:
         known = [each for each in event["streams"] if each["id"]]  # The others are names that players wait for.
-        streams, _ = trials.parted(known)
-        samples = [sample for sample in event["samples"] if not trials.is_trial(sample.name)]
+        streams, _ = names.without_key_tests(known)
+        samples = [sample for sample in event["samples"] if not names.is_key_test(sample.name)]
         waiting = {f"{each['app']}/{each['name']}" for each in event["streams"] if _is_waited_for(each)}
         AWAITED[self.node] = len(waiting)
         if self.upkeep is not None:
@@ -133,9 +268,9 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             self.upkeep.waiting = waiting
         if self.telemetry is not None and samples:
             self.telemetry.samples(samples)
-        judged.tell(known)
+        record_changes(known)
         issues = event["figures"].get("issues", [])
-        judged.log_node(self.node, self.issues, issues)
+        log_node(self.node, self.issues, issues)
         self.issues = issues
         if self.upkeep is not None:
             self.upkeep.issues = issues
@@ -173,9 +308,9 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         gone = [stream for stream in former if stream not in shown]
         own = {pages.stream_group(stream): stream for stream in (*shown, *gone)}
         try:
-            watched = await groups.with_members([pages.WALL, *own])
+            watched = await channel_layer.with_members([pages.WALL, *own])
         except Exception as error:
-            groups.warn(error)
+            channel_layer.warn_of_layer(error)
         else:
             prior, self.shown, self.shown_at = self.shown_at, shown, at
             if pages.WALL in watched:
@@ -183,10 +318,12 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
                 update = pages.update(
                     self.node, at=at, prior=prior, nodes=[node_card(figures)], streams=changes, gone=gone
                 )
-                groups.send(pages.WALL, lambda: update)
+                channel_layer.send_to_group(pages.WALL, lambda: update)
             for group in watched:
                 if group in own:
-                    groups.send(group, partial(_sample, at, shown.get(own[group]), compact.get(own[group])))
+                    channel_layer.send_to_group(
+                        group, partial(_sample, at, shown.get(own[group]), compact.get(own[group]))
+                    )
         finally:
             self.showing = False
 
@@ -226,7 +363,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
 
     async def node_draining(self, event: NodeDraining) -> None:
         DRAINING.add(self.node)
-        guarding.let_go(self.node)
+        login.release_delayed(self.node)
         if self.upkeep is not None:
             self.spawn(self.upkeep.draining())
 
@@ -259,7 +396,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
     async def _forget(self) -> None:
         gone = list(self.shown)
         last = pages.update(self.node, at=clock.now(), prior=self.shown_at, nodes=[], streams="[]", gone=gone)
-        groups.send(pages.WALL, lambda: last)
+        channel_layer.send_to_group(pages.WALL, lambda: last)
         try:
             await asyncio.to_thread(get_livestore().remove_node, self.node)
         except Exception as error:

@@ -10,20 +10,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ingest import clean, clock
-from ingest.attempts import AttemptRow
-from ingest.consumers import groups, journal, pages
-from ingest.consumers.active import ACTIVE, ActiveSession
-from ingest.consumers.counts import COUNTS
+from ingest import clean, clock, pages
+from ingest.consumers import channel_layer, journal
+from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
-from ingest.history import get_history
-from ingest.history_rows import EndRow, EventRow
-from ingest.live.health import CHECK_NAMES
+from ingest.contracts.health import CHECK_NAMES
+from ingest.credentials import mask
 from ingest.models import Session
-from ingest.pepper import keyed_hash
-from ingest.server.credentials import mask
 from ingest.services.admission import Replaced
-from ingest.services.publishrequest import Peer
+from ingest.services.attempts import AttemptRow
+from ingest.services.authorization import Peer
+from ingest.services.history import EndRow, EventRow
+from ingest.services.history_writer import get_history
+from ingest.services.keys import keyed_hash
 from ingest.services.refusals import REASONS
 from ingest.telemetry import get_writer
 
@@ -133,7 +132,7 @@ def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) 
         "session_id": str(session.id),
     }
     group = pages.stream_group(session.stream)
-    groups.send(group, lambda: {"type": "stream.event", "text": pages.event_text(payload)})
+    channel_layer.send_to_group(group, lambda: {"type": "stream.event", "text": pages.event_text(payload)})
 
 
 def begin(session: ActiveSession) -> None:
@@ -284,10 +283,12 @@ def attempt(
     journal.refused(
         **shown, action=action, address=row.address, encoder=row.encoder, reason=reason, description=row.description
     )
-    if groups.may_have_members(pages.ATTEMPTS) and _page_attempts.take():
+    if channel_layer.may_have_members(pages.ATTEMPTS) and _page_attempts.take():
         told: dict[str, Any] = {"action": action, "address": row.address, "reason": reason}
         told |= {"description": row.description} | shown | {"at": at, "count": count}
-        groups.send(pages.ATTEMPTS, lambda: {"type": "attempt.refused", "text": pages.attempt_text(told)})
+        channel_layer.send_to_group(
+            pages.ATTEMPTS, lambda: {"type": "attempt.refused", "text": pages.attempt_text(told)}
+        )
     if not _lake_attempts.take():
         return
     _to_lake(

@@ -14,16 +14,15 @@ from django.db import connection
 
 from ingest import clock
 from ingest.consumers import recorder
-from ingest.consumers.active import ACTIVE, ActiveSession
-from ingest.consumers.counts import COUNTS
+from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession
 from ingest.contracts import StatusSend
-from ingest.contracts.recording import RecordEvent
-from ingest.history import get_history
-from ingest.history_rows import RecordRow
-from ingest.logcontext import about
+from ingest.contracts.connection import RecordEvent
+from ingest.log_records import about
 from ingest.models import Session
-from ingest.server.recording.writers import Writers
+from ingest.server.process import ThreadPool
 from ingest.services import recordings, sessions
+from ingest.services.history import RecordRow
+from ingest.services.history_writer import get_history
 
 if TYPE_CHECKING:
     from ingest.telemetry.reading import Sampled
@@ -114,7 +113,7 @@ class NodeRecordings:
         note(event)
 
 
-class Care:
+class RecordingMaintenance:
     """A node's rounds over what needs the disk, in a thread of their own: nothing waits for it.
 
     Recordings that a former process left open are closed first; what can't be closed yet is tried again each round. And
@@ -128,7 +127,7 @@ class Care:
         self._tried: Counter[uuid.UUID] = Counter()
         """How often samples were looked for in vain, by session."""
         self._is_ending = False
-        self._thread = Writers(1)
+        self._thread = ThreadPool(1)
         self._idle = asyncio.Event()
         self._idle.set()
 

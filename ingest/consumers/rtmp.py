@@ -11,16 +11,15 @@ from typing import Any, Literal, TypeVar
 
 from channels.exceptions import StopConsumer
 
-from ingest import clean, clock, sharedclock
-from ingest.consumers import admissions, database, deciding, guarding, recorder, recordings
+from ingest import clean, clock
+from ingest.consumers import admissions, decisions, login, recorder, recordings
 from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, ActiveSession, join_stream
 from ingest.consumers.admissions import Single
-from ingest.consumers.asking import Permission
 from ingest.consumers.calls import Calls
+from ingest.consumers.channel_layer import mailbox
 from ingest.consumers.login import Connecting
-from ingest.consumers.mailbox import mailbox
-from ingest.consumers.objects import Objects
 from ingest.consumers.recorder import Happening
+from ingest.consumers.shared_objects import Objects
 from ingest.contracts import (
     DisconnectEvent,
     EndReason,
@@ -34,16 +33,15 @@ from ingest.contracts import (
     StopEvent,
     UnpublishEvent,
 )
-from ingest.history import get_history
-from ingest.history_rows import BeginRow, MediaRow
-from ingest.live.metadata import encoder_name
 from ingest.models import Application
 from ingest.procedures import CallContext
-from ingest.services import callback, elsewhere, playable, sessions
-from ingest.services.admission import Grant, NotYet
-from ingest.services.group_admission import Ask
-from ingest.services.playable import Playable, PlayGrant
-from ingest.services.publishrequest import Peer, PublishRequest
+from ingest.services import callback, database, playback, sessions
+from ingest.services.admission import Ask, Grant, NotYet
+from ingest.services.authorization import Peer, PublishRequest
+from ingest.services.callback import Permission
+from ingest.services.history import BeginRow, MediaRow
+from ingest.services.history_writer import get_history
+from ingest.services.playback import Playable, PlayGrant
 from ingest.services.refusals import Action, Refused
 
 T = TypeVar("T")
@@ -57,7 +55,7 @@ MAX_ATTEMPTS = 20
 MAX_METADATA = 50
 """Changes of a session's metadata that are recorded: some encoders repeat it at every change of bitrate."""
 
-PLAYS: database.Together[Playable] = database.Together()
+PLAYS: decisions.Together[Playable] = decisions.Together()
 
 
 class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
@@ -118,11 +116,11 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         )
         peer = self.peer
         session_id = uuid.uuid4()
-        single = Single(Ask(session_id, request, peer), sharedclock.utc_now(), asyncio.get_running_loop())
+        single = Single(Ask(session_id, request, peer), database.shared_now(), asyncio.get_running_loop())
         permission = Permission(peer, session_id)
 
         async def decide(deadline: float) -> Grant:
-            guarding.hear("publish", peer.address)
+            login.refuse_banned("publish", peer.address)
             return await admissions.admit(single, permission)
 
         while True:
@@ -130,7 +128,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
                 grant = await self._decided("publish", decide)
                 break
             except NotYet as later:
-                await asyncio.sleep((later.at - sharedclock.utc_now()).total_seconds())
+                await asyncio.sleep((later.at - database.shared_now()).total_seconds())
             except Refused as refused:
                 await self._reject(event, refused)
                 return
@@ -163,22 +161,22 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
     async def _play(self, event: PlayEvent) -> None:
         self.action = "play"
         app, name, credential, node = self.app, self.named(event["name"]), event["credential"], self.scope["node"]
-        wanted = playable.wanted_by(event["start"])
+        wanted = playback.wanted_by(event["start"])
         by_http = self.scope["scheme"] == "http"
         session_id = uuid.uuid4()
 
         def check() -> Playable:
             now = clock.utc_now()
-            found = playable.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
+            found = playback.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
             if wanted != "recorded":
-                elsewhere.refuse(found=found, node=node, now=sharedclock.utc_now())
+                playback.refuse_elsewhere(found=found, node=node, now=database.shared_now())
             return found
 
         async def decide(deadline: float) -> Playable:
             if credential:
-                guarding.hear("play", self.scope["client"][0])
+                login.refuse_banned("play", self.scope["client"][0])
             if get_history().full:  # Nothing may begin that could not be recorded.
-                raise database.TooSlow
+                raise decisions.TooSlow
             found = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
             if found.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
                 raise Refused("play", "too_many_awaited", stream=None, key=None)
@@ -194,7 +192,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             return
         if found.application.play_policy == Application.PlayPolicy.TOKEN:
             self.authenticated = True
-        grant = playable.grant(session=session_id, playable=found)
+        grant = playback.grant(session=session_id, playable=found)
         self._open(event["stream_id"], "play", grant, beside=bool(event["transition"]))
         answer: PlayAccept = {
             "type": "rtmp.play.accept",
@@ -212,11 +210,11 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
     async def _decided(self, action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:
         if action != "connect" and self.scope["node"] in DRAINING:
             raise Refused(action, "draining", stream=None, key=None)
-        return await deciding.decided(action, work)
+        return await decisions.decide_or_refuse(action, work)
 
     async def _reject(self, event: PublishEvent | PlayEvent, refused: Refused) -> None:
         self.record_refusal(refused, name=self.named(event["name"]) if refused.reason != "banned" else "")
-        await guarding.damp(refused, self.peer, event["credential"])
+        await login.delay_wrong_secret(refused, self.peer, event["credential"])
         await self.send(
             {
                 "type": f"rtmp.{refused.action}.reject",
@@ -321,7 +319,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         if session.metadata_changes > MAX_METADATA:
             return
         metadata = clean.jsonable(event["metadata"])
-        session.encoder = clean.text(encoder_name(session.encoder, metadata), 255)
+        session.encoder = clean.text(clean.encoder_name(session.encoder, metadata), 255)
         media = clean.jsonable(event["media"])
         get_history().put(MediaRow(session.id, media, metadata))
         recorder.record(session, recorder.happening("metadata", detail={"media": media, "metadata": metadata}))

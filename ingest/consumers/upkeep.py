@@ -1,28 +1,93 @@
 """What a node asks and tells the database, each in its own rhythm, and never at the expense of its ticks.
 
 A round that is still under way, since the database is slow, is not started again; one that fails is logged once and
-tried again with the next tick. Live streams go on meanwhile.
-"""
+tried again with the next tick. Live streams go on meanwhile. Of publishers that are silent only changes are written."""
 
 import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db import Error as AnyDatabaseError
 from django.db import transaction
 
-from ingest import clock, migrated, sharedclock
-from ingest.consumers import database, recorder
-from ingest.consumers.active import REACH, has_any, leased, must_end, of_node, published
-from ingest.consumers.silence import Change, Silences
+from ingest import clock
+from ingest.consumers import decisions, recorder
+from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of_node, published
 from ingest.contracts import EndReason, Issue, Sample
 from ingest.models import Session
-from ingest.services import bans, elsewhere, installation, judging, leases, nodes, revocation
-from ingest.services.guard import get_guard
+from ingest.services import bans, database, health_rules, installation, leases, nodes, playback, sessions
+from ingest.services.bans import get_guard
 from ingest.services.installation import StartError
+
+SILENT_MS = 1000
+"""Without audio and video. Short enough to be told before an encoder that lost its connection is back."""
+
+SAME = timedelta(seconds=0.5)
+"""Two figures for the beginning of one silence differ by less, whatever the clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceChange:
+    """`silent`: since when; `speaking`: media come again."""
+
+    silent: dict[uuid.UUID, datetime]
+    speaking: set[uuid.UUID]
+
+    def __bool__(self) -> bool:
+        return bool(self.silent or self.speaking)
+
+
+NO_CHANGE: Final = SilenceChange({}, set())
+
+
+class SilenceTracker:
+    def __init__(self) -> None:
+        self._silent: dict[uuid.UUID, datetime] = {}
+        """The publishers that are silent, and since when,"""
+        self._told: dict[uuid.UUID, datetime] = {}
+        """and what the database knows of that, of publishers that are still here."""
+
+    def heard(self, samples: Sequence[Sample]) -> None:
+        """The samples of a second, in order; a session without any has ended."""
+        silent = self._silent = {}
+        heard = set()
+        for sample in samples:
+            session = ACTIVE.get(sample.session)
+            if session is None:
+                continue
+            if sample.idle_ms >= SILENT_MS:
+                since = database.shared_time_of(sample.at_us / 1e6 - sample.idle_ms / 1000)
+                session.silent_since = silent[session.id] = since
+            elif session.silent_since is not None:
+                session.silent_since = None
+                silent.pop(session.id, None)
+            if self._told:
+                heard.add(session.id)
+        if self._told:
+            self._told = {session: at for session, at in self._told.items() if session in heard}
+
+    def change(self) -> SilenceChange:
+        """What the database doesn't know yet."""
+        told = self._told
+        if not self._silent and not told:
+            return NO_CHANGE
+        silent = {
+            session: since
+            for session, since in self._silent.items()
+            if (at := told.get(session)) is None or abs(since - at) > SAME
+        }
+        return SilenceChange(silent, told.keys() - self._silent.keys())
+
+    def told(self, change: SilenceChange) -> None:
+        self._told |= change.silent
+        for session in change.speaking:
+            self._told.pop(session, None)
+
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +110,7 @@ Drop = Callable[[uuid.UUID, EndReason], Coroutine[Any, Any, None]]
 DrainFor = Callable[[float | None], Coroutine[Any, Any, None]]
 """Takes how long what is live may go on, in seconds; None: the node is to take connections again."""
 
-JudgeBy = Callable[[str, judging.Rules], Coroutine[Any, Any, None]]
+EvaluateBy = Callable[[str, health_rules.Rules], Coroutine[Any, Any, None]]
 """Takes a session and its stream's own rules of health."""
 
 SendAway = Callable[[dict[str, str]], Coroutine[Any, Any, None]]
@@ -61,7 +126,7 @@ class Upkeep:
         address: str,
         drop: Drop,
         drain: DrainFor,
-        judge: JudgeBy,
+        judge: EvaluateBy,
         send_away: SendAway,
         *,
         url: str = "",
@@ -73,7 +138,7 @@ class Upkeep:
         self._send_away = send_away
         self._url = url
         self._judge = judge
-        self._rules: dict[str, judging.Rules] = {}
+        self._rules: dict[str, health_rules.Rules] = {}
         """Of health: what each session's stream is judged by, as was told last."""
         self._drain = drain
         self._drain_told: nodes.Drain | None = None
@@ -98,7 +163,7 @@ class Upkeep:
         """Says a state of the node that the database doesn't know yet."""
         self._doubtful = True
         """Whether our sessions may have been ended by others since the leases were renewed last."""
-        self._silences = Silences()
+        self._silences = SilenceTracker()
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
             ("leases", LEASES_S, self._leases),
@@ -139,7 +204,9 @@ class Upkeep:
         except AnyDatabaseError as error:
             self._due.pop(name, None)  # With the next tick: leases may have expired meanwhile.
             if not self._failing:
-                logger.warning("The node's upkeep (%s) waits for the database: %s", name, migrated.reason(error))
+                logger.warning(
+                    "The node's upkeep (%s) waits for the database: %s", name, database.describe_error(error)
+                )
             self._failing.add("read" if name == "revocations" else "write")
         else:
             if self._failing and name in PROOFS:
@@ -160,10 +227,10 @@ class Upkeep:
                 name=self.node,
                 address=self._address,
                 url=self._url,
-                now=sharedclock.look(),
+                now=database.look_at_shared_clock(),
                 since=self._began,
                 alive=alive,
-                process_since=sharedclock.of(PROCESS_BEGAN),
+                process_since=database.shared_time_of(PROCESS_BEGAN),
                 left=self._left,
             )
             leases.forget_silences(node=started.node.pk)
@@ -171,13 +238,13 @@ class Upkeep:
             return started
 
         try:
-            started = await database.run(start, executor=database.WRITE)
+            started = await decisions.run(start, executor=decisions.WRITE)
         except StartError as error:
             await self._stand_back(error)
             return
         if started is None:
             return  # Another process may still have the name: that shows with the next ticks.
-        REACH.reached(sharedclock.utc_now())
+        REACH.reached(database.shared_now())
         if self._refused:
             logger.info("The node takes connections again.")
         self._row, self._refused = started.node.pk, ""
@@ -206,16 +273,16 @@ class Upkeep:
         streams, waiting, anyone = published(self.node), self.waiting, has_any(self.node)
 
         def read() -> tuple[
-            list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, judging.Rules], dict[str, str]
+            list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, health_rules.Rules], dict[str, str]
         ]:
             self._read_bans()
-            shared = sharedclock.look()
-            due = revocation.due(node=self.node, now=clock.utc_now()) if anyone else []
-            rules = judging.rules_on(node=self.node) if streams else {}
-            gone = elsewhere.told(paths=waiting, node=self.node, now=shared) if waiting else {}
+            shared = database.look_at_shared_clock()
+            due = sessions.due_to_end(node=self.node, now=clock.utc_now()) if anyone else []
+            rules = health_rules.rules_on(node=self.node) if streams else {}
+            gone = playback.told_elsewhere(paths=waiting, node=self.node, now=shared) if waiting else {}
             return due, nodes.drain(name=self.node), rules, gone
 
-        due, drain, rules, gone = await database.run(read, executor=database.READ)
+        due, drain, rules, gone = await decisions.run(read, executor=decisions.READ)
         former, self._rules = self._rules, {key: rules.get(stream, {}) for key, stream in streams.items()}
         for key, found in self._rules.items():
             if found != former.get(key, {}):
@@ -226,13 +293,13 @@ class Upkeep:
         if gone:
             await self._send_away(gone)
         if drain is not None and drain != self._drain_told:
-            await self._drain(drain.left_s(sharedclock.utc_now()))
+            await self._drain(drain.left_s(database.shared_now()))
         elif drain is None and self._drains:
             await self._drain(None)
         self._drain_told = drain
 
     def _read_bans(self) -> None:
-        self._bans = bans.tell(get_guard(), now=clock.utc_now(), before=self._bans)
+        self._bans = bans.tell_guard(get_guard(), now=clock.utc_now(), before=self._bans)
 
     async def _leases(self) -> None:
         """Renews the leases; the same round says that the node lives, and in which state."""
@@ -242,43 +309,43 @@ class Upkeep:
         alive = of_node(self.node)
 
         def renew() -> list[tuple[uuid.UUID, EndReason]]:
-            now = sharedclock.look()
+            now = database.look_at_shared_clock()
             with transaction.atomic():
                 back = nodes.seen(name=self.node, now=now, issues=self.issues)
                 if state is not None:
                     state(name=self.node, now=now)
                 lost = leases.renew(node=row, held=held, now=now)
-                due = revocation.of_lost(sessions=lost) if lost else []
-                return due + (revocation.of_ended(sessions=alive) if back or doubtful else [])
+                due = sessions.end_reasons_of_lost(sessions=lost) if lost else []
+                return due + (sessions.ended_elsewhere(sessions=alive) if back or doubtful else [])
 
         try:
-            due = await database.run(renew, executor=database.WRITE)
+            due = await decisions.run(renew, executor=decisions.WRITE)
         except StartError as error:
             await self._stand_back(error)
             return
-        REACH.reached(sharedclock.utc_now())
+        REACH.reached(database.shared_now())
         self._doubtful = False
         if self._state is state:
             self._state = None
         for session, reason in due:
             await self._drop(session, reason)
 
-    async def _tell_silences(self, change: Change) -> None:
+    async def _tell_silences(self, change: SilenceChange) -> None:
         def tell() -> None:
             leases.fell_silent(since=change.silent)
             leases.spoke_again(sessions=change.speaking)
 
-        await database.run(tell, executor=database.WRITE)
+        await decisions.run(tell, executor=decisions.WRITE)
         self._silences.told(change)
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node could write for long enough to judge them."""
 
         def sweep() -> list[Session]:
-            now = sharedclock.look()
+            now = database.look_at_shared_clock()
             return nodes.sweep(now=now) if now - REACH.since(now) > nodes.LOST_AFTER else []
 
-        ended = await database.run(sweep, executor=database.WRITE)
+        ended = await decisions.run(sweep, executor=decisions.WRITE)
         for session in ended:
             recorder.lost(session)
         if ended:
@@ -304,12 +371,12 @@ class Upkeep:
     async def _tell(self, say: Callable[..., None]) -> bool:
         loop = asyncio.get_running_loop()
         try:
-            await database.decide(
-                lambda: say(name=self.node, now=sharedclock.look()),
-                executor=database.WRITE,
-                deadline=loop.time() + database.LIMIT_S,
+            await decisions.decide(
+                lambda: say(name=self.node, now=database.look_at_shared_clock()),
+                executor=decisions.WRITE,
+                deadline=loop.time() + decisions.LIMIT_S,
             )
-        except (AnyDatabaseError, database.TooSlow) as error:
+        except (AnyDatabaseError, decisions.TooSlow) as error:
             logger.warning("The node's state was not written: %s", type(error).__name__)
             return False
         return True

@@ -24,6 +24,10 @@ from ingest.contracts.connection import (
     LengthResult,
     LoginAnswer,
     MetadataEvent,
+    ObjectAccess,
+    ObjectFlush,
+    ObjectLoad,
+    ObjectLoaded,
     PlayAccept,
     PlayEvent,
     PlayReject,
@@ -41,10 +45,16 @@ from ingest.contracts.connection import (
     UnpublishEvent,
 )
 from ingest.contracts.figures import (
+    END_REASONS,
+    SERVER_ENDS,
+    EndReason,
     EventRecord,
+    Health,
     Issue,
+    Labels,
     LoopDelays,
     MediaCounters,
+    MediaInfo,
     NodeCounts,
     NodeFigures,
     NodeRecords,
@@ -54,6 +64,9 @@ from ingest.contracts.figures import (
     Sample,
     SlowPlayer,
     StreamSnapshot,
+    StreamState,
+    Totals,
+    TrackInfo,
 )
 from ingest.contracts.node import (
     NodeDrain,
@@ -69,18 +82,6 @@ from ingest.contracts.node import (
     NodeThumbnail,
     NodeTick,
     NodeWatch,
-)
-from ingest.contracts.objects import ObjectAccess, ObjectFlush, ObjectLoad, ObjectLoaded
-from ingest.contracts.vocabulary import (
-    END_REASONS,
-    SERVER_ENDS,
-    EndReason,
-    Health,
-    Labels,
-    MediaInfo,
-    StreamState,
-    Totals,
-    TrackInfo,
 )
 
 __all__ = [

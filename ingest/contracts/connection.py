@@ -1,10 +1,73 @@
-"""ASGI: the scope of a connection, what its application receives, and what that sends."""
+"""ASGI: the scope of a connection, what its application receives, and what that sends.
+
+Also what an application orders of recordings (with `rtmp.publish.accept`) and is told of each file, and the shared
+objects that it keeps. Names of properties are texts as clients send them; values are bytes that mean nothing to the
+application: AMF0, in which those of AMF3 stand behind the marker 11."""
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from ingest.contracts.objects import ObjectAccess
-from ingest.contracts.recording import RecordOrder
-from ingest.contracts.vocabulary import EndReason, Labels, MediaInfo, Totals
+from ingest.contracts.figures import EndReason, Labels, MediaInfo, Totals
+
+ObjectAccess = Literal["none", "temporary", "persistent"]
+"""Which shared objects a connection may use: `persistent` ones besides temporary ones."""
+
+
+class ObjectLoad(TypedDict):
+    """A client begins to use a persistent object that nobody uses on this node."""
+
+    type: Literal["rtmp.object.load"]
+    request_id: int
+    name: str
+
+
+class ObjectFlush(TypedDict):
+    """What has changed since the latest one."""
+
+    type: Literal["rtmp.object.flush"]
+    name: str
+    version: int
+    changes: dict[str, bytes | None]  # None: the property was deleted.
+
+
+class ObjectLoaded(TypedDict):
+    """The answer to `rtmp.object.load`."""
+
+    type: Literal["rtmp.object.loaded"]
+    request_id: int
+    version: int  # 0 for one that is new.
+    data: dict[str, bytes]
+    refused: str | None  # Else the code of a status, such as SharedObject.ObjectCreationFailed.
+
+
+class RecordOrder(TypedDict):
+    """`record` begins a new recording under the stream's name, `append` continues `file`, `all` makes recordings under
+    names of their own, one after the other.
+    """
+
+    mode: Literal["record", "append", "all"]
+    file: str  # To be continued: its path in the folder of recordings. "", or not there: a new one is begun.
+
+
+class RecordEvent(TypedDict):
+    """A file holds media now, or is closed; or recording failed, and is tried again; or the recording is over.
+
+    It goes to the publisher's application and, when that has had its last event, as `node.record` to the node's.
+    """
+
+    type: Literal["rtmp.record", "node.record"]
+    session_id: str
+    stream_id: int
+    state: Literal["started", "closed", "failed", "over"]
+    mode: Literal["record", "append", "all"]
+    name: str  # Under which players ask for it.
+    file: str  # Its path in the folder of recordings; "": it failed without one, or one that goes on.
+    began: float  # When the file was begun, seconds since the epoch; 0 for one that was there before.
+    is_continued: bool
+    duration_ms: int  # Of the whole file.
+    size_bytes: int
+    dropped_frames: int  # Of the session so far, since the disk was behind.
+    code: str  # NetStream.Record.*, of a failure.
+    description: str
 
 
 class ClientCapabilities(TypedDict, total=False):

@@ -3,8 +3,7 @@
 from typing import Literal, TypedDict
 
 from ingest.contracts.connection import HealthRule
-from ingest.contracts.figures import NodeFigures, PlayerSample, RefusedConnections, Sample, StreamSnapshot
-from ingest.contracts.vocabulary import EndReason
+from ingest.contracts.figures import EndReason, NodeFigures, PlayerSample, RefusedConnections, Sample, StreamSnapshot
 
 
 class NodeScope(TypedDict):

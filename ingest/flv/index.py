@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from io import SEEK_END
 from typing import Any, BinaryIO, Final
 
-from ingest.flv.clock import BACK_MS
-from ingest.flv.marks import Marks
-from ingest.flv.metadata import MOST, SeekPoint, claimed_index, decode_metadata
+from ingest.flv.metadata import MAX_EXACT_NUMBER, SeekPoint, claimed_index, decode_metadata
+from ingest.flv.seek_points import BACK_MS, SeekIndex
 from ingest.flv.tags import (
     BEFORE_TAG_BYTES,
-    DATA,
+    DATA_TYPES,
     FILE_HEADER,
     FLAGS_OFFSET,
     HAS_AUDIO,
@@ -30,7 +29,7 @@ from ingest.flv.tags import (
 )
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 from ingest.rtmp.media import read_video
-from ingest.rtmp.media.kinds import EX_AUDIO, VideoPacket
+from ingest.rtmp.media_tags import EX_AUDIO, VideoPacket
 from ingest.rtmp.messages import MessageType
 
 HEAD_BYTES: Final = 64
@@ -44,7 +43,7 @@ FIRST_TAGS: Final = 100
 
 CHECKED_POINTS: Final = 16
 """Of an index in the metadata, spread over all of it."""
-REST_TAGS: Final = 64
+TAGS_PER_CALLBACK: Final = 64
 """After so many, under a millisecond's work, whoever looks through may rest: other threads go on meanwhile."""
 TOLERANCE_MS: Final = 1
 """Times in metadata are seconds, which writers have rounded or cut."""
@@ -52,7 +51,7 @@ TOLERANCE_MS: Final = 1
 
 @dataclass(slots=True)
 class FlvIndex:
-    marks: Marks
+    marks: SeekIndex
     metadata: dict[str, Any] = field(default_factory=dict)
     """Of the first onMetaData."""
     metadata_tag: TagHeader | None = None
@@ -81,16 +80,20 @@ class FlvIndex:
         return self.marks.headers_at(offset)
 
 
-Rest = Callable[[], object]
+ProgressCallback = Callable[[], object]
 """Called every REST_TAGS tags while a file is looked through, by the thread that does it."""
 
 
-def never() -> None:
+def no_progress() -> None:
     """No rest: nobody else needs this process."""
 
 
 def read_index(
-    stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, known: FlvIndex | None = None, rest: Rest = never
+    stream: BinaryIO,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    known: FlvIndex | None = None,
+    rest: ProgressCallback = no_progress,
 ) -> FlvIndex:
     """Of a stream that can seek. `known`: of the same file when it was shorter; stays as it is.
 
@@ -107,20 +110,22 @@ def read_index(
     marks = index.marks
     marks.take([SeekPoint(time - (marks.clock.first or 0), offset) for time, offset in claimed])
     duration = index.metadata.get("duration")
-    if isinstance(duration, int | float) and 0 < duration < MOST:
+    if isinstance(duration, int | float) and 0 < duration < MAX_EXACT_NUMBER:
         marks.duration_ms = max(marks.duration_ms, round(duration * 1000))
     index.is_cut = False
     return index
 
 
-def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: Rest = never) -> FlvIndex:
+def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: ProgressCallback = no_progress) -> FlvIndex:
     """By looking through all of the file, which may take hours for one of many gigabytes in small tags: nothing for a
     request's own time. Raises FlvError where it is no FLV file at all.
     """
     return _walk(stream, _begin(stream, limits), limits, None, rest)
 
 
-def to_the_end(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: Rest = never) -> FlvIndex:
+def index_for_appending(
+    stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: ProgressCallback = no_progress
+) -> FlvIndex:
     """For who goes on behind the last tag: by the metadata of a file that was finished, with its last tags, else as
     `scan`. Raises FlvError where it is no FLV file at all.
     """
@@ -137,7 +142,7 @@ def to_the_end(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: Rest 
             break
         last = last or header
         end = header.offset - POINTER_BYTES
-        if header.type_id not in DATA:
+        if header.type_id not in DATA_TYPES:
             now = header.timestamp - (marks.clock.first or 0)
             if not marks.is_plain or abs(marks.duration_ms - now) > BACK_MS:
                 break
@@ -167,7 +172,7 @@ def _begin(stream: BinaryIO, limits: Limits) -> FlvIndex:
     start = stream.read(FILE_HEADER.size)
     if len(start) < FILE_HEADER.size or read_file_header(start) > size:
         raise FlvError("no FLV file: it ends within FLV's header")
-    return FlvIndex(Marks(limits), end=read_file_header(start))
+    return FlvIndex(SeekIndex(limits), end=read_file_header(start))
 
 
 def _still_holds(stream: BinaryIO, known: FlvIndex, limits: Limits) -> bool:
@@ -180,13 +185,13 @@ def _still_holds(stream: BinaryIO, known: FlvIndex, limits: Limits) -> bool:
     return found is not None and found[0] == last
 
 
-def _walk(stream: BinaryIO, index: FlvIndex, limits: Limits, tags: int | None, rest: Rest) -> FlvIndex:
+def _walk(stream: BinaryIO, index: FlvIndex, limits: Limits, tags: int | None, rest: ProgressCallback) -> FlvIndex:
     """Goes on behind what the index has: by so many tags, or to the end."""
     size = stream.seek(0, SEEK_END)
     count = 0
     while tags is None or count < tags:
         count += 1
-        if count % REST_TAGS == 0:
+        if count % TAGS_PER_CALLBACK == 0:
             rest()
         try:
             found = _tag_at(stream, index.end + POINTER_BYTES, limits)
@@ -196,7 +201,7 @@ def _walk(stream: BinaryIO, index: FlvIndex, limits: Limits, tags: int | None, r
         if found is None or found[0].end > size:
             break
         header, payload = found
-        if header.type_id in DATA and index.metadata_tag is None:
+        if header.type_id in DATA_TYPES and index.metadata_tag is None:
             metadata = decode_metadata(payload, limits)
             if metadata is not None:
                 index.metadata, index.metadata_tag = metadata, header
@@ -222,7 +227,7 @@ def _tag_at(stream: BinaryIO, offset: int, limits: Limits) -> tuple[TagHeader, b
 
 def _is_told(type_id: int, head: bytes) -> bool:
     """The first bytes tell that it is a frame, and of which kind. Extensions, tracks and headers take more of it."""
-    if not head or type_id in DATA:
+    if not head or type_id in DATA_TYPES:
         return False
     is_extended = head[0] & 0x80 if type_id == MessageType.VIDEO else head[0] >> 4 == EX_AUDIO
     return head[0] & 15 in TOLD if is_extended else head[1:2] != b"\0"

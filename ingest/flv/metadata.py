@@ -9,14 +9,14 @@ from itertools import pairwise
 from math import inf, nextafter
 from typing import Any, Final, NamedTuple
 
-from ingest.rtmp import amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages.values import FORMAT_BYTE
+from ingest.rtmp.messages.commands import FORMAT_BYTE
 
-NAME: Final = "onMetaData"
+ON_METADATA: Final = "onMetaData"
 
-OF_A_FILE: Final = (
+FILE_PROPERTIES: Final = (
     *("duration", "filesize", "keyframes", "hasKeyframes", "canSeekToEnd", "datasize", "videosize", "audiosize"),
     *("lasttimestamp", "lastkeyframetimestamp", "lastkeyframelocation"),
 )
@@ -26,7 +26,7 @@ FILLER: Final = b"\x05"
 """AMF0's null. As many as it takes stand behind the properties, as further arguments: room to patch in."""
 
 
-MOST: Final = 2**53
+MAX_EXACT_NUMBER: Final = 2**53
 """Up to here a double counts whole numbers."""
 
 
@@ -40,10 +40,10 @@ class SeekPoint(NamedTuple):
 def encode_metadata(properties: Mapping[str, Any], room: int = 0) -> bytes:
     """The payload of a data tag, filled up to `room` bytes. Properties that AMF0 can't say are left out."""
     try:
-        payload = amf0.encode(NAME, amf0.EcmaArray(properties))
+        payload = amf0.encode(ON_METADATA, amf0.EcmaArray(properties))
     except LocalProtocolError:
         sayable = {name: value for name, value in properties.items() if _is_sayable(name, value)}
-        payload = amf0.encode(NAME, amf0.EcmaArray(sayable))
+        payload = amf0.encode(ON_METADATA, amf0.EcmaArray(sayable))
     return payload.ljust(room, FILLER)
 
 
@@ -60,7 +60,7 @@ def decode_metadata(payload: bytes, limits: Limits) -> dict[str, Any] | None:
     """The properties; None where the tag holds something else, or nothing that can be read."""
     try:
         name, after = amf0.decode(payload, 1 if payload.startswith(FORMAT_BYTE) else 0, limits)
-        if name != NAME:
+        if name != ON_METADATA:
             return None
         values, _ = amf0.decode(payload, after, limits)
     except RemoteProtocolError:
@@ -91,7 +91,7 @@ def claimed_index(properties: Mapping[str, Any]) -> list[tuple[int, int]]:
     times, offsets = index.get("times"), index.get("filepositions")
     if not isinstance(times, list) or not isinstance(offsets, list) or len(times) != len(offsets):
         return []
-    if not all(type(value) in (int, float) and 0 <= value < MOST for value in (*times, *offsets)):
+    if not all(type(value) in (int, float) and 0 <= value < MAX_EXACT_NUMBER for value in (*times, *offsets)):
         return []
     found = [(round(time * 1000), int(offset)) for time, offset in zip(times, offsets, strict=True)]
     ascends = all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(found))

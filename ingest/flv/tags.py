@@ -33,8 +33,8 @@ BEFORE_TAG_BYTES: Final = _before_tag.size
 
 FILTER: Final = 0x20
 TYPE_BITS: Final = 0x1F
-MEDIA: Final = (MessageType.AUDIO, MessageType.VIDEO)
-DATA: Final = (MessageType.DATA_AMF0, MessageType.DATA_AMF3)
+MEDIA_TYPES: Final = (MessageType.AUDIO, MessageType.VIDEO)
+DATA_TYPES: Final = (MessageType.DATA_AMF0, MessageType.DATA_AMF3)
 """Tags have the type numbers of RTMP's messages."""
 
 READ_BYTES: Final = 256 * 1024
@@ -84,9 +84,9 @@ def read_tag_header(data: bytes | bytearray, at: int, offset: int, limits: Limit
     first, size_high, size_low, time_middle, time_low, time_high = _before_tag.unpack_from(data, at)
     type_id = first & TYPE_BITS
     size = size_high << 16 | size_low
-    if type_id in MEDIA:
+    if type_id in MEDIA_TYPES:
         most = limits.media_message_bytes
-    elif type_id in DATA:
+    elif type_id in DATA_TYPES:
         most = limits.data_message_bytes
     else:
         raise FlvError(f"no tag at byte {offset}: FLV has no type {type_id}")

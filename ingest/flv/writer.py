@@ -10,9 +10,9 @@
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, Self
 
-from ingest.flv.index import Rest, never, to_the_end
-from ingest.flv.marks import MAX_POINTS, Marks
-from ingest.flv.metadata import FILLER, OF_A_FILE, SeekPoint, encode_metadata, keyframes_property
+from ingest.flv.index import ProgressCallback, index_for_appending, no_progress
+from ingest.flv.metadata import FILE_PROPERTIES, FILLER, SeekPoint, encode_metadata, keyframes_property
+from ingest.flv.seek_points import MAX_POINTS, SeekIndex
 from ingest.flv.tags import (
     FILE_HEADER,
     FLAGS_OFFSET,
@@ -40,7 +40,7 @@ class FlvWriter:
     """
 
     def __init__(
-        self, stream: BinaryIO, marks: Marks, metadata: Mapping[str, Any], *, metadata_at: int, room: int, size: int
+        self, stream: BinaryIO, marks: SeekIndex, metadata: Mapping[str, Any], *, metadata_at: int, room: int, size: int
     ) -> None:
         """Of a file that has been begun: `begin` and `resume` do that."""
         self._stream = stream
@@ -60,16 +60,16 @@ class FlvWriter:
         written = start + tag_bytes(MessageType.DATA_AMF0, 0, encode_metadata(properties, room))
         stream.write(written)
         at = len(start) + TAG_HEADER_BYTES
-        return cls(stream, Marks(limits), properties, metadata_at=at, room=room, size=len(written))
+        return cls(stream, SeekIndex(limits), properties, metadata_at=at, room=room, size=len(written))
 
     @classmethod
-    def resume(cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: Rest = never) -> Self:
+    def resume(cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: ProgressCallback = no_progress) -> Self:
         """Goes on behind the last whole tag of a file, which is looked through where its metadata don't tell; what
         follows that tag is cut off.
 
         Raises FlvError where it is no FLV file at all.
         """
-        index = to_the_end(stream, limits, rest=rest)
+        index = index_for_appending(stream, limits, rest=rest)
         tag = index.metadata_tag
         # In the metadata of others there may be no room; what was encoded otherwise is not written over.
         has_room = tag is not None and tag.type_id == MessageType.DATA_AMF0 and not tag.is_encrypted
@@ -123,10 +123,10 @@ class FlvWriter:
 
 
 def _of_any_file(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in metadata.items() if name not in OF_A_FILE}
+    return {name: value for name, value in metadata.items() if name not in FILE_PROPERTIES}
 
 
-def _with_index(properties: Mapping[str, Any], points: list[SeekPoint], marks: Marks) -> dict[str, Any]:
+def _with_index(properties: Mapping[str, Any], points: list[SeekPoint], marks: SeekIndex) -> dict[str, Any]:
     if not points:
         return {**properties}
     return {**properties, "keyframes": keyframes_property(points, marks.clock.first or 0)}

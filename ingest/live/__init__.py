@@ -3,16 +3,14 @@
 Times named `now` are monotonic seconds, those named `wall` seconds since the Unix epoch.
 """
 
-from ingest.live.dropping import QueueLimits
-from ingest.live.limit import LimitSettings
-from ingest.live.passage import Passage
-from ingest.live.publisher import Publisher, SocketFigures
-from ingest.live.registry import Registry
-from ingest.live.settings import LiveSettings
-from ingest.live.shared import OUT_CHUNK_SIZE, SharedMessage
-from ingest.live.stream import Busy, LiveStream, NotPublishing
-from ingest.live.subscriber import Subscriber
-from ingest.live.tick import Tick, Told
+from ingest.live.counters import Publisher, SocketFigures
+from ingest.live.health.measures import LimitSettings
+from ingest.live.message import OUT_CHUNK_SIZE, SharedMessage
+from ingest.live.player_queue import QueueLimits
+from ingest.live.publication import LiveSettings
+from ingest.live.snapshot import Tick, TickReport
+from ingest.live.stream import Busy, LiveStream, NotPublishing, Registry
+from ingest.live.subscriber import Subscriber, TimelineShift
 
 __all__ = [
     "OUT_CHUNK_SIZE",
@@ -21,7 +19,6 @@ __all__ = [
     "LiveSettings",
     "LiveStream",
     "NotPublishing",
-    "Passage",
     "Publisher",
     "QueueLimits",
     "Registry",
@@ -29,5 +26,6 @@ __all__ = [
     "SocketFigures",
     "Subscriber",
     "Tick",
-    "Told",
+    "TickReport",
+    "TimelineShift",
 ]

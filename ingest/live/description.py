@@ -1,14 +1,168 @@
-"""What a stream is (contracts.MediaInfo), gathered from its messages: at most so many of them are read in a second."""
+"""What a stream is: by its headers and frames (contracts.MediaInfo), and by onMetaData as publishers claim it.
+
+Metadata are made safe to keep and to send as JSON; at most so many headers are read in a second.
+
+Messages come from a peer. One that can't be read gives the codec alone; nothing here raises."""
 
 import math
 from collections.abc import Callable
-from typing import Final, Literal
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, cast
 
 from ingest.contracts import MediaInfo, TrackInfo
-from ingest.live.headers import AUDIO_FIELDS, VIDEO_FIELDS, describe_audio, describe_video
 from ingest.live.media import Tag
+from ingest.live.message import METADATA_SLOT
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, read_audio, read_video
-from ingest.rtmp.media.kinds import codec_name
+from ingest.rtmp.media_tags import codec_name
+
+VIDEO_FIELDS: Final = (
+    *("video_codec", "video_codec_string", "width", "height", "profile", "level", "bit_depth", "frame_rate"),
+)
+AUDIO_FIELDS: Final = ("audio_codec", "audio_codec_string", "sample_rate", "channels")
+
+TOLD_BY_KEYFRAMES: Final = frozenset({"VP8", "VP9", "H.263", "Screen", "Screen 2"})
+"""Codecs whose keyframes alone tell the resolution, so that it may change with each."""
+
+
+def describe_video(known: MediaInfo, tag: Tag, payload: bytes) -> MediaInfo:
+    """All `VIDEO_FIELDS` that are known now, from a sequence header or a keyframe; a keyframe adds to its header."""
+    config = video_config(read_video(payload)) or VideoConfig(tag.codec)
+    found = _info(
+        video_codec=config.codec,
+        video_codec_string=config.codec_string,
+        width=config.width,
+        height=config.height,
+        profile=config.profile,
+        level=config.level,
+        bit_depth=config.bit_depth,
+        frame_rate=config.fps,
+    )
+    if tag.is_sequence_start or known.get("video_codec") != config.codec:
+        return found
+    return _info(**{**found, **_part(known, VIDEO_FIELDS), **_part(found, ("width", "height"))})
+
+
+def describe_audio(known: MediaInfo, tag: Tag, payload: bytes) -> MediaInfo:
+    """All `AUDIO_FIELDS` that are known now, from a header or a frame; a frame adds to its header."""
+    config = audio_config(read_audio(payload)) or AudioConfig(tag.codec)
+    # AAC is known by its profile, which its frames don't tell.
+    codec = (config.codec == "AAC" and config.profile) or config.codec
+    found = _info(
+        audio_codec=codec,
+        audio_codec_string=config.codec_string,
+        sample_rate=config.sample_rate,
+        channels=config.channels,
+    )
+    before = known.get("audio_codec", "")
+    if tag.is_sequence_start or not (before == codec or (codec == "AAC" and codec in before)):
+        return found
+    return _info(**{**_part(known, AUDIO_FIELDS), **found, "audio_codec": before})
+
+
+def _info(**fields: Any) -> MediaInfo:
+    return cast("MediaInfo", {name: value for name, value in fields.items() if value is not None})
+
+
+def _part(known: MediaInfo, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in known.items() if name in names}
+
+
+MAX_DEPTH: Final = 4
+MAX_VALUES: Final = 256
+"""Of one message, those inside of others included."""
+MAX_TEXT: Final = 256
+"""Characters of a text or of a name."""
+
+
+METADATA: Final = "onMetaData"
+MAX_FRAMES: Final = 8
+"""Kept under names of a publisher's own."""
+MAX_FRAME_BYTES: Final = 64 * 1024
+
+
+class DataFrames:
+    """What a publisher wants its players to have when they come later (@setDataFrame), until it clears it: a slot of
+    the header cache for each name."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}
+
+    def slot(self, name: str, size_bytes: int) -> int | None:
+        """None: it is too much, and relayed like other data."""
+        if name == METADATA:
+            return METADATA_SLOT
+        if name not in self._slots and (len(self._slots) >= MAX_FRAMES or size_bytes > MAX_FRAME_BYTES):
+            return None
+        return self._slots.setdefault(name, len(self._slots) + 1)
+
+    def find(self, name: Any) -> int | None:
+        return METADATA_SLOT if name == METADATA else self._slots.get(name) if isinstance(name, str) else None
+
+    def clear(self) -> None:
+        self._slots.clear()
+
+
+def sanitise(value: Any) -> dict[str, Any]:
+    """The properties of a metadata object, cut to the bounds above. What JSON has no form for becomes None."""
+    if not isinstance(value, dict):
+        return {}
+    return _Copy().properties(value, 1)
+
+
+class _Copy:
+    """One copy, with its budget of values."""
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def properties(self, value: dict[str, Any], depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for name, item in value.items():
+            if self._left <= 0:
+                break
+            result[str(name)[:MAX_TEXT]] = self.value(item, depth)
+        return result
+
+    def value(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int | float):
+            return _number(value)
+        if isinstance(value, str):
+            return value[:MAX_TEXT]
+        if isinstance(value, amf0.Date):
+            return _date(value.milliseconds)
+        if depth < MAX_DEPTH and isinstance(value, dict):
+            return self.properties(value, depth + 1)
+        if depth < MAX_DEPTH and isinstance(value, list | tuple):
+            return [self.value(item, depth + 1) for item in value[: self._left]]
+        return None
+
+
+def _number(value: float) -> int | float | None:
+    """AMF0 has doubles only; 1920.0 is meant as 1920."""
+    if not math.isfinite(value):
+        return None
+    return int(value) if abs(value) < 2**53 and value == int(value) else value
+
+
+def _date(milliseconds: float) -> str | None:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def claimed(metadata: dict[str, Any], name: str, *, most: float) -> float | None:
+    """A number of the metadata that may be believed: over 0 and at most `most`."""
+    value = metadata.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 < value <= most else None
+
 
 MediaKind = Literal["audio", "video"]
 

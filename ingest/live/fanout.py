@@ -8,13 +8,11 @@ append for each message; it is level again once that is empty (see `Subscriber`)
 
 from typing import Final
 
-from ingest.live.batch import Batch, Form
-from ingest.live.counted import Audience
-from ingest.live.extended import EVERYTHING, ExtendedMessage
-from ingest.live.queue import offer
-from ingest.live.shared import Kind, SharedMessage
+from ingest.live.counters import Audience
+from ingest.live.message import ALL_EXTENSIONS, ExtendedMessage, Kind, SharedMessage
+from ingest.live.player_queue import offer
 from ingest.live.stream_log import StreamLog
-from ingest.live.subscriber import Given, Subscriber, Write
+from ingest.live.subscriber import Batch, Form, Given, Subscriber, Write
 
 Several = tuple[Subscriber, ...]
 
@@ -91,7 +89,7 @@ class Fanout:
         """Its queue is empty: it is level if it is to be given whatever the others are."""
         if not subscriber.may_be_level(without_video=without_video):
             return
-        if self._log.is_extended and EVERYTHING & ~subscriber.takes:
+        if self._log.is_extended and ALL_EXTENSIONS & ~subscriber.takes:
             return
         if subscriber in self._players and subscriber not in self._level:
             subscriber.become_level(self._given)

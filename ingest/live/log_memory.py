@@ -7,7 +7,7 @@ SPARE: Final = 8
 """One part in so many of the node's memory is made free at once, so that room is not looked for with each message."""
 
 
-class Held(Protocol):
+class MemoryHolder(Protocol):
     """What holds memory, and can give most of it back."""
 
     def forget(self) -> None:
@@ -24,19 +24,19 @@ class LogMemory:
         self.held_bytes = 0
         self.dropped = 0
         """Groups of pictures that gave way, since the node began."""
-        self._held: dict[Held, int] = {}
+        self._held: dict[MemoryHolder, int] = {}
 
-    def hold(self, log: Held, size_bytes: int) -> None:
+    def hold(self, log: MemoryHolder, size_bytes: int) -> None:
         """The log holds so much from now on."""
         self.held_bytes += size_bytes - self._held.pop(log, 0)
         if size_bytes:
             self._held[log] = size_bytes
 
-    def fits(self, log: Held, size_bytes: int) -> bool:
+    def fits(self, log: MemoryHolder, size_bytes: int) -> bool:
         """Whether the log may hold so much as it is."""
         return self._left(log, size_bytes) >= 0
 
-    def make_room(self, log: Held, size_bytes: int) -> bool:
+    def make_room(self, log: MemoryHolder, size_bytes: int) -> bool:
         """Have larger ones give way for the log to hold so much. False: they are too few, and it gives way itself."""
         left = self._left(log, size_bytes)
         if left >= 0:
@@ -53,5 +53,5 @@ class LogMemory:
             left += held - self._held.get(each, 0)
         return True
 
-    def _left(self, log: Held, size_bytes: int) -> int:
+    def _left(self, log: MemoryHolder, size_bytes: int) -> int:
         return self.most_bytes - self.held_bytes + self._held.get(log, 0) - size_bytes

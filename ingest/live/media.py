@@ -20,7 +20,7 @@ from typing import Final
 
 from ingest.rtmp.capabilities import CapsEx
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.rtmp.media.kinds import (
+from ingest.rtmp.media_tags import (
     AAC,
     AUDIO_CODECS,
     AUDIO_FOURCC,

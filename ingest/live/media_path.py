@@ -1,31 +1,69 @@
 """What a live stream's publisher sends, on its way into the stream's log: the media path. Everything else is rare.
 
+Frames that are like those before are told by their first bytes alone (`KnownFrames`): the shortest way.
+
+Where a message begins as one did that was a plain frame of the main track, it is one too: with a codec id the first two
+bytes tell all of it, with a FourCC the first five (see `ingest.live.media`). So what was found out about one message
+need not be found out again, until something changes.
+
 Each message is told by its first bytes, counted, given the players' time, and appended to the log, from where players
-and recorders are given it (see `fanout`).
-"""
+and recorders are given it (see `fanout`)."""
 
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
 from ingest.contracts import MediaInfo
-from ingest.live.batch import Batch
-from ingest.live.beginning import Beginning
-from ingest.live.description import Description, MediaKind
-from ingest.live.extended import message_of
+from ingest.live.description import METADATA, TOLD_BY_KEYFRAMES, Description, MediaKind
 from ingest.live.fanout import Fanout
-from ingest.live.headers import TOLD_BY_KEYFRAMES
-from ingest.live.known_frames import KnownFrames
+from ingest.live.gop_cache import GopCache
 from ingest.live.log_memory import LogMemory
-from ingest.live.log_record import AUDIO, VIDEO
 from ingest.live.media import Tag, audio_tag, video_tag
-from ingest.live.metadata import METADATA
-from ingest.live.publication import Publication
-from ingest.live.repair import MASK, SMALL_MS, PlayersTime
-from ingest.live.settings import LiveSettings
-from ingest.live.shared import METADATA_AT, METADATA_SLOT, Kind, SharedMessage
+from ingest.live.message import AUDIO, METADATA_AT, METADATA_SLOT, VIDEO, Kind, SharedMessage, message_of
+from ingest.live.publication import LiveSettings, Publication
 from ingest.live.stream_log import StreamLog
-from ingest.rtmp.chunks.run_reader import Run
+from ingest.live.subscriber import Batch
+from ingest.live.timeline import MASK, SMALL_MS, PlayersTime
+from ingest.rtmp.run_reader import Run
+
+FOURCC_BYTES: Final = 5
+"""Packet type and FourCC (Enhanced RTMP v2, "Enhanced Audio" and "Enhanced Video")."""
+EX_VIDEO: Final = 0x80
+"""From here on the first byte of a video message tells of a FourCC; that of an audio message if its format is this:"""
+EX_AUDIO: Final = 9
+
+
+class KnownFrames:
+    """Of one publisher's main track of a kind."""
+
+    __slots__ = ("_by_codec", "_by_fourcc", "_is_video")
+
+    def __init__(self, *, is_video: bool) -> None:
+        self._is_video = is_video
+        self._by_codec: set[int] = set()
+        self._by_fourcc: set[bytes] = set()
+
+    def add(self, payload: bytes) -> None:
+        """It was one."""
+        if len(payload) < FOURCC_BYTES:
+            return
+        first = payload[0]
+        if first >= EX_VIDEO if self._is_video else first >> 4 == EX_AUDIO:
+            self._by_fourcc.add(payload[:FOURCC_BYTES])
+        else:
+            self._by_codec.add(first << 8 | payload[1])
+
+    def has(self, data: memoryview, at: int) -> bool:
+        """Whether the message that begins here, of some bytes at least (`rtmp.chunks.run_reader`), is another."""
+        if data[at] << 8 | data[at + 1] in self._by_codec:
+            return True
+        return bool(self._by_fourcc) and data[at : at + FOURCC_BYTES].tobytes() in self._by_fourcc
+
+    def clear(self) -> None:
+        """Something has changed: a header, the tracks, or what is known of the stream."""
+        self._by_codec.clear()
+        self._by_fourcc.clear()
+
 
 CLEAR: Final = "@clearDataFrame"
 NOT_RELAYED: Final = frozenset({"|RtmpSampleAccess", "onStatus", "onPlayStatus"})
@@ -53,7 +91,7 @@ class MediaPath:
         self._fanout = Fanout(self._log)
         self._taps = Fanout(self._log)
         """Recorders: they ask for what came, in larger pieces, and count as no players."""
-        self._beginning = Beginning(self._log)
+        self._beginning = GopCache(self._log)
         self._description = Description(self._tell)
         self._known_video, self._known_audio = KnownFrames(is_video=True), KnownFrames(is_video=False)
         self._is_awaited = self._is_urgent = False

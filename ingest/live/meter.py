@@ -9,13 +9,21 @@ from typing import Final
 
 from ingest import clean
 from ingest.contracts import Health, Sample, Totals
-from ingest.live.counted import NOTHING_READ, Audience, Counters, Reading
-from ingest.live.health.figures import LACKING_S, Figures
-from ingest.live.metadata import MOST_ENCODER
-from ingest.live.publisher import Publisher, SocketFigures
+from ingest.live.counters import (
+    NOTHING_READ,
+    Audience,
+    Counters,
+    Mean,
+    Publisher,
+    Reading,
+    Slope,
+    SocketFigures,
+    Total,
+    kbps,
+)
+from ingest.live.health.measures import LACKING_S, Figures
 from ingest.live.timeline import Timeline
-from ingest.live.windows import Mean, Slope, Total, kbps
-from ingest.rtmp.timestamps import difference
+from ingest.rtmp.messages import timestamp_difference
 
 SHOWN_SECONDS: Final = 5
 """Bitrates and frame rates are shown as means over so many samples."""
@@ -156,7 +164,7 @@ class Meter:
     def call(self, encoder: str) -> None:
         """How its samples name the encoder: all of a session alike, so that after the first one it stays."""
         if self.latest is None:
-            self._encoder = clean.text(encoder, MOST_ENCODER)
+            self._encoder = clean.text(encoder, clean.MOST_ENCODER)
 
     # --- The media path ---
 
@@ -322,7 +330,7 @@ class Meter:
             self._open_gop_age, figures.open_gop_s = now - began, last_video - began
             main, passed_s = video, last_video - self._first_video
             if last_audio is not None:
-                figures.av_skew_ms = difference(video.last, audio.last)
+                figures.av_skew_ms = timestamp_difference(video.last, audio.last)
         elif last_audio is not None:
             main, passed_s = audio, last_audio - self._first_audio
         else:

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.live.extended import message_of
 from ingest.live.log_memory import LogMemory
-from ingest.live.log_record import (
+from ingest.live.message import (
     FRAME,
     HEADER,
     HEADER_BYTES,
@@ -23,6 +22,7 @@ from ingest.live.log_record import (
     KINDS,
     MESSAGE,
     NUMBERS,
+    OUT_CHUNK_SIZE,
     RECORD,
     RECORD_BYTES,
     STREAM_FIELD,
@@ -30,11 +30,13 @@ from ingest.live.log_record import (
     STREAM_ID_AT,
     TIMESTAMP,
     TYPES,
+    Kind,
     Place,
+    SharedMessage,
     Span,
+    message_of,
 )
-from ingest.live.shared import OUT_CHUNK_SIZE, Kind, SharedMessage
-from ingest.rtmp.chunks import EXTENDED
+from ingest.rtmp.chunk_writer import EXTENDED
 
 LARGE_CHUNK: Final = 1024
 """Bytes. Smaller ones are copied with the headers between them, and those removed."""

@@ -1,20 +1,89 @@
 """A player of a live stream, or who takes what one would: what it begins with, takes, and is not sent.
 
+What came since the last flush is a `Batch`, whose forms are made once for all. A player whose time is not the stream's
+(a playlist, play2), or whose item ends before the stream does, has its messages through a `TimelineShift`.
+
 Either it is level with the stream, and given each batch as all are; or what it has not been given waits in its queue,
 which is bounded.
-"""
+
+Such a player came from something else by play2 (RTMP 1.0, section 7.2.2.2), so that its time goes on from there, or
+gave a duration (section 7.2.2.1). It alone pays for it: its messages are looked at one by one, and have own headers
+where their time is another. The others are sent the shared bytes."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
 from math import inf
 from typing import Final
 
 from ingest.contracts import Totals
-from ingest.live.batch import Batch, Form, in_chunks
-from ingest.live.dropping import QueueLimits
-from ingest.live.extended import EVERYTHING
-from ingest.live.queue import NOTHING, Gate, PlayerQueue, offer
-from ingest.live.shared import Kind, SharedMessage
+from ingest.live.message import ALL_EXTENSIONS, FRAME, KEYFRAME, KIND, VIDEO, Kind, SharedMessage, Span
+from ingest.live.player_queue import NOTHING, Gate, PlayerQueue, QueueLimits, offer
+from ingest.live.stream_log import StreamLog
+from ingest.rtmp.messages import TIMESTAMP_WRAP, timestamp_difference
+
+
+class Batch:
+    """Its forms can be had only while it is delivered: its bytes are the log's."""
+
+    __slots__ = (
+        "_forms",
+        "_log",
+        "_messages",
+        "_span",
+        "audio_frames",
+        "keyframes",
+        "payload_bytes",
+        "video_frames",
+        "wire_bytes",
+    )
+
+    def __init__(self, log: StreamLog, span: Span) -> None:
+        self._log = log
+        self._span = span
+        self._messages: list[SharedMessage] | None = None
+        self._forms: dict[Form, bytes] = {}
+        self.wire_bytes = span.end - span.start
+        """In chunks; `payload_bytes`: of the messages themselves."""
+        self.payload_bytes = self.video_frames = self.audio_frames = self.keyframes = 0
+        for flags, _, _, _, size in log.records(span.first, span.stop):
+            self.payload_bytes += size
+            if flags & FRAME:
+                if flags & KIND == VIDEO:
+                    self.video_frames += 1
+                    self.keyframes += flags & KEYFRAME == KEYFRAME
+                else:
+                    self.audio_frames += 1
+
+    @property
+    def messages(self) -> list[SharedMessage]:
+        """Each by itself, for who is not sent all of them, or not now."""
+        found = self._messages
+        if found is None:
+            found = self._messages = list(self._log.made(self._span.first, self._span.stop))
+        return found
+
+    def wire(self, stream_id: int) -> bytes:
+        """All of them, in chunks, on this message stream."""
+        return self._log.wire(self._span, stream_id)
+
+    def form(self, make: "Form") -> bytes:
+        """What `make` makes of it."""
+        found = self._forms.get(make)
+        if found is None:
+            found = self._forms[make] = make(self)
+        return found
+
+
+Form = Callable[[Batch], bytes]
+"""How some readers are sent a batch. Those of the same form are sent the same bytes."""
+
+
+@lru_cache(maxsize=64)
+def in_chunks(stream_id: int) -> Form:
+    """For who plays on this message stream."""
+    return lambda batch: batch.wire(stream_id)
+
 
 SLOW_MS: Final = 2000
 """A player whose queue spans more is slow,"""
@@ -81,7 +150,7 @@ class Subscriber(PlayerQueue):
         form: Form | None = None,
         session_id: str = "",
         is_counted: bool = True,
-        takes: int = EVERYTHING,
+        takes: int = ALL_EXTENSIONS,
     ) -> None:
         """`write`: None: it takes messages one by one, always. `form`: None: in chunks; what others are sent is counted
         by payloads."""
@@ -296,3 +365,66 @@ class Subscriber(PlayerQueue):
         """Whether it stays over its bounds."""
         patience, last = self.limits.patience_s, self.last_shed
         return last is not None and now - last <= patience <= last - self._over_since
+
+
+MASK: Final = TIMESTAMP_WRAP - 1
+EXTENDED: Final = 0xFFFFFF
+"""From here on a timestamp doesn't fit into a chunk's header (section 5.3.1.3)."""
+
+
+class TimelineShift:
+    """Times: milliseconds, 32 bits."""
+
+    def __init__(self, *, reached: int | None = None, length_ms: float | None = None) -> None:
+        """`reached`: the player's time at which the first frame is put, so that nothing is before it; None: its time is
+        the stream's. `length_ms`: how long the item is, from its first frame on; 0: one frame, None: as the stream."""
+        self.length_ms = length_ms
+        self.is_over = False
+        """Nothing more passes."""
+        self._reached = reached
+        self._shift_ms: int | None = None
+        """From the stream's time to the player's; None before the first frame."""
+        self._first: int | None = None
+
+    def at(self, timestamp: int) -> int:
+        """The player's time."""
+        reached = self._reached
+        if reached is None:
+            return timestamp
+        at = reached if self._shift_ms is None else (timestamp + self._shift_ms) & MASK
+        return at if timestamp_difference(at, reached) >= 0 else reached
+
+    def take(
+        self, messages: Iterable[SharedMessage], is_beginning: Callable[[SharedMessage], bool]
+    ) -> list[SharedMessage]:
+        """Those that belong to the item. `is_beginning`: whether it can be one frame: a picture, if there are any."""
+        taken = []
+        for message in messages:
+            if self.is_over:
+                break
+            if self.length_ms is None or self._belongs(message, is_beginning):
+                taken.append(message)
+                if self._reached is not None and self._shift_ms is None and message.is_frame:
+                    self._shift_ms = self._reached - message.timestamp
+        return taken
+
+    def _belongs(self, message: SharedMessage, is_beginning: Callable[[SharedMessage], bool]) -> bool:
+        if not message.is_frame:
+            return message.is_header or self.length_ms != 0
+        if self.length_ms == 0:
+            self.is_over = is_beginning(message)
+            return self.is_over
+        if self._first is None:
+            self._first = message.timestamp
+        self.is_over = timestamp_difference(message.timestamp, self._first) >= (self.length_ms or 0)
+        return not self.is_over
+
+    def encoded(self, message: SharedMessage, stream_id: int) -> bytes:
+        """The message in chunks, as `SharedMessage.encoded`, at the player's time."""
+        wire = message.encoded(stream_id)
+        at = self.at(message.timestamp)
+        if at == message.timestamp or message.is_metadata:
+            return wire
+        if at >= EXTENDED or message.timestamp >= EXTENDED:
+            return message.at(at).encoded(stream_id)
+        return b"".join((wire[:1], at.to_bytes(3, "big"), wire[4:]))

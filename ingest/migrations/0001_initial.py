@@ -4,7 +4,7 @@ import django.core.validators
 import django.db.models.deletion
 import django.db.models.functions.text
 import django.utils.timezone
-import ingest.validators
+import ingest.models.names
 import uuid
 from django.conf import settings
 from django.db import migrations, models
@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
             name='Application',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=128, unique=True, validators=[ingest.validators.validate_app_name])),
+                ('name', models.CharField(max_length=128, unique=True, validators=[ingest.models.names.validate_app_name])),
                 ('enabled', models.BooleanField(default=True)),
                 ('publish_policy', models.CharField(choices=[('key', 'With a stream key'), ('open', 'Open: anyone (trusted network only)')], default='key', max_length=8)),
                 ('play_policy', models.CharField(choices=[('public', 'Anyone'), ('token', 'With a signed token'), ('none', 'Nobody')], default='public', max_length=8)),
@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
             name='Stream',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=255, validators=[ingest.validators.validate_stream_name])),
+                ('name', models.CharField(max_length=255, validators=[ingest.models.names.validate_stream_name])),
                 ('instance', models.GeneratedField(db_persist=True, expression=django.db.models.functions.text.Replace(django.db.models.functions.text.Left('name', django.db.models.functions.text.StrIndex('name', models.Value('/'))), models.Value('/')), output_field=models.CharField(max_length=255))),
                 ('enabled', models.BooleanField(default=True)),
                 ('target_kbps', models.PositiveIntegerField(blank=True, help_text='Expected video bitrate, kbit/s.', null=True)),
@@ -80,7 +80,7 @@ class Migration(migrations.Migration):
                 ('started_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('seen_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('stopped_at', models.DateTimeField(blank=True, help_text='When it stopped in order, or was last seen before it was forgotten.', null=True)),
-                ('process', models.CharField(blank=True, db_default='', editable=False, help_text='Which process has the name (ingest.services.processes); empty: none, or one of a former version.', max_length=255)),
+                ('process', models.CharField(blank=True, db_default='', editable=False, help_text='Which process has the name (ingest.services.nodes); empty: none, or one of a former version.', max_length=255)),
                 ('drain_requested_at', models.DateTimeField(blank=True, null=True)),
                 ('issues', models.JSONField(blank=True, editable=False, help_text='Its own open issues, as it said when it was last seen.', null=True)),
                 ('drain_grace_s', models.PositiveIntegerField(db_default=0, default=0, help_text='Seconds from the request until what is still live there is ended.')),
@@ -116,7 +116,7 @@ class Migration(migrations.Migration):
             name='EncoderLogin',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('user', models.CharField(max_length=64, validators=[ingest.validators.validate_encoder_user])),
+                ('user', models.CharField(max_length=64, validators=[ingest.models.names.validate_encoder_user])),
                 ('label', models.CharField(blank=True, max_length=128)),
                 ('salt', models.CharField(editable=False, max_length=32)),
                 ('adobe', models.CharField(editable=False, max_length=32)),
@@ -174,7 +174,7 @@ class Migration(migrations.Migration):
             name='Recording',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=255, validators=[ingest.validators.validate_stream_name])),
+                ('name', models.CharField(max_length=255, validators=[ingest.models.names.validate_stream_name])),
                 ('instance', models.GeneratedField(db_persist=True, expression=django.db.models.functions.text.Replace(django.db.models.functions.text.Left('name', django.db.models.functions.text.StrIndex('name', models.Value('/'))), models.Value('/')), output_field=models.CharField(max_length=255))),
                 ('file', models.CharField(editable=False, help_text='Its path in the folder of recordings.', max_length=1024)),
                 ('state', models.CharField(choices=[('recording', 'Being recorded'), ('complete', 'Complete'), ('failed', 'Failed: it ends before its stream did')], default='recording', max_length=16)),
@@ -272,7 +272,7 @@ class Migration(migrations.Migration):
                 ('enabled', models.BooleanField(default=True)),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('grace_until', models.DateTimeField(blank=True, editable=False, help_text="A rotated key's predecessor works until then.", null=True)),
-                ('allowed_networks', models.JSONField(blank=True, default=list, help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.', validators=[ingest.validators.validate_networks])),
+                ('allowed_networks', models.JSONField(blank=True, default=list, help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.', validators=[ingest.models.names.validate_networks])),
                 ('max_kbps', models.PositiveIntegerField(blank=True, help_text='Of everything that the encoder sends, kbit/s.', null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='bitrate limit')),
                 ('over_limit', models.CharField(choices=[('warn', 'Warn'), ('close', 'Warn, then end the session')], db_default='warn', default='warn', help_text='What follows a higher one.', max_length=8, verbose_name='over the limit')),
                 ('test_only', models.BooleanField(db_default=False, default=False, help_text='What is published with it is measured and judged, but no player gets it.')),

@@ -3,8 +3,8 @@
 from django.conf import settings
 from django.db import migrations
 
-from ingest import roles
-from ingest.periodic_tasks import schedule
+from ingest.services import roles
+from ingest.tasks import schedule
 
 
 def make_roles(apps, schema_editor):

@@ -3,13 +3,9 @@
 Keys and tokens are kept as HMAC-SHA-256 under the installation's pepper; a secret itself is never stored.
 """
 
-from ingest.models.access import Application, Ban, EncoderLogin, Stream, StreamKey
-from ingest.models.audit import AuditEntry
-from ingest.models.health import HealthOverride
-from ingest.models.installation import Installation
-from ingest.models.kept import Recording, SharedObject
-from ingest.models.outbox import OutboxEvent, StreamTold
-from ingest.models.sessions import Attempt, Lease, Node, Session, StatusEvent
+from ingest.models.access import Application, Ban, EncoderLogin, HealthOverride, Installation, Stream, StreamKey
+from ingest.models.activity import Attempt, AuditEntry, Lease, Node, OutboxEvent, Session, StatusEvent, StreamTold
+from ingest.models.storage import Recording, SharedObject
 
 __all__ = [
     "Application",

@@ -1,15 +1,18 @@
-"""Who may publish and play what: applications, streams, keys, log-ins, bans."""
+"""What is set up: who may publish and play what (applications, streams, keys, log-ins, bans), limits of health checks
+of a stream's own, and by what the installation's processes know their secrets."""
 
 from collections.abc import Collection
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q, Value
 from django.db.models.functions import Left, Replace, StrIndex
 from django.utils import timezone
 
-from ingest.validators import validate_app_name, validate_encoder_user, validate_networks, validate_stream_name
+from ingest.contracts.health import STREAM_CHECKS
+from ingest.models.names import validate_app_name, validate_encoder_user, validate_networks, validate_stream_name
 
 
 class Application(models.Model):
@@ -279,3 +282,44 @@ class Ban(models.Model):
 
     def __str__(self) -> str:
         return f"{self.address} until {self.until:%Y-%m-%d %H:%M:%S}"
+
+
+class HealthOverride(models.Model):
+    """A check of one stream. What is empty stays as the table of checks says it (`ingest.live.health`)."""
+
+    stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="health_overrides")
+    check_code = models.CharField("check", max_length=32, help_text="As `ingest.live.health` names it.")
+    enabled = models.BooleanField(default=True, help_text="Off: the stream is not judged by this check.")
+    warning = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0)])
+    bad = models.FloatField("error", null=True, blank=True, validators=[MinValueValidator(0)])
+    hold_s = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+        help_text="Seconds that a limit must be passed before the issue opens.",
+    )
+
+    class Meta:
+        ordering = ["stream", "check_code"]
+        constraints = [
+            models.UniqueConstraint(fields=["stream", "check_code"], name="health_override_once_a_check"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.stream}: {self.check_code}"
+
+    def clean(self) -> None:
+        if self.check_code not in STREAM_CHECKS:
+            raise ValidationError({"check_code": f"There is no such check. There are: {', '.join(STREAM_CHECKS)}."})
+
+
+class Installation(models.Model):
+    """One row, of the key `ONE`: by what its processes know that they have the same secrets. No secret is in it."""
+
+    ONE = 1
+
+    pepper_mark = models.CharField(max_length=64, editable=False, help_text="Made under RTMPWEB_KEY_PEPPER.")
+    secret_mark = models.CharField(max_length=64, editable=False, help_text="Made under RTMPWEB_SECRET_KEY.")
+
+    def __str__(self) -> str:
+        return "this installation"

@@ -9,14 +9,15 @@
 While `connection.paused` is set nothing is read before a decision; the shell had better stop reading from its socket.
 """
 
-from ingest.rtmp import amf0, events
-from ingest.rtmp.chunks.writer import encode_message
+from ingest.rtmp import events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.chunk_writer import encode_message
 from ingest.rtmp.client import ClientConnection
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.flow import SendingWindow
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import Message, MessageType
-from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.server import ServerConnection
 from ingest.rtmp.states import Phase
 

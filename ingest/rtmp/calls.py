@@ -3,12 +3,12 @@
 from abc import abstractmethod
 from typing import Any, Final
 
-from ingest.rtmp.chunks import CSID_COMMAND
+from ingest.rtmp.chunk_writer import CSID_COMMAND
 from ingest.rtmp.errors import LocalProtocolError
 from ingest.rtmp.events import CallReceived, Event, ResultReceived
 from ingest.rtmp.limits import Limits
+from ingest.rtmp.messages import Message
 from ingest.rtmp.messages.commands import Command, encode_command
-from ingest.rtmp.messages.message import Message
 from ingest.rtmp.status import CALL_FAILED, info_object, level_of
 
 ANSWERS: Final = frozenset({"_result", "_error", "onStatus"})
@@ -66,7 +66,7 @@ class Calls:
         del self._received[request_id]
 
 
-class Calling:
+class CallMixin:
     """What both ends of a connection do about calls."""
 
     __slots__ = ()
@@ -184,5 +184,5 @@ class Calling:
     def _queue(self, message: Message, chunk_stream_id: int) -> None: ...
 
 
-RESULTS: Final = {"_result": Calling._on_result, "_error": Calling._on_result}
+RESULT_HANDLERS: Final = {"_result": CallMixin._on_result, "_error": CallMixin._on_result}
 """Rows of `Connection.commands`."""

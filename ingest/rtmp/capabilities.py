@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-from ingest.rtmp.media.kinds import AUDIO_FOURCC, VIDEO_FOURCC
-from ingest.rtmp.messages.values import number, text
+from ingest.rtmp.media_tags import AUDIO_FOURCC, VIDEO_FOURCC
+from ingest.rtmp.messages.commands import number, text
 
 MAX_FLAGS: Final = 0xFFFFFFFF
 """Flags that a peer may set: those of no table are kept, as later versions may name them."""
@@ -136,15 +136,15 @@ class Capabilities:
         found = {}
         for name, (attribute, _) in PROPERTIES.items():
             value = getattr(self, attribute)
-            if value != getattr(NOTHING, attribute):
+            if value != getattr(NO_CAPABILITIES, attribute):
                 found[name] = _plain(value)
         return found
 
 
-NOTHING: Final = Capabilities()
+NO_CAPABILITIES: Final = Capabilities()
 """What an end can do that says nothing."""
 
-RELAY: Final = Capabilities(
+RELAY_CAPABILITIES: Final = Capabilities(
     fourcc_list=(ANY,),
     video_fourcc_info={ANY: FourCcInfo.CAN_FORWARD},
     audio_fourcc_info={ANY: FourCcInfo.CAN_FORWARD},

@@ -6,26 +6,22 @@ Each call queues one command and gives its transaction id; `ResultReceived` and 
 from functools import partial
 from typing import Any, Final
 
-from ingest.rtmp.bundles import BUNDLES
-from ingest.rtmp.calls import ANSWERS, RESULTS
-from ingest.rtmp.capabilities import NOTHING, Capabilities, read_capabilities
+from ingest.rtmp import messages
+from ingest.rtmp.calls import ANSWERS, RESULT_HANDLERS
+from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities, read_capabilities
 from ingest.rtmp.connection import COMMON_HANDLERS, Connection
-from ingest.rtmp.control import CONTROL, PINGS, on_reported
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import (
     AudioReceived,
     StatusReceived,
     VideoReceived,
 )
+from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported
 from ingest.rtmp.handshake import ClientHandshake, Scheme
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-from ingest.rtmp.messages import media
-from ingest.rtmp.messages.aggregate import Part, encode_aggregate
-from ingest.rtmp.messages.commands import Command
-from ingest.rtmp.messages.data import SET_DATA_FRAME, encode_data
-from ingest.rtmp.messages.message import MessageType
-from ingest.rtmp.messages.user_control import UserControl
-from ingest.rtmp.messages.values import text
+from ingest.rtmp.messages import AggregatePart, MessageType, encode_aggregate
+from ingest.rtmp.messages.commands import SET_DATA_FRAME, Command, encode_data, text
+from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.states import Step
 
 FLASH_VERSION: Final = "FMLE/3.0 (compatible; rtmpweb)"
@@ -52,13 +48,13 @@ class ClientConnection(Connection):
         self._handshake_out.append(handshake.begin())
         self.answers_calls = answers_calls
         self._asked_amf3 = False
-        self.server_capabilities = NOTHING
+        self.server_capabilities = NO_CAPABILITIES
         """What the server said in its answer to `connect` that it can do."""
 
     # --- NetConnection (section 7.2.1) ---
 
     def connect(
-        self, app: str, tc_url: str, *arguments: Any, offer: Capabilities = NOTHING, **properties: Any
+        self, app: str, tc_url: str, *arguments: Any, offer: Capabilities = NO_CAPABILITIES, **properties: Any
     ) -> float:
         """After HandshakeCompleted. `offer` and `properties` are added to the command object, `arguments` follow it.
 
@@ -113,15 +109,15 @@ class ClientConnection(Connection):
     # --- Media ---
 
     def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
-        self.send_message(media.audio(stream_id, timestamp, payload))
+        self.send_message(messages.audio_message(stream_id, timestamp, payload))
 
     def send_video(self, stream_id: int, timestamp: int, payload: bytes) -> None:
-        self.send_message(media.video(stream_id, timestamp, payload))
+        self.send_message(messages.video_message(stream_id, timestamp, payload))
 
     def send_data(self, stream_id: int, timestamp: int, name: str, *values: Any) -> None:
         self.send_message(encode_data(stream_id, timestamp, name, *values, amf3=self.amf3))
 
-    def send_aggregate(self, stream_id: int, *parts: Part) -> None:
+    def send_aggregate(self, stream_id: int, *parts: AggregatePart) -> None:
         """Audio, video and data in one message, which has the timestamp of the first."""
         self.send_message(encode_aggregate(stream_id, parts))
 
@@ -163,15 +159,15 @@ class ClientConnection(Connection):
 
     handlers = {
         **COMMON_HANDLERS,
-        **CONTROL,
-        **BUNDLES,
+        **CONTROL_HANDLERS,
+        **COMPOUND_HANDLERS,
         MessageType.AUDIO: _on_audio,
         MessageType.VIDEO: _on_video,
         MessageType.DATA_AMF0: _on_data,
         MessageType.DATA_AMF3: partial(_on_data, type_id=MessageType.DATA_AMF3),
     }
     user_control_handlers = {
-        **PINGS,
+        **PING_HANDLERS,
         UserControl.STREAM_BEGIN: on_reported,
         UserControl.STREAM_EOF: on_reported,
         UserControl.STREAM_DRY: on_reported,
@@ -181,7 +177,7 @@ class ClientConnection(Connection):
         UserControl.BUFFER_READY: on_reported,
     }
     opening_commands = ANSWERS
-    commands = {**RESULTS, "onStatus": _on_status}
+    commands = {**RESULT_HANDLERS, "onStatus": _on_status}
 
 
 def _server_capabilities(properties: Any, info: Any, limits: Limits) -> Capabilities:

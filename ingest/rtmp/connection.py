@@ -10,11 +10,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
-from ingest.rtmp.calls import Calling, Calls
-from ingest.rtmp.chunks import CSID_AUDIO, CSID_COMMAND, CSID_CONTROL, CSID_DATA, CSID_STATUS, CSID_VIDEO
-from ingest.rtmp.chunks.outbox import Outbox
-from ingest.rtmp.chunks.run_reader import RunReader
-from ingest.rtmp.chunks.writer import ChunkWriter
+from ingest.rtmp.calls import CallMixin, Calls
+from ingest.rtmp.chunk_writer import (
+    CSID_AUDIO,
+    CSID_COMMAND,
+    CSID_CONTROL,
+    CSID_DATA,
+    CSID_STATUS,
+    CSID_VIDEO,
+    ChunkWriter,
+    SendQueue,
+)
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.events import (
     DataReceived,
@@ -23,15 +29,14 @@ from ingest.rtmp.events import (
     ReadingStopped,
     UnknownMessage,
 )
-from ingest.rtmp.flow import Acknowledging, SendingWindow
+from ingest.rtmp.flow import AcknowledgementCounter, SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES, ClientHandshake, ServerHandshake
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages import control, user_control
-from ingest.rtmp.messages.commands import Command, decode_command, encode_command
-from ingest.rtmp.messages.data import decode_data
-from ingest.rtmp.messages.message import Message, MessageType, RawMessage
+from ingest.rtmp.messages import Message, MessageType, RawMessage, control
+from ingest.rtmp.messages.commands import Command, decode_command, decode_data, encode_command
+from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
-from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.run_reader import RunReader
 from ingest.rtmp.states import PHASES, Phase, Step
 
 Content = TypeVar("Content")
@@ -69,7 +74,7 @@ BYTES_PER_UNIT: Final = 64
 """So many bytes count as one message more, as each may be an AMF value: see `Limits.messages_per_read`."""
 
 
-class Connection(Calling):
+class Connection(CallMixin):
     """The common base of ServerConnection and ClientConnection."""
 
     __slots__ = (
@@ -126,13 +131,13 @@ class Connection(Calling):
         self.limits = limits
         self._handshake = handshake
         self._reader = RunReader(limits)
-        self._outbox = Outbox(ChunkWriter(compress=compress))
+        self._outbox = SendQueue(ChunkWriter(compress=compress))
         self._handshake_out: list[bytes] = []
         self._events: list[Event] = []
         self.calls = Calls(limits)
         self.left = 0
         """Of `Limits.messages_per_read`."""
-        self.acknowledging = Acknowledging(window_bytes)
+        self.acknowledging = AcknowledgementCounter(window_bytes)
         self.window = SendingWindow()
         """What the shell sends beside `data_to_send` it adds to `window.sent`; while `window.may_send` says no it keeps
         back audio, video and data."""
@@ -200,7 +205,7 @@ class Connection(Calling):
 
     def send_user_control(self, event: UserControl, *values: int | bytes) -> None:
         """Any event with its values, as `messages.user_control.LAYOUTS` has them."""
-        self._queue(user_control.user_control(event, *values), CSID_CONTROL)
+        self._queue(control.user_control(event, *values), CSID_CONTROL)
 
     def send_ping(self, timestamp: int) -> None:
         """PingRequest: the peer sends `timestamp` back (PingAnswered). OBS never does."""
@@ -412,4 +417,4 @@ COMMON_HANDLERS: Final[dict[int, Handler]] = {
     MessageType.COMMAND_AMF0: Connection._on_command,
     MessageType.COMMAND_AMF3: partial(Connection._on_command, type_id=MessageType.COMMAND_AMF3),
 }
-"""Protocol control and user control are handled in `ingest.rtmp.control`."""
+"""Protocol control and user control are handled in `ingest.rtmp.handlers`."""

@@ -9,10 +9,10 @@ What may hold a stream key, or is long, is left out of the representations, so a
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ingest.rtmp.capabilities import NOTHING, Capabilities
+from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities
 from ingest.rtmp.handshake import Proof
+from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.messages.shared_object import SharedObjectEvent
-from ingest.rtmp.messages.user_control import UserControl
 
 Transition = Literal["", "switch", "swap"]
 
@@ -49,7 +49,7 @@ class ConnectRequested:
     """The whole command object."""
     arguments: list[Any] = field(default_factory=list, repr=False)
     """The optional user arguments."""
-    capabilities: Capabilities = NOTHING
+    capabilities: Capabilities = NO_CAPABILITIES
     """What the properties say that the client can do."""
 
 

@@ -18,7 +18,7 @@ PROBES: Final = 2
 """How many a peer answers before it counts as one that acknowledges no more."""
 
 
-class Acknowledging:
+class AcknowledgementCounter:
     """What the peer sent: an Acknowledgement is due each time that `interval` bytes came (sections 5.4.3 and 5.4.4)."""
 
     __slots__ = ("_acknowledged", "interval")

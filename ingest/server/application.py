@@ -11,15 +11,24 @@ from collections.abc import Mapping
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from ingest.contracts import EndReason, RtmpScope, Totals
-from ingest.logcontext import about
+from ingest.log_records import about
 from ingest.rtmp import events
-from ingest.server.allowance import Turns
-from ingest.server.driver import ASGI_VERSION, Driver, Message
-from ingest.server.endings import DESCRIPTIONS, LEFT, DisconnectReason, Ending, session_reason
-from ingest.server.player import is_complete
+from ingest.server.asgi import (
+    ASGI_VERSION,
+    DESCRIPTIONS,
+    LEFT,
+    Caller,
+    DisconnectReason,
+    Driver,
+    Ending,
+    Kind,
+    Message,
+    Request,
+    session_reason,
+)
+from ingest.server.connection_limits import Throttle
+from ingest.server.playing import is_complete
 from ingest.server.ports import Hub, Session
-from ingest.server.questions import Kind, Request
-from ingest.server.scope import Caller
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +90,7 @@ class ApplicationSide(Generic[S]):
         self.caller = Caller()
         """Who called, as far as it is known."""
         config = connection.server.config
-        self.turns = Turns(config.questions_per_s, config.questions_at_once)
+        self.turns = Throttle(config.questions_per_s, config.questions_at_once)
         """Of what the application is asked but `connect`."""
         self._returned = False
 

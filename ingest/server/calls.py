@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from ingest import credentials
 from ingest.contracts import CallError, CallEvent, CallResult, Invoke, InvokeResult, LengthEvent, LengthResult
-from ingest.logcontext import about
+from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, Phase, events
 from ingest.rtmp.status import CALL_FAILED
-from ingest.server import credentials
 from ingest.server.ports import Link
 
 logger = logging.getLogger(__name__)

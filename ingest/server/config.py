@@ -1,14 +1,79 @@
-"""What an operator can set of the RTMP server, each with its unit and what it costs."""
+"""What an operator can set of the RTMP server, of recording and of thumbnails, each with its unit and what it costs."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from ingest.addresses import Network
 from ingest.live import LiveSettings, QueueLimits
-from ingest.live.objects import ObjectLimits
-from ingest.rtmp import Limits
-from ingest.server.recording.settings import RecordingSettings
-from ingest.server.thumbs.settings import ThumbnailSettings
+from ingest.live.shared_objects import ObjectLimits
+from ingest.rtmp.limits import DEFAULT_LIMITS, MIB, Limits
+
+QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, spares=1.0, thinned=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSettings:
+    folder: Path
+    """Files are at APPLICATION/NAME.flv below it; it is made when the first one is."""
+    rotate_s: float = 3600.0
+    """A session that is recorded since its application records all begins a new file after so long; 0: never."""
+    rotate_bytes: int = 0
+    """The same by the file's size; 0: never."""
+    min_free_bytes: int = 1024 * MIB
+    """Recording stops while the disk has less."""
+    queue: QueueLimits = QUEUE
+    """What may wait for the disk, of each recording, before frames are dropped up to the next keyframe. As much again
+    may be under way to it."""
+    memory_bytes: int = 256 * MIB
+    """All recordings together may hold so much, waiting or under way: over it the longest queues are dropped."""
+    threads: int = 4
+    """That write, for all recordings of the node."""
+    gather_s: float = 0.25
+    """How long media gather before they are written and handed to the kernel: what `kill -9` loses."""
+    sync_s: float = 10.0
+    """Between two fsyncs of a file: what a loss of power loses. 0: only at its end."""
+    stall_s: float = 10.0
+    """A write that takes longer is told as a failure; the recording goes on when the disk does."""
+    again_s: float = 30.0
+    """After a failure the recording is tried again so much later, with the next keyframe."""
+    lock_s: float = 5.0
+    """To append waits so long for a file that somebody else still writes or closes: less than the queue holds."""
+    limits: Limits = DEFAULT_LIMITS
+    """For reading a file to which is appended, and what is in tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThumbnailSettings:
+    watched_s: float = 5.0
+    """Between two pictures of a stream that somebody looks at."""
+    unwatched_s: float = 30.0
+    """The same while nobody does: what a page shows at first is no older."""
+    per_s: int = 10
+    """Pictures of all streams of the node, at most; where that is too few, each stream's come less often."""
+    share: float = 0.25
+    """Of one processor, which is not passed either: a picture of 1080p takes 5 to 15 ms, one of 4K four times that."""
+    width: int = 320
+    height: int = 180
+    """What a picture fits into."""
+    keyframe_bytes: int = 4 * MIB
+    """Of a longer keyframe none is made."""
+    side: int = 8192
+    """Nor of one with more pixels across or down."""
+    waiting_bytes: int = 8 * MIB
+    """Of keyframes that wait for the decoder, about."""
+    picture_s: float = 2.0
+    """After so long the process is ended, and the picture is given up."""
+    start_s: float = 15.0
+    """The same for its start."""
+    memory_bytes: int = 1024 * MIB
+    """Address space that the process may have: about 160 MiB for itself, and 8192x8192 pixels."""
+    pictures: int = 2000
+    """After so many the process is started anew: whatever it may have leaked is free again."""
+    idle_s: float = 60.0
+    """Without a picture, after which the process ends."""
+    again_s: float = 600.0
+    """A stream whose pictures fail is tried half as often each time, but once in so long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast
 
 from ingest.contracts import EndReason, MediaInfo
-from ingest.logcontext import about
+from ingest.log_records import about
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
-from ingest.server.allowance import Allowance
 from ingest.server.application import NO_TOTALS
+from ingest.server.asgi import DESCRIPTIONS, DisconnectReason, Ending, session_reason
 from ingest.server.calls import CALL_EVENTS
+from ingest.server.connection_limits import RateLimit
 from ingest.server.control import Control
-from ingest.server.endings import DESCRIPTIONS, DisconnectReason, Ending, session_reason
-from ingest.server.objects import OBJECT_EVENTS
-from ingest.server.outlet import Outlet
-from ingest.server.player import Player
-from ingest.server.plays import PLAY_EVENTS
+from ingest.server.output import Outlet
+from ingest.server.play_requests import PLAY_EVENTS
+from ingest.server.playing import Player
 from ingest.server.ports import Hub, Session
 from ingest.server.publishing import Publishing
 from ingest.server.read_batching import ReadBatching
+from ingest.server.shared_objects import OBJECT_EVENTS
 from ingest.server.sockets import address, tune
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self.close_at: float | None = None
         """When the server closes a connection that is ending, unless the peer did before."""
         self.allowances = [
-            Allowance(getattr(server.config.limits, f"{counted}_per_s"), BURST_S, self.opened) for counted, _ in RATES
+            RateLimit(getattr(server.config.limits, f"{counted}_per_s"), BURST_S, self.opened) for counted, _ in RATES
         ]
         """In the order of RATES."""
         self.lost = False

@@ -11,21 +11,18 @@ from dataclasses import replace
 from typing import Any
 
 from ingest.contracts import ConnectEvent, EndReason, MediaInfo, PublishAccept, Totals
-from ingest.logcontext import about
+from ingest.credentials import Secrets, scrub_text
+from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, events
 from ingest.rtmp.status import CONNECT_REJECTED, RECONNECT_REQUEST
 from ingest.server.application import ApplicationSide
+from ingest.server.asgi import DESCRIPTIONS, Ending, Kind, Message, Request, publish_event, read_caller
 from ingest.server.calls import CALLS, Calls
-from ingest.server.credentials import Secrets, scrub_text
-from ingest.server.driver import Message
-from ingest.server.endings import DESCRIPTIONS, Ending
-from ingest.server.objects import OBJECTS
-from ingest.server.player import is_complete
-from ingest.server.plays import PLAYS, refuse_play
+from ingest.server.play_requests import PLAYS, refuse_play
+from ingest.server.playing import is_complete
 from ingest.server.ports import Link, Session
 from ingest.server.publishing import Publishing
-from ingest.server.questions import Kind, Request, publish_event
-from ingest.server.scope import read_caller
+from ingest.server.shared_objects import OBJECTS
 
 logger = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from typing import Final, Protocol
 
 from ingest.contracts import EndReason
 from ingest.rtmp import Phase
+from ingest.server.asgi import DisconnectReason
 from ingest.server.config import Deadlines
 from ingest.server.connection import RATES, Connection
-from ingest.server.endings import DisconnectReason
-from ingest.server.outlet import Outlet
-from ingest.server.player import Player
+from ingest.server.output import Outlet
+from ingest.server.playing import Player
 from ingest.server.ports import Session
 from ingest.server.publishing import Publishing
-from ingest.server.tcpinfo import TELLS_ROUND_TRIPS
+from ingest.server.sockets import TELLS_ROUND_TRIPS
 
 LOOKS: Final = 4
 """Sweeps after which a connection is looked at though nothing is due."""

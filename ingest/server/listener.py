@@ -7,24 +7,22 @@ import socket
 from collections.abc import Callable
 
 from ingest.live import LiveStream, Registry
+from ingest.server.asgi import ASGIApplication
 from ingest.server.config import ServerConfig
 from ingest.server.connection import Connection
+from ingest.server.connection_limits import ConnectionLimits
 from ingest.server.deadlines import sweep
-from ingest.server.driver import ASGIApplication
-from ingest.server.flusher import Flusher
-from ingest.server.listening import Address, ListenError, Listening
-from ingest.server.loopdelay import LoopDelay
 from ingest.server.media import MediaConnection
 from ingest.server.node import Node
-from ingest.server.objects import SharedObjects
-from ingest.server.places import Places
+from ingest.server.output import Flusher
 from ingest.server.ports import Session
-from ingest.server.process import connections_possible, make_room_for
+from ingest.server.process import LoopDelay, connections_possible, raise_open_file_limit
 from ingest.server.read_batching import MANY_WATCHED, WATCHED_MS, ReadBatching
-from ingest.server.recorded.library import Library
-from ingest.server.recording.recorders import Recorders
-from ingest.server.tls import ServedCertificate
-from ingest.server.tlshandshake import shake_hands
+from ingest.server.recorder import Recorders
+from ingest.server.shared_objects import SharedObjects
+from ingest.server.sockets import Address, ListenError, Listening
+from ingest.server.tls import ServedCertificate, shake_hands
+from ingest.server.vod.library import Library
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +86,7 @@ class RtmpServer:
         """Raises ListenError, or CertificateError for a pair that can't be served."""
         self.loop = asyncio.get_running_loop()
         config = self.config
-        self.places = Places(config, self.loop.time)
+        self.places = ConnectionLimits(config, self.loop.time)
         self.flusher = Flusher(self.loop, config.flush_ms)
         self.read_batching = ReadBatching(self.loop, config.read_ms, self.read_buffer)
         watched_ms = min(config.read_ms, WATCHED_MS)
@@ -97,7 +95,7 @@ class RtmpServer:
         self.objects = SharedObjects(self.loop, config.objects, config.limits, config.deadlines)
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
-        if not make_room_for(config.max_connections):
+        if not raise_open_file_limit(config.max_connections):
             logger.warning(
                 "This process may open too few files for %d connections: %d are possible. Raise its limit (ulimit -Hn; "
                 "LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS.",

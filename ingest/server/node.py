@@ -11,18 +11,17 @@ from typing import Any
 
 from ingest import clock
 from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, Sample
-from ingest.diskspace import DiskSpace
-from ingest.live import Tick, Told
+from ingest.disk import DiskSpace
+from ingest.live import Tick, TickReport
+from ingest.live.counters import Total
 from ingest.live.health import NODE_CHECKS, HealthEngine
-from ingest.live.windows import Total
-from ingest.server.driver import ASGI_VERSION, Driver, Message
-from ingest.server.media.reading import Reading
-from ingest.server.player import Player
+from ingest.server.asgi import ASGI_VERSION, Driver, Message
+from ingest.server.media.recording_viewer import RecordingViewer
+from ingest.server.playing import Player
 from ingest.server.ports import Hub
-from ingest.server.process import ProcessWatch
+from ingest.server.process import ProcessWatch, TimeSlices
 from ingest.server.publishing import Publishing
-from ingest.server.slices import Slices
-from ingest.server.thumbs.thumbnails import Thumbnails
+from ingest.server.thumbnails import Thumbnails
 
 TICK_S = 1.0
 RESTART_S = 1.0
@@ -48,7 +47,7 @@ class Node:
         self._turn: asyncio.Handle | None = None
         """and its next turn."""
         self._stopped = False
-        self._slices = Slices(self._loop)
+        self._slices = TimeSlices(self._loop)
         """Of ends that are told to many players at once."""
         self.unsent: deque[Sample] = deque(maxlen=server.config.unsent_samples)
         """Samples that no application could take; each tells what no other does, so they wait for the next tick."""
@@ -203,7 +202,7 @@ class Node:
         else:
             self._turn = self._loop.call_soon(self._go_on, most)
 
-    def _report(self, found: Told, *, droppable: bool) -> None:
+    def _report(self, found: TickReport, *, droppable: bool) -> None:
         """Send what happened since the last report."""
         server, now, at = self._server, self._loop.time(), clock.now()
         publishers = 0
@@ -211,7 +210,7 @@ class Node:
             if isinstance(session, Publishing):
                 publishers += 1
                 session.report_description()
-            elif isinstance(session, (Player, Reading)) and (sample := session.sample()) is not None:
+            elif isinstance(session, (Player, RecordingViewer)) and (sample := session.sample()) is not None:
                 found.players.append(sample)
         message: NodeTick = {
             "type": "node.tick",
@@ -228,7 +227,7 @@ class Node:
         for session_id, breach in found.breaches:
             self._drop(session_id, "over_limit", breach)
 
-    def _figures(self, now: float, wall: float, found: Told, publishers: int) -> NodeFigures:
+    def _figures(self, now: float, wall: float, found: TickReport, publishers: int) -> NodeFigures:
         server = self._server
         elapsed_s = max(now - self._last_tick, 0.001)
         cpu_s = time.process_time()

@@ -9,22 +9,17 @@ from collections.abc import Collection, Iterable
 from typing import Any, Literal, Protocol, TypeVar
 
 from ingest.contracts import EndReason, MediaInfo, ObjectAccess, ObjectLoaded, Totals
+from ingest.credentials import Secrets
 from ingest.live import Registry
 from ingest.rtmp import ServerConnection, events
-from ingest.server.allowance import Turns
+from ingest.server.asgi import ASGIApplication, Caller, DisconnectReason, Ending, Kind, Request, Status
 from ingest.server.config import ServerConfig
-from ingest.server.credentials import Secrets
-from ingest.server.driver import ASGIApplication
-from ingest.server.endings import DisconnectReason, Ending, Status
-from ingest.server.flusher import Flusher
-from ingest.server.loopdelay import LoopDelay
-from ingest.server.outlet import Outlet
-from ingest.server.places import Places
-from ingest.server.questions import Kind, Request
+from ingest.server.connection_limits import ConnectionLimits, Throttle
+from ingest.server.output import Flusher, Outlet
+from ingest.server.process import LoopDelay
 from ingest.server.read_batching import ReadBatching
-from ingest.server.recorded.library import Library
-from ingest.server.recording.recorders import Recorders
-from ingest.server.scope import Caller
+from ingest.server.recorder import Recorders
+from ingest.server.vod.library import Library
 
 
 class Owner(Protocol):
@@ -61,7 +56,7 @@ class Decisions(Protocol):
     connection: "Link"
     caller: Caller
     requests: dict[int, Request]
-    turns: Turns
+    turns: Throttle
     secrets: Secrets
     refusals: list[Ending]
     """Of plays, one after the other, since the connection has played something."""
@@ -218,7 +213,7 @@ class Hub(Protocol[C]):
     def media_addresses(self) -> list[tuple[str, int]]: ...
 
     @property
-    def places(self) -> Places: ...
+    def places(self) -> ConnectionLimits: ...
 
     @property
     def draining(self) -> bool: ...

@@ -1,17 +1,158 @@
-"""What a process that serves RTMP sets for itself, once it has loaded all that it needs, and what it takes."""
+"""What a process that serves RTMP sets for itself, how its event loop fares, and what is kept from holding that up.
+
+Blocking work goes to the few threads of a `ThreadPool`; what many clients ask for at once is done in `TimeSlices`, some
+milliseconds in a turn of the loop."""
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - run_in_executor loads it, at a time when no file may be left for that.
 import errno
 import gc
+import logging
 import os
 import resource
 import sys
+import threading
 import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Final
 
-from ingest.contracts import ProcessFigures
+from ingest.contracts import LoopDelays, ProcessFigures
+
+BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+
+class LoopDelay:
+    """Told of each delay, some a second."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS_S) + 1)
+        self._sum_s = 0.0
+        self._most_s = 0.0
+
+    def add(self, late_s: float) -> None:
+        late_s = max(0.0, late_s)  # A timer may fire within the clock's resolution before its time.
+        self._counts[bisect_left(BOUNDS_S, late_s)] += 1
+        self._sum_s += late_s
+        self._most_s = max(self._most_s, late_s)
+
+    def take_most(self) -> float:
+        """The largest since this was asked last, in seconds."""
+        most_s, self._most_s = self._most_s, 0.0
+        return most_s
+
+    @property
+    def figures(self) -> LoopDelays:
+        """All since the start."""
+        return {"bounds_s": list(BOUNDS_S), "counts": list(self._counts), "sum_s": round(self._sum_s, 6)}
+
+
+SLICE_S: Final = 0.004
+"""Of each turn: media and all else go on between two slices."""
+
+MOST_WAITING: Final = 1000
+"""Pieces of work. Some are messages that came, so what they take is bounded by this; beyond, the oldest is done."""
+
+
+class TimeSlices:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[tuple[object, Callable[[], None]]] = deque()
+        self._next: asyncio.Handle | None = None
+        self._ends = 0.0
+        """When this slice ends."""
+
+    def do(self, owner: object, work: Callable[[], None]) -> None:
+        """At once if there is time and nothing waits."""
+        if self._next is None:
+            self._begin()
+        if not self._waiting and self._loop.time() < self._ends:
+            work()
+            return
+        while len(self._waiting) >= MOST_WAITING:
+            self._do_one()
+        self._waiting.append((owner, work))
+
+    def finish(self, owner: object) -> None:
+        """Do at once what waits of this one."""
+        found = [work for each, work in self._waiting if each is owner]
+        if found:
+            self._waiting = deque(piece for piece in self._waiting if piece[0] is not owner)
+            for work in found:
+                work()
+
+    def forget(self, owner: object) -> None:
+        """Nothing that waits of this one is done."""
+        self._waiting = deque(piece for piece in self._waiting if piece[0] is not owner)
+
+    def close(self) -> None:
+        """Nothing that waits is done."""
+        self._waiting.clear()
+        if self._next:
+            self._next.cancel()
+
+    def _begin(self) -> None:
+        self._ends = self._loop.time() + SLICE_S
+        self._next = self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._next = None
+        if self._waiting:
+            self._begin()
+        while self._waiting and self._loop.time() < self._ends:
+            self._do_one()
+
+    def _do_one(self) -> None:
+        _, work = self._waiting.popleft()
+        work()
+
+
+logger = logging.getLogger(__name__)
+
+Job = Callable[[], object]
+
+NAME: Final = "rtmpweb-recording"
+
+
+class ThreadPool:
+    """Runs jobs in the order in which they come. The threads start with the first ones.
+
+    They are daemons, unlike those of an executor: a disk that hangs does not hold up the end of the process.
+    """
+
+    def __init__(self, most: int, name: str = NAME) -> None:
+        self._most = most
+        self._name = name
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, job: Job) -> None:
+        """`job` may take as long as the disk does, and raises nothing."""
+        self._jobs.put(job)
+        if len(self._threads) < self._most:
+            thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        """The threads end after the jobs that they have."""
+        for _ in self._threads:
+            self._jobs.put(_end)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not _end:
+            try:
+                job()
+            except Exception:
+                logger.exception("A job of recording failed")
+
+
+def _end() -> None:
+    """Stands for the end of a thread."""
+
 
 SWITCH_INTERVAL_S = 0.0005
 """How long another thread may keep the interpreter while the event loop waits for it.
@@ -21,7 +162,7 @@ tens of milliseconds.
 """
 
 
-def favour_the_loop() -> None:
+def tune_for_event_loop() -> None:
     """Lets the event loop's thread run soon, and spares the collector what lives as long as the process."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.collect()
@@ -38,7 +179,7 @@ def connections_possible() -> int:
     return sys.maxsize if hard == resource.RLIM_INFINITY else max(0, hard - OTHER_FILES)
 
 
-def make_room_for(connections: int) -> bool:
+def raise_open_file_limit(connections: int) -> bool:
     """Raises this process's limit of open files as far as so many connections need, with a file for each that is
     recorded or played. False: it may not go so far that there could be so many connections.
     """

@@ -1,8 +1,21 @@
-"""Names and options of sockets."""
+"""Sockets: those that a server listens on (plain, TLS, media), names and options, and what the kernel knows of one.
 
+Listening ones can be closed, and opened again on the same ports. Of a connection, Linux tells `struct tcp_info`
+(linux/tcp.h)."""
+
+import asyncio
+import fcntl
+import logging
+import os
 import socket
+import struct
+import sys
+import termios
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
+
+from ingest.server.config import ServerConfig
 
 DEAD_PEERS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 """Socket option, seconds (or probes); the last in milliseconds: for so long what was sent may go without an
@@ -39,3 +52,189 @@ def tune(connection: socket.socket | None, unsent_bytes: int) -> None:
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     except OSError:
         pass  # The peer is gone already; connection_lost follows.
+
+
+# 8 one-byte fields, then u32s: rto, ato, snd_mss, rcv_mss, unacked, sacked, lost, retrans, fackets, last_data_sent,
+# last_ack_sent, last_data_recv, last_ack_recv, pmtu, rcv_ssthresh, rtt, rttvar, snd_ssthresh, snd_cwnd, advmss,
+# reordering, rcv_rtt, rcv_space, total_retrans; u64s: pacing_rate, max_pacing_rate, bytes_acked.
+_LAYOUT = struct.Struct("=68xI28xI16xQ")
+"""rtt, total_retrans and bytes_acked."""
+_COUNT = struct.Struct("=i")
+
+
+class TcpInfo(NamedTuple):
+    rtt_ms: float | None
+    """The smoothed round-trip time."""
+    retransmits: int | None
+    """Segments sent again since the connection began."""
+    acknowledged_bytes: int = 0
+    """What the peer's kernel has taken since then; 0 where nobody knows."""
+
+
+UNKNOWN = TcpInfo(None, None)
+TELLS_ROUND_TRIPS = sys.platform == "linux"
+
+
+def tcp_info(connection: socket.socket | None) -> TcpInfo:
+    """UNKNOWN for a closed socket and on systems other than Linux."""
+    if connection is None or not TELLS_ROUND_TRIPS:
+        return UNKNOWN
+    try:
+        found = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAYOUT.size)
+    except OSError:
+        return UNKNOWN
+    if len(found) < _LAYOUT.size:
+        return UNKNOWN
+    rtt_us, retransmits, acknowledged_bytes = _LAYOUT.unpack_from(found)
+    return TcpInfo(rtt_us / 1000, retransmits, acknowledged_bytes)
+
+
+def undelivered_bytes(connection: socket.socket | None) -> int:
+    """What the kernel holds that the peer's kernel has not acknowledged; 0 too where it does not tell."""
+    if connection is None:
+        return 0
+    try:
+        found = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(_COUNT.size))
+    except (OSError, ValueError):  # ValueError: it is closed.
+        return 0
+    waiting: int = _COUNT.unpack(found)[0]
+    return waiting
+
+
+logger = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+ACCEPT_AGAIN_S = 1.0
+"""After a connection couldn't be accepted, most likely for want of file descriptors."""
+
+
+class ListenError(OSError):
+    """An address that can't be listened on. `errno` and `strerror` are the system's; `scheme`: rtmp, rtmps or http."""
+
+    def __init__(self, scheme: str, address: Address, error: OSError) -> None:
+        super().__init__(error.errno, os.strerror(error.errno) if error.errno else str(error))
+        self.scheme = scheme
+        self.address = address
+
+
+class Listening:
+    """Plain connections are the event loop's to accept, each with a protocol of its own.
+
+    Those that will speak TLS are accepted here, one by one, so that they are known, counted and limited before their
+    handshake: a listener of the event loop tells of them only after it.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        plain: Callable[[], asyncio.BaseProtocol],
+        secure: Callable[[socket.socket, Address], None],
+        media: Callable[[], asyncio.BaseProtocol],
+    ) -> None:
+        """`secure` gets each connected socket of the TLS port, and its peer's address."""
+        self._config = config
+        self._plain_protocol = plain
+        self._media_protocol = media
+        self._secure = secure
+        self._servers: list[asyncio.Server] = []
+        self._accepting: set[asyncio.Task[None]] = set()
+        self.plain: list[Address] = []
+        """(host, port) as bound, also while closed."""
+        self.tls: list[Address] = []
+        self.media: list[Address] = []
+
+    async def open(self) -> None:
+        """Bind and listen, from the second time on at the addresses of the first. ListenError: nothing is open then."""
+        config = self._config
+        servers: list[asyncio.Server] = []
+        media: list[asyncio.Server] = []
+        listeners: list[socket.socket] = []
+        scheme, address = "rtmp", ("", 0)
+        try:
+            for address in self.plain or filter(None, [config.rtmp]):
+                servers += [await self._open(self._plain_protocol, address)]
+            scheme = "http"
+            for address in self.media or filter(None, [config.media]):
+                media += [await self._open(self._media_protocol, address)]
+            scheme = "rtmps"
+            for address in self.tls or filter(None, [config.rtmps]):
+                for info in await _resolve(address):
+                    listeners += [_listen(info, config.backlog)]
+        except OSError as error:
+            opened: list[asyncio.Server | socket.socket] = [*servers, *media, *listeners]
+            for each in opened:
+                each.close()
+            raise ListenError(scheme, address, error) from error
+        self.plain = _bound(servers)
+        self.media = _bound(media)
+        self.tls = [listener.getsockname()[:2] for listener in listeners]
+        self._servers = [*servers, *media]
+        for listener in listeners:
+            self._begin_to_accept(listener)
+
+    def close(self) -> None:
+        """Take no more connections; those that there are go on."""
+        for server in self._servers:
+            server.close()
+        for task in self._accepting:
+            task.cancel()
+        self._servers = []
+
+    async def _open(self, protocol: Callable[[], asyncio.BaseProtocol], address: Address) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(
+            protocol, *address, backlog=self._config.backlog, reuse_address=True
+        )
+
+    def _begin_to_accept(self, listener: socket.socket) -> None:
+        def done(task: "asyncio.Task[None]") -> None:
+            self._accepting.discard(task)
+            listener.close()  # Not before the loop has let go of it.
+
+        task = asyncio.get_running_loop().create_task(self._accept(listener))
+        self._accepting.add(task)
+        task.add_done_callback(done)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connected, address = await loop.sock_accept(listener)
+            except OSError as error:
+                logger.error(
+                    "rtmps: a connection can't be accepted: %s. Raise the limit of open files, if that is it.",
+                    error.strerror,
+                )
+                await asyncio.sleep(ACCEPT_AGAIN_S)
+                continue
+            try:
+                self._secure(connected, address[:2])
+            except Exception:  # Our own fault: this connection is given up, the others go on.
+                logger.exception("rtmps %s:%d: given up", *address[:2])
+                connected.close()
+
+
+def _bound(servers: list[asyncio.Server]) -> list[Address]:
+    return [listener.getsockname()[:2] for server in servers for listener in server.sockets]
+
+
+async def _resolve(address: Address) -> list[tuple[Any, ...]]:
+    host, port = address
+    return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+
+
+def _listen(info: tuple[Any, ...], backlog: int) -> socket.socket:
+    """A listening socket for one answer of getaddrinfo."""
+    family, kind, protocol, _, target = info
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.setblocking(False)
+        listener.bind(target)
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener

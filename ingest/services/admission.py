@@ -1,29 +1,34 @@
-"""Who may publish. Each function returns what was granted or raises `Refused` with the reason. `credentials` has the
-same of connecting, `playable` of playing.
+"""Who may publish. Each function returns what was granted or raises `Refused` with the reason. `authorization` has the
+same of connecting, `playback` of playing.
 
 `check_publish` only reads, so that no flood of bad keys reaches the one thread that writes; `admit_publish` checks
 again and writes, in one transaction: the session, its lease, and the key's last use.
-"""
+
+Publishers that wait together are admitted in one transaction (`admit_group`), a statement for all in place of one for
+each. Only what is ordinary is decided so: a key, or an open application's stream that is there, whose lease is free.
+All else (takeovers, tests, log-ins, a service that is to be asked, a stream that is to be made) is `DecideAlone`, and
+so is each of a group of which one can't be written."""
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self
 
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, DataError, IntegrityError, transaction
+from django.db.models import QuerySet
 
-from ingest import clean, trials
+from ingest import clean
 from ingest.contracts import Labels, PublishLimits
-from ingest.contracts.recording import RecordOrder
-from ingest.models import Application, EncoderLogin, Session, Stream, StreamKey
-from ingest.services import judging, leases, nodes, publishtarget, recordings, sessions
+from ingest.contracts.connection import RecordOrder
+from ingest.models import Application, EncoderLogin, Lease, Session, Stream, StreamKey, names
+from ingest.services import authorization, health_rules, leases, nodes, recordings, sessions
+from ingest.services.authorization import Access, Peer, PublishRequest, Target, refuse
 from ingest.services.callback import Question, question
-from ingest.services.credentials import refuse
-from ingest.services.publishrequest import Peer, PublishRequest
-from ingest.services.publishtarget import Target
+from ingest.services.refusals import Refused
+from ingest.services.sql import insert_each
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +75,7 @@ class Grant:
     @property
     def path(self) -> str:
         """Where the server keeps what is published."""
-        return f"{self.app}/{self.name if self.trial is None else trials.live_name(self.name, self.trial)}"
+        return f"{self.app}/{self.name if self.trial is None else names.test_live_name(self.name, self.trial)}"
 
 
 def check_publish(
@@ -89,7 +94,7 @@ def check_publish(
     Raises NotYet for a stream that its publisher may have left. `standing`, `reached_since`: as in `leases.take`. These
     times and NotYet's are by the clock that nodes share, which shows `shared_now`; None: as `now`, the node's own.
     """
-    target = publishtarget.find(request, address, now)
+    target = authorization.find_target(request, address, now)
     if target.stream is not None and not target.is_trial:
         with _unless_busy(target.stream, target.key):
             claim = _claim(target, target.stream, address, asked_at)
@@ -131,7 +136,7 @@ def admit_publish(
     """Makes the session and takes the stream's lease, both or neither. Takes times and raises NotYet as
     `check_publish`. `in_time` is called before the commit: if it raises, nothing is written."""
     with transaction.atomic():
-        target = publishtarget.find(request, peer.address, now)
+        target = authorization.find_target(request, peer.address, now)
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
@@ -154,7 +159,7 @@ def admit_publish(
             is_test=target.is_trial,
         )
         if key is not None and target.is_trial:
-            grant = _try_out(session, target.application, stream, key, now)
+            grant = _admit_key_test(session, target.application, stream, key, now)
             in_time()
             return grant
         with _unless_busy(stream, key):
@@ -175,18 +180,20 @@ def admit_publish(
             EncoderLogin.objects.filter(pk=target.login.pk).update(last_used_at=now)
         record = recordings.order(application=target.application, stream=stream, publish_type=request.publish_type)
         in_time()
-    grant = granted(session, target.application, stream, key, taken.fencing, Judged.of({stream.pk: session}, now))
+    grant = granted(session, target.application, stream, key, taken.fencing, HealthBasis.of({stream.pk: session}, now))
     ended = _end_lost(lost, shared_now or now) if lost is not None else None
     return replace(grant, lost=ended, replaced=replaced, record=record)
 
 
-def _try_out(session: uuid.UUID, application: Application, stream: Stream, key: StreamKey, now: datetime) -> Grant:
+def _admit_key_test(
+    session: uuid.UUID, application: Application, stream: Stream, key: StreamKey, now: datetime
+) -> Grant:
     """A trial takes no lease and is never recorded; a newer one of its key takes the place of an older one."""
     others = Session.objects.filter(key=key, is_test=True, ended_at__isnull=True).exclude(pk=session)
     for former in others.values_list("pk", flat=True):
         sessions.mark_replaced(session=former, note="Another test with this key began.")
     StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    judged = Judged.of({stream.pk: session}, now)
+    judged = HealthBasis.of({stream.pk: session}, now)
     return replace(granted(session, application, stream, key, 0, judged), trial=key.pk)
 
 
@@ -216,22 +223,28 @@ def _end_lost(former: Session, at: datetime) -> Session | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class HealthBasis:
     """What the health of streams is judged by, besides what their publishers send: by the streams' ids."""
 
-    rules: Mapping[int, judging.Rules]
+    rules: Mapping[int, health_rules.Rules]
     publishes: Mapping[int, list[float]]
 
     @classmethod
     def of(cls, sessions: Mapping[int, uuid.UUID], now: datetime) -> Self:
         """`sessions`: those that begin, by stream."""
         return cls(
-            judging.rules(streams=sessions), judging.publishes(streams=sessions, besides=sessions.values(), now=now)
+            health_rules.rules(streams=sessions),
+            health_rules.recent_publishes(streams=sessions, besides=sessions.values(), now=now),
         )
 
 
 def granted(
-    session: uuid.UUID, application: Application, stream: Stream, key: StreamKey | None, fencing: int, judged: Judged
+    session: uuid.UUID,
+    application: Application,
+    stream: Stream,
+    key: StreamKey | None,
+    fencing: int,
+    judged: HealthBasis,
 ) -> Grant:
     return Grant(
         session=session,
@@ -252,3 +265,142 @@ def granted(
         record=None,
         fencing=fencing,
     )
+
+
+class DecideAlone(Exception):  # noqa: N818 - an answer, not an error.
+    """It is to be decided by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A publisher that asks to be let in. `session`: the id that its session is to have."""
+
+    session: uuid.UUID
+    request: PublishRequest
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordinary:
+    """One that may be admitted with others."""
+
+    ask: Ask
+    target: Target
+    stream: Stream
+    key: StreamKey | None
+
+
+def check_group(asks: Sequence[Ask], *, now: datetime) -> list[Exception | None]:
+    """Only reads, so that no flood of bad keys reaches the thread that writes: Refused with the reason, or Apart, or
+    None for one that `admit` is to be asked about."""
+    access = authorization.read_requests(ask.request for ask in asks)
+    found = (_look(ask, access, now) for ask in asks)
+    return [one if isinstance(one, Exception) else None for one in found]
+
+
+def _look(ask: Ask, access: Access, now: datetime) -> _Ordinary | Exception:
+    try:
+        target = authorization.find_target(ask.request, ask.peer.address, now, access)
+    except Refused as refused:
+        return refused
+    if target.stream is None or target.login is not None or target.is_trial or target.application.asks("publish"):
+        return DecideAlone()
+    return _Ordinary(ask, target, target.stream, target.key)
+
+
+def admit_group(
+    asks: Sequence[Ask],
+    *,
+    now: datetime,
+    shared_now: datetime,
+    standing: Callable[[uuid.UUID], leases.Standing],
+    in_time: Callable[[], None],
+) -> list[Grant | Exception]:
+    """Checks again, and makes the sessions and takes the leases, all in one transaction: of each the grant, or Refused
+    or Apart. `now`, `shared_now`, `standing`: as `admission.check_publish` has them.
+
+    `in_time` is called before the commit: if it raises, nothing is written.
+    """
+    answers: dict[uuid.UUID, Grant | Exception] = {}
+    try:
+        with transaction.atomic():
+            access = authorization.read_requests(ask.request for ask in asks)
+            ordinary: dict[int, _Ordinary] = {}
+            for ask in asks:
+                found = _look(ask, access, now)
+                if isinstance(found, Exception) or found.stream.pk in ordinary:
+                    answers[ask.session] = found if isinstance(found, Exception) else DecideAlone()
+                else:
+                    ordinary[found.stream.pk] = found
+            there = {name: nodes.row(name=name).pk for name in {one.ask.peer.node for one in ordinary.values()}}
+            fencing = _take_leases(ordinary, there, shared_now, standing)
+            admitted = {stream: one for stream, one in ordinary.items() if stream in fencing}
+            _begin_sessions(list(admitted.values()), there, now)
+            judged = HealthBasis.of({stream: one.ask.session for stream, one in admitted.items()}, now)
+            for stream, one in admitted.items():
+                answers[one.ask.session] = _granted_in_group(one, fencing[stream], judged)
+            in_time()
+    except (IntegrityError, DataError):
+        return [answer if isinstance(answer := answers.get(ask.session), Refused) else DecideAlone() for ask in asks]
+    return [answers.get(ask.session, DecideAlone()) for ask in asks]
+
+
+def _take_leases(
+    ordinary: Mapping[int, _Ordinary],
+    nodes_there: Mapping[str, int],
+    shared_now: datetime,
+    standing: Callable[[uuid.UUID], leases.Standing],
+) -> dict[int, int]:
+    """The fencing number of each stream's lease that was free, and is taken."""
+    if not ordinary:
+        return {}
+    expires_at = shared_now + leases.TTL
+    wanted = {
+        stream: Lease(
+            stream_id=stream,
+            session_id=one.ask.session,
+            node_id=nodes_there[one.ask.peer.node],
+            expires_at=expires_at,
+        )
+        for stream, one in ordinary.items()
+    }
+    return leases.take_free(wanted, standing)
+
+
+def _begin_sessions(admitted: Sequence[_Ordinary], nodes_there: Mapping[str, int], now: datetime) -> None:
+    """Their sessions, and when their keys were used last."""
+    insert_each(
+        [
+            Session(
+                pk=one.ask.session,
+                kind=Session.Kind.PUBLISH,
+                app=one.target.application.name,
+                name=one.stream.name,
+                stream=one.stream,
+                key=one.key,
+                node_id=nodes_there[one.ask.peer.node],
+                channel=one.ask.peer.channel,
+                address=clean.text(one.ask.peer.address, 64),
+                encoder=clean.text(one.ask.peer.encoder, 255),
+                started_at=now,
+            )
+            for one in admitted
+        ]
+    )
+    keys = {one.key.pk for one in admitted if one.key is not None}
+    if keys:
+        StreamKey.objects.filter(pk__in=_in_order(StreamKey.objects.filter(pk__in=keys))).update(last_used_at=now)
+    opened = [one.stream for one in admitted if one.target.application.publish_policy == Application.PublishPolicy.OPEN]
+    sessions.join_streams(opened)
+
+
+def _in_order(rows: "QuerySet[StreamKey]") -> "QuerySet[StreamKey, Any]":
+    """Held one after the other: of two that write the same keys, none waits for the other and is waited for."""
+    return rows.order_by("pk").select_for_update(no_key=True).values("pk")
+
+
+def _granted_in_group(one: _Ordinary, fencing: int, judged: HealthBasis) -> Grant:
+    application = one.target.application
+    grant = granted(one.ask.session, application, one.stream, one.key, fencing, judged)
+    kind = one.ask.request.publish_type
+    return replace(grant, record=recordings.order(application=application, stream=one.stream, publish_type=kind))

@@ -1,4 +1,5 @@
-"""The audit log: one line for each thing that somebody did, wherever it was asked: page, API, admin or command."""
+"""The audit log: one line for each thing that somebody did, wherever it was asked (page, API, admin or command), and
+who asks by HTTP."""
 
 import getpass
 import logging
@@ -7,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Model
+from django.http import HttpRequest
 
 from ingest import clean
 from ingest.models import AuditEntry, Session, Stream
@@ -59,3 +61,15 @@ def name_of(row: Model) -> str:
     """What something is called in the log: what belongs to a stream, with the stream."""
     stream = getattr(row, "stream", None)
     return f"{stream.path}: {row}" if isinstance(stream, Stream) else str(row)
+
+
+def client_address(request: HttpRequest) -> str:
+    """Where the request comes from; behind a trusted proxy (rtmpweb/middleware.py), the proxy's client."""
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """The logged-in user."""
+    user = request.user
+    assert isinstance(user, User)  # noqa: S101  # Pages and admin let no other act.
+    return Actor(user.get_username(), user, client_address(request))

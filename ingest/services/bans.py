@@ -1,16 +1,144 @@
-"""Bans as rows: who imposed them, until when, and who lifted them. What they do is in `ingest.services.guard`."""
+"""Bans: who tries one wrong secret after the other is refused unheard (`Guard`), and the rows that say so to all nodes.
 
+Different wrong secrets are what counts: an encoder that repeats one wrong key all day is badly set up, and guesses
+nothing. Secrets are kept as keyed hashes. An IPv6 address stands for its /64, which one customer has.
+
+The database has the bans of all nodes, and each node reads them once a second. One that is imposed by a node's guard
+holds there at once, until it is read back: its row may have to wait for the database."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import ValidationError
 from django.db.models import Count, DateTimeField, Max, QuerySet, Value
 
 from ingest.addresses import unit
 from ingest.models import Ban
-from ingest.services.guard import Guard, KnownBan
-from ingest.services.prepared import Given, Prepared
+from ingest.services.keys import keyed_hash
+from ingest.services.sql import Given, Prepared
+
+T = TypeVar("T")
+
+WINDOW_S = 600.0
+"""For so long a wrong secret counts after it was last tried."""
+
+MOST_ADDRESSES = 10_000
+"""That are remembered, with wrong secrets and as banned; the oldest give way."""
+
+ROUNDING_S = 0.001
+"""A row's time may differ by so much from the one in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBan:
+    """A ban as the database has it; times in seconds since the epoch."""
+
+    unit: str
+    at: float
+    until: float
+    lifted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Imposed:
+    at: float
+    until: float
+
+
+class Guard:
+    """Of one process; any thread may ask. `now`: seconds since the epoch."""
+
+    def __init__(self, *, guesses: int, ban_s: float, most: int = MOST_ADDRESSES) -> None:
+        self._guesses = guesses
+        self._ban_s = ban_s
+        self._most = most
+        self._lock = threading.Lock()
+        self._wrong: OrderedDict[str, OrderedDict[str, float]] = OrderedDict()
+        """By unit, the longest untried first: when each wrong secret's hash was last tried, the latest last."""
+        self._imposed: OrderedDict[str, _Imposed] = OrderedDict()
+        """Bans of this process that the database hasn't shown yet."""
+        self._known: dict[str, float] = {}
+        """Until when each ban holds that the database has."""
+
+    def wrong(self, address: str, secret: str, now: float) -> int:
+        """Counts a wrong secret. Not 0: so many different ones were tried, and the address is banned from now on."""
+        try:
+            who = unit(address)
+        except ValueError:  # The peer is gone, or it is no internet address.
+            return 0
+        if not self._ban_s or self.banned_until(address, now) is not None:
+            return 0
+        hashed = keyed_hash("guess", secret)
+        with self._lock:
+            tried = self._wrong.setdefault(who, OrderedDict())
+            self._wrong.move_to_end(who)
+            tried[hashed] = now
+            tried.move_to_end(hashed)
+            while next(iter(tried.values())) <= now - WINDOW_S:
+                tried.popitem(last=False)
+            if len(tried) < self._guesses:
+                _trim(self._wrong, self._most)
+                return 0
+            del self._wrong[who]
+            self._imposed[who] = _Imposed(now, now + self._ban_s)
+            _trim(self._imposed, self._most)
+            return len(tried)
+
+    def banned_until(self, address: str, now: float) -> float | None:
+        """Until when the address is refused unheard; None: it is heard."""
+        try:
+            who = unit(address)
+        except ValueError:
+            return None
+        with self._lock:
+            imposed = self._imposed.get(who)
+            until = max(self._known.get(who, 0.0), imposed.until if imposed else 0.0)
+        return until if until > now else None
+
+    def settle(self, bans: Iterable[KnownBan], now: float) -> None:
+        """Takes over what the database has, lifted ones among it, in place of what it had before."""
+        known: dict[str, float] = {}
+        with self._lock:
+            for ban in bans:
+                if not ban.lifted:
+                    known[ban.unit] = max(known.get(ban.unit, 0.0), ban.until)
+                imposed = self._imposed.get(ban.unit)
+                if imposed is not None and ban.at > imposed.at - ROUNDING_S:
+                    del self._imposed[ban.unit]
+            for who in [who for who, imposed in self._imposed.items() if imposed.until <= now]:
+                del self._imposed[who]
+            self._known = known
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """What is held: addresses with wrong secrets, the hashes of these, and bans."""
+        with self._lock:
+            hashes = sum(len(tried) for tried in self._wrong.values())
+            return len(self._wrong), hashes, len(self._imposed) + len(self._known)
+
+
+def _trim(held: OrderedDict[str, T], most: int) -> None:
+    while len(held) > most:
+        held.popitem(last=False)
+
+
+_guard: Guard | None = None
+_making = threading.Lock()
+
+
+def get_guard() -> Guard:
+    """This process's guard."""
+    global _guard
+    with _making:
+        if _guard is None:
+            _guard = Guard(guesses=settings.GUESSES, ban_s=settings.BAN_S)
+        return _guard
 
 
 def unit_of(text: str) -> str:
@@ -36,7 +164,7 @@ Mark = tuple[object, ...]
 """Of all bans that would not be over yet: as long as it stays the same, they do."""
 
 
-def tell(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
+def tell_guard(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
     """Tells a node's guard of the bans, if they aren't those of the mark `before`; their own mark.
 
     So that a look each second costs a node next to nothing, however many there are.

@@ -2,17 +2,33 @@
 
 It is asked after our own checks have passed, never instead of them. 2xx allows; 403 refuses, with its reason if its
 body is JSON with one; anything else, like no answer, refuses for now.
-"""
 
+It is asked on a thread of its own, by a few connections, for 2 s at most: neither the media's event loop nor the
+database's threads wait for it. One that gives no answer several times on end is left alone for some seconds, in which
+everything that would be asked is refused at once; then one question tries it."""
+
+import asyncio
 import json
+import logging
+import threading
+import time
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
 
-from ingest import clean
+from django.conf import settings
+
+from ingest import clean, clock
 from ingest.models import Application, EncoderLogin, Stream, StreamKey
+from ingest.models.names import instance_of
+from ingest.services.authorization import Peer
+from ingest.services.outgoing import SIGNATURE_HEADER, signature, tls_context
 from ingest.services.refusals import Action, Refused
-from ingest.validators import instance_of
+
+if TYPE_CHECKING:
+    import httpx
 
 MAX_REASON = 200
 MAX_ANSWER = 4096
@@ -85,7 +101,7 @@ def question(
     )
 
 
-def judge(asked: Question, status: int, body: bytes) -> None:
+def evaluate(asked: Question, status: int, body: bytes) -> None:
     """Raises Refused, unless the answer allows it."""
     if 200 <= status < 300:
         return
@@ -102,3 +118,141 @@ def reason_of(body: bytes) -> str:
         return ""
     reason = said.get("reason") if isinstance(said, dict) else None
     return clean.text(reason.strip(), MAX_REASON) if isinstance(reason, str) else ""
+
+
+logger = logging.getLogger(__name__)
+
+LIMIT_S = 2.0
+CONNECTIONS = 32
+MAX_ASKED = 2000
+"""Questions that wait; more are refused."""
+FAILURES = 5
+"""Questions without an answer, one after the other, until it is left alone,"""
+REST_S = 5.0
+"""for so long."""
+
+
+class Unanswered(Exception):  # noqa: N818 - an answer, not an error.
+    """There was none. The message says why."""
+
+
+class CallbackClient:
+    """One for the process. Its state belongs to the event loop of those who ask."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: httpx.AsyncClient | None = None
+        self._asked = 0
+        self._failures = 0
+        self._rests_until = 0.0
+        """Monotonic."""
+
+    async def ask(self, body: bytes) -> tuple[int, bytes]:
+        """The answer's status and the beginning of its body. Raises Unanswered."""
+        if not settings.AUTH_URL or not settings.AUTH_SECRET:
+            raise Unanswered("RTMPWEB_AUTH_URL and RTMPWEB_AUTH_SECRET are not both set")
+        now = time.monotonic()
+        if now < self._rests_until or self._asked >= MAX_ASKED:
+            raise Unanswered("it is left alone for a moment")
+        if self._failures >= FAILURES:
+            self._rests_until = now + REST_S  # The others wait for what becomes of this one.
+        self._asked += 1
+        try:
+            answer = await self._ask(body)
+        except _broken() as error:
+            self._failed(error)
+            raise Unanswered(type(error).__name__) from None
+        finally:
+            self._asked -= 1
+        if self._failures >= FAILURES:
+            logger.info("The authorisation service at %s answers again.", _service_host())
+        self._failures, self._rests_until = 0, 0.0
+        return answer
+
+    def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        if self._failures == FAILURES:
+            logger.warning(
+                "The authorisation service at %s, which is asked who may connect, publish and play, gave no answer %d "
+                "times (%s): what it is to be asked is refused until it answers. It is tried each %g s.",
+                _service_host(),
+                FAILURES,
+                type(error).__name__,
+                REST_S,
+            )
+        if self._failures >= FAILURES:
+            self._rests_until = time.monotonic() + REST_S
+
+    async def _ask(self, body: bytes) -> tuple[int, bytes]:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="rtmpweb-callback", daemon=True).start()
+        work = asyncio.run_coroutine_threadsafe(self._post(body), self._loop)
+        return await asyncio.wrap_future(work)
+
+    async def _post(self, body: bytes) -> tuple[int, bytes]:
+        """On its own thread, where httpx is loaded, too: it is 6 MB, and most installations have nobody to ask."""
+        import httpx
+
+        if self._client is None:
+            limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+            self._client = httpx.AsyncClient(
+                verify=tls_context(), trust_env=False, follow_redirects=False, limits=limits, timeout=LIMIT_S
+            )
+        headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "identity",
+            SIGNATURE_HEADER: signature(settings.AUTH_SECRET, body, clock.now()),
+        }
+        async with (
+            asyncio.timeout(LIMIT_S),
+            self._client.stream("POST", settings.AUTH_URL, content=body, headers=headers) as response,
+        ):
+            read = b""
+            async for chunk in response.aiter_raw():
+                read += chunk
+                if len(read) >= MAX_ANSWER:
+                    break
+            return response.status_code, read[:MAX_ANSWER]
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """What is raised where there is no answer: asked for only then."""
+    import httpx
+
+    return TimeoutError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError
+
+
+def _service_host() -> str:
+    """For the log: the rest of the URL may be a secret."""
+    return urlsplit(settings.AUTH_URL).netloc
+
+
+@cache
+def get_callback_client() -> CallbackClient:
+    return CallbackClient()
+
+
+class Permission:
+    """What one request of a peer was allowed: it is asked once, however often the request is looked at."""
+
+    def __init__(self, peer: Peer, session: object | None = None) -> None:
+        self._peer = peer
+        self._session = str(session) if session is not None else None
+        self._given = False
+
+    async def ask(self, asked: Question | None) -> None:
+        """Raises Refused, unless there is nothing to be asked or the service allows it."""
+        if asked is None or self._given:
+            return
+        peer = self._peer
+        body = asked.body(
+            address=peer.address, encoder=peer.encoder, node=peer.node, session=self._session, at=clock.utc_now()
+        )
+        try:
+            status, answer = await get_callback_client().ask(body)
+        except Unanswered as problem:
+            logger.debug("The callback gave no answer: %s", problem)
+            asked.fail()
+        evaluate(asked, status, answer)
+        self._given = True

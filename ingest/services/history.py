@@ -1,23 +1,95 @@
-"""History in the database: a batch of what happened, in one transaction, in statements that don't grow with it."""
+"""History: what it is told, a row for each thing that happened to a session, an address or a recording; and how a batch
+of them gets into the database, in one transaction, in statements that don't grow with it."""
 
-from collections.abc import Sequence, Set
+import uuid
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
-from ingest.attempts import AttemptRow, Attempts
-from ingest.history_rows import (
-    ENDS,
-    BanRow,
-    BeginRow,
-    DiscardRow,
-    EndRow,
-    EventRow,
-    MediaRow,
-    Operation,
-    RecordRow,
-)
+from ingest.contracts import EndReason, Totals
+from ingest.contracts.connection import RecordEvent
 from ingest.models import Session, StatusEvent, Stream
-from ingest.objectchanges import Key, ObjectRow
-from ingest.services import bans, leases, nodes, objects, outbox, recordings, sessions
-from ingest.services.rows import insert_each
+from ingest.services import bans, leases, nodes, outbox, recordings, sessions, shared_objects
+from ingest.services.attempts import AttemptRow, Attempts
+from ingest.services.shared_objects import Key, ObjectRow
+from ingest.services.sql import insert_each
+
+
+@dataclass(frozen=True, slots=True)
+class BeginRow:
+    """A play session, which was admitted by reading alone; its texts are already fit for the database."""
+
+    session: uuid.UUID
+    app: str
+    name: str
+    stream: int | None
+    node: str
+    channel: str
+    address: str
+    encoder: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    session: uuid.UUID
+    sequence: int
+    at: datetime
+    kind: str
+    level: str = ""
+    code: str = ""
+    description: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRow:
+    session: uuid.UUID
+    media: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EndRow:
+    session: uuid.UUID
+    reason: EndReason
+    description: str
+    at: datetime
+    totals: Totals | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardRow:
+    """Undoes an admission that came too late. `silent_since`: as in `sessions.discard`."""
+
+    session: uuid.UUID
+    silent_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BanRow:
+    """An address that this process refuses unheard from now on, for `seconds`."""
+
+    address: str
+    at: datetime
+    seconds: float
+    guesses: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """What became of a recording's file."""
+
+    session: uuid.UUID
+    at: datetime
+    event: RecordEvent
+
+
+Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
+ENDS = (EndRow, DiscardRow)
+KEPT = (BeginRow, BanRow, RecordRow, *ENDS)
 
 
 def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
@@ -37,7 +109,7 @@ def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
     leases.hold(sessions={operation.session for operation in batch if isinstance(operation, ENDS)})
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
     attempts.write([operation for operation in batch if isinstance(operation, AttemptRow)])
-    sizes = objects.save(operation for operation in batch if isinstance(operation, ObjectRow))
+    sizes = shared_objects.save_object(operation for operation in batch if isinstance(operation, ObjectRow))
     several = _Several(held)
     for operation in batch:
         if isinstance(operation, EventRow | MediaRow | EndRow):

@@ -8,10 +8,9 @@ from django.conf import settings
 from django.db import DatabaseError, models, transaction
 from django.utils.crypto import salted_hmac
 
-from ingest import migrated, private, sqlite
 from ingest.models import Installation, StreamKey
-from ingest.pepper import keyed_hash
-from ingest.services import audit
+from ingest.services import audit, data_folder, database
+from ingest.services.keys import keyed_hash
 
 logger = logging.getLogger(__name__)
 
@@ -33,16 +32,16 @@ def check() -> None:
     """
     global _checked
     try:
-        if words := migrated.difference():
+        if words := database.version_difference():
             raise StartError(words)
         confirm_pepper()
     except DatabaseError as error:
-        if words := sqlite.advice(error):
+        if words := database.sqlite_advice(error):
             raise StartError(words) from error
         raise
     _checked = True
     with suppress(OSError):
-        if private.is_open(settings.DATA_DIR):
+        if data_folder.is_open(settings.DATA_DIR):
             logger.warning(
                 "Other users of this machine may look into the data folder, %s: it is not the server's alone. Give the "
                 "server a folder of its own (RTMPWEB_DATA_DIR), or close this one (chmod 700).",

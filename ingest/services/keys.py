@@ -1,24 +1,43 @@
-"""Stream keys: made or imported, found, rotated and revoked.
+"""Stream keys: made or imported, found, rotated and revoked; and what is kept in place of a secret: its hash under the
+installation's pepper, one kind for each purpose.
 
-A secret exists in three places only: in the answer to its making, with its user, and, as an HMAC, in its row.
-"""
+A secret exists in three places only: in the answer to its making, with its user, and, as an HMAC, in its row."""
 
+import hashlib
+import hmac
 import ipaddress
+import secrets
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ingest import trials
-from ingest.models import Session, Stream, StreamKey
-from ingest.pepper import keyed_hash, random_secret
-from ingest.server.credentials import KEY_PREFIX, looks_like_key, mask
-from ingest.validators import is_plain_name, validate_networks
+from ingest.credentials import KEY_PREFIX, looks_like_key, mask
+from ingest.models import Session, Stream, StreamKey, names
+from ingest.models.names import is_plain_name, validate_networks
+
+ALPHABET = string.ascii_letters + string.digits
+RANDOM_CHARACTERS = 32
+"""Of 62 each: 190.5 random bits."""
+
+
+def random_secret(prefix: str) -> str:
+    """A new secret: the prefix, by which it is recognised, and 32 random characters of base 62."""
+    return prefix + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
+
+
+def keyed_hash(purpose: str, text: str) -> str:
+    """HMAC-SHA-256 under the installation's pepper, in hexadecimal digits. Purposes can't be taken for one another."""
+    message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
+    return hmac.new(settings.KEY_PEPPER.encode(), message, hashlib.sha256).hexdigest()
+
 
 MAX_SECRET = 255
 NOT_SENDABLE = (
@@ -211,9 +230,9 @@ def rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
 
 def test_rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
     """Until when a test-only key can't publish, since its last test went on for as long as one may; None: it can."""
-    ended = Session.objects.filter(key=key, is_test=True, end_reason="test_over", ended_at__gt=now - trials.REST)
+    ended = Session.objects.filter(key=key, is_test=True, end_reason="test_over", ended_at__gt=now - names.TEST_REST)
     latest = ended.order_by("-ended_at").values_list("ended_at", flat=True).first()
-    return latest + trials.REST if latest is not None else None
+    return latest + names.TEST_REST if latest is not None else None
 
 
 def hide(*, name: str) -> str:

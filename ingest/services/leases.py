@@ -7,7 +7,7 @@ refusal as final: so whoever shows the holder's key is told when to ask again, u
 While the database is away no lease is renewed, and all of them expire. So one that has expired says that its node is
 gone only to a process that could write for long enough since: until then, whoever asks is told to ask again.
 
-All times are by the clock that nodes share (ingest.sharedclock).
+All times are by the clock that nodes share (ingest.services.database).
 """
 
 import uuid
@@ -21,7 +21,7 @@ from django.db.models import Case, DateTimeField, Expression, F, Q, Value, When
 from django.db.models.functions import Cast
 
 from ingest.models import Lease, Session, Stream
-from ingest.services.rows import insert_each, update_each
+from ingest.services.sql import insert_each, update_each
 
 TTL = timedelta(seconds=10)
 """How long a lease lives without renewal."""

@@ -1,15 +1,18 @@
-"""Media nodes: up, seen, down, and what the death of one leaves to clear.
+"""Media nodes: up, seen, down, and what the death of one leaves to clear; and which process it is that has a node's
+name, and whether it still runs, as far as that can be told from here.
 
-Their times are by the clock that all share (ingest.sharedclock).
-"""
+Their times are by the clock that all share (`database.shared_now`)."""
 
+import functools
 import logging
+import os
 import socket
 import time
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -17,12 +20,83 @@ from django.db import DatabaseError, transaction
 from django.db.models import CharField, Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from ingest import clean, sharedclock
+from ingest import clean
 from ingest.contracts import Issue
 from ingest.models import Node, Session
-from ingest.services import processes, sessions
+from ingest.services import database, sessions
 from ingest.services.installation import StartError
-from ingest.services.prepared import Given, Prepared
+from ingest.services.sql import Given, Prepared
+
+UNKNOWN = "-"
+"""Where there is no /proc."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process, apart from every other one. As text it has its four parts with blanks between them."""
+
+    host: str
+    pid: int
+    began: str
+    """In the kernel's ticks since the machine's start."""
+    place: str
+    """The machine's start, and the namespace of its process numbers: containers have their own."""
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.pid} {self.began} {self.place}"
+
+    @property
+    def runs(self) -> bool | None:
+        """None: it is, or was, of another machine or container, or of another start of this one."""
+        if self.place == UNKNOWN or self.place != _machine_start():
+            return None
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        began = _process_began(self.pid)
+        return None if began is None else began == self.began
+
+
+def parse_process(text: str) -> Process | None:
+    """What `str` made of a process; None: it is none."""
+    match text.split():
+        case [host, pid, began, place] if pid.isdecimal():
+            return Process(host, int(pid), began, place)
+    return None
+
+
+@functools.cache
+def own_process() -> Process:
+    """This one."""
+    pid = os.getpid()
+    return Process(
+        socket.gethostname()[:64] or UNKNOWN, pid, _process_began(pid) or str(time.time_ns()), _machine_start()
+    )
+
+
+os.register_at_fork(after_in_child=own_process.cache_clear)
+
+
+def _process_began(pid: int) -> str | None:
+    """ "": it has ended, and its parent has yet to notice. None: that can't be seen."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()  # proc(5): from the third on.
+    except OSError:
+        return None
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+@functools.cache
+def _machine_start() -> str:
+    try:
+        started = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{started}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return UNKNOWN
+
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +120,7 @@ class NameTaken(StartError):  # noqa: N818 - it reads as what it says.
     """Another process has the node's name, and runs."""
 
     def __init__(self, name: str, process: str) -> None:
-        other = processes.read(process)
+        other = parse_process(process)
         which = f" as process {other.pid} of {other.host}" if other else ""
         super().__init__(
             f"The node {name} runs already{which}: stop that one first, or give this one a name of its own by "
@@ -72,13 +146,13 @@ class Claim:
 
     def take(self) -> bool:
         """False: it is not known yet, ask again in a while. Raises NameTaken."""
-        own, now = str(processes.own()), sharedclock.look()
+        own, now = str(own_process()), database.look_at_shared_clock()
         absent = {"state": Node.State.DOWN, "started_at": now, "seen_at": now, "stopped_at": now, "process": own}
         node, _ = Node.objects.get_or_create(name=self.name, defaults=absent)
         if node.process == own:
             return True
         if node.process or node.stopped_at is None:
-            other = processes.read(node.process)
+            other = parse_process(node.process)
             runs = other.runs if other else None
             if runs:
                 raise NameTaken(self.name, node.process)
@@ -139,7 +213,7 @@ def started(
                 "started_at": now,
                 "seen_at": now,
                 "stopped_at": None,
-                "process": str(processes.own()),
+                "process": str(own_process()),
                 "drain_requested_at": asked if asked and process_since and asked >= process_since else None,
             },
         )
@@ -148,12 +222,12 @@ def started(
 
 def row(*, name: str) -> Node:
     """Of a node of this process, whose first session may come before its own start is written."""
-    return Node.objects.get_or_create(name=name, defaults={"process": str(processes.own())})[0]
+    return Node.objects.get_or_create(name=name, defaults={"process": str(own_process())})[0]
 
 
 def _ours(name: str) -> "QuerySet[Node]":
     """The node's row, unless another process has the name."""
-    return Node.objects.filter(name=name, process__in=("", str(processes.own())))
+    return Node.objects.filter(name=name, process__in=("", str(own_process())))
 
 
 def seen(*, name: str, now: datetime, issues: Sequence[Issue] = ()) -> bool:

@@ -31,7 +31,7 @@ from django.db.models.functions import RowNumber
 
 from ingest import clean
 from ingest.models import OutboxEvent, Recording, Session, StatusEvent, StreamTold
-from ingest.services.rows import insert_each, update_each
+from ingest.services.sql import insert_each, update_each
 
 Kind = OutboxEvent.Kind
 

@@ -25,11 +25,10 @@ from django.dispatch import receiver
 from django.utils import timezone
 
 from ingest import clean
-from ingest.contracts.recording import RecordEvent, RecordOrder
+from ingest.contracts.connection import RecordEvent, RecordOrder
 from ingest.flv import FlvError
+from ingest.flv.recording import locked, recording_error, repair
 from ingest.models import Application, Recording, Session, Stream
-from ingest.server.recording import held, mend
-from ingest.server.recording.reports import said
 from ingest.services import outbox
 
 logger = logging.getLogger(__name__)
@@ -161,7 +160,7 @@ def recover(recording: Recording, *, for_good: bool = False) -> bool:
     try:
         path = path_of(recording)
         ended_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)  # Closing it is a write as well.
-        file = mend(path)
+        file = repair(path)
         fields |= {"duration_ms": file.duration_ms, "size_bytes": file.size}
     except BlockingIOError:
         return False
@@ -172,7 +171,7 @@ def recover(recording: Recording, *, for_good: bool = False) -> bool:
     except (OSError, FlvError, RecordingProblem) as error:
         if not for_good and isinstance(error, OSError) and error.errno in PASSING:
             return False
-        text = str(error) if isinstance(error, RecordingProblem) else str(said(error))
+        text = str(error) if isinstance(error, RecordingProblem) else str(recording_error(error))
         fields = {"state": Recording.State.FAILED, "description": clean.text(f"It could not be closed: {text}", 255)}
     still = Recording.objects.filter(pk=recording.pk, state=Recording.State.RECORDING, session=session)
     with transaction.atomic():
@@ -204,7 +203,7 @@ def delete(recording: Recording, *, spare_kept: bool = False) -> None:
     """
     path = path_of(recording)
     try:
-        with held(path):
+        with locked(path):
             _claim(recording, spare_kept)
             try:
                 path.unlink()
@@ -226,7 +225,7 @@ def check_deletable(recording: Recording) -> None:
     if recording.state == Recording.State.RECORDING:
         raise RecordingProblem(BEING_RECORDED)
     try:
-        with held(path):
+        with locked(path):
             pass
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -256,7 +255,7 @@ def _leave_no_file(instance: Recording, **_: Any) -> None:
 def _remove(recording: Recording) -> None:
     try:
         path = path_of(recording)
-        with held(path):
+        with locked(path):
             path.unlink()
     except FileNotFoundError:
         pass

@@ -23,10 +23,11 @@ from django.db.models.deletion import get_candidate_relations_to_delete
 
 from ingest import clean
 from ingest.models import Application, Lease, Node, OutboxEvent, Recording, Session, Stream
-from ingest.services import acts, audit, outbox, recordings, retention
+from ingest.services import actions as services_actions
+from ingest.services import audit, outbox, recordings, retention
 from ingest.services.audit import Actor
-from ingest.services.counting import MOST, up_to
 from ingest.services.recordings import RecordingProblem
+from ingest.services.sql import MOST, count_up_to
 
 WAIT_S = 15.0
 """For what goes on to be over: nodes end it within 2 s, and what happened is told each 3 s."""
@@ -187,7 +188,7 @@ def _refuse_recordings(doomed: _Doomed, besides: Sequence[int] = ()) -> None:
 def _delete_recordings(actor: Actor, doomed: _Doomed) -> None:
     for recording in list(doomed.first.select_related("application", "stream__application").order_by("started_at")):
         try:
-            acts.delete_recording(actor, recording, note=f"With {doomed.name}")
+            services_actions.delete_recording(actor, recording, note=f"With {doomed.name}")
         except RecordingProblem as problem:
             raise _keeps(recording, doomed, problem) from None
 
@@ -230,7 +231,7 @@ def _wait(doomed: _Doomed, written: Sequence[int]) -> None:
 def _left(doomed: _Doomed, written: Sequence[int]) -> str:
     """What is not over yet, and what to do, as two sentences; "": all is."""
     open_ = Session.objects.filter(stream__in=doomed.streams, ended_at__isnull=True).order_by()
-    if count := up_to(open_):
+    if count := count_up_to(open_):
         there = Node.objects.filter(pk__in=open_.values("node")).order_by("name")
         where = ", ".join(f"{node.name} ({node.state})" for node in there) or "no node"
         how_many = "one session has" if count == 1 else f"{count:,} sessions have"
@@ -240,7 +241,7 @@ def _left(doomed: _Doomed, written: Sequence[int]) -> str:
         )
     if found := Recording.objects.filter(pk__in=written, state=Recording.State.RECORDING).first():
         return f"the recording {found} is still being written. Its node closes it."
-    if count := up_to(OutboxEvent.objects.filter(stream__in=doomed.streams, taken_at__isnull=True)):
+    if count := count_up_to(OutboxEvent.objects.filter(stream__in=doomed.streams, taken_at__isnull=True)):
         events = "one event waits" if count == 1 else f"{count:,} events wait"
         return f"{events} to be handed to webhooks and alerts. See that a worker and the schedule run."
     return ""
@@ -288,7 +289,7 @@ def _open(streams: "QuerySet[Stream]") -> tuple[int, int]:
 
 
 def _part(name: str, rows: "QuerySet[Any]") -> Part:
-    return Part(name, rows.model, up_to(rows))
+    return Part(name, rows.model, count_up_to(rows))
 
 
 def _listed(parts: Sequence[Part]) -> str:

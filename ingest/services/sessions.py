@@ -1,4 +1,6 @@
-"""Sessions: one publishing or playing each. They begin in admission and end exactly once, here."""
+"""Sessions: one publishing or playing each. They begin in admission and end exactly once, here.
+
+What a node must end (`due`) is read once a second, in one query, since the channel layer may drop or be absent."""
 
 import logging
 import uuid
@@ -11,15 +13,14 @@ from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import Case, When
+from django.db.models import Case, CharField, DateTimeField, Exists, OuterRef, Q, QuerySet, When
 from django.utils import timezone
 
-from ingest import clean, sharedclock
-from ingest.contracts import EndReason, Totals
-from ingest.live.metadata import encoder_name
-from ingest.models import EncoderLogin, Session, StatusEvent, Stream, StreamKey
-from ingest.services import leases, outbox
-from ingest.services.rows import set_each, update_each
+from ingest import clean
+from ingest.contracts import END_REASONS, EndReason, Totals
+from ingest.models import Application, EncoderLogin, Recording, Session, StatusEvent, Stream, StreamKey, names
+from ingest.services import database, encoder_login, leases, outbox
+from ingest.services.sql import Given, Prepared, set_each, update_each
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +152,9 @@ def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None
         if former is None:
             leases.release(sessions=[session])
         else:
-            given = leases.give_back(session=session, former=former, silent_since=silent_since, now=sharedclock.look())
+            given = leases.give_back(
+                session=session, former=former, silent_since=silent_since, now=database.look_at_shared_clock()
+            )
             if given and not _unmark_replaced(session=former.pk):
                 leases.release(sessions=[former.pk])
         Session.objects.filter(pk=session).delete()
@@ -191,7 +194,7 @@ def set_media(said: Sequence[MediaSaid]) -> None:
             if name in one.media:
                 value = one.media[name]
                 setattr(row, name, clean.text(value, 32) if isinstance(value, str) else value)
-        row.encoder = clean.text(encoder_name(row.encoder, one.metadata), 255)
+        row.encoder = clean.text(clean.encoder_name(row.encoder, one.metadata), 255)
         row.summary |= {
             "media": clean.jsonable({name: value for name, value in one.media.items() if name not in MEDIA}),
             "metadata": clean.jsonable(one.metadata),
@@ -254,3 +257,81 @@ def event_payload(event: StatusEvent) -> dict[str, Any]:
         "detail": event.detail,
         "session_id": str(event.session_id),
     }
+
+
+ASKED_AT_ONCE = 1000
+"""Sessions in one query: a node may have ten thousand players."""
+
+
+def due_to_end(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
+    """The node's open sessions that must end, each with its reason.
+
+    An explicit request comes first, then a trial that has lasted for as long as one may; else a key or a log-in that
+    was revoked, disabled, deleted or has expired, or a stream or application that was disabled or deleted. Who plays a
+    recording that belongs to no stream may go on, and so may who waits for a name that anyone may come to publish,
+    unless a stream of that name is disabled.
+    """
+    test_over = now - names.TEST_MOST
+    rows = _DUE.ask(node=node, now=now, test_over=test_over)
+    return [(pk, _reason(asked, is_over=is_test and started <= test_over)) for pk, asked, is_test, started in rows]
+
+
+def _due() -> "QuerySet[Session, Any]":
+    now, test_over = Given("now", DateTimeField()), Given("test_over", DateTimeField())
+    key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
+    key_deleted = Q(
+        kind=Session.Kind.PUBLISH,
+        key__isnull=True,
+        login__isnull=True,
+        stream__application__publish_policy=Application.PublishPolicy.KEY,
+    )
+    of_no_stream = Recording.objects.filter(
+        stream=None, name=OuterRef("name"), application__name=OuterRef("app"), application__enabled=True
+    )
+    of_open = Application.objects.filter(
+        name=OuterRef("app"), enabled=True, publish_policy=Application.PublishPolicy.OPEN
+    )
+    disabled = Stream.objects.filter(name=OuterRef("name"), application__name=OuterRef("app"), enabled=False)
+    awaits = Q(kind=Session.Kind.PLAY) & Exists(of_open) & ~Exists(disabled)
+    return (
+        Session.objects.filter(node__name=Given("node", CharField()), ended_at__isnull=True)
+        .filter(
+            ~Q(stop_requested="")
+            | Q(key__enabled=False)
+            | key_gone
+            | Q(key__expires_at__lte=now)
+            | key_deleted
+            | encoder_login.gone(now)
+            | (Q(stream__isnull=True) & ~Exists(of_no_stream) & ~awaits)
+            | Q(stream__enabled=False)
+            | Q(stream__application__enabled=False)
+            | Q(is_test=True, started_at__lte=test_over)
+        )
+        .order_by()
+        .values_list("pk", "stop_requested", "is_test", "started_at")
+    )
+
+
+_DUE = Prepared(_due)
+
+
+def _reason(asked: str, *, is_over: bool) -> EndReason:
+    if asked in END_REASONS:
+        return asked
+    return "test_over" if is_over else "key_revoked"
+
+
+def end_reasons_of_lost(*, sessions: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, EndReason]]:
+    """Why each of these sessions, which have lost their leases, ends: as was asked, such as replaced, or lease_lost."""
+    asked = dict(Session.objects.filter(pk__in=sessions).order_by().values_list("pk", "stop_requested"))
+    return [(pk, found if (found := asked.get(pk, "")) in END_REASONS else "lease_lost") for pk in sessions]
+
+
+def ended_elsewhere(*, sessions: Collection[uuid.UUID]) -> list[tuple[uuid.UUID, EndReason]]:
+    """Which of these sessions have ended in the database, as those of a node that was taken for dead."""
+    asked = list(sessions)
+    found: list[uuid.UUID] = []
+    for start in range(0, len(asked), ASKED_AT_ONCE):
+        some = asked[start : start + ASKED_AT_ONCE]
+        found += Session.objects.filter(pk__in=some, ended_at__isnull=False).order_by().values_list("pk", flat=True)
+    return [(pk, "lease_lost") for pk in found]

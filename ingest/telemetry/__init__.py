@@ -4,7 +4,7 @@ A process that runs a media node makes one `TelemetryWriter`, starts it and make
 something to record asks `get_writer()`, which is None where nothing is recorded (other processes, most tests).
 """
 
-from ingest.telemetry.flush import request_flush
+from ingest.telemetry.spool import request_flush
 from ingest.telemetry.writer import Rotation, TelemetryWriter
 
 __all__ = ["Rotation", "TelemetryWriter", "get_writer", "request_flush", "set_writer"]

@@ -40,7 +40,7 @@ MAX_GAPS = 200
 
 
 @dataclass
-class Totals:
+class SeriesTotals:
     """Of all samples, not of the spans they are gathered into. Rates are audio and video, kbit/s; times are seconds."""
 
     samples: int = 0
@@ -69,7 +69,7 @@ class Series:
     high: dict[str, list[float | None]] = field(default_factory=dict)
     health: list[Health] = field(default_factory=list)
     gaps: list[tuple[float, float]] = field(default_factory=list)
-    totals: Totals = field(default_factory=Totals)
+    totals: SeriesTotals = field(default_factory=SeriesTotals)
     files: int = 0
     """How many were opened."""
     problems: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The spool: an append-only file of what has not yet become Parquet.
+"""The spool: an append-only file of what has not yet become Parquet, and the request to turn it into that now.
 
 Layout: the magic `RTWSPOOL`, then frames. A frame is two little-endian 32-bit numbers, the payload's length in bytes
 and its CRC-32, then the payload. The first frame's payload is the Arrow schema, each further one an Arrow record batch,
@@ -10,7 +10,9 @@ appended. It is not fsynced: a machine that loses its power may lose what the ke
 
 Its writer holds an exclusive lock (flock) on the file for as long as it may append or convert it: an unlocked spool
 belongs to a writer that is gone, and whoever locks it may recover it.
-"""
+
+A flush is requested by the modification time of the file `.flush-request` in the lake; writers look at it each second.
+It needs nothing but the shared folder, and so works for all nodes, whatever process or host they are in."""
 
 import contextlib
 import fcntl
@@ -157,3 +159,39 @@ def _frames(data: memoryview) -> Iterator[memoryview]:
             return
         yield payload
         data = data[FRAME.size + length :]
+
+
+REQUEST = ".flush-request"
+POLL_S = 0.05
+
+
+def request_time(lake: Path) -> int:
+    """When the last request was made, in nanoseconds; 0: never."""
+    try:
+        return (lake / REQUEST).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def request_flush(lake: Path, *, wait_s: float = 5.0) -> bool:
+    """Asks, then waits until every spool that a living writer held at that time is converted. False: some were not.
+
+    The spool of a writer that died is not waited for: a node's next start recovers it.
+    """
+    lake.mkdir(parents=True, exist_ok=True)
+    held = {path for path in spool_folder(lake).glob(f"*{SUFFIX}") if not _abandoned(path)}
+    (lake / REQUEST).touch()
+    deadline = time.monotonic() + wait_s
+    while held := {path for path in held if path.exists()}:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _abandoned(path: Path) -> bool:
+    spool = Spool.claim(path)
+    if spool is None:
+        return False
+    spool.release()
+    return True

@@ -3,7 +3,7 @@
     samples(), event() -> bounded queue -> each second: spool -> rotation: Parquet
 
 The spool is turned into Parquet when it is older than a minute, larger than 64 MB, when an hour (UTC) has passed, when
-a flush is requested (`ingest.telemetry.flush`) and at the end. The Parquet files' names come from the spool's, so that
+a flush is requested (`ingest.telemetry.spool`) and at the end. The Parquet files' names come from the spool's, so that
 converting one again, after a crash between the rename and the spool's removal, replaces the same files by the same.
 
 While the spool can't be written (a full disk), what was recorded waits in memory, as columns, and is spooled in order
@@ -25,10 +25,8 @@ from typing import TYPE_CHECKING
 
 from ingest import clock
 from ingest.contracts import EventRecord, Sample
-from ingest.telemetry.flush import request_time
-from ingest.telemetry.lake import by_hour, file_prefix, hour_folder, write_parquet
-from ingest.telemetry.schema import EVENTS, SAMPLES, TABLES, Table
-from ingest.telemetry.spool import SUFFIX, Spool, remove_half_made, spool_folder
+from ingest.telemetry.lake import EVENTS, SAMPLES, TABLES, Table, by_hour, file_prefix, hour_folder, write_parquet
+from ingest.telemetry.spool import SUFFIX, Spool, remove_half_made, request_time, spool_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +70,7 @@ class Rotation:
 
 
 @dataclass
-class Feed:
+class TableQueue:
     """One table's way to the lake: what waits to be spooled, the open spool, and spools whose conversion failed."""
 
     table: Table
@@ -106,7 +104,7 @@ class TelemetryWriter:
         started = datetime.now(UTC)
         self._prefix = f"{file_prefix(node)}-{started:%Y%m%dT%H%M%S%f}"
         self._sequence = 0
-        self._feeds = {table.name: Feed(table) for table in TABLES}
+        self._feeds = {table.name: TableQueue(table) for table in TABLES}
         self._lock = threading.Lock()
         self._queued = 0
         self.dropped = 0
@@ -180,7 +178,7 @@ class TelemetryWriter:
             for spool in feed.unconverted:
                 spool.release()
 
-    def _guard(self, work: Callable[..., None], feed: Feed, **how: bool) -> None:
+    def _guard(self, work: Callable[..., None], feed: TableQueue, **how: bool) -> None:
         """One round that fails, for whatever reason, is not the last."""
         what = f"{work.__name__} {feed.table.name}"
         try:
@@ -191,7 +189,7 @@ class TelemetryWriter:
         else:
             self._works(what)
 
-    def _round(self, feed: Feed, *, rotate: bool, last: bool) -> None:
+    def _round(self, feed: TableQueue, *, rotate: bool, last: bool) -> None:
         self._take(feed)
         self._spool(feed)
         self._drop_oldest(feed, 0 if last else self._kept)
@@ -201,7 +199,7 @@ class TelemetryWriter:
             feed.retry_at = 0.0
         self._convert(feed, last=last)
 
-    def _take(self, feed: Feed) -> None:
+    def _take(self, feed: TableQueue) -> None:
         with self._lock:
             records, feed.queue = feed.queue, []
             self._queued -= len(records)
@@ -209,7 +207,7 @@ class TelemetryWriter:
         if batch is not None and (batch := self._in_time(batch)).num_rows:
             feed.waiting.append(batch)
 
-    def _spool(self, feed: Feed) -> None:
+    def _spool(self, feed: TableQueue) -> None:
         if not feed.waiting:
             return
         try:
@@ -225,7 +223,7 @@ class TelemetryWriter:
         for what in ("spool", "keep"):
             self._works(f"{what} {feed.table.name}")
 
-    def _drop_oldest(self, feed: Feed, kept: int) -> None:
+    def _drop_oldest(self, feed: TableQueue, kept: int) -> None:
         """Of what waits for the disk."""
         lost = left = max(0, sum(batch.num_rows for batch in feed.waiting) - kept)
         while left:
@@ -275,7 +273,7 @@ class TelemetryWriter:
         log.warning(MISDATED, self._misdated, EARLIEST.year, f"{says:%Y-%m-%d %H:%M:%S} UTC")
         self._misdated, self._told_at = 0, time.monotonic()
 
-    def _open(self, feed: Feed) -> None:
+    def _open(self, feed: TableQueue) -> None:
         folder = spool_folder(self._lake)
         folder.mkdir(parents=True, exist_ok=True)
         self._sequence += 1
@@ -284,7 +282,7 @@ class TelemetryWriter:
         feed.opened = time.monotonic()
         feed.hour = int(clock.now() // 3600)
 
-    def _due(self, feed: Feed) -> bool:
+    def _due(self, feed: TableQueue) -> bool:
         assert feed.spool is not None  # noqa: S101
         return (
             time.monotonic() - feed.opened >= self._rotation.age_s
@@ -292,7 +290,7 @@ class TelemetryWriter:
             or int(clock.now() // 3600) != feed.hour
         )
 
-    def _convert(self, feed: Feed, *, last: bool) -> None:
+    def _convert(self, feed: TableQueue, *, last: bool) -> None:
         if not feed.unconverted or (time.monotonic() < feed.retry_at and not last):
             return
         for spool in list(feed.unconverted):
@@ -307,7 +305,7 @@ class TelemetryWriter:
             feed.unconverted.remove(spool)
         self._works(f"lake {feed.table.name}")
 
-    def _claim_abandoned(self, feed: Feed) -> None:
+    def _claim_abandoned(self, feed: TableQueue) -> None:
         """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
         folder = spool_folder(self._lake)
         remove_half_made(folder, feed.table.name)

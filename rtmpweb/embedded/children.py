@@ -1,4 +1,4 @@
-"""Child processes that are kept running, and stopped with all that they started."""
+"""Child processes that are kept running, and stopped with all that they started; the Celery workers among them."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,10 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
-from rtmpweb import leash
+from rtmpweb import broker, parent_death
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +127,7 @@ class Child:
         output = asyncio.get_running_loop().create_task(self._relay(reading))
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", leash.__file__, str(os.getpid()), str(self.program.nice)),
+                *(sys.executable, "-I", parent_death.__file__, str(os.getpid()), str(self.program.nice)),
                 *self.program.arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing,
@@ -166,3 +168,42 @@ class Child:
             self._write(line.decode(errors="replace").rstrip())
         elif line.strip():
             self._write(f"[{self.program.name}] {line.decode(errors='replace').rstrip()}")
+
+
+CELERY = ("-m", "celery", "--quiet", "-A", "rtmpweb", "worker")
+
+QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+"""Nobody listens to what workers say to one another on one machine."""
+
+
+REST_AFTER_S = 20
+"""Longer than a run of the analytics waits for another to end (BUSY_RETRY_S): it is asked for again meanwhile."""
+
+
+def celery_workers(project: Path, data: Path, queue: Path | None) -> list[Program]:
+    """`default` runs the short tasks and the schedule in one process; `analytics` one Spark job at a time, behind
+    everything else, each in a process of its own that ends with it. It is there only while there is work.
+
+    `queue`: the broker's folder; None: the broker is elsewhere, and only a worker sees what waits there.
+    """
+    environment = {
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH")))),
+        "RTMPWEB_DATA_DIR": str(data),
+        "RTMPWEB_LOG_LEVEL": os.environ.get("RTMPWEB_LOG_LEVEL") or "WARNING",
+    }
+    start = (sys.executable, *CELERY, *QUIET)
+    rests = ("--rest-after", str(REST_AFTER_S)) if queue is not None else ()
+    return [
+        Program(
+            "default",
+            (*start, "-n", "default@%h", "-Q", "default", "-c", "1", "-P", "solo", "--schedule-thread"),
+            environment=environment,
+        ),
+        Program(
+            "analytics",
+            (*start, "-n", "analytics@%h", "-Q", "analytics", "-c", "1", "--prefetch-multiplier", "1", *rests),
+            nice=10,
+            environment=environment,
+            wanted=partial(broker.has_message, queue, "analytics") if queue is not None else None,
+        ),
+    ]

@@ -2,9 +2,11 @@
 
 Daphne holds whatever is sent, and Twisted's deadline begins anew with each byte. Here a connection has a place from its
 accept on, each phase of a request a deadline that no byte moves, and its body a bound, as all bodies together have, and
-all answers. A request that came with the one before it waits until that one's answer is taken.
-"""
+all answers that clients have yet to take: who goes when they are too much is told here as well. A request that came
+with the one before it waits until that one's answer is taken."""
 
+import logging
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,10 +17,94 @@ from daphne.http_protocol import WebRequest
 from daphne.ws_protocol import WebSocketProtocol
 from twisted.web import http
 
-from ingest.addresses import Network, is_in
-from ingest.server.allowance import Allowance
-from ingest.server.places import Places
-from rtmpweb.embedded.answers import MIB, Answers, Outbox
+from ingest.addresses import Network, is_in, unit_or_itself
+from ingest.log_records import Bound, more
+from ingest.server.connection_limits import ConnectionLimits, RateLimit
+
+logger = logging.getLogger(__name__)
+
+MIB = 1024 * 1024
+PIECE_BYTES = 64 * 1024
+"""What a connection is handed at a time. Its transport is full with one or two of them."""
+
+CUT = Bound(1, 10.0)
+"""Lines about connections that were closed: clients can have any number of them."""
+
+
+class UnsentAnswer:
+    """What a connection has yet to be handed, in pieces, so that what was taken is no longer held."""
+
+    def __init__(self, answers: "UnsentAnswers", address: str, cut: Callable[[], None]) -> None:
+        """`cut` closes the connection, and drops this."""
+        self.address = address
+        self.unit = unit_or_itself(address)
+        self.cut = cut
+        self._answers = answers
+        self._pieces: deque[bytes] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def put(self, data: bytes) -> None:
+        for at in range(0, len(data), PIECE_BYTES):
+            self._pieces.append(data[at : at + PIECE_BYTES])
+        self._answers.count(self, len(data))
+
+    def take(self) -> bytes:
+        """The next piece; b"" when there is none."""
+        if not self._pieces:
+            return b""
+        piece = self._pieces.popleft()
+        self._answers.count(self, -len(piece))
+        return piece
+
+    def drop(self) -> None:
+        size_bytes = sum(map(len, self._pieces))
+        self._pieces.clear()
+        self._answers.count(self, -size_bytes)
+
+
+class UnsentAnswers:
+    """All outboxes. Over the bound the address that has the most yet to take loses the one that stands still longest:
+    who reads, be it slowly, is not who fills it.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._waiting: dict[UnsentAnswer, None] = {}
+        """That hold something; whose client took something last stands last."""
+        self._by_unit: Counter[str] = Counter()
+        self.held_bytes = 0
+
+    def count(self, outbox: UnsentAnswer, size_bytes: int) -> None:
+        """So much more, or less, is held for this one."""
+        self.held_bytes += size_bytes
+        self._by_unit[outbox.unit] += size_bytes
+        if not self._by_unit[outbox.unit]:
+            del self._by_unit[outbox.unit]
+        if size_bytes < 0:
+            self._waiting.pop(outbox, None)
+        if outbox:
+            self._waiting.setdefault(outbox)
+
+    def make_room(self, latest: UnsentAnswer) -> None:
+        """Cuts off others than this one while too much is held: one answer may be longer than the bound."""
+        while self.held_bytes > self._limit_bytes:
+            others = [outbox for outbox in self._waiting if outbox is not latest]
+            if not others:
+                break
+            worst = max(others, key=lambda outbox: self._by_unit[outbox.unit])  # Of equals it is the first.
+            left_out = CUT.take()
+            if left_out is not None:
+                logger.warning(
+                    "http %s: connection closed, as it does not take its answer, and clients have %d MiB of theirs yet "
+                    "to take. Block the address if it goes on%s",
+                    worst.address,
+                    self._limit_bytes // MIB,
+                    more(left_out) or ".",
+                )
+            worst.cut()
+
 
 KIB = 1024
 
@@ -145,7 +231,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
         """Whose answer is all made, and not all taken."""
 
     def connectionMade(self) -> None:
-        self._outbox = Outbox(self.factory.answers, self.address, self.cut)
+        self._outbox = UnsentAnswer(self.factory.answers, self.address, self.cut)
         super().connectionMade()
 
     def resetTimeout(self) -> None:
@@ -256,7 +342,7 @@ class Socket(WebSocketProtocol):  # type: ignore[misc]
         self._address: str = self.transport.getPeer().host
         self._said_bytes = 0
         limits = self._http.limits
-        self._allowance = Allowance(limits.said_bytes_per_s, limits.said_s, self._http.reactor.seconds())
+        self._allowance = RateLimit(limits.said_bytes_per_s, limits.said_s, self._http.reactor.seconds())
         super().connectionMade()
 
     def dataReceived(self, data: bytes) -> None:
@@ -286,14 +372,14 @@ class Factory(HTTPFactory):  # type: ignore[misc]
         super().__init__(timeout=limits.head_s, reactor=reactor)
         self.server = server
         self.limits = limits
-        self.places = Places(
+        self.places = ConnectionLimits(
             limits,
             self.reactor.seconds,
             scheme="http",
             setting="RTMPWEB_HTTP_CONNECTIONS",
             advice="Raise the limit, block the address, or name it in RTMPWEB_TRUSTED_PROXIES if it is a proxy's.",
         )
-        self.answers = Answers(limits.answers_bytes)
+        self.answers = UnsentAnswers(limits.answers_bytes)
         self._held_bytes = 0
 
     def buildProtocol(self, addr: Any) -> Channel | None:
@@ -312,7 +398,7 @@ class Factory(HTTPFactory):  # type: ignore[misc]
         return True
 
     def log(self, request: Request) -> None:
-        """Nothing: `rtmpweb.access` does."""
+        """Nothing: `rtmpweb.middleware` does."""
 
 
 def when_ended(server: Any, protocol: Any, do: Callable[[], object]) -> None:

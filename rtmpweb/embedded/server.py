@@ -1,33 +1,177 @@
-"""The embedded server's life: listen, prepare, run, and stop in order."""
+"""The embedded server's life: take the data folder, listen, prepare (the first start makes more), run, stop in
+order."""
 
 import asyncio
+import fcntl
 import logging
 import os
+import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
+from pathlib import Path
+from typing import Any, TextIO
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import transaction
+
+from analytics.java import JavaMissing, find_java
+from ingest.models import Application, Stream
+from ingest.services import data_folder, keys, media_urls
+from ingest.services.installation import StartError
+
+from rtmpweb.embedded.reactor import loop, reactor  # isort: skip - before Daphne, which would install another.
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from twisted.internet.defer import Deferred
 
-from ingest.consumers import beginning, database
-from ingest.nodeconfig import SETTINGS, server_config
-from ingest.server import CertificateError, RtmpServer, ServerConfig, favour_the_loop
+from ingest.consumers import decisions, startup
+from ingest.consumers.startup import SETTINGS, server_config
+from ingest.server import CertificateError, RtmpServer, ServerConfig, tune_for_event_loop
 from ingest.server import ListenError as RtmpListenError
 from ingest.server.tls import load
-from ingest.services import installation, playlinks
-from rtmpweb.embedded import firststart, lock, workers
+from ingest.services import installation
+from rtmpweb.embedded import children
 from rtmpweb.embedded.children import Child
-from rtmpweb.embedded.http import HttpServer
-from rtmpweb.embedded.listening import ListenError, explain, listen, url_host
-from rtmpweb.pulse import resting_pulse
+from rtmpweb.embedded.http import HttpServer, ListenError, explain_listen_error, listen, url_host
+from rtmpweb.heartbeats import idle_worker_heartbeat
+
+LOCK_FILE = "serve.lock"
+LONGEST_HOLDER = 200
+"""Characters of the holder's name that are read."""
+
+
+def lock_data_folder(folder: Path) -> TextIO:
+    """The lock, for as long as it stays open; who has it is written in it. Raises StartError."""
+    try:
+        lock = os.fdopen(os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, data_folder.FILE), "r+")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        with lock:
+            holder = lock.read(LONGEST_HOLDER).strip()
+        raise StartError(
+            f"Another `serve` runs in the data folder {folder}{f': {holder}' if holder else ''}. Stop it first, "
+            "or give this one a folder and ports of its own (RTMPWEB_DATA_DIR, RTMPWEB_HTTP and so on)."
+        ) from None
+    except OSError as error:
+        raise StartError(
+            f"The data folder {folder} can't be used: {LOCK_FILE}: {error.strerror}. Let this user write there, or set "
+            "RTMPWEB_DATA_DIR to another folder."
+        ) from None
+    with suppress(OSError):  # On a full disk it is held all the same.
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        lock.flush()
+    return lock
+
+
+ADMIN = "admin"
+APPLICATION = "live"
+STREAM = "demo"
+
+FIRST_START = "first-start.txt"
+"""In the data folder: what a first start would have shown, had there been a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStart:
+    """What this start made; the secrets in it can't be found out later."""
+
+    password: str | None = None
+    key: media_urls.Paste | None = None
+
+
+def migrate() -> None:
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def make_what_is_missing() -> FirstStart:
+    """An administrator if there is none; the application, stream and key to begin with if there is no application."""
+    users = get_user_model()
+    with transaction.atomic():
+        password = None
+        if not users.objects.filter(is_superuser=True).exists():
+            password = secrets.token_urlsafe(12)
+            users.objects.create_superuser(ADMIN, "", password)
+        key = None
+        if not Application.objects.exists():
+            application = Application.objects.create(name=APPLICATION)
+            stream = Stream.objects.create(application=application, name=STREAM)
+            key = media_urls.strings(stream=stream, secret=keys.create(stream=stream, label="first start").secret)
+    return FirstStart(password, key)
+
+
+def manage_command() -> str:
+    """How this installation's manage.py is called, for the texts."""
+    own = settings.BASE_DIR / ".venv"
+    python = ".venv/bin/python" if Path(sys.prefix) == own else "python"
+    return f"{python} manage.py"
+
+
+def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list[str]:
+    """The lines that an operator reads at start. Only a first start's contain secrets: they are shown once.
+
+    Where nobody reads them as they come they would stay: in a journal, or a container's log. There they go to a file.
+    """
+    lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}", *_admin(made), *_encoder(made)]
+    if made != FirstStart() and not to_terminal:
+        lines = [*lines[:2], _put_aside(made, lines)]
+    try:
+        find_java()
+    except JavaMissing as missing:
+        lines += [f"All but analytics works. {missing}"]
+    return lines
+
+
+def _admin(made: FirstStart) -> list[str]:
+    manage = manage_command()
+    if not made.password:
+        return [f"  Lost the password? {manage} changepassword USER"]
+    return [
+        f"  User: {ADMIN}",
+        f"  Password: {made.password}   (shown once; change it: {manage} changepassword {ADMIN})",
+    ]
+
+
+def _encoder(made: FirstStart) -> list[str]:
+    if not made.key:
+        return [
+            f"OBS server: {media_urls.server(app=APPLICATION)}",
+            f"  Lost a stream key? {manage_command()} streamkey rotate {APPLICATION}/{STREAM}",
+        ]
+    return [
+        "OBS: Settings, Stream, Service: Custom...",
+        f"  Server: {made.key.server}",
+        f"  Stream Key: {made.key.key}   (shown once)",
+        f"Play: {made.key.play_url}",
+    ]
+
+
+def _put_aside(made: FirstStart, lines: list[str]) -> str:
+    """Writes the lines to a file of this user alone; says which, or how to come by other secrets."""
+    file = settings.DATA_DIR / FIRST_START
+    what = " and ".join(name for name, secret in (("password", made.password), ("stream key", made.key)) if secret)
+    try:
+        descriptor = os.open(
+            file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, data_folder.FILE
+        )
+        data_folder.close(file)
+        with os.fdopen(descriptor, "w") as out:
+            out.writelines(f"{line}\n" for line in lines)
+    except OSError as error:
+        manage = manage_command()
+        return (
+            f"The {what} could not be written to {file}: {error.strerror}. Make new ones: {manage} changepassword "
+            f"{ADMIN}, {manage} streamkey rotate {APPLICATION}/{STREAM}"
+        )
+    return f"The {what} to begin with: in {file}, which this user alone can read. Delete it when you have read it."
+
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +201,7 @@ class Embedded:
     def run(self) -> None:
         """Raises ListenError and StartError before anything was made or started."""
         asyncio.set_event_loop(loop)
-        self._lock = lock.take(settings.DATA_DIR)
+        self._lock = lock_data_folder(settings.DATA_DIR)
         if settings.HTTP_ADDRESS is None:
             raise ListenError(
                 "RTMPWEB_HTTP is off: the embedded server needs it. Run `manage.py runrtmp` for RTMP alone."
@@ -66,7 +210,7 @@ class Embedded:
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])
         try:
             config = self._configure()
-            firststart.migrate()
+            migrate()
             installation.check()
             self._start_rtmp(config)
         except BaseException:
@@ -78,7 +222,7 @@ class Embedded:
         reactor.addSystemEventTrigger("before", "shutdown", self._before_shutdown)
         server = HttpServer(self._application, http, beside=settings.MAX_CONNECTIONS)
         loop.call_soon(self._on_running)
-        favour_the_loop()
+        tune_for_event_loop()
         server.run()
 
     # --- Start ---
@@ -109,13 +253,13 @@ class Embedded:
     def _start_rtmp(self, config: ServerConfig) -> None:
         if config.rtmp is None and config.rtmps is None:
             return
-        with suppress(database.TooSlow):  # Then the node takes it once it can.
-            loop.run_until_complete(beginning.take_name(config.node, self._write))
+        with suppress(decisions.TooSlow):  # Then the node takes it once it can.
+            loop.run_until_complete(startup.take_name(config.node, self._write))
         self._rtmp = RtmpServer(self._application, config)
         try:
             loop.run_until_complete(self._rtmp.start())
         except RtmpListenError as error:
-            raise explain(error, error.address, SETTINGS[error.scheme]) from error
+            raise explain_listen_error(error, error.address, SETTINGS[error.scheme]) from error
         # Port 0 took a free one: this process's pages and texts show the one it is.
         if config.rtmp is not None:
             settings.RTMP_ADDRESS = (config.rtmp[0], self._rtmp.addresses[0][1])
@@ -127,18 +271,18 @@ class Embedded:
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
         self._url = f"http://{url_host(host)}:{port}/"
-        made = firststart.make_what_is_missing()
-        for line in firststart.greeting(made, self._url, to_terminal=self._to_terminal):
+        made = make_what_is_missing()
+        for line in greeting(made, self._url, to_terminal=self._to_terminal):
             self._write(line)
 
     async def _start_children(self) -> None:
         queue = None if settings.REDIS_URL else settings.BROKER_DIR / "queue"
-        for program in workers.programs(settings.BASE_DIR, settings.DATA_DIR, queue):
+        for program in children.celery_workers(settings.BASE_DIR, settings.DATA_DIR, queue):
             child = Child(program, self._write)
             child.start()
             self._children.append(child)
             if program.wanted is not None:  # While it rests nobody else says that it will be there.
-                resting_pulse(partial(_is_well, child)).start()
+                idle_worker_heartbeat(partial(_is_well, child)).start()
 
     def _on_running(self) -> None:
         """Takes signals and says so, in the running loop: until it runs, uvloop drops a signal that has a handler."""
@@ -155,7 +299,7 @@ class Embedded:
             if address is not None
         ]
         self._write(f"Ready: dashboard {self._url}, {', '.join(urls) or 'no RTMP (RTMPWEB_RTMP is off)'}")
-        if base := playlinks.media_base():
+        if base := media_urls.media_base():
             self._write(f"FLV by HTTP and WebSocket: {base}/live/APPLICATION/STREAM.flv")
 
     # --- Stop ---

@@ -40,9 +40,9 @@ def make(file: Path) -> None:
     options = os.environ["JDK_JAVA_OPTIONS"].split()
     os.environ["JDK_JAVA_OPTIONS"] = " ".join(option for option in options if "SharedArchiveFile" not in option)
     django.setup()
-    from analytics import runner, warming
+    from analytics import runner, spark
 
-    warming.warm()
+    spark.warm_up_spark()
     runner.stop()
     for made in (Path(settings.DATA_DIR) / "spark" / "classes").glob("*.jsa"):
         made.rename(file)

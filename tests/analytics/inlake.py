@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analytics import schemas
 from analytics.histograms import PACKED
-from analytics.jobs import schemas
 from analytics.jobs.computing import ROWS_TOGETHER
 from analytics.loading import load
 from analytics.models import FIGURES, METRIC_VERSION, Grain, Partition, Rollup

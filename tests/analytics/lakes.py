@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from analytics import ledger
 from analytics.jobs.computing import compute_days, compute_hours
-from analytics.work import Computed, HourInput
+from analytics.schemas import Computed, HourInput
 from ingest.contracts import Sample
 from ingest.telemetry import TelemetryWriter
 from tests.ingest.telemetry.records import NOON, sample

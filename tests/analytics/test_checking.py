@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from analytics import tables
-from analytics.keeping.keeping import compact_closed
+from analytics.lake.maintenance import compact_closed
 from analytics.models import Dimension, Grain, Rollup
 from analytics.synthetic import generate
 from tests.ingest.telemetry.records import NOON

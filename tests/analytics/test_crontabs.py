@@ -10,7 +10,7 @@ from celery.schedules import crontab
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analytics.crontabs import Crontab, following
+from rtmpweb.schedule import CrontabFields, next_time
 
 BERLIN, NEW_YORK, LORD_HOWE = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"
 
@@ -31,10 +31,10 @@ def made(zone: str, minute: str, hour: str, **fields: str) -> Any:
     return found
 
 
-def times(what: Crontab, since: datetime, until: datetime) -> list[datetime]:
+def times(what: CrontabFields, since: datetime, until: datetime) -> list[datetime]:
     """In UTC."""
     found, at = [], since
-    while (at := following(what, at) or until) < until:
+    while (at := next_time(what, at) or until) < until:
         found.append(at)
     return found
 
@@ -87,11 +87,11 @@ def test_every_quarter_of_an_hour_never_pauses(zone: str, change: str) -> None:
 
 def test_weekdays_months_and_leap_days() -> None:
     since = datetime(2026, 1, 1, tzinfo=UTC)
-    monday = following(made(NEW_YORK, "0", "6", day_of_week="1"), since)
+    monday = next_time(made(NEW_YORK, "0", "6", day_of_week="1"), since)
     assert monday == datetime(2026, 1, 5, 11, tzinfo=UTC)
-    month = following(made("Asia/Kathmandu", "0", "0", day_of_month="1"), since)
+    month = next_time(made("Asia/Kathmandu", "0", "0", day_of_month="1"), since)
     assert month == datetime(2026, 1, 31, 18, 15, tzinfo=UTC)
-    leap = following(made("UTC", "0", "0", day_of_month="29", month_of_year="2", day_of_week="sun"), since)
+    leap = next_time(made("UTC", "0", "0", day_of_month="29", month_of_year="2", day_of_week="sun"), since)
     assert leap == datetime(2032, 2, 29, tzinfo=UTC)
     only_mondays = times(made(BERLIN, "0", "*", day_of_week="mon"), since, since + timedelta(days=7))
     assert len(only_mondays) == 24
@@ -105,8 +105,8 @@ def test_weekdays_months_and_leap_days() -> None:
 )
 def test_a_daily_time_comes_each_day(zone: str, minute: int, hour: int, since: int) -> None:
     what, after = made(zone, str(minute), str(hour)), datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=since)
-    first = following(what, after)
-    second = following(what, first) if first else None
+    first = next_time(what, after)
+    second = next_time(what, first) if first else None
     assert first is not None
     assert second is not None
     assert after < first <= after + timedelta(hours=26)

@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from analytics import ledger
-from analytics.jobs import computing, scanning, schemas
+from analytics import ledger, schemas
+from analytics.jobs import computing
 from analytics.jobs.computing import compute_hours, tail_of
 from analytics.jobs.minutes import Samples, minutes, once, overlapping
 from analytics.jobs.partials import TABLES
 from analytics.synthetic import World, generate
 from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from ingest.contracts import EventRecord, Sample
-from ingest.telemetry import TelemetryWriter, schema
+from ingest.telemetry import TelemetryWriter, lake
 from tests.analytics.lakes import HOUR_US, broadcast, compute, fill
 from tests.ingest.telemetry.records import NOON, event, sample
 
@@ -32,7 +32,7 @@ START = datetime(2026, 3, 2, 23, tzinfo=UTC)
 def table_of(samples: Sequence[Sample]) -> pa.Table:
     """As the jobs read it."""
     names = list(schemas.SAMPLES)
-    rows = pa.Table.from_pylist([asdict(one) for one in samples], schema.SAMPLES.schema).select(names)
+    rows = pa.Table.from_pylist([asdict(one) for one in samples], lake.SAMPLES.schema).select(names)
     return rows.cast(schemas.arrow(schemas.SAMPLES))
 
 
@@ -200,14 +200,14 @@ def test_spark_s_workers_come_to_what_this_process_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lakes = [tmp_path / where for where in ("here", "workers")]
-    for lake in lakes:
-        generate(lake, streams=3, start=START, hours=2, world=World(always_on=1.0, twice=0.1))
-        compute(spark, lake)
-        monkeypatch.setattr(scanning, "FEW_BYTES", 0)
+    for root in lakes:
+        generate(root, streams=3, start=START, hours=2, world=World(always_on=1.0, twice=0.1))
+        compute(spark, root)
+        monkeypatch.setattr(computing, "FEW_BYTES", 0)
         for few in ("FEW_ROLLUPS", "FEW_MINUTES"):
             monkeypatch.setattr(computing, few, 0)
     for table in (SESSION_HOURS, HOUR, DAY):
-        here, workers = (rows(lake, table) for lake in lakes)
+        here, workers = (rows(root, table) for root in lakes)
         for row in (*here, *workers):
             row.pop("players_sketch", None)  # It has the same players in the order in which they came.
         assert here

@@ -9,16 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from analytics import ledger, locks, quarantine, tables
-from analytics.keeping.compaction import compact, compactable
-from analytics.keeping.retention import Kept, remove_old
+from analytics import ledger, locks, tables
+from analytics.lake import quarantine
+from analytics.lake.maintenance import RetentionDays, compact, compactable, remove_old
 from analytics.ledger import HOUR, Hours
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
-from analytics.work import Computed
+from analytics.schemas import Computed
 from ingest.contracts import Sample
-from ingest.telemetry.lake import hour_folder, write_parquet
+from ingest.telemetry.lake import SAMPLES, hour_folder, write_parquet
 from ingest.telemetry.reading import read_session
-from ingest.telemetry.schema import SAMPLES
 from tests.dashboard.house import make_rollup
 from tests.ingest.telemetry.records import NOON, sample
 
@@ -27,7 +26,7 @@ pytestmark = pytest.mark.django_db
 START = datetime.fromtimestamp(NOON / 1e6, UTC)
 DAY = ledger.day_of(START)
 LATER = START + 3 * HOUR
-FOREVER = Kept(samples=0, minutes=0, hours=0, days=0)
+FOREVER = RetentionDays(samples=0, minutes=0, hours=0, days=0)
 
 
 def put(lake: Path, name: str, samples: Sequence[Sample], start: datetime = START) -> Path:
@@ -48,7 +47,7 @@ def note_done(lake: Path, start: datetime = START) -> Partition:
     """As the run leaves it that has computed the hour."""
     ledger.note_pending(Grain.HOUR, [start])
     lock = locks.take(None, Grain.HOUR, [start])
-    hour = ledger.look(lake, start)
+    hour = ledger.find_hour(lake, start)
     assert hour
     lock.done(start, Computed(1, 1, 1), fingerprint=hour.fingerprint(ledger.tail_before(start)), files=hour.files)
     return Partition.objects.get(grain=Grain.HOUR, start=start)
@@ -169,7 +168,7 @@ def test_samples_go_by_whole_days_when_they_are_done(lake: Path) -> None:
     for hour in (0, 12, 24):
         put(lake, "edge-1-0", [sample(0)], DAY + hour * HOUR)
     note_done(lake, DAY)
-    kept = Kept(samples=30, minutes=0, hours=0, days=0)
+    kept = RetentionDays(samples=30, minutes=0, hours=0, days=0)
     assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 0, "its day is not done"
     note_days_done()
     assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 0, "an hour of it is not computed"
@@ -188,7 +187,7 @@ def test_what_comes_for_a_removed_hour_does_not_stand_for_the_whole_of_it(lake: 
     note_done(lake)
     note_days_done()
     now = START + timedelta(days=40)
-    kept = Kept(samples=30, minutes=0, hours=0, days=0)
+    kept = RetentionDays(samples=30, minutes=0, hours=0, days=0)
     remove_old(lake, kept, now)
     put(lake, "edge-1-1", [sample(1)])
     assert Hours(lake).pending() == []
@@ -211,7 +210,7 @@ def test_what_was_set_aside_goes_when_it_has_been_there_for_as_long_as_samples_a
     quarantine.set_aside(lake, file.relative_to(lake).as_posix(), quarantine.DAMAGED)
     aside(lake, quarantine.DAMAGED, START, "damaged", old)
     whole = put(lake, "whole", [sample(1)])
-    kept = Kept(samples=30, minutes=0, hours=0, days=0)
+    kept = RetentionDays(samples=30, minutes=0, hours=0, days=0)
     assert remove_old(lake, FOREVER, now).set_aside == 0
     assert remove_old(lake, kept, now).set_aside == 3
     left = sorted(file.stem for file in (lake / "quarantine").rglob("*.parquet"))
@@ -254,7 +253,7 @@ def test_hours_go_with_their_day_and_minutes_before_them(lake: Path) -> None:
     make_rollup(start=START)
     make_rollup(start=DAY, grain=Grain.DAY)
     make_rollup(start=START, dimension=Dimension.APP, value="live")
-    kept = Kept(samples=30, minutes=90, hours=400, days=0)
+    kept = RetentionDays(samples=30, minutes=90, hours=400, days=0)
 
     def after(days: int) -> list[bool]:
         remove_old(lake, kept, DAY + timedelta(days=days))
@@ -272,6 +271,6 @@ def test_hours_go_with_their_day_and_minutes_before_them(lake: Path) -> None:
     note_done(lake)
     assert ledger.Days().pending() == [], "also when something comes for one of its hours"
     Partition.objects.filter(grain=Grain.HOUR).delete()
-    kept = Kept(samples=30, minutes=90, hours=400, days=500)
+    kept = RetentionDays(samples=30, minutes=90, hours=400, days=500)
     assert after(501) == [False, False, False, False]
     assert not Rollup.objects.exists()

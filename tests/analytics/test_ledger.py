@@ -10,7 +10,7 @@ from analytics import ledger, locks
 from analytics.ledger import Days, Hours
 from analytics.locks import LOCKED_FOR, Lock, LockLost
 from analytics.models import METRIC_VERSION, Grain, Partition
-from analytics.work import Computed
+from analytics.schemas import Computed
 from ingest.telemetry.lake import hour_folder
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def put(lake: Path, hour: int, name: str = "node-1.parquet", size: int = 100, ta
 def do(lake: Path, *hours: int, tail: str = "") -> None:
     """As a run does them: the ledger's part of it."""
     for hour in hours:
-        found = ledger.look(lake, at(hour))
+        found = ledger.find_hour(lake, at(hour))
         assert found
         ledger.note_pending(Grain.HOUR, [at(hour)])
         lock = locks.take(None, Grain.HOUR, [at(hour)])
@@ -293,7 +293,7 @@ def test_an_hour_whose_files_are_made_one_stays_done(lake: Path) -> None:
     assert locks.take(None, Grain.HOUR, [at(3)]).starts == []
     old.unlink()
     put(lake, 3, "compacted.parquet")
-    found = ledger.look(lake, at(3))
+    found = ledger.find_hour(lake, at(3))
     assert found
     lock.compacted(at(3), fingerprint=found.fingerprint(""), files=found.files)
     assert to_do(lake) == []

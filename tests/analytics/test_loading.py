@@ -17,13 +17,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from analytics import locks
-from analytics.jobs import schemas
+from analytics import locks, schemas
 from analytics.loading import BATCH, load
 from analytics.locks import LockLost
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
-from analytics.tables import FIGURES as FIGURES_FILE
-from analytics.tables import HOUR, partition_folder
+from analytics.tables import FIGURES_FILE, HOUR, partition_folder
 from ingest.models import Application, Stream
 from tests.dashboard.conftest import client_of, make_user
 from tests.dashboard.house import USUAL, make_rollup

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from django.db import models
 
+from analytics import schemas
 from analytics.figures import SUMMED, Figures
-from analytics.jobs import schemas
 from analytics.metrics import ALL, DERIVED, MERGED_AS, METRICS, UNITS, Derived, Figure, Kind, Merge, Metric
 from analytics.models import IDENTITY, PACKED, Rollup
-from dashboard.analytics.columns import COMPARED, FURTHER
-from dashboard.analytics.files import MERGED, ROLLUP_COLUMNS
-from dashboard.api.rollups import RollupOut
+from dashboard.history.api import RollupOut
+from dashboard.history.comparison import COMPARED, FURTHER
+from dashboard.history.views import MERGED, ROLLUP_COLUMNS
 
 DOCS = Path(__file__).parents[2] / "docs" / "analytics.md"
 ROW = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)

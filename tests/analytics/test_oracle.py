@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from analytics.jobs import computing, scanning
+from analytics.jobs import computing
 from tests.analytics import oracle
 
 pytestmark = pytest.mark.spark
@@ -25,7 +25,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, jvm: None) -> Path:
     lake = tmp_path_factory.mktemp("oracle")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(computing, "FEW_ROWS", 2_000)
-        patch.setattr(scanning, "FEW_BYTES", 1_000_000)
+        patch.setattr(computing, "FEW_BYTES", 1_000_000)
         assert oracle.disordered(lake, streams=24, start=START, hours=HOURS) > 90_000
     return lake
 

@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from analytics import schemas
 from analytics.histograms import buckets as buckets_of
-from analytics.jobs import partials, schemas
+from analytics.jobs import partials
+from analytics.jobs.computing import update_partials
 from analytics.jobs.minutes import LABELS, MINUTE_US, buckets, minutes, single
 from analytics.jobs.partials import Made, Task, make
-from analytics.jobs.scanning import scan
 from analytics.metrics import BITRATES
-from analytics.work import HourInput, LakeFile
+from analytics.schemas import HourInput, LakeFile
 from ingest.contracts import Sample
-from ingest.telemetry import schema
+from ingest.telemetry import lake
 from tests.ingest.telemetry.records import NOON, sample
 
 SECOND_US = 1_000_000
@@ -49,7 +50,7 @@ def samples_of(drawn: list[dict[str, Any]]) -> list[Sample]:
 
 
 def table_of(samples: list[Sample]) -> pa.Table:
-    rows = schema.SAMPLES.batch(samples) if samples else schema.SAMPLES.schema.empty_table()
+    rows = lake.SAMPLES.batch(samples) if samples else lake.SAMPLES.schema.empty_table()
     return schemas.cast(pa.table(rows), schemas.SAMPLES)
 
 
@@ -111,7 +112,7 @@ def test_copies_are_left_out_whatever_the_labels(drawn: list[dict[str, Any]], ch
 def put(root: Path, name: str, samples: list[Sample], *, without: tuple[str, ...] = ()) -> LakeFile:
     path = root / "samples" / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = pa.table(schema.SAMPLES.batch(samples))
+    rows = pa.table(lake.SAMPLES.batch(samples))
     pq.write_table(rows.drop_columns(list(without)), path)
     return _file(root, path)
 
@@ -191,10 +192,10 @@ def test_the_hour_is_told_of_what_was_found_damaged_as_its_partials_merged(lake:
     """So little is scanned by this process, without a session of Spark."""
     start = datetime.fromtimestamp(NOON / 1e6, UTC).replace(minute=0, second=0, microsecond=0)
     broken = put(lake, "one.parquet", session_of("a", range(10)))
-    scan(cast(SparkSession, None), lake, [HourInput(start, (broken,))])
+    update_partials(cast(SparkSession, None), lake, [HourInput(start, (broken,))])
     path = lake / broken[0]
     path.write_bytes(b"\0" * path.stat().st_size)
     other = put(lake, "two.parquet", session_of("a", range(5, 20)))
-    (scanned,) = scan(cast(SparkSession, None), lake, [HourInput(start, (broken, other))]).values()
+    (scanned,) = update_partials(cast(SparkSession, None), lake, [HourInput(start, (broken, other))]).values()
     assert list(scanned.damaged) == [broken[0]]
     assert scanned.rows == 15

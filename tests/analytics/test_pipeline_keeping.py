@@ -12,8 +12,7 @@ from django.utils import timezone
 from pyspark.sql import DataFrameReader
 from pytest_django.fixtures import Settings
 
-from analytics.keeping.keeping import compact_closed
-from analytics.keeping.retention import Kept, remove_old
+from analytics.lake.maintenance import RetentionDays, compact_closed, remove_old
 from analytics.models import AnalyticsRun, Dimension, Grain, Partition, Rollup
 from ingest.telemetry import TelemetryWriter
 from ingest.telemetry.lake import hour_folder
@@ -124,7 +123,7 @@ def test_a_day_is_made_while_its_files_are_compacted_and_removed(
 
     def keep() -> None:
         hours, files = compact_closed(lake, timezone.now())
-        gone = remove_old(lake, Kept(samples=1, minutes=1, hours=1, days=0), timezone.now())
+        gone = remove_old(lake, RetentionDays(samples=1, minutes=1, hours=1, days=0), timezone.now())
         done.append((hours, files, gone.sample_hours, gone.minute_days, gone.hour_days))
 
     once_a_day_is_read(monkeypatch, keep)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from analytics import ledger, locks, publishing, tables
+from analytics import ledger, loading, locks, tables
 from analytics.locks import Lock, LockLost
 from analytics.models import Grain, Partition
 from analytics.tables import figures_file
@@ -46,9 +46,9 @@ def of(word: str) -> dict[str, str]:
 
 
 def publish(lake: Path, lock: Lock, word: str) -> None:
-    with publishing.work_folder(lake, lock) as out:
+    with loading.work_folder(lake, lock) as out:
         write(out, word)
-        publishing.publish(lake, out, lock, HOUR)
+        loading.publish(lake, out, lock, HOUR)
 
 
 @pytest.mark.both_forms
@@ -86,8 +86,8 @@ def test_a_reader_finds_a_whole_hour_between_any_two_steps(
 @pytest.mark.both_forms
 def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, lock: Lock) -> None:
     publish(lake, lock, "first")
-    with publishing.work_folder(lake, lock) as out:
-        publishing.publish(lake, out, lock, HOUR)
+    with loading.work_folder(lake, lock) as out:
+        loading.publish(lake, out, lock, HOUR)
     assert files(lake) == {}
 
 
@@ -104,10 +104,10 @@ def test_folders_of_killed_runs_are_removed_and_of_others_kept(lake: Path, lock:
     left = lake / "rollups" / ".work" / "killed"
     left.mkdir(parents=True)
     (left / "part.parquet").write_text("part")
-    with publishing.work_folder(lake, lock) as out:
-        publishing.clear(lake)
+    with loading.work_folder(lake, lock) as out:
+        loading.clear(lake)
         assert out.exists()
         assert not left.exists()
         Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
-        publishing.clear(lake)
+        loading.clear(lake)
         assert not out.exists()

@@ -7,8 +7,8 @@ from pyspark.errors import AnalysisException
 
 from analytics import runner
 from analytics.models import AnalyticsRun
+from analytics.spark import warm_up_spark
 from analytics.tasks import warm_up
-from analytics.warming import warm
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("ends_java")]
 
@@ -41,7 +41,7 @@ def test_spark_is_warm_before_its_first_job(settings: Any) -> None:
     settings.SPARK_MASTER = "local[1]"
     runner.stop()
     assert not runner.is_warm()
-    warm()
+    warm_up_spark()
     assert runner.is_warm()
 
 

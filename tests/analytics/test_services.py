@@ -285,7 +285,7 @@ def test_a_run_tells_what_it_does() -> None:
     run = services.create_run(trigger=PAGE, user=User.objects.create_user("ana"))
     claimed = services.claim(run_id=run.pk)
     assert claimed
-    services.say(claimed, "Something\x00 odd " + "!" * 2000, RunLine.Level.WARNING)
+    services.log_line(claimed, "Something\x00 odd " + "!" * 2000, RunLine.Level.WARNING)
     services.fail(claimed, code=AnalyticsRun.ErrorCode.FAILED, error="It broke")
     first, second, third = run.lines.all()
     assert "asked for by ana (page)" in first.text
@@ -298,7 +298,7 @@ def test_old_runs_go_with_their_lines_and_the_ledger_stays() -> None:
     now = timezone.now()
     for days in (89, 91):
         run = services.create_run(trigger=PAGE)
-        services.say(run, "It works")
+        services.log_line(run, "It works")
         AnalyticsRun.objects.filter(pk=run.pk).update(state="done", ended_at=now - timedelta(days=days))
     partition = undone(state="done", run=run)
     assert services.prune_runs(now=now) == 2

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analytics.jobs import schemas
+from analytics import schemas
 from analytics.jobs.sessions import GAP_US, session_hours
 
 HOUR_US = 3_600_000_000

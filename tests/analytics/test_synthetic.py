@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from analytics.synthetic import Generated, World, generate, holds_other_data
-from ingest.telemetry.lake import hour_folder
+from ingest.telemetry.lake import EVENTS, SAMPLES, hour_folder
 from ingest.telemetry.reading import read_session
-from ingest.telemetry.schema import EVENTS, SAMPLES
 from tests.analytics.lakes import broadcast, fill
 
 EVENING = datetime(2026, 3, 2, 21, tzinfo=UTC)

@@ -6,7 +6,7 @@ from bench.load.clip import Clip, Media, from_flv, synthetic
 from bench.load.reel import Packet, read_stamp, reel
 from bench.micro.ingest import publishing
 from ingest.rtmp import Message, MessageType, ServerConnection, encode_message, events
-from ingest.rtmp.chunks import CSID_CONTROL
+from ingest.rtmp.chunk_writer import CSID_CONTROL
 
 STREAM_ID = 1
 

@@ -17,15 +17,15 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from analytics.reports import apart, services
+from analytics.reports import builder, subprocess_jobs
 from analytics.reports.periods import Period
 from analytics.reports.scopes import Scope
-from dashboard import tokens
+from dashboard import access
+from dashboard.metrics import exposition
 from dashboard.system.watch import Watch, get_watch
-from dashboard.views.metrics import exposition
-from ingest import livestore
+from ingest import live_store
 from ingest.contracts import NodeFigures, StreamSnapshot
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.models import Application, AuditEntry, Node, Session, Stream
 from ingest.services import installation
 from ingest.services.audit import Actor
@@ -42,11 +42,11 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(Watch, "start", lambda watch: None)
     monkeypatch.setattr(installation, "_checked", True)
     cache.clear()
-    livestore._store = None
+    live_store._store = None
     channel_layers.backends.clear()
     get_watch.cache_clear()
     yield
-    livestore._store = None
+    live_store._store = None
     cache.clear()
 
 
@@ -73,9 +73,9 @@ def reports_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """By this process, which alone sees what a test's transaction wrote. Made by another: test_apart.py, tests/e2e."""
 
     def report(period: Period, scope: Scope, actor: Actor) -> int:
-        return services.make(period, scope, actor=actor).pk
+        return builder.make(period, scope, actor=actor).pk
 
-    monkeypatch.setattr(apart, "report", report)
+    monkeypatch.setattr(subprocess_jobs, "report", report)
 
 
 def make_user(*roles: str, name: str = "mira", **fields: Any) -> User:
@@ -144,7 +144,7 @@ def make_session(stream: Stream, *, age_s: float = 60, ended_ago_s: float | None
 
 
 def api_token(role: str = "viewer", **fields: Any) -> dict[str, str]:
-    return {"Authorization": f"Bearer {tokens.create(name=f'{role}-script', role=role, **fields).secret}"}
+    return {"Authorization": f"Bearer {access.create_token(name=f'{role}-script', role=role, **fields).secret}"}
 
 
 def text_of(client: Client, url: str, **query: str) -> str:

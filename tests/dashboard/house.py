@@ -25,8 +25,8 @@ from analytics.models import (
     RunLine,
 )
 from analytics.reports.document import Chart, Document, StreamRow
-from dashboard import tokens
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
+from dashboard import access
+from dashboard.models import Alert, AlertRule, Delivery, Webhook
 from ingest.models import Application, Attempt, Ban, Node, Recording, Session, StatusEvent, Stream
 from ingest.services import audit, keys
 from tests.analytics.packed import packed
@@ -220,7 +220,7 @@ def furnish() -> dict[str, Any]:
     _history(stream)
     user, _ = User.objects.get_or_create(username="mira")
     audit.record(audit.Actor("mira", user, "192.0.2.20"), "session.kick", "live/cam-1", stream=stream, note="Too loud")
-    tokens.create(name="prometheus", role="viewer")
+    access.create_token(name="prometheus", role="viewer")
     ids = {"stream": stream.pk, "session": str(ended.pk), "again": str(again.pk)}
     return ids | {"recording": recording.pk, "key": key.pk} | _alerts(ended) | _analytics(user)
 

@@ -10,8 +10,8 @@ from channels.layers import InMemoryChannelLayer, get_channel_layer
 from channels.testing import WebsocketCommunicator
 from django.test import Client
 
-from ingest.consumers import pages
-from ingest.livestore import get_livestore
+from ingest import pages
+from ingest.live_store import get_livestore
 from ingest.models import Stream
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import figures, snapshot

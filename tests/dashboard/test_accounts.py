@@ -15,10 +15,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard import tokens
+from dashboard import access
 from dashboard.models import ApiToken
-from ingest import roles
-from ingest.roles import ROLES
+from ingest.services import roles
+from ingest.services.roles import ROLES
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
 
 OTHER_PASSWORD = "correct-staple-7"
@@ -208,22 +208,22 @@ def run(*words: str) -> str:
 
 
 def test_a_token_opens_until_it_is_revoked(db: None) -> None:
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     assert status(made.secret) == 200
     assert status(made.secret, scheme="bearer") == 200
-    tokens.revoke(token=made.token)
+    access.revoke_token(token=made.token)
     assert status(made.secret) == 401
 
 
 def test_a_token_opens_until_it_expires(db: None) -> None:
     now = timezone.now()
-    assert status(tokens.create(name="a", role="viewer", expires_at=now + timedelta(hours=1)).secret) == 200
-    assert status(tokens.create(name="b", role="viewer", expires_at=now - timedelta(seconds=1)).secret) == 401
+    assert status(access.create_token(name="a", role="viewer", expires_at=now + timedelta(hours=1)).secret) == 200
+    assert status(access.create_token(name="b", role="viewer", expires_at=now - timedelta(seconds=1)).secret) == 401
 
 
 @pytest.mark.parametrize("secret", ["", "rt_", "rt_" + "a" * 32, "\u00e9", "a b", "x" * 10000])
 def test_a_wrong_token_opens_nothing_and_is_not_saved_by_a_session(viewer: Client, secret: str) -> None:
-    tokens.create(name="ci", role="viewer")
+    access.create_token(name="ci", role="viewer")
     wrong = secret.encode().decode("latin-1")
     assert status(wrong) == 401
     assert viewer.get("/api/v1/streams", headers={"Authorization": f"Bearer {wrong}"}).status_code == 401
@@ -231,7 +231,7 @@ def test_a_wrong_token_opens_nothing_and_is_not_saved_by_a_session(viewer: Clien
 
 def test_only_a_digest_is_kept(db: None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     status(made.secret)
     row = ApiToken.objects.values().get()
     assert made.secret not in str(row)
@@ -242,17 +242,17 @@ def test_only_a_digest_is_kept(db: None, caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_the_digest_hangs_on_the_pepper(db: None, settings: pytest.FixtureRequest) -> None:
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     settings.KEY_PEPPER = "another"  # type: ignore[attr-defined]
     assert status(made.secret) == 401
 
 
 @pytest.mark.both_forms
 def test_its_use_is_noted_at_most_once_a_minute(db: None) -> None:
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     start = timezone.now()
     for seconds, noted in ((0, 0), (59, 0), (60, 60), (100, 60)):
-        tokens.find(secret=made.secret, now=start + timedelta(seconds=seconds))
+        access.find_token(secret=made.secret, now=start + timedelta(seconds=seconds))
         made.token.refresh_from_db()
         assert made.token.last_used_at == start + timedelta(seconds=noted)
 
@@ -307,7 +307,7 @@ def test_the_admin_shows_a_new_secret_once(boss: Client) -> None:
 
 
 def test_the_admin_revokes_and_changes_nothing_else(boss: Client) -> None:
-    made = tokens.create(name="ci", role="viewer")
+    made = access.create_token(name="ci", role="viewer")
     boss.post(f"/admin/dashboard/apitoken/{made.token.pk}/change/", {"name": "ci", "role": "admin"})
     made.token.refresh_from_db()
     assert made.token.role == "viewer"
@@ -317,7 +317,7 @@ def test_the_admin_revokes_and_changes_nothing_else(boss: Client) -> None:
 
 @pytest.mark.both_forms
 def test_the_admin_says_when_a_name_is_taken(boss: Client) -> None:
-    tokens.create(name="ci", role="viewer")
+    access.create_token(name="ci", role="viewer")
     answer = boss.post("/admin/dashboard/apitoken/add/", {"name": "ci", "role": "viewer"})
     assert "A token of this name exists" in answer.content.decode()
     assert ApiToken.objects.count() == 1

@@ -9,11 +9,11 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
 
-from dashboard import muting, operating
-from dashboard.history import latest_events
+from dashboard.lists import latest_events
 from dashboard.models import Mute
+from dashboard.streams import actions as streams_actions
 from ingest.models import Application, StatusEvent, Stream
-from ingest.services import playtokens
+from ingest.services import play_tokens
 from ingest.services.audit import Actor
 from tests.dashboard.conftest import (
     api_token,
@@ -58,7 +58,7 @@ def test_a_note_is_an_event_of_who_publishes_beyond_the_nodes_own_numbers(operat
     assert answer.status_code == 201
     assert answer.json()["detail"] == {"by": "omar"}
     assert operator.post(f"{PAGE}/note", {"note": "And back."}, headers=AS_JSON).status_code == 201
-    first = operating.FIRST_SEQUENCE
+    first = streams_actions.FIRST_SEQUENCE
     assert events() == [
         (1, "session.started", "", ""),
         (first, "operator.note", "", "Venue moved to Wi-Fi."),
@@ -120,14 +120,17 @@ def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, strea
     make_session(stream)
     assert post(operator, f"{API}/mute", {"check": "starving", "hours": 8, "note": "Rehearsal"}).status_code == 201
     assert post(operator, f"{API}/mute", {"check": "starving", "hours": 1}).json()["note"] == ""
-    held = muting.active_mutes().get()
+    held = streams_actions.active_mutes().get()
     assert held.until is not None
     assert 3590 < (held.until - timezone.now()).total_seconds() <= 3600
-    assert (muting.is_muted(stream.pk, "starving"), muting.is_muted(stream.pk, "gop_long")) == (True, False)
-    assert not muting.is_muted(stream.pk, "starving", held.until)
+    assert (streams_actions.is_muted(stream.pk, "starving"), streams_actions.is_muted(stream.pk, "gop_long")) == (
+        True,
+        False,
+    )
+    assert not streams_actions.is_muted(stream.pk, "starving", held.until)
     assert operator.post(f"{PAGE}/mute", {"check": "", "hours": ""}, headers=AS_JSON).status_code == 201
-    assert muting.is_muted(stream.pk, "gop_long")
-    assert not muting.is_muted(make_stream("cam-2").pk, "gop_long")
+    assert streams_actions.is_muted(stream.pk, "gop_long")
+    assert not streams_actions.is_muted(make_stream("cam-2").pk, "gop_long")
     found = operator.get(f"{API}/mute").json()
     assert [(row["check"], row["by"], row["until"] is None) for row in found["items"]] == [
         ("", "omar", True),
@@ -136,7 +139,7 @@ def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, strea
     assert operator.post(f"{PAGE}/unmute", {"check": ""}, headers=AS_JSON).status_code == 200
     assert operator.delete(f"{API}/mute?check=gop_long").status_code == 404
     assert operator.delete(f"{API}/mute").status_code == 204
-    assert not muting.active_mutes().exists()
+    assert not streams_actions.active_mutes().exists()
     assert Mute.objects.count() == 3
     assert [kind for _, kind, _, _ in events()] == ["operator.mute"] * 3 + ["operator.unmute"] * 2
     assert audited("action") == ["stream.mute"] * 3 + ["stream.unmute"] * 2
@@ -190,8 +193,11 @@ async def test_open_pages_hear_of_an_act_at_once() -> None:
 def test_two_at_once_get_numbers_of_their_own(stream: Stream) -> None:
     session = make_session(stream)
     for name in ("omar", "olga"):
-        operating.put_event(session, "operator.note", Actor(name), description="Seen.")
-    assert [sequence for sequence, *_ in events()] == [operating.FIRST_SEQUENCE, operating.FIRST_SEQUENCE + 1]
+        streams_actions.put_event(session, "operator.note", Actor(name), description="Seen.")
+    assert [sequence for sequence, *_ in events()] == [
+        streams_actions.FIRST_SEQUENCE,
+        streams_actions.FIRST_SEQUENCE + 1,
+    ]
 
 
 def test_a_kick_by_form_is_an_event_and_comes_back_to_the_page(operator: Client, stream: Stream) -> None:
@@ -199,7 +205,7 @@ def test_a_kick_by_form_is_an_event_and_comes_back_to_the_page(operator: Client,
     answer = operator.post(f"{PAGE}/kick", {"note": "Wrong scene.", "session_id": str(session.pk)}, follow=True)
     assert answer.redirect_chain == [(f"{PAGE}/", 302)]
     assert "The publisher of live/cam-1 is being disconnected." in answer.content.decode()
-    assert events() == [(operating.FIRST_SEQUENCE, "operator.kick", "", "Wrong scene.")]
+    assert events() == [(streams_actions.FIRST_SEQUENCE, "operator.kick", "", "Wrong scene.")]
     session.refresh_from_db()
     assert (session.stop_requested, session.stop_note) == ("kicked", "Ended by omar: Wrong scene.")
     assert audited("actor", "action", "target") == [("omar", "session.kick", "live/cam-1")]
@@ -259,7 +265,7 @@ def test_a_play_token_is_valid_for_the_stream_and_as_long_as_asked(operator: Cli
     answer = operator.generic("POST", f"{API}/token")
     assert answer.status_code == 201
     made = answer.json()
-    assert playtokens.verify(token=made["token"], stream=stream.pk) == "valid"
+    assert play_tokens.verify(token=made["token"], stream=stream.pk) == "valid"
     for name, scheme in (("play_url", "rtmp://"), ("flv_url", "http://"), ("ws_url", "ws://")):
         assert made[name].startswith(scheme)
         assert made[name].endswith(f"?token={made['token']}")

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from ingest.models import StatusEvent, Stream
-from ingest.roles import ABILITIES
+from ingest.services.roles import ABILITIES
 from tests.dashboard.conftest import api_token, make_session, make_stream
 from tests.dashboard.test_pages import forbidden
 

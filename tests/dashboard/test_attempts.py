@@ -13,7 +13,7 @@ from django.utils import timezone
 from ingest.consumers import recorder
 from ingest.models import Attempt, AuditEntry, Ban, Stream, StreamKey
 from ingest.services import keys
-from ingest.services.publishrequest import Peer
+from ingest.services.authorization import Peer
 from tests.dashboard.conftest import lacks, make_stream
 from tests.dashboard.sockets import opened, said
 from tests.dashboard.test_api import ATTEMPT, get

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.core.management import call_command
 from django.test import Client
 
-from dashboard import loginlog
+from dashboard import accounts
 from dashboard.models import ApiToken
 from ingest.models import (
     Application,
@@ -24,7 +24,7 @@ from ingest.models import (
     Stream,
     StreamKey,
 )
-from ingest.services import encoderlogin, keys
+from ingest.services import encoder_login, keys
 from tests.dashboard.conftest import (
     PASSWORD,
     api_token,
@@ -171,7 +171,7 @@ def test_what_is_refused_leaves_none(client: Client, db: None) -> None:
 @pytest.mark.django_db
 def test_failed_logins_are_written_down_within_bounds(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_user("viewer", name="vera")
-    monkeypatch.setattr(loginlog, "OF_ADDRESS", 3)
+    monkeypatch.setattr(accounts, "MOST_OF_ADDRESS", 3)
     for name in ("vera", "typed-the-password-here", "vera", "vera", "vera"):
         client.post("/login/", {"username": name, "password": "wrong-password"})
     entries = list(AuditEntry.objects.order_by("pk"))
@@ -244,7 +244,7 @@ def test_actions_of_the_admin_leave_one_entry_each(boss: Client, settings: Any, 
     there = furnish()
     Node.objects.update(state=Node.State.UP)
     stream = Stream.objects.get()
-    login = encoderlogin.create(stream=stream, user="van-1").login
+    login = encoder_login.create(stream=stream, user="van-1").login
     shared = SharedObject.objects.create(application=stream.application, name="chat", data=b"{}")
     token = ApiToken.objects.get(name="prometheus")
     tried = {

@@ -16,8 +16,8 @@ from django.test import Client
 from django.utils import timezone
 
 from analytics.models import Grain, Rollup
-from dashboard.exports import PIECE, csv_answer, json_answer
-from dashboard.sessions import measured
+from dashboard.lists import PIECE, csv_answer, json_answer
+from dashboard.streams import measurements
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user
@@ -57,7 +57,7 @@ def series(monkeypatch: pytest.MonkeyPatch) -> None:
     series.at = [float(row) for row in range(ROWS)]
     series.health = ["good"] * ROWS
     series.values = {name: [1.0] * ROWS for name in (*GAUGES, *COUNTERS)}
-    monkeypatch.setattr(measured, "samples", lambda *args, **options: series)
+    monkeypatch.setattr(measurements, "samples", lambda *args, **options: series)
 
 
 PATHS = (

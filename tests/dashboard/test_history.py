@@ -13,8 +13,8 @@ from django.utils.html import escape
 
 from analytics import services
 from analytics.models import METRIC_VERSION, AnalyticsRun, Dimension, Grain, Partition, Rollup
-from dashboard.analytics.periods import Period
-from dashboard.views.analytics import FEW_STREAMS, UNTAKEN_AFTER
+from dashboard.history.periods import Period
+from dashboard.history.views import FEW_STREAMS, UNTAKEN_AFTER
 from ingest.models import StatusEvent, Stream
 from ingest.services import audit
 from ingest.services.audit import Actor
@@ -304,7 +304,7 @@ def test_run_now_queues_a_run_and_the_page_shows_its_progress(analyst: Client) -
     assert 'data-active="queued"' in page
     assert "disabled" in page.partition('id="run-now"')[2][:20]
     assert services.claim(run_id=run.pk)
-    services.report(run, stage="Computing hours", expected=4)
+    services.update_progress(run, stage="Computing hours", expected=4)
     services.advance(run, rows_read=3600, rows_written=3)
     part = text_of(analyst, "/analytics/progress")
     assert lacks(part, "Computing hours", "1 of 4 hours and days, 3,600 rows read, 3 written") == []

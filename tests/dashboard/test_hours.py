@@ -16,7 +16,7 @@ from pytest_django.fixtures import Settings
 from analytics import services
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Report, Rollup
 from analytics.reports import periods
-from analytics.reports.making import make
+from analytics.reports.builder import build_document
 from analytics.reports.scopes import Scope
 from analytics.rollups import MOST_HOURS
 from analytics.tables import HOUR, figures_file
@@ -104,7 +104,9 @@ def shown(viewer: Client) -> dict[str, Any]:
 
 def report(scope: str, lake: Path) -> Any:
     day = periods.containing(periods.Kind.DAILY, hour(24).date(), periods.zone_of("UTC"))
-    return make(day, Scope.of(scope), former=None, completeness={"expected": 24, "done": 24}, now=hour(0), lake=lake)
+    return build_document(
+        day, Scope.of(scope), former=None, completeness={"expected": 24, "done": 24}, now=hour(0), lake=lake
+    )
 
 
 @pytest.mark.both_forms

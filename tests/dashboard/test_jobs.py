@@ -8,8 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
-from dashboard.jobs.words import ADVICE
 from dashboard.models import Heartbeat
+from dashboard.system.parts import RUN_ADVICE
 from ingest.models import AuditEntry
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
@@ -64,7 +64,7 @@ def test_a_failed_run_says_why_and_what_to_do(viewer: Client) -> None:
     make_run(state="failed", error_code="time_limit", error="The time limit passed.")
     page = text_of(viewer, URL)
     assert lacks(page, "The time limit passed.", "Give Spark more cores") == []
-    assert set(ADVICE) == set(AnalyticsRun.ErrorCode.values), "every error has its advice"
+    assert set(RUN_ADVICE) == set(AnalyticsRun.ErrorCode.values), "every error has its advice"
 
 
 @pytest.mark.both_forms
@@ -134,7 +134,7 @@ def test_a_run_has_its_log_and_what_it_computed(viewer: Client) -> None:
 
 
 def test_a_long_log_is_cut_at_its_beginning(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.views.jobs.MOST_LINES", 2)
+    monkeypatch.setattr("dashboard.jobs.MOST_LINES", 2)
     run = make_run()
     for number in range(4):
         RunLine.objects.create(run=run, text=f"line {number}")

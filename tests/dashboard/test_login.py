@@ -16,10 +16,10 @@ from django.contrib.staticfiles import finders
 from django.core.asgi import get_asgi_application
 from django.test import Client, override_settings
 
-from dashboard import devices
+from dashboard import accounts
 from dashboard.throttle import ACCOUNT, DEVICE
 from ingest.models import AuditEntry, Stream
-from rtmpweb.proxied import Proxied
+from rtmpweb.middleware import ProxiedClient
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
 from tests.server_process import ROOT
 
@@ -115,9 +115,9 @@ def test_strangers_lock_no_owner_out(mira: User) -> None:
 def test_a_browsers_cookie_is_no_way_round(mira: User, noor: User) -> None:
     owner, other = Client(), Client()
     assert log_in(owner, PASSWORD) == log_in(other, PASSWORD, "noor") == "in"
-    name = devices.cookie_name("mira")
+    name = accounts.cookie_name("mira")
     taken = {name: owner.cookies[name].value}
-    forged = {name: other.cookies[devices.cookie_name("noor")].value}
+    forged = {name: other.cookies[accounts.cookie_name("noor")].value}
     strangers_guess(ACCOUNT.failures + DEVICE.failures, **taken)
     for cookies in (taken, forged):
         client = Client()
@@ -177,7 +177,7 @@ def test_behind_tls_every_cookie_is_secure_and_for_this_site_only(client: Client
     client.get("/login/")
     client.post("/login/", {"username": "mira", "password": PASSWORD})
     client.post("/theme/", {"theme": "dark"})
-    assert set(client.cookies) == {"csrftoken", "sessionid", "theme", devices.cookie_name("mira")}
+    assert set(client.cookies) == {"csrftoken", "sessionid", "theme", accounts.cookie_name("mira")}
     for name, cookie in client.cookies.items():
         assert cookie["secure"], name
         assert cookie["samesite"] == "Lax", name
@@ -239,7 +239,7 @@ def test_a_password_that_will_not_do_says_why(db: None, given: dict[str, str], s
 
 async def try_by(proxy: str, forwarded: str, password: str = "") -> int:
     """One try by a fresh browser, that reaches us by `proxy`, which says whom it `forwarded`."""
-    application = Proxied(get_asgi_application(), [NETWORK])
+    application = ProxiedClient(get_asgi_application(), [NETWORK])
     transport = httpx.ASGITransport(application, client=(proxy, 4000))
     headers = {"X-Forwarded-For": forwarded}
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as browser:

@@ -15,9 +15,9 @@ from prometheus_client.openmetrics import parser as openmetrics
 from pytest_django import DjangoAssertNumQueries
 
 from dashboard import metrics
-from dashboard.alerting.models import Alert, AlertRule, Delivery, DeliveryCount, Webhook
-from ingest import livestore
-from ingest.consumers.counts import Counts
+from dashboard.models import Alert, AlertRule, Delivery, DeliveryCount, Webhook
+from ingest import live_store
+from ingest.consumers.active import Counts
 from ingest.contracts import StreamSnapshot
 from ingest.models import Attempt, Stream
 from tests.dashboard.conftest import api_token, issue, make_session, make_stream, put_node, snapshot
@@ -159,7 +159,7 @@ def test_a_second_scraper_costs_no_collection(
 
 @pytest.mark.both_forms
 def test_while_redis_is_away_the_parts_are_still_told(client: Client, db: None) -> None:
-    livestore._store = livestore.RedisLiveStore("redis://127.0.0.1:1/0")
+    live_store._store = live_store.RedisLiveStore("redis://127.0.0.1:1/0")
     found = scrape(client)
     assert "rtmpweb_part_state" in found
     assert "rtmpweb_stream_players" not in found

@@ -9,10 +9,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.livestore import Thumbnail, get_livestore
+from ingest.live_store import Thumbnail, get_livestore
 from ingest.models import Application, Stream
-from ingest.services import playable, playtokens
-from ingest.services.playable import Playable
+from ingest.services import play_tokens, playback
+from ingest.services.playback import Playable
 from ingest.services.refusals import Refused
 from tests.dashboard.conftest import make_stream
 
@@ -29,7 +29,7 @@ def urls(client: Client, **extra: Any) -> dict[str, str]:
 
 def check(token: str, name: str = "cam-1", later_s: float = 0, **fields: Any) -> Playable:
     now = timezone.now() + timedelta(seconds=later_s)
-    return playable.check(app="live", name=name, credential=token, now=now, **({"wanted": "live"} | fields))
+    return playback.check(app="live", name=name, credential=token, now=now, **({"wanted": "live"} | fields))
 
 
 def refusal(token: str, name: str = "cam-1", **fields: Any) -> str:
@@ -59,8 +59,8 @@ def test_a_token_is_for_a_minute_one_stream_and_what_is_live(viewer: Client, str
     assert refusal(token, "cam-2") == "token_invalid"
     assert refusal(token, wanted="any") == "token_invalid"
     assert refusal(token, wanted="recorded") in ("token_invalid", "recording_unknown")
-    assert playtokens.verify(token=token, stream=stream.pk) == "invalid"
-    assert not check(playtokens.issue(stream=stream.pk)).is_preview
+    assert play_tokens.verify(token=token, stream=stream.pk) == "invalid"
+    assert not check(play_tokens.issue(stream=stream.pk)).is_preview
 
 
 def test_the_pages_themselves_have_no_token(viewer: Client, stream: Stream) -> None:

@@ -11,10 +11,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.alerting import delivering, showing, taking
-from dashboard.alerting.models import Delivery, Webhook
+from dashboard import tasks
+from dashboard.alerts import delivery
+from dashboard.alerts import queries as alerts_queries
+from dashboard.models import Delivery, Webhook
 from ingest.models import OutboxEvent, Stream
-from ingest.services import nodes, revocation
+from ingest.services import nodes, sessions
 from tests.dashboard.conftest import make_session
 
 TABLES = ("ingest_session", "ingest_attempt", "ingest_outboxevent")
@@ -75,7 +77,7 @@ def test_a_node_looks_at_what_is_open_there_alone(stream: Stream) -> None:
     make_session(stream, ended_ago_s=1)
     session = make_session(stream)
     with CaptureQueriesContext(connection) as asked:
-        assert revocation.due(node="n1", now=timezone.now()) == [(session.pk, "key_revoked")], "it has none"
+        assert sessions.due_to_end(node="n1", now=timezone.now()) == [(session.pk, "key_revoked")], "it has none"
         assert len(nodes.sweep(now=timezone.now() + timedelta(hours=1))) == 1
     assert used_in(steps_of(asked)) & indexes() == {"session_open_on_node"}
 
@@ -83,7 +85,7 @@ def test_a_node_looks_at_what_is_open_there_alone(stream: Stream) -> None:
 def test_what_waits_to_be_told_of_a_stream_is_found_without_what_was_told(stream: Stream) -> None:
     event = OutboxEvent.objects.create(kind="publish", once="publish:1", stream=stream, sequence=1)
     with CaptureQueriesContext(connection) as asked:
-        assert taking._has_earlier(event) is False
+        assert tasks._has_earlier(event) is False
     assert used_in(steps_of(asked)) & indexes() == {"outbox_waiting_of_stream"}
 
 
@@ -95,7 +97,7 @@ SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", 
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda: delivering.receivers(timezone.now()), lambda: list(showing.webhooks())],
+    [lambda: delivery.receivers(timezone.now()), lambda: list(alerts_queries.webhooks())],
     ids=["receivers", "webhooks"],
 )
 def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> None:
@@ -113,6 +115,6 @@ def test_webhooks_are_shown_with_what_waits_and_what_was_given_up() -> None:
     for number, state in enumerate(("waiting", "dead", "dead", "done", "waiting", "waiting")):
         tried = {"state": state, "attempts": int(state != "waiting")}
         Delivery.objects.create(once=f"{number}", number=number, webhook=hook, kind="publish", series="s", **tried)
-    first, second = showing.webhooks()
+    first, second = alerts_queries.webhooks()
     assert (first.waiting, first.dead, first.last_state) == (3, 2, "done")  # type: ignore[attr-defined]
     assert (second.waiting, second.dead, second.last_state) == (0, 0, None)  # type: ignore[attr-defined]

@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 
 from analytics.models import ReportDelivery, ReportPlan
-from analytics.reports import apart, mail
+from analytics.reports import delivery, subprocess_jobs
 from analytics.reports.document import MOST_ROWS
-from dashboard.reporting import plots
+from dashboard.reports import charts as reports_charts
 from ingest.models import Stream
 from tests.dashboard.conftest import csv_rows, lacks, text_of
 from tests.dashboard.house import chart, document, make_report, stream_row
@@ -21,7 +21,7 @@ from tests.dashboard.house import chart, document, make_report, stream_row
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reports_made_here", "still")]
 
 URL = "/reports/"
-BY_ANOTHER = apart.report
+BY_ANOTHER = subprocess_jobs.report
 SENT, WAITING, FAILED = ReportDelivery.State.SENT, ReportDelivery.State.WAITING, ReportDelivery.State.FAILED
 
 
@@ -139,7 +139,7 @@ def test_the_mail_s_plain_text_is_no_wider_than_a_terminal(viewer: Client) -> No
     said = document()
     for finding in said["findings"]:
         finding["what"], finding["advice"] = f"{finding['what']} " * 3, "Give the venue a wired uplink. " * 5
-    plain = mail.content(make_report(said)).text
+    plain = delivery.mail_content(make_report(said)).text
     assert [line for line in plain.splitlines() if len(line) > 80] == []
     assert "\n  Give the venue a wired uplink." in plain
 
@@ -188,7 +188,7 @@ def test_deliveries_are_with_the_report_for_those_who_send(viewer: Client, analy
 
 
 def test_a_chart_has_a_line_for_each_time_on_air() -> None:
-    drawn = plots.plot(chart(), "Europe/Berlin")
+    drawn = reports_charts.plot(chart(), "Europe/Berlin")
     assert len(drawn.lines) == len(drawn.bands) == 8  # Seven nights off air.
     assert [mark.label for mark in drawn.grid] == ["0", "2,000", "4,000", "6,000", "8,000"]
     assert [mark.label for mark in drawn.ticks] == ["Mon 9", "Tue 10"]
@@ -200,10 +200,12 @@ def test_a_chart_has_a_line_for_each_time_on_air() -> None:
 
 
 def test_the_last_label_of_a_chart_is_in_the_drawing() -> None:
-    drawn = plots.plot({**chart(), "ticks": [{"at": 0.0, "label": "00:00"}, {"at": 168.0, "label": "00:00"}]}, "UTC")
+    drawn = reports_charts.plot(
+        {**chart(), "ticks": [{"at": 0.0, "label": "00:00"}, {"at": 168.0, "label": "00:00"}]}, "UTC"
+    )
     first, last = (float(tick.words_at) for tick in drawn.ticks)
-    assert first == plots.BOX.left
-    assert plots.BOX.right - 20 < last < plots.BOX.width - len("00:00") * 3
+    assert first == reports_charts.BOX.left
+    assert reports_charts.BOX.right - 20 < last < reports_charts.BOX.width - len("00:00") * 3
 
 
 def test_an_hour_alone_is_a_short_line() -> None:
@@ -213,17 +215,17 @@ def test_an_hour_alone_is_a_short_line() -> None:
         "p95": [None, 150.0, None],
         "target": None,
     }
-    drawn = plots.plot(one, "UTC")
+    drawn = reports_charts.plot(one, "UTC")
     (line,) = drawn.lines
     places = [float(point.split(" ")[0]) for point in line.removeprefix("M").split("L")]
-    width = (plots.BOX.right - plots.BOX.left) / 3
+    width = (reports_charts.BOX.right - reports_charts.BOX.left) / 3
     assert places[-1] - places[0] == pytest.approx(width, abs=0.2)
     assert drawn.target == ""
 
 
 def test_a_chart_of_nothing_is_empty() -> None:
     none: Any = chart() | {"p50": [None] * 3, "p5": [None] * 3, "p95": [None] * 3, "target": None}
-    drawn = plots.plot(none, "UTC")
+    drawn = reports_charts.plot(none, "UTC")
     assert (drawn.lines, drawn.bands, drawn.moments) == ([], [], [])
     assert len(drawn.grid) == 5
 

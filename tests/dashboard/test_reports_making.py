@@ -11,7 +11,7 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
 from analytics.models import AnalyticsRun, Dimension, Report, ReportDelivery, ReportPlan, RunLine
-from analytics.reports import apart
+from analytics.reports import subprocess_jobs
 from dashboard.throttle import MAILED
 from ingest.models import AuditEntry, Stream
 from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, text_of
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "r
 JSON = "application/json"
 URL = "/reports/"
 SENT, WAITING = ReportDelivery.State.SENT, ReportDelivery.State.WAITING
-BY_ANOTHER = apart.report
+BY_ANOTHER = subprocess_jobs.report
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,10 @@ def test_what_can_t_be_made_is_explained(analyst: Client, stream: Stream, form: 
 
 
 def test_while_another_is_made_pages_and_api_say_so(analyst: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "report", BY_ANOTHER)
-    monkeypatch.setattr(apart, "WAIT_S", 0.05)
+    monkeypatch.setattr(subprocess_jobs, "report", BY_ANOTHER)
+    monkeypatch.setattr(subprocess_jobs, "WAIT_S", 0.05)
     report = make_report()
-    with apart._one_at_a_time:
+    with subprocess_jobs._one_at_a_time:
         refused = [
             analyst.get(f"{URL}{report.pk}/report.pdf"),
             analyst.post(f"{URL}make", {"kind": "weekly", "time_zone": "UTC"}),
@@ -282,8 +282,8 @@ def test_while_another_is_made_pages_and_api_say_so(analyst: Client, monkeypatch
             analyst.post("/api/v1/reports", {"kind": "weekly"}, content_type=JSON),
         ]
     assert [answer.status_code for answer in refused] == [503] * 4
-    assert [apart.BUSY in answer.content.decode() for answer in refused] == [True] * 4
-    assert [answer.json()["detail"] for answer in refused[2:]] == [apart.BUSY] * 2
+    assert [subprocess_jobs.BUSY in answer.content.decode() for answer in refused] == [True] * 4
+    assert [answer.json()["detail"] for answer in refused[2:]] == [subprocess_jobs.BUSY] * 2
     assert Report.objects.get() == report
 
 

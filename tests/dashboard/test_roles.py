@@ -18,9 +18,9 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, get_resolver, resolve
 
-from analytics.reports import apart
-from dashboard import routing, tokens
-from ingest import roles
+from analytics.reports import subprocess_jobs
+from dashboard import access, consumers
+from ingest.services import roles
 from tests.dashboard.conftest import client_of, make_user
 from tests.dashboard.house import furnish
 from tests.dashboard.sockets import socket
@@ -187,7 +187,7 @@ TABLE = {
     "GET /api/v1/deliveries": "view",
     "GET /api/v1/system": "view",
 }
-"""{method and path: an ability of ingest/roles.py, "log in" or "nothing"}."""
+"""{method and path: an ability of ingest/services/roles.py, "log in" or "nothing"}."""
 
 SOCKETS = {"/ws/live/": "view", "/ws/attempts/": "view", "/ws/streams/{stream}/": "view"}
 
@@ -215,8 +215,8 @@ the fixture `there`: app live, stream cam-1 and node n1; what is in braces are i
 @pytest.fixture
 def there(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the table's paths name. PDFs are not drawn: who gets one is what is asked here."""
-    made = apart._made
-    monkeypatch.setattr(apart, "_made", lambda job, given: b"%PDF" if job == "pdf" else made(job, given))
+    made = subprocess_jobs._made
+    monkeypatch.setattr(subprocess_jobs, "_made", lambda job, given: b"%PDF" if job == "pdf" else made(job, given))
     return furnish()
 
 
@@ -269,9 +269,9 @@ def test_who_gets_in(there: dict[str, Any], row: str) -> None:
 @pytest.mark.usefixtures("ends_are_told")
 @pytest.mark.parametrize("row", [row for row in TABLE if " /api/" in row or row == "GET /metrics"])
 def test_whose_token_gets_in(there: dict[str, Any], row: str) -> None:
-    secrets = {role: tokens.create(name=role, role=role).secret for role in ROLES}
-    revoked = tokens.create(name="revoked", role="admin")
-    tokens.revoke(token=revoked.token)
+    secrets = {role: access.create_token(name=role, role=role).secret for role in ROLES}
+    revoked = access.create_token(name="revoked", role="admin")
+    access.revoke_token(token=revoked.token)
     asked = {**secrets, "revoked": revoked.secret, "unknown": "rt_nonsense"}
     found = {
         who: _outcome(_ask(Client(), row, there, Authorization=f"Bearer {secret}")) for who, secret in asked.items()
@@ -409,7 +409,7 @@ def test_every_websocket_has_its_row() -> None:
     def resolves(path: str, pattern: URLPattern) -> bool:
         return pattern.resolve(path.format(**IDS).lstrip("/")) is not None
 
-    patterns = routing.websocket_urlpatterns
+    patterns = consumers.websocket_urlpatterns
     missing = [str(each.pattern) for each in patterns if not any(resolves(path, each) for path in SOCKETS)]
     assert not missing, f"These have no row: {', '.join(missing)}.{HOW.format(table='SOCKETS')}"
 

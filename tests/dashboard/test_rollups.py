@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from analytics import ledger, players
+from analytics import ledger, rollups
 from analytics.figures import DERIVED
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
-from dashboard.analytics.comparing import MOST_CHOSEN, PAGE_ROWS
+from dashboard.history.comparison import MOST_CHOSEN, PAGE_ROWS
 from ingest.models import Stream
 from ingest.services import keys
 from tests.analytics.packed import sketched
@@ -231,9 +231,9 @@ def test_it_is_told_of_one_thing_that_players_are_known_of(viewer: Client) -> No
 def test_of_too_many_sketches_it_is_not_told(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         hour(MONDAY + number * HOUR, "ann")
-    monkeypatch.setattr(players, "MOST", 3)
+    monkeypatch.setattr(rollups, "MOST_SKETCHES", 3)
     assert counted(viewer, "from=2026-11-02&to=2026-11-03") == 1
-    monkeypatch.setattr(players, "MOST", 2)
+    monkeypatch.setattr(rollups, "MOST_SKETCHES", 2)
     assert counted(viewer, "from=2026-11-02&to=2026-11-03") is None
 
 

@@ -12,12 +12,12 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.api import api
-from dashboard.streams import Now, by_stream
-from ingest import livestore
-from ingest.livestore import LiveView, get_livestore
+from dashboard.streams.queries import Now, by_stream
+from ingest import live_store
+from ingest.live_store import LiveView, get_livestore
 from ingest.models import Application, Node, Recording, Session, StatusEvent, Stream
-from ingest.services import encoderlogin, keys, removal
-from ingest.validators import NOT_WITHIN
+from ingest.models.names import NOT_WITHIN
+from ingest.services import encoder_login, keys, removal
 from tests.dashboard.conftest import audited, figures, issue, make_session, make_stream, put_node, snapshot
 from tests.dashboard.sockets import sample
 from tests.dashboard.test_api import METRICS, STREAM, get
@@ -42,7 +42,7 @@ def test_a_view_is_as_new_as_its_newest_node(stream: Stream) -> None:
 
 @pytest.mark.both_forms
 def test_while_redis_is_away_nothing_is_said_to_be_offline(viewer: Client, stream: Stream) -> None:
-    livestore._store = livestore.RedisLiveStore("redis://127.0.0.1:1/0")
+    live_store._store = live_store.RedisLiveStore("redis://127.0.0.1:1/0")
     answer = viewer.get("/api/v1/streams")
     assert answer.status_code == 503
     assert answer.json().keys() == {"detail", "items", "count"}
@@ -52,7 +52,7 @@ def test_while_redis_is_away_nothing_is_said_to_be_offline(viewer: Client, strea
 def test_while_redis_is_away_a_web_process_is_healthy(client: Client, db: None) -> None:
     """Nobody is helped by a load balancer that takes all of them away: log-in, lists and history go on."""
     Node.objects.create(name="n1")
-    livestore._store = livestore.RedisLiveStore("redis://127.0.0.1:1/0")
+    live_store._store = live_store.RedisLiveStore("redis://127.0.0.1:1/0")
     answer = client.get("/healthz")
     health = answer.json()
     assert (answer.status_code, health["status"], health["nodes"]) == (200, "ok", None)
@@ -185,7 +185,7 @@ def test_a_stream_says_its_issues(viewer: Client, stream: Stream) -> None:
 def test_a_node_that_went_silent_shows_nothing_live(viewer: Client, stream: Stream) -> None:
 
     now = [100.0]
-    livestore._store = livestore.MemoryLiveStore(clock=lambda: now[0])
+    live_store._store = live_store.MemoryLiveStore(clock=lambda: now[0])
     put_node(snapshot(stream))
     assert get(viewer, "/streams/live/cam-1")["state"] == "live"
     now[0] += 5.1
@@ -247,7 +247,7 @@ def test_a_streams_page_shows_the_whole_picture_at_once(viewer: Client, stream: 
 
 
 def test_who_logged_in_is_shown_where_others_have_their_key(viewer: Client, stream: Stream) -> None:
-    made = encoderlogin.create(stream=stream, user="bob", label="van")
+    made = encoder_login.create(stream=stream, user="bob", label="van")
     make_session(stream, login=made.login)
     page = viewer.get("/streams/live/cam-1/").content.decode()
     assert page.count("van (bob)") == 2

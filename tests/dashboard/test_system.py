@@ -15,11 +15,11 @@ from pytest_django import Settings
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
-from dashboard.system.asgi import Watched
 from dashboard.system.heartbeats import Pulse
 from dashboard.system.probes import Probe
+from dashboard.system.unavailable import Watched
 from dashboard.system.watch import Watch
-from ingest import livestore
+from ingest import live_store
 from ingest.models import Node, Stream
 from ingest.services import nodes
 from tests.dashboard.conftest import PASSWORD, api_token, issue, lacks, make_stream, make_user, put_node, snapshot
@@ -317,7 +317,7 @@ def test_without_redis_an_operator_can_still_log_in(client: Client, db: None, se
     settings.CACHES = settings.CACHES | {
         "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": settings.REDIS_URL}
     }
-    livestore._store = livestore.RedisLiveStore(settings.REDIS_URL)
+    live_store._store = live_store.RedisLiveStore(settings.REDIS_URL)
     make_user("viewer")
     assert client.post("/login/", {"username": "mira", "password": "wrong"}).status_code == 200
     assert client.post("/login/", {"username": "mira", "password": PASSWORD}).status_code == 302

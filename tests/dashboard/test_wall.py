@@ -14,14 +14,14 @@ from django.test import Client
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from dashboard import muting, notes
-from dashboard.consumers import relay
-from dashboard.streams import by_stream
-from ingest.consumers import pages, wallfeed
-from ingest.consumers.wallfeed import SELDOM, SELDOM_SHOWN, WORDS_A_TICK, WORDS_EACH, card
+from dashboard import consumers
+from dashboard.streams import actions as streams_actions
+from dashboard.streams.queries import by_stream
+from ingest import pages
 from ingest.contracts import StreamSnapshot
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.models import Stream
+from ingest.pages import SELDOM, SELDOM_SHOWN, WORDS_A_TICK, WORDS_EACH, card
 from ingest.services.audit import Actor
 from tests.dashboard.conftest import make_session, make_stream, put_node, snapshot
 from tests.dashboard.sockets import groups, opened, put, said, sample, tick
@@ -113,16 +113,16 @@ async def test_what_an_operator_does_reaches_the_wall(viewer: Client, stream: St
     trouble = {"check": "drift", "level": "warning", "since": opened_at, "title": "Drift", "actual": "740 ms"}
     await put(time.time(), snapshot(stream, session_id=str(session.pk), issues=[trouble]))
     actor = Actor("vera")
-    await sync_to_async(muting.mute)(stream, actor, check="drift")
+    await sync_to_async(streams_actions.mute)(stream, actor, check="drift")
     async with opened("/ws/live/", viewer) as wall:
         muted = [{"check": "drift", "until": None}]
         assert (await said(wall))["marks"] == {str(stream.pk): {"muted": muted, "acknowledged": []}}
-        await sync_to_async(notes.acknowledge)(stream, actor, check="drift")
+        await sync_to_async(streams_actions.acknowledge_issue)(stream, actor, check="drift")
         known = [{"check": "drift", "since": opened_at, "level": "warning"}]
         update = await said(wall)
         assert update["marks"] == {str(stream.pk): {"muted": muted, "acknowledged": known}}
         assert (update["kind"], update["nodes"], update["streams"], update["gone"]) == ("update", [], [], [])
-        await sync_to_async(muting.lift)(stream, actor)
+        await sync_to_async(streams_actions.unmute)(stream, actor)
         while (found := (await said(wall))["marks"][str(stream.pk)])["muted"]:
             pass
         assert found["acknowledged"] == known
@@ -132,7 +132,7 @@ async def test_what_an_operator_does_reaches_the_wall(viewer: Client, stream: St
 async def test_a_page_that_missed_an_update_gets_the_whole_picture(
     viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "HEAL_S", 0.0)
+    monkeypatch.setattr(consumers, "HEAL_S", 0.0)
     at = time.time()
     await put(at, snapshot(stream))
     async with opened("/ws/live/", viewer) as wall:
@@ -153,7 +153,7 @@ async def test_a_page_that_missed_an_update_gets_the_whole_picture(
 async def test_two_nodes_updates_are_no_gap_in_each_others(
     viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "HEAL_S", 0.0)
+    monkeypatch.setattr(consumers, "HEAL_S", 0.0)
     at = time.time()
     players = snapshot(stream, state="waiting", health="none", node="n2", session_id=None)
     await put(at, snapshot(stream))
@@ -169,7 +169,7 @@ async def test_two_nodes_updates_are_no_gap_in_each_others(
 
 
 async def test_an_older_node_is_heard(viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "HEAL_S", 0.0)
+    monkeypatch.setattr(consumers, "HEAL_S", 0.0)
     at = time.time()
     await put(at, snapshot(stream))
 
@@ -387,8 +387,8 @@ async def test_an_issue_that_opens_clears_or_gets_worse_is_told_at_once() -> Non
 def test_a_field_that_is_new_to_snapshots_is_told_at_once() -> None:
     """All but those that are named as seldom or left out: no list that nobody kept up to date forgets one."""
     every = set(StreamSnapshot.__annotations__)
-    assert set(wallfeed.AT_ONCE) | set(SELDOM_SHOWN) | {"issues"} | set(wallfeed.LEFT_OUT) == every
-    assert set(wallfeed.ROUNDED) <= every
+    assert set(pages.AT_ONCE) | set(SELDOM_SHOWN) | {"issues"} | set(pages.LEFT_OUT) == every
+    assert set(pages.ROUNDED) <= every
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from dashboard.consumers import relay
-from ingest import livestore
-from ingest.consumers.wallfeed import card
-from ingest.livestore import LiveView, MemoryLiveStore, RedisLiveStore, get_livestore
+from dashboard import consumers
+from ingest import live_store
+from ingest.live_store import LiveView, MemoryLiveStore, RedisLiveStore, get_livestore
 from ingest.models import StatusEvent, Stream
+from ingest.pages import card
 from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, snapshot
 from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
@@ -131,7 +131,7 @@ async def test_who_loses_the_right_is_closed_within_the_recheck(
         else:
             loss(User.objects.get())
 
-    monkeypatch.setattr(relay, "RECHECK_S", 0.0)
+    monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
     async with opened(path.format(pk=stream.pk), viewer) as page:
         await said(page)
         await sync_to_async(lose)()
@@ -148,7 +148,7 @@ async def test_a_recheck_sends_the_whole_again(viewer: Client, stream: Stream, m
     async with opened("/ws/live/", viewer) as wall:
         assert (await said(wall))["streams"] == []
         await put(time.time(), snapshot(stream))
-        monkeypatch.setattr(relay, "RECHECK_S", 0.0)
+        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
         await tick(0)
         assert (await said(wall))["streams"] == [card(snapshot(stream))]
 
@@ -156,17 +156,17 @@ async def test_a_recheck_sends_the_whole_again(viewer: Client, stream: Stream, m
 async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     viewer: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "STALL_S", 3600)  # What is slow, and what comes after a gap, is said below.
-    monkeypatch.setattr(relay, "GAP_S", 3600)
+    monkeypatch.setattr(consumers, "STALL_S", 3600)  # What is slow, and what comes after a gap, is said below.
+    monkeypatch.setattr(consumers, "GAP_S", 3600)
     relayed = 0
-    relay_one = relay.Relay.relay
+    relay_one = consumers.Relay.relay
 
-    async def counted(consumer: relay.Relay, message: dict[str, Any]) -> None:
+    async def counted(consumer: consumers.Relay, message: dict[str, Any]) -> None:
         nonlocal relayed
         await relay_one(consumer, message)
         relayed += 1
 
-    monkeypatch.setattr(relay.Relay, "relay", counted)
+    monkeypatch.setattr(consumers.Relay, "relay", counted)
     taken = asyncio.Event()
     taken.set()
     got: list[Any] = []
@@ -188,12 +188,12 @@ async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
     for seconds in range(1, 6):
         await tick(at + seconds, snapshot(stream, players=seconds))
     await put(at + 5, snapshot(stream, players=5))
-    monkeypatch.setattr(relay, "STALL_S", 0)
+    monkeypatch.setattr(consumers, "STALL_S", 0)
     taken.set()
     await until(lambda: relayed == 5)
     assert [text["streams"][0]["players"] for text in got[1:]] == [1]
-    monkeypatch.setattr(relay, "STALL_S", 3600)
-    monkeypatch.setattr(relay, "GAP_S", 0)
+    monkeypatch.setattr(consumers, "STALL_S", 3600)
+    monkeypatch.setattr(consumers, "GAP_S", 0)
     await put(at + 6, snapshot(stream, players=6))
     await tick(at + 6, snapshot(stream, players=6))
     await until(lambda: len(got) == 3)
@@ -214,7 +214,7 @@ class AwayStore(MemoryLiveStore):
 
 @pytest.mark.both_forms
 async def test_without_the_live_store_pages_come_later(viewer: Client, caplog: pytest.LogCaptureFixture) -> None:
-    livestore._store = AwayStore()
+    live_store._store = AwayStore()
     wall = await refused(socket("/ws/live/", viewer), 4503)
     assert "Traceback" not in caplog.text
     await wall.disconnect()
@@ -224,8 +224,8 @@ async def test_without_the_live_store_pages_come_later(viewer: Client, caplog: p
 async def test_a_page_outlives_the_live_store(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened("/ws/live/", viewer) as wall:
         await said(wall)
-        livestore._store = AwayStore()
-        monkeypatch.setattr(relay, "RECHECK_S", 0.0)
+        live_store._store = AwayStore()
+        monkeypatch.setattr(consumers, "RECHECK_S", 0.0)
         text = await tick(time.time())
         assert await wall.receive_from(timeout=5) == text
 

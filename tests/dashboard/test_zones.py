@@ -16,10 +16,9 @@ from django.utils import timezone
 from analytics.models import Grain
 from analytics.reports import periods
 from dashboard import zones
-from dashboard.analytics.periods import Period
-from dashboard.jobs import strip
-from dashboard.moments import moment
-from dashboard.templatetags import times
+from dashboard.history.periods import Period
+from dashboard.templatetags import analytics, times
+from dashboard.zones import moment
 from ingest.models import AuditEntry, Recording, Session, Stream, StreamKey
 from ingest.services import keys
 from tests.dashboard.conftest import api_token, client_of, file_text, lacks, make_session, make_user
@@ -314,7 +313,7 @@ def test_a_day_of_history_is_that_of_utc_where_clocks_are_behind_it(viewer: Clie
 def test_the_strip_of_a_day_has_its_own_hours(db: None) -> None:
     now = datetime(2026, 10, 26, 12, tzinfo=UTC)
     with timezone.override(BERLIN):
-        today, changed = strip.days(2, now)
+        today, changed = analytics.ledger_days(2, now)
     assert (today.start, changed.start) == (date(2026, 10, 26), date(2026, 10, 25))
     assert len(changed.hours) == 25
     assert today.hours[0].start == datetime(2026, 10, 25, 23, tzinfo=UTC)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import events
-from ingest.rtmp.amf3 import Array, Externalizable
-from ingest.rtmp.messages.aggregate import Part
+from ingest.rtmp.amf.amf3 import Array, Externalizable
+from ingest.rtmp.messages import AggregatePart
 from tests.e2e import accepted
 from tests.e2e.programs import Keys
 from tests.media import Packet, is_run_of, of_kind, read_packets
@@ -37,9 +37,9 @@ METADATA = {
 }
 
 
-def media_of(clip: Path) -> list[Part]:
+def media_of(clip: Path) -> list[AggregatePart]:
     """The clip's audio and video."""
-    return [Part(tag.type_id, tag.timestamp, tag.payload) for tag in messages_of(clip) if tag.type_id != DATA]
+    return [AggregatePart(tag.type_id, tag.timestamp, tag.payload) for tag in messages_of(clip) if tag.type_id != DATA]
 
 
 async def publish(port: int, key: str, clip: Path) -> None:

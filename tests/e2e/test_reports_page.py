@@ -18,7 +18,7 @@ import pypdf
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from analytics.reports.apart import LIMITS_S
+from analytics.reports.subprocess_jobs import LIMITS_S
 from tests.browser import chromium, log_in
 from tests.e2e.programs import Keys, key_url, publishing
 from tests.e2e.test_secrets import holders

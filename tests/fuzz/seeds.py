@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.flv.metadata import encode_metadata
-from ingest.rtmp.amf0 import Amf3, encode
+from ingest.rtmp.amf.amf0 import Amf3, encode
 from tests.fuzz.connections import ACCEPTED, ASKED, record
 from tests.ingest.flv import files
 from tests.ingest.rtmp import memory

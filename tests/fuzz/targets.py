@@ -10,17 +10,16 @@ from typing import Any, Final
 
 from ingest.flv import FlvError, FlvIndex, FlvWriter, Tag, TagReader, read_index, scan
 from ingest.flv.tags import tag_bytes
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0, amf3
-from ingest.rtmp.amf.reader import BYTES_PER_ELEMENT
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.amf import BYTES_PER_ELEMENT, amf0, amf3
+from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.codecs import audio_config, video_config
+from ingest.rtmp.codecs.audio import read_multichannel, write_multichannel
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.handshake import ClientHandshake, ServerHandshake
 from ingest.rtmp.media import read_audio, read_video, write_audio, write_video
-from ingest.rtmp.media.multichannel import read_multichannel, write_multichannel
-from ingest.rtmp.messages.aggregate import decode_aggregate, encode_aggregate
-from ingest.rtmp.messages.commands import decode_command, encode_command
-from ingest.rtmp.messages.data import SET_DATA_FRAME, decode_data
+from ingest.rtmp.messages import decode_aggregate, encode_aggregate
+from ingest.rtmp.messages.commands import SET_DATA_FRAME, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shared_object
 from tests.fuzz import connections, seeds
 from tests.fuzz.target import LIMITS, Target, pieces

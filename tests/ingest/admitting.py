@@ -7,7 +7,7 @@ from typing import Any
 from ingest.models import Lease, Node, Session, Stream
 from ingest.services import admission
 from ingest.services.admission import Grant
-from ingest.services.publishrequest import Peer, PublishRequest
+from ingest.services.authorization import Peer, PublishRequest
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

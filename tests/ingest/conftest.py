@@ -9,11 +9,11 @@ import pytest
 from channels.layers import channel_layers
 from django.utils import timezone
 
-from ingest import history, livestore
-from ingest.consumers import active, database
+from ingest import live_store
+from ingest.consumers import active, decisions
 from ingest.consumers.active import ACTIVE, AWAITED, DRAINING
 from ingest.models import Application, Stream
-from ingest.services import guard, keys
+from ingest.services import bans, history_writer, keys
 from tests.ingest.control import Connection, NodeApp
 
 
@@ -46,17 +46,17 @@ def other_key(cam2: Stream) -> keys.NewKey:
 @pytest.fixture
 def process(
     transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[history.HistoryWriter]:
+) -> Iterator[history_writer.HistoryWriter]:
     """A fresh media process: its history writer, live store, channel layer and sessions. Its history ends with it.
 
     It could write to the database for as long as matters; and a decision may take long, except in `faults.limited`.
     """
-    monkeypatch.setattr(database, "LIMIT_S", 20.0)
+    monkeypatch.setattr(decisions, "LIMIT_S", 20.0)
     settings.LAKE_DIR = tmp_path / "lake"
-    writer = history.HistoryWriter()
-    history._writer = writer
-    livestore._store = None
-    guard._guard = None
+    writer = history_writer.HistoryWriter()
+    history_writer._writer = writer
+    live_store._store = None
+    bans._guard = None
     channel_layers.backends.clear()
     ACTIVE.clear()
     DRAINING.clear()
@@ -67,13 +67,13 @@ def process(
     yield writer
     ACTIVE.clear()
     writer.close(5)
-    history._writer = None
-    livestore._store = None
-    guard._guard = None
+    history_writer._writer = None
+    live_store._store = None
+    bans._guard = None
 
 
 @pytest.fixture
-async def encoder(process: history.HistoryWriter, key: keys.NewKey) -> AsyncIterator[Connection]:
+async def encoder(process: history_writer.HistoryWriter, key: keys.NewKey) -> AsyncIterator[Connection]:
     """A connected encoder."""
     made = Connection()
     assert (await made.connect())["type"] == "rtmp.accept"
@@ -82,7 +82,7 @@ async def encoder(process: history.HistoryWriter, key: keys.NewKey) -> AsyncIter
 
 
 @pytest.fixture
-async def node(process: history.HistoryWriter) -> AsyncIterator[NodeApp]:
+async def node(process: history_writer.HistoryWriter) -> AsyncIterator[NodeApp]:
     """A started media node."""
     made = NodeApp()
     await made.tell("node.started")

@@ -10,12 +10,12 @@ from typing import Any
 from channels.routing import ProtocolTypeRouter
 from channels.testing import ApplicationCommunicator
 
-from ingest import history
 from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
 from ingest.contracts import LoginAnswer, NodeFigures, Totals
 from ingest.live import LiveSettings
 from ingest.server import RtmpServer, ServerConfig
+from ingest.services import history_writer
 
 TOTALS: Totals = {
     "bytes_in": 1000,
@@ -58,8 +58,8 @@ async def _over(app: ApplicationCommunicator) -> None:
 
 def flush() -> None:
     """All that is known so far is written by the fixture's `process`."""
-    assert history._writer is not None
-    assert history._writer.flush(10)
+    assert history_writer._writer is not None
+    assert history_writer._writer.flush(10)
 
 
 class Connection:

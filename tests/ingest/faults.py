@@ -16,7 +16,7 @@ from django.apps import apps
 from django.db import connection as database
 from django.db import connections
 
-from ingest.consumers.database import WRITE
+from ingest.consumers.decisions import WRITE
 from ingest.services.keys import NewKey
 from tests.ingest.control import Connection
 
@@ -112,7 +112,7 @@ def reconnect() -> None:
 def limited(seconds: float) -> Iterator[None]:
     """A decision may take so long only."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ingest.consumers.database.LIMIT_S", seconds)
+        patch.setattr("ingest.consumers.decisions.LIMIT_S", seconds)
         yield
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ingest.services import processes
+from ingest.services import nodes
 from tests.server_process import ROOT
 
 TELL = """
@@ -34,9 +34,9 @@ def other_process() -> Iterator[str]:
 
 def ended_process() -> str:
     """One of this machine, whose number another one has by now: the tests' own."""
-    return str(replace(processes.own(), began="1"))
+    return str(replace(nodes.own_process(), began="1"))
 
 
 def process_elsewhere() -> str:
     """One of another machine, of which nobody here can tell whether it runs."""
-    return str(replace(processes.own(), host="elsewhere", place="elsewhere/1"))
+    return str(replace(nodes.own_process(), host="elsewhere", place="elsewhere/1"))

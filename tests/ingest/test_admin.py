@@ -13,10 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest import roles
-from ingest.longlist import BoundedPaginator, LongList, RecentValues
+from ingest.admin_site import BoundedPaginator, LongList, RecentValues
 from ingest.models import Attempt, Ban, Lease, Node, Session, StatusEvent, Stream
-from ingest.services import bans
+from ingest.services import bans, roles
 from tests.dashboard.house import furnish
 from tests.ingest.operating import act, member
 

@@ -14,9 +14,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest import roles
 from ingest.models import Application, EncoderLogin, Session, Stream, StreamKey
-from ingest.services import challenges, encoderlogin, keys
+from ingest.services import encoder_login, keys, roles
 from ingest.services.keys import NewKey
 from tests.ingest.operating import act, member, run, run_json
 
@@ -195,7 +194,7 @@ CHANGE = "admin:ingest_encoderlogin_change"
 
 
 def fits(login: EncoderLogin, password: str) -> bool:
-    known = challenges.verifiers(login.user, password, login.salt)
+    known = encoder_login.verifiers(login.user, password, login.salt)
     return (known.adobe, known.llnw) == (login.adobe, login.llnw)
 
 
@@ -234,14 +233,14 @@ def test_a_chosen_password_is_not_shown_at_all(manager: Client, stream: Stream) 
     ],
 )
 def test_what_cannot_be_used_is_refused(manager: Client, stream: Stream, fields: dict[str, Any], said: str) -> None:
-    encoderlogin.create(stream=stream, user="taken")
+    encoder_login.create(stream=stream, user="taken")
     page = manager.post(reverse(ADD), login_form(stream, **fields))
     assert said in page.content.decode()
     assert EncoderLogin.objects.count() == 1
 
 
 def test_a_password_is_changed_or_stays(manager: Client, stream: Stream) -> None:
-    made = encoderlogin.create(stream=stream, user="bob")
+    made = encoder_login.create(stream=stream, user="bob")
     url = reverse(CHANGE, args=[made.login.pk])
     manager.post(url, {"password": "", "label": "another", "enabled": "on"})
     assert fits(EncoderLogin.objects.get(label="another"), made.password)
@@ -253,11 +252,11 @@ def test_a_password_is_changed_or_stays(manager: Client, stream: Stream) -> None
 
 @pytest.mark.both_forms
 def test_revoking_is_for_good_and_frees_the_name(manager: Client, stream: Stream) -> None:
-    made = encoderlogin.create(stream=stream, user="bob")
+    made = encoder_login.create(stream=stream, user="bob")
     manager.post(reverse(LIST), {"action": "revoke", "_selected_action": [made.login.pk]})
     made.login.refresh_from_db()
-    assert encoderlogin.state(login=made.login) == "revoked"
-    encoderlogin.create(stream=stream, user="bob")
+    assert encoder_login.state(login=made.login) == "revoked"
+    encoder_login.create(stream=stream, user="bob")
 
 
 def test_only_those_who_manage_keys_see_them(stream: Stream) -> None:
@@ -307,7 +306,7 @@ def test_a_chosen_password_and_a_new_one(application: Application, monkeypatch: 
     ],
 )
 def test_errors(stream: Stream, arguments: tuple[str, ...], said: str) -> None:
-    encoderlogin.create(stream=stream, user="taken")
+    encoder_login.create(stream=stream, user="taken")
     with pytest.raises(CommandError, match=said):
         run("encoderlogin", *arguments)
 

@@ -8,11 +8,11 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Application, HealthOverride, Lease, Recording, Session, Stream, StreamKey
-from ingest.services import admission, credentials, keys, playable, playtokens, sessions
+from ingest.services import admission, authorization, keys, play_tokens, playback, sessions
 from ingest.services.admission import Grant
+from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
-from ingest.services.playable import PlayGrant, Wanted
-from ingest.services.publishrequest import Peer, PublishRequest
+from ingest.services.playback import PlayGrant, Wanted
 from ingest.services.refusals import REASONS, Refused
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -42,7 +42,7 @@ def refusal(act: Callable[[], object]) -> Refused:
 
 def connect(app: str = "live", credential: str = "", *, token: str = "") -> None:
     """With the application's `?key=` or `?token=`."""
-    credentials.connect(app=app, credential=credential or token, address="192.0.2.7", now=NOW, is_token=bool(token))
+    authorization.connect(app=app, credential=credential or token, address="192.0.2.7", now=NOW, is_token=bool(token))
 
 
 @pytest.mark.usefixtures("application")
@@ -75,18 +75,18 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
     other = Application.objects.create(name="other", play_policy="token")
     elsewhere = Stream.objects.create(application=other, name="cam1")
     Application.objects.update(play_policy="token")
-    right = playtokens.issue(stream=stream.pk, now=NOW)
+    right = play_tokens.issue(stream=stream.pk, now=NOW)
     connect(token=right)
     connect(credential=right)
-    connect(token=playtokens.issue_preview(stream=stream.pk, now=NOW))
+    connect(token=play_tokens.issue_preview(stream=stream.pk, now=NOW))
     film = Recording.objects.create(application=stream.application, name="film", file="film.flv")
-    connect(token=playtokens.issue_recording(recording=film.pk, now=NOW))
+    connect(token=play_tokens.issue_recording(recording=film.pk, now=NOW))
     cases = {
-        playtokens.issue_recording(recording=film.pk + 1, now=NOW): "token_invalid",
+        play_tokens.issue_recording(recording=film.pk + 1, now=NOW): "token_invalid",
         "nonsense": "token_invalid",
         right[:-1]: "token_invalid",
-        playtokens.issue(stream=elsewhere.pk, now=NOW): "token_invalid",
-        playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+        play_tokens.issue(stream=elsewhere.pk, now=NOW): "token_invalid",
+        play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
     refused = {token: refusal(partial(connect, token=token)) for token in cases}
     assert {token: each.reason for token, each in refused.items()} == cases
@@ -95,14 +95,14 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
 
 def test_where_playing_takes_no_token_anything_may_be_called_one(stream: Stream) -> None:
     connect(token="a CDN's own")
-    connect(token=playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW))
+    connect(token=play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW))
     assert refusal(lambda: connect(token=keys.generate())).reason == "key_unknown"
     other = Application.objects.create(name="other")
     film = Recording.objects.create(application=other, name="film", file="film.flv")
     elsewhere = Stream.objects.create(application=other, name="cam1")
     for token in (
-        playtokens.issue_recording(recording=film.pk, now=NOW),
-        playtokens.issue(stream=elsewhere.pk, now=NOW),
+        play_tokens.issue_recording(recording=film.pk, now=NOW),
+        play_tokens.issue(stream=elsewhere.pk, now=NOW),
     ):
         assert refusal(partial(connect, token=token)).reason == "token_invalid", "of another application"
 
@@ -317,7 +317,7 @@ def test_a_stream_that_has_such_a_name_already_goes_on(open_app: Application) ->
     stream = Stream.objects.create(application=open_app, name="cam\u200b1")
     grant = publish(as_name(stream.name, app="bench"))
     assert grant.path == stream.path
-    found = playable.check(app="bench", name=stream.name, credential="", now=NOW)
+    found = playback.check(app="bench", name=stream.name, credential="", now=NOW)
     assert found.stream == stream
 
 
@@ -325,8 +325,8 @@ def test_a_stream_that_has_such_a_name_already_goes_on(open_app: Application) ->
 
 
 def play(name: str = "cam1", token: str = "", now: datetime = NOW, wanted: Wanted = "live") -> PlayGrant:
-    found = playable.check(app="live", name=name, credential=token, now=now, wanted=wanted)
-    return playable.grant(session=uuid.uuid4(), playable=found)
+    found = playback.check(app="live", name=name, credential=token, now=now, wanted=wanted)
+    return playback.grant(session=uuid.uuid4(), playable=found)
 
 
 def test_anyone_plays_a_public_application(stream: Stream, django_assert_num_queries: DjangoAssertNumQueries) -> None:
@@ -347,7 +347,7 @@ def test_an_application_that_is_disabled_or_not_there_plays_nothing(stream: Stre
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["nul", "surrogate"])
 def test_what_no_database_takes_is_the_name_of_nothing(stream: Stream, text: str) -> None:
     def connect() -> None:
-        credentials.connect(app=text, credential="", address="192.0.2.7", now=NOW)
+        authorization.connect(app=text, credential="", address="192.0.2.7", now=NOW)
 
     assert refusal(connect).reason == "unknown_app"
     assert refusal(partial(play, text)).reason == "stream_unknown"
@@ -368,14 +368,14 @@ def test_streams_that_are_not_there_or_not_to_be_played(stream: Stream, key: New
 
 def test_tokens(stream: Stream, cam2: Stream) -> None:
     Application.objects.update(play_policy="token")
-    token = playtokens.issue(stream=stream.pk, lifetime=timedelta(minutes=5), now=NOW)
+    token = play_tokens.issue(stream=stream.pk, lifetime=timedelta(minutes=5), now=NOW)
     assert play(token=token).path == "live/cam1"
     cases = {
         "": "token_missing",
         "nonsense": "token_invalid",
         token[:-1]: "token_invalid",
-        playtokens.issue(stream=cam2.pk, now=NOW): "token_invalid",
-        playtokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+        play_tokens.issue(stream=cam2.pk, now=NOW): "token_invalid",
+        play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
     assert {given: refusal(partial(play, token=given)).reason for given in cases} == cases
     assert refusal(lambda: play(token=token, now=NOW + timedelta(minutes=5))).reason == "token_expired"

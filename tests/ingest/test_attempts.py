@@ -13,14 +13,14 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ingest.attempts import ALL_NEW_A_MINUTE, NEW_A_MINUTE, AttemptRow, Attempts, Waiting
 from ingest.consumers import recorder
 from ingest.contracts import EventRecord
-from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys
+from ingest.services.attempts import ALL_NEW_A_MINUTE, NEW_A_MINUTE, AttemptRow, Attempts, Waiting
+from ingest.services.authorization import Peer
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer
 from ingest.telemetry import TelemetryWriter, set_writer
 from tests.ingest.control import Connection, flush
 from tests.ingest.faults import missing_table
@@ -197,7 +197,7 @@ async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(monkey
 
 
 def test_what_may_be_continued_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.attempts.MOST_OPEN", 10)
+    monkeypatch.setattr("ingest.services.attempts.MOST_OPEN", 10)
     found = Attempts()
     for number in range(50):
         found.write([after(number, address=f"192.0.2.{number}")])

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
-from ingest.consumers import guarding, upkeep
-from ingest.history import HistoryWriter
+from ingest.consumers import login, upkeep
 from ingest.models import Application, Attempt, Ban, Session, Stream
 from ingest.rtmp import events
-from ingest.services import bans, keys, playtokens
-from ingest.services.guard import WINDOW_S, Guard, KnownBan
+from ingest.services import bans, keys, play_tokens
+from ingest.services.bans import WINDOW_S, Guard, KnownBan
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.clients import go_live, play_from, publish_to
 from tests.ingest.control import NODE, listening
@@ -240,8 +240,8 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.over = 0
-        self._tell = bans.tell
-        monkeypatch.setattr(bans, "tell", self._look)
+        self._tell = bans.tell_guard
+        monkeypatch.setattr(bans, "tell_guard", self._look)
 
     def _look(self, *args: Any, **kwargs: Any) -> bans.Mark:
         mark = self._tell(*args, **kwargs)
@@ -307,7 +307,7 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
         return await (play_from(port, "cam1", f"live{query}") if on_app else play_from(port, f"cam1{query}"))
 
     await Application.objects.aupdate(play_policy="token")
-    token = playtokens.issue(stream=stream.pk)
+    token = play_tokens.issue(stream=stream.pk)
     code = "NetConnection.Connect.Rejected" if on_app else "NetStream.Play.Failed"
     async with listening() as port:
         assert await play(token) == "live"
@@ -335,7 +335,7 @@ async def test_another_nodes_ban_holds_here_with_the_next_look_and_ends_by_itsel
         await impose()
         await looks.another()
         assert "Too many" in await publish_to(port, key.secret)
-        monkeypatch.setattr(guarding, "clock", SimpleNamespace(now=lambda: time.time() + 600))
+        monkeypatch.setattr(login, "clock", SimpleNamespace(now=lambda: time.time() + 600))
         assert await publish_to(port, key.secret) == "live"
 
 
@@ -391,7 +391,7 @@ async def test_wrong_keys_are_answered_late_and_right_ones_at_once(
 
     async with listening() as port:
         with monkeypatch.context() as longer:
-            longer.setattr(guarding._random, "uniform", draw)
+            longer.setattr(login._random, "uniform", draw)
             waiting = asyncio.gather(*(timed() for _ in range(8)))
             await until(lambda: len(drawn) == 8)
             assert await publish_to(port, key.secret) == "live"
@@ -411,7 +411,7 @@ async def test_a_client_that_leaves_meanwhile_is_forgotten(
     process: HistoryWriter, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REFUSAL_DELAY_S = 7.0
-    monkeypatch.setattr(guarding._random, "uniform", held_long)
+    monkeypatch.setattr(login._random, "uniform", held_long)
     application = await Application.objects.acreate(name="live")
     async with listening() as port, RtmpClient(port=port) as encoder:
         await encoder.connect(application.name)

@@ -15,13 +15,13 @@ from django.db import connections
 from django.db.models import CharField, Count, DateTimeField, Exists, Max, OuterRef, Q, QuerySet, UUIDField, Value
 from django.db.models.sql.compiler import SQLCompiler
 
-from ingest.consumers import batches, database
-from ingest.consumers.batches import Batches
-from ingest.consumers.database import READ, TooSlow
+from ingest.consumers import admissions, decisions
+from ingest.consumers.admissions import Batches
+from ingest.consumers.decisions import READ, TooSlow
 from ingest.models import Ban, HealthOverride, Node, Session, Stream
-from ingest.services import bans, judging, nodes, revocation
-from ingest.services.guard import get_guard
-from ingest.services.prepared import Given, Prepared
+from ingest.services import bans, health_rules, nodes, sessions
+from ingest.services.bans import get_guard
+from ingest.services.sql import Given, Prepared
 from tests.ingest.faults import held, limited
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -104,7 +104,7 @@ async def test_a_batch_has_a_bound(desk: Desk) -> None:
 
 @pytest.mark.parametrize("most", [1, 3])
 async def test_a_whole_batch_waits_for_no_more(desk: Desk, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(batches, "GATHER_S", 60.0)
+    monkeypatch.setattr(admissions, "GATHER_S", 60.0)
     desk.batches.most = most
     assert await over(*desk.ask("first")) == ["FIRST"]
     assert await over(*desk.ask(*"abcdef")) == [*"ABCDEF"]
@@ -132,7 +132,7 @@ async def test_a_few_answers_come_in_each_turn_of_the_loop(desk: Desk) -> None:
     await asyncio.wait_for(asyncio.gather(*asking), 10)
     counting.cancel()
     assert len(at) == 64
-    assert max(Counter(at).values()) <= batches.A_TURN
+    assert max(Counter(at).values()) <= admissions.A_TURN
     assert at == sorted(at)
 
 
@@ -149,7 +149,7 @@ async def test_the_time_counts_from_the_batchs_beginning_and_what_was_decided_to
 ) -> None:
     """But for what looks before it commits."""
     if looks:
-        desk.late = database.in_time
+        desk.late = decisions.raise_if_late
     with limited(0.4):
         first = await desk.busy()
         assert isinstance((await over(first))[0], TooSlow)
@@ -195,7 +195,7 @@ async def test_a_queue_that_is_too_long_refuses_at_once(desk: Desk) -> None:
 
 
 async def test_what_may_wait_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "MAX_UNDONE", 3)
+    monkeypatch.setattr(decisions, "MAX_UNDONE", 3)
     first = await desk.busy()
     others = desk.ask(*"abcde")
     assert {type(answer) for answer in await over(*others[3:])} == {TooSlow}
@@ -236,11 +236,11 @@ async def test_whenever_one_leaves_it_has_its_answer_or_that_is_undone(desk: Des
 
 async def test_nobody_who_asks_for_players_takes_the_last_thread() -> None:
     """Publishers and connections go before them."""
-    together: database.Together[int] = database.Together()
+    together: decisions.Together[int] = decisions.Together()
     gate, deadline = threading.Event(), asyncio.get_running_loop().time() + 20
     players = [
         asyncio.create_task(together.ask(number, lambda: int(gate.wait(20)), deadline))
-        for number in range(database.READ_THREADS + 2)
+        for number in range(decisions.READ_THREADS + 2)
     ]
     await asyncio.sleep(0)
     desk = Desk()
@@ -330,11 +330,11 @@ def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) 
 def test_what_a_node_asks_each_second_is_not_put_together_again(
     several: list[Session], stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = bans.tell(get_guard(), now=NOW)
+    mark = bans.tell_guard(get_guard(), now=NOW)
 
     def ask(node: str) -> tuple[Any, ...]:
-        assert bans.tell(get_guard(), now=NOW, before=mark) == mark
-        return revocation.due(node=node, now=NOW), judging.rules_on(node=node), nodes.drain(name=node)
+        assert bans.tell_guard(get_guard(), now=NOW, before=mark) == mark
+        return sessions.due_to_end(node=node, now=NOW), health_rules.rules_on(node=node), nodes.drain(name=node)
 
     assert ask("node-a") == ([], {}, None)
     kicked = several[0]

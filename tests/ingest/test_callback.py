@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from ingest.consumers import asking
-from ingest.history import HistoryWriter
 from ingest.models import Application, Attempt, OutboxEvent, Session, Stream
-from ingest.services import callback, playtokens
+from ingest.services import callback, play_tokens
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.clients import watch_live
 from tests.ingest.control import Connection, disconnect, listening
@@ -28,13 +27,13 @@ SECRET = "shared-with-the-service"
 @pytest.fixture
 def service(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpReceiver]:
     """It may take its time, except where that is tested."""
-    monkeypatch.setattr(asking, "LIMIT_S", 20.0)
-    asking.get_asker.cache_clear()
+    monkeypatch.setattr(callback, "LIMIT_S", 20.0)
+    callback.get_callback_client.cache_clear()
     with http_receiver() as made:
         settings.AUTH_URL = made.url
         settings.AUTH_SECRET = SECRET
         yield made
-    asking.get_asker.cache_clear()
+    callback.get_callback_client.cache_clear()
 
 
 @pytest.fixture
@@ -136,7 +135,7 @@ async def test_a_slow_service_stands_in_nobody_else_s_way_and_refuses_in_time(
     assert (await quick.connect())["type"] == "rtmp.accept"
     assert slow.app.output_queue.empty()
     await disconnect(slow, quick)
-    monkeypatch.setattr(asking, "LIMIT_S", 0.5)
+    monkeypatch.setattr(callback, "LIMIT_S", 0.5)
     late = Connection()
     assert (await late.connect())["type"] == "rtmp.reject"
     await late.disconnect("rejected")
@@ -150,15 +149,15 @@ def hang_up(handler: BaseHTTPRequestHandler) -> None:
 async def test_a_dead_service_is_left_alone_and_then_tried_again(
     asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "REST_S", 60.0)
+    monkeypatch.setattr(callback, "REST_S", 60.0)
     asked.behaviours = [hang_up]
-    for _ in range(asking.FAILURES):
+    for _ in range(callback.FAILURES):
         assert (await Connection().connect())["type"] == "rtmp.reject"
     answers = await asyncio.gather(*(Connection().connect() for _ in range(20)))
     assert {each["type"] for each in answers} == {"rtmp.reject"}
-    assert len(asked.got) == asking.FAILURES
+    assert len(asked.got) == callback.FAILURES
     asked.behaviours = [answer(200)]
-    asking.get_asker()._rests_until = 0.0  # A minute later.
+    callback.get_callback_client()._rests_until = 0.0  # A minute later.
     assert (await Connection().connect())["type"] == "rtmp.accept"
 
 
@@ -175,7 +174,7 @@ async def test_an_operator_s_look_is_not_asked_about(asked: HttpReceiver, scheme
     connection = Connection()
     connection.app.scope["scheme"] = scheme
     await connection.connect()
-    event = connection.play_event("cam1", playtokens.issue_preview(stream=stream.pk)) | {"start": -1.0}
+    event = connection.play_event("cam1", play_tokens.issue_preview(stream=stream.pk)) | {"start": -1.0}
     accepted = await connection.ask(event)
     assert accepted["type"] == "rtmp.play.accept"
     assert accepted["preview"] is True

@@ -14,9 +14,9 @@ from django.utils import timezone
 from ingest import clock
 from ingest.clock import SteadyClock
 from ingest.consumers import active, upkeep
-from ingest.history import HistoryWriter
 from ingest.models import Lease, Node, Session, Stream
 from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.live.payloads import START_WALL

@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from ingest.management import arguments
+from ingest.management import base
 from ingest.models import Application, Stream, StreamKey
 from ingest.services import keys, removal
 from ingest.services.keys import NewKey
@@ -190,13 +190,13 @@ def test_rotate(stream: Stream, key: NewKey) -> None:
     [("90s", timedelta(seconds=90)), ("24h", timedelta(days=1)), ("2w", timedelta(weeks=2)), ("0", timedelta(0))],
 )
 def test_durations(text: str, expected: timedelta) -> None:
-    assert arguments.duration(text) == expected
+    assert base.duration(text) == expected
 
 
 def test_moments() -> None:
-    assert arguments.moment("2030-01-31T12:00+02:00") == datetime(2030, 1, 31, 10, 0, tzinfo=UTC)
-    assert arguments.moment("2030-01-31T12:00") == datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
-    assert abs(arguments.moment("30d") - timezone.now() - timedelta(days=30)) < timedelta(seconds=10)
+    assert base.moment("2030-01-31T12:00+02:00") == datetime(2030, 1, 31, 10, 0, tzinfo=UTC)
+    assert base.moment("2030-01-31T12:00") == datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
+    assert abs(base.moment("30d") - timezone.now() - timedelta(days=30)) < timedelta(seconds=10)
 
 
 @pytest.mark.django_db

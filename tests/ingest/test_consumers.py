@@ -11,11 +11,10 @@ from asgiref.sync import sync_to_async
 from channels.layers import channel_layers
 from django.utils import timezone
 
-from ingest import history
 from ingest.consumers.active import ACTIVE
-from ingest.history import HistoryWriter
 from ingest.models import Attempt, Lease, Session, StatusEvent, Stream
-from ingest.services import keys, sessions
+from ingest.services import history_writer, keys, sessions
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import TOTALS, Connection, flush
 from tests.ingest.ticks import until
@@ -149,7 +148,7 @@ async def test_an_encoder_may_publish_again_at_once(
     encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the end of its former session takes to be written."""
-    monkeypatch.setattr(history, "GATHER_S", 60)
+    monkeypatch.setattr(history_writer, "GATHER_S", 60)
     first = await encoder.publish(key.secret)
     await encoder.unpublish(first["session_id"])
     second = await encoder.publish(key.secret)

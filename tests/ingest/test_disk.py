@@ -18,8 +18,8 @@ import pytest
 from django.db import Error, InternalError, OperationalError
 from psycopg import errors
 
-from ingest import private, readonly, sqlite
-from ingest.diskspace import DiskSpace
+from ingest.disk import DiskSpace
+from ingest.services import data_folder, database
 from tests import commands
 from tests.ingest.faults import HangingDisk
 from tests.postgres_server import PostgresServer
@@ -46,9 +46,9 @@ def test_a_folder_is_closed_but_one_that_many_use(tmp_path: Path, before: int | 
     if before is not None:
         folder.mkdir()
         folder.chmod(before)
-    private.make_folder(folder)
+    data_folder.make_folder(folder)
     assert mode(folder) == after
-    assert private.is_open(folder) == (after == 0o1777)
+    assert data_folder.is_open(folder) == (after == 0o1777)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_folder_with_foreign_ones_in_it_is_left_to_them(tmp_path: Path, holds:
         made = folder / name
         made.mkdir(parents=True) if name.endswith("/") else made.touch()
     folder.chmod(0o755)
-    private.make_folder(folder)
+    data_folder.make_folder(folder)
     assert mode(folder) == after
 
 
@@ -76,7 +76,7 @@ def test_what_is_ours_in_it_is_closed_all_the_same(tmp_path: Path) -> None:
     (folder / "copies").symlink_to(elsewhere)
     for entry in (folder, *folder.iterdir()):
         entry.chmod(0o755)
-    private.make_folder(folder)
+    data_folder.make_folder(folder)
     closed = {entry.name for entry in folder.iterdir() if not mode(entry) & 0o077}
     assert closed == {"recordings", "lake", "rtmpweb.sqlite3", "rtmpweb.sqlite3-wal"}
     assert mode(folder) == 0o755
@@ -100,7 +100,7 @@ def test_what_is_another_users_is_left(tmp_path: Path) -> None:
     file.touch()
     file.chmod(0o644)
     os.chown(file, 65534, 65534)
-    private.close(file)
+    data_folder.close(file)
     assert mode(file) == 0o644
 
 
@@ -109,9 +109,9 @@ def test_a_file_is_closed_whatever_its_owner_may_do(tmp_path: Path) -> None:
         file = tmp_path / f"{before:o}"
         file.touch()
         file.chmod(before)
-        private.close(file)
+        data_folder.close(file)
         assert mode(file) == after
-    private.close(tmp_path / "nothing")
+    data_folder.close(tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
 
@@ -184,7 +184,7 @@ def test_of_each_state_the_last_stays(settings: Any, tmp_path: Path) -> None:
     (tmp_path / "copies" / "20250101T120000000000Z-1-0001_initial.partial").touch()
     for second, state in enumerate((1, 1, 2, 3, 3, 3, 3, 4)):
         now = datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC)
-        sqlite.keep_copy(state=state, migration=f"{state:04}_made", now=now)
+        database.copy_before_migration(state=state, migration=f"{state:04}_made", now=now)
         left = sorted(path.name for path in (tmp_path / "copies").iterdir())
         if second == 6:
             assert [name[13:] for name in left] == [
@@ -197,7 +197,7 @@ def test_of_each_state_the_last_stays(settings: Any, tmp_path: Path) -> None:
         "06000000Z-3-0003_made.sqlite3",
         "07000000Z-4-0004_made.sqlite3",
     ]
-    assert sqlite.newest_copy() == tmp_path / "copies" / left[-1]
+    assert database.newest_copy() == tmp_path / "copies" / left[-1]
 
 
 @runs_commands
@@ -257,33 +257,33 @@ def as_django_raises_it(error: Exception, kind: type[Error] = OperationalError) 
 @pytest.mark.parametrize(
     ("write", "cause"),
     [
-        (full, readonly.FULL),
-        (read_only, readonly.FILE),
-        (locked, readonly.LOCKED),
-        (no_table, readonly.OTHER),
+        (full, database.FULL),
+        (read_only, database.FILE),
+        (locked, database.LOCKED),
+        (no_table, database.OTHER_CAUSE),
     ],
 )
-def test_sqlite(tmp_path: Path, write: Callable[[Path], None], cause: readonly.Cause) -> None:
+def test_sqlite(tmp_path: Path, write: Callable[[Path], None], cause: database.Cause) -> None:
     file = tmp_path / "some.sqlite3"
     with closing(sqlite3.connect(file)) as opened:
         opened.execute("CREATE TABLE some (bytes blob)")
     with pytest.raises(sqlite3.OperationalError) as raised:
         write(file)
-    assert readonly.cause(as_django_raises_it(raised.value)) is cause
+    assert database.write_failure_cause(as_django_raises_it(raised.value)) is cause
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        (as_django_raises_it(errors.DiskFull("could not extend file")), readonly.FULL),
-        (as_django_raises_it(errors.ReadOnlySqlTransaction("read-only"), InternalError), readonly.READ_ONLY),
-        (as_django_raises_it(errors.DeadlockDetected("deadlock detected")), readonly.OTHER),
+        (as_django_raises_it(errors.DiskFull("could not extend file")), database.FULL),
+        (as_django_raises_it(errors.ReadOnlySqlTransaction("read-only"), InternalError), database.READ_ONLY),
+        (as_django_raises_it(errors.DeadlockDetected("deadlock detected")), database.OTHER_CAUSE),
     ],
 )
-def test_postgresql(error: Error, cause: readonly.Cause) -> None:
-    assert readonly.cause(error) is cause
-    assert readonly.is_refused(error) is (cause is readonly.READ_ONLY)
+def test_postgresql(error: Error, cause: database.Cause) -> None:
+    assert database.write_failure_cause(error) is cause
+    assert database.is_write_refused(error) is (cause is database.READ_ONLY)
 
 
 def test_a_standby_is_known_as_one(tmp_path: Path) -> None:

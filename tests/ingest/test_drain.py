@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from ingest.consumers import guarding
+from ingest.consumers import login
 from ingest.consumers import node as node_consumer
-from ingest.consumers.database import READ
+from ingest.consumers.decisions import READ
 from ingest.models import Application, Attempt, Node, Session
 from ingest.rtmp import events
 from ingest.server import Deadlines
 from ingest.services import keys
-from ingest.services.guard import get_guard
+from ingest.services.bans import get_guard
 from ingest.services.keys import NewKey
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, listening
@@ -115,7 +115,7 @@ async def test_a_stop_without_the_database_says_what_was_not_written(
 
 
 async def test_a_stop_waits_for_no_answer_that_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarding._random, "uniform", lambda _least, _most: 3600.0)
+    monkeypatch.setattr(login._random, "uniform", lambda _least, _most: 3600.0)
     await Application.objects.acreate(name="live")
     loop = asyncio.get_running_loop()
     patient = Deadlines(decision_s=60, application_s=60)

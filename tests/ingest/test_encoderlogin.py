@@ -10,11 +10,10 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from ingest.contracts import LoginAnswer
+from ingest.credentials import split_app
 from ingest.models import Application, Attempt, Ban, EncoderLogin, Session, Stream
-from ingest.server.credentials import split_app
-from ingest.services import challenges, encoderlogin, revocation
-from ingest.services.challenges import Verifiers
-from ingest.services.encoderlogin import NewPassword
+from ingest.services import encoder_login, sessions
+from ingest.services.encoder_login import NewPassword, Verifiers
 from ingest.services.keys import NewKey
 from tests.ingest.clients import all_ended, go_live, publish_to
 from tests.ingest.control import NODE, flush, listening
@@ -35,7 +34,7 @@ def no_delay(settings: Any) -> None:
 
 @pytest.fixture
 def login(stream: Stream) -> NewPassword:
-    return encoderlogin.create(stream=stream, user="bob", label="van")
+    return encoder_login.create(stream=stream, user="bob", label="van")
 
 
 # --- What was recorded of FFmpeg ---
@@ -63,7 +62,7 @@ def test_answers_that_were_recorded(app: str, is_right: bool) -> None:
     """User bob, password s3cret, salt SALT1; the second one by another password."""
     said = split_app(app).login
     assert said is not None
-    assert challenges.is_right(said, challenges.verifiers("bob", "s3cret", "SALT1")) is is_right
+    assert encoder_login.is_right_answer(said, encoder_login.verifiers("bob", "s3cret", "SALT1")) is is_right
 
 
 # --- The rounds ---
@@ -108,7 +107,7 @@ async def test_who_is_asked(login: NewPassword, key: NewKey) -> None:
 
 async def test_who_comes_with_a_method_gets_its_rounds_unasked(login: NewPassword) -> None:
     async with listening() as port:
-        assert await asked(port, "live?authmod=llnw") == challenges.invitation("llnw")
+        assert await asked(port, "live?authmod=llnw") == encoder_login.invitation("llnw")
         encoder = Encoder(port, "bob", login.password)
         assert await publish_to(port, "cam1", f"live{await encoder.query()}") == "live"
         assert "adobe and llnw are" in await asked(port, "live?authmod=basic&user=bob")
@@ -155,12 +154,12 @@ async def test_an_answer_is_good_once(login: NewPassword) -> None:
 async def test_a_challenge_that_has_expired(login: NewPassword, monkeypatch: pytest.MonkeyPatch) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
-        monkeypatch.setattr(challenges, "LIFE", timedelta(seconds=-1))
+        monkeypatch.setattr(encoder_login, "LIFE", timedelta(seconds=-1))
         assert "?reason=needauth&" in await asked(port, f"live{answer}")
 
 
 def said(user: str, password: str, token: str, salt: str) -> LoginAnswer:
-    known = challenges.verifiers(user, password, salt)
+    known = encoder_login.verifiers(user, password, salt)
     answer: LoginAnswer = {
         "authmod": "adobe",
         "user": user,
@@ -173,7 +172,7 @@ def said(user: str, password: str, token: str, salt: str) -> LoginAnswer:
         "response": "",
         "app": "live",
     }
-    return answer | {"response": challenges.AUTHMODS["adobe"].answer(answer, known)}
+    return answer | {"response": encoder_login.AUTHMODS["adobe"].answer(answer, known)}
 
 
 @pytest.mark.parametrize(
@@ -190,12 +189,12 @@ def test_a_challenge_that_was_given_to_somebody_else(
     login: NewPassword, application: Application, address: str, token_of: str, tampered: str
 ) -> None:
     now = timezone.now()
-    token = challenges.issue(app="live", user=token_of, address="192.0.2.7", now=now)
+    token = encoder_login.issue_challenge(app="live", user=token_of, address="192.0.2.7", now=now)
     if tampered:
         token = tampered + token[1:] if len(tampered) == 1 else tampered
     answer = said("bob", login.password, token, login.login.salt)
-    with pytest.raises(encoderlogin.LoginRefused) as refused:
-        encoderlogin.enter(
+    with pytest.raises(encoder_login.LoginRefused) as refused:
+        encoder_login.enter(
             application=application, said=answer, publisher=True, has_credential=False, address=address, now=now
         )
     assert refused.value.reason == "login_challenge"
@@ -205,10 +204,12 @@ def test_a_challenge_that_was_given_to_somebody_else(
 def test_any_node_may_judge(login: NewPassword, application: Application) -> None:
     """For a while; its clock may be a little behind."""
     now = timezone.now()
-    token = challenges.issue(app="live", user="bob", address="2001:db8::1", now=now)
+    token = encoder_login.issue_challenge(app="live", user="bob", address="2001:db8::1", now=now)
 
     def verdict(seconds: float, address: str = "2001:db8::1") -> str:
-        return challenges.judge(token, app="live", user="bob", address=address, now=now + timedelta(seconds=seconds))
+        return encoder_login.evaluate_token(
+            token, app="live", user="bob", address=address, now=now + timedelta(seconds=seconds)
+        )
 
     assert [verdict(-5), verdict(0), verdict(29), verdict(31), verdict(-60)] == [
         "valid",
@@ -222,8 +223,8 @@ def test_any_node_may_judge(login: NewPassword, application: Application) -> Non
 
 
 def test_spent_challenges_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(challenges, "MOST_SPENT", 3)
-    spent, now = challenges.Spent(), timezone.now()
+    monkeypatch.setattr(encoder_login, "MOST_SPENT", 3)
+    spent, now = encoder_login.Spent(), timezone.now()
     assert [spent.spend(token, now) for token in "aabcd"] == [True, False, True, True, True]
     assert len(spent._until) == 3
     assert spent.spend("d", now + timedelta(minutes=1))
@@ -278,14 +279,14 @@ async def test_one_that_lets_nobody_publish(login: NewPassword, change: dict[str
 
 
 async def test_a_new_password_makes_the_old_one_wrong(login: NewPassword) -> None:
-    changed = await sync_to_async(encoderlogin.set_password)(login=login.login, password="another-one")
+    changed = await sync_to_async(encoder_login.set_password)(login=login.login, password="another-one")
     async with listening() as port:
         assert await asked(port, f"live{await Encoder(port, 'bob', login.password).query()}") == WRONG.format("adobe")
         assert await publish_to(port, "cam1", f"live{await Encoder(port, 'bob', changed.password).query()}") == "live"
 
 
 ENDS: dict[str, Callable[[EncoderLogin], object]] = {
-    "revoked": lambda login: encoderlogin.revoke(login=login),
+    "revoked": lambda login: encoder_login.revoke(login=login),
     "disabled": lambda login: EncoderLogin.objects.update(enabled=False),
     "expired": lambda login: EncoderLogin.objects.update(expires_at=timezone.now()),
     "deleted": lambda login: EncoderLogin.objects.all().delete(),
@@ -296,7 +297,7 @@ ENDS: dict[str, Callable[[EncoderLogin], object]] = {
 async def test_what_is_live_ends_with_its_log_in(login: NewPassword, what: str) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
         await go_live(encoder, "cam1", f"live{await Encoder(port, 'bob', login.password).query()}")
-        assert await sync_to_async(revocation.due)(node=NODE, now=timezone.now()) == [], "while its log-in holds"
+        assert await sync_to_async(sessions.due_to_end)(node=NODE, now=timezone.now()) == [], "while its log-in holds"
         await sync_to_async(ENDS[what])(login.login)
         await encoder.wait_closed(timeout_s=5)
         await until(all_ended)
@@ -305,7 +306,7 @@ async def test_what_is_live_ends_with_its_log_in(login: NewPassword, what: str) 
 
 async def test_a_publisher_that_comes_back_takes_its_stream_over(login: NewPassword) -> None:
     """After three seconds of silence, by the same log-in; another one waits for nothing."""
-    eve = await sync_to_async(encoderlogin.create)(stream=login.login.stream, user="eve")
+    eve = await sync_to_async(encoder_login.create)(stream=login.login.stream, user="eve")
     async with listening() as port, RtmpClient(port=port) as gone, RtmpClient(port=port, timeout_s=15) as back:
         bob = Encoder(port, "bob", login.password)
         await go_live(gone, "cam1", f"live{await bob.query()}")
@@ -323,7 +324,7 @@ async def test_users_passwords_and_answers_stand_nowhere(login: NewPassword, cap
     user = "a-very-particular-user"
     await EncoderLogin.objects.aupdate(user=user)
     fresh = await EncoderLogin.objects.select_related("stream__application").aget()
-    made = await sync_to_async(encoderlogin.set_password)(login=fresh)
+    made = await sync_to_async(encoder_login.set_password)(login=fresh)
     with caplog.at_level(logging.DEBUG):
         async with listening() as port:
             encoder = Encoder(port, user, made.password)

@@ -12,13 +12,12 @@ from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ingest.consumers import database
-from ingest.history import HistoryWriter
+from ingest.consumers import decisions
 from ingest.models import Application, HealthOverride, Lease, Node, Session, Stream, StreamKey
-from ingest.services import admission, group_admission, keys, leases
-from ingest.services.admission import Grant, NotYet
-from ingest.services.group_admission import Apart, Ask
-from ingest.services.publishrequest import Peer, PublishRequest
+from ingest.services import admission, keys, leases
+from ingest.services.admission import Ask, DecideAlone, Grant, NotYet
+from ingest.services.authorization import Peer, PublishRequest
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import hold
 from tests.ingest.control import connected, disconnect
@@ -48,9 +47,9 @@ def together(
     in_time: Callable[[], None] = lambda: None,
 ) -> list[Grant | Exception]:
     """What the queue before the database does: who is refused by reading alone is not asked about again."""
-    checked = group_admission.check(asks, now=NOW)
+    checked = admission.check_group(asks, now=NOW)
     left = [one for one, answer in zip(asks, checked, strict=True) if answer is None]
-    admitted = group_admission.admit(left, now=NOW, shared_now=NOW, standing=standing, in_time=in_time)
+    admitted = admission.admit_group(left, now=NOW, shared_now=NOW, standing=standing, in_time=in_time)
     answers = iter(admitted)
     return [next(answers) if answer is None else answer for answer in checked]
 
@@ -162,22 +161,25 @@ def test_each_gets_what_it_would_get_alone(situations: Mapping[str, Callable[[],
         with transaction.atomic():
             answers = together(asks)
             admitted = [one for one, answer in zip(asks, answers, strict=True) if isinstance(answer, Grant)]
-            outcomes["together"] = [told(answer) for answer in answers if type(answer) is not Apart], rows_of(admitted)
+            outcomes["together"] = (
+                [told(answer) for answer in answers if type(answer) is not DecideAlone],
+                rows_of(admitted),
+            )
             transaction.set_rollback(True)
         with transaction.atomic():
             alone = [singly(one) for one in asks]
-            paired = [own for own, answer in zip(alone, answers, strict=True) if type(answer) is not Apart]
+            paired = [own for own, answer in zip(alone, answers, strict=True) if type(answer) is not DecideAlone]
             outcomes["alone"] = [told(own) for own in paired], rows_of(admitted)
             transaction.set_rollback(True)
         assert outcomes["together"] == outcomes["alone"], names
-        apart = [name for name, answer in zip(names, answers, strict=True) if type(answer) is Apart]
+        apart = [name for name, answer in zip(names, answers, strict=True) if type(answer) is DecideAlone]
         streams = {"by name and key": "used before", "to be recorded": "used before"}
         seen: set[str] = set()
         for name, answer in zip(names, answers, strict=True):
             again = streams.get(name, name) in seen
             seen.add(streams.get(name, name))
             if not isinstance(answer, Refused):
-                assert (type(answer) is Apart) == (name.startswith("apart") or again), (names, name)
+                assert (type(answer) is DecideAlone) == (name.startswith("apart") or again), (names, name)
         assert len(apart) < len(names) or all(name.startswith("apart") for name in apart)
 
 
@@ -194,7 +196,7 @@ def test_a_group_takes_as_many_statements_as_one(live: Application) -> None:
     assert counts[0] == counts[1]
     asks = [ask(secret) for secret in [*more, keys.generate()]]
     with CaptureQueriesContext(connection) as queries:
-        group_admission.check(asks, now=NOW)
+        admission.check_group(asks, now=NOW)
     assert len(queries) <= 3
 
 
@@ -214,9 +216,9 @@ def test_what_is_too_late_is_refused_before_the_commit(live: Application) -> Non
 
     def too_late() -> None:
         assert Session.objects.count() == 3
-        raise database.TooSlow
+        raise decisions.TooSlow
 
-    with pytest.raises(database.TooSlow):
+    with pytest.raises(decisions.TooSlow):
         together([ask(secret) for secret in secrets], in_time=too_late)
     assert not Session.objects.exists()
     assert not Lease.objects.exists()
@@ -229,7 +231,7 @@ def test_one_that_cannot_be_written_leaves_the_others_to_themselves(live: Applic
     asks = [ask(secret) for secret in secrets]
     Session.objects.create(pk=asks[1].session, kind="play", app="live", name="other")
     answers = together([*asks, ask(keys.generate())])
-    assert [type(answer) for answer in answers] == [Apart, Apart, Apart, Refused]
+    assert [type(answer) for answer in answers] == [DecideAlone, DecideAlone, DecideAlone, Refused]
     assert not Lease.objects.exists()
     assert isinstance(singly(asks[0]), Grant)
     assert isinstance(singly(asks[2]), Grant)
@@ -246,7 +248,7 @@ def test_two_nodes_that_admit_the_same_streams_at_once(live: Application) -> Non
     at_once(*(partial(lambda those: answers.extend(together(those)), those) for those in asks))
     granted = [answer for answer in answers if isinstance(answer, Grant)]
     assert len({grant.labels["stream"] for grant in granted}) == len(granted)
-    assert all(type(answer) is Apart for answer in answers if not isinstance(answer, Grant))
+    assert all(type(answer) is DecideAlone for answer in answers if not isinstance(answer, Grant))
     assert {grant.session for grant in granted} == set(Lease.objects.values_list("session_id", flat=True)) - {None}
     assert set(Session.objects.values_list("pk", flat=True)) == {grant.session for grant in granted}
     assert len(granted) == SEVERAL
@@ -265,7 +267,7 @@ def test_a_lease_that_another_holds_just_now_stands_in_nobodys_way(live: Applica
         if connection.vendor == "postgresql":
             work.finish()
     work.finish()
-    locked = Apart if connection.vendor == "postgresql" else Grant
+    locked = DecideAlone if connection.vendor == "postgresql" else Grant
     assert [type(answer) for answer in answers] == [Grant, locked, Grant]
 
 
@@ -274,10 +276,10 @@ async def test_encoders_that_wait_for_the_database_are_admitted_at_once(process:
     """Each by its own answer; the moment that their rows have is that of their one transaction."""
     secrets = [await sync_to_async(key_of)("live", f"rush{number}") for number in range(SEVERAL)]
     encoders = await connected(SEVERAL + 1)
-    with held(database.WRITE):
+    with held(decisions.WRITE):
         first, *others = encoders
         await first.tell(first.publish_event(secrets[0]))
-        await until_queued(database.WRITE, 1)
+        await until_queued(decisions.WRITE, 1)
         for encoder, secret in zip(others, [*secrets[1:], "rk_nobody"], strict=True):
             await encoder.tell(encoder.publish_event(secret))
         assert (await encoders[-1].answer())["code"] == "NetStream.Publish.Denied"

@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from ingest.contracts import Issue, MediaInfo
-from ingest.history import HistoryWriter
 from ingest.models import AuditEntry, HealthOverride, StatusEvent, Stream
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, NodeApp
 from tests.ingest.operating import member
@@ -111,7 +111,7 @@ async def test_a_peer_that_changes_for_ever_fills_no_history(
 
 
 async def test_a_nodes_own_issues_are_logged_once(node: NodeApp, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "ingest.consumers.judged")
+    caplog.set_level(logging.INFO, "ingest.consumers.node")
     full = issue("disk_free", title="8.0 % of the disk is free (10 % at least).", advice="Free space on it.")
     receive = await watch("live")
     for issues in ([], [full], [full], [full | {"level": "bad"}], []):

@@ -11,14 +11,12 @@ import pytest
 from django.db import InternalError, OperationalError, ProgrammingError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ingest import history
-from ingest.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow, Attempts
-from ingest.history import HistoryWriter
-from ingest.history_rows import BanRow, BeginRow, DiscardRow, EndRow, EventRow, Operation
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, SharedObject, StatusEvent, Stream
-from ingest.objectchanges import ObjectRow
-from ingest.services import keys
-from ingest.services.history import write
+from ingest.services import history_writer, keys
+from ingest.services.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow, Attempts
+from ingest.services.history import BanRow, BeginRow, DiscardRow, EndRow, EventRow, Operation, write
+from ingest.services.history_writer import HistoryWriter
+from ingest.services.shared_objects import ObjectRow
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
 from tests.ingest.faults import another_program, locked_database, missing_table
@@ -195,7 +193,7 @@ def test_shared_objects_are_written_apart_from_sessions(
         batches.append({isinstance(operation, ObjectRow) for operation in batch})
         return write(batch, attempts)
 
-    monkeypatch.setattr(history, "write", spied)
+    monkeypatch.setattr(history_writer, "write", spied)
     Application.objects.get_or_create(name="live")
     with locked_database():
         for sequence in range(1, 501):

@@ -10,11 +10,10 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from dashboard import tokens
-from dashboard.alerting.models import Webhook
-from ingest import migrated
+from dashboard import access
+from dashboard.models import Webhook
 from ingest.models import AuditEntry, Installation, Stream, StreamKey
-from ingest.services import installation, keys
+from ingest.services import database, installation, keys
 from ingest.services.installation import StartError
 from tests.ingest.operating import run, run_json
 
@@ -34,7 +33,7 @@ def secrets(stream: Stream) -> tuple[str, str]:
     """A stream key and a token."""
     keys.create(stream=stream)
     Webhook.objects.create(name="graphics", url="https://hooks.example.org/")
-    return keys.create(stream=stream).secret, tokens.create(name="script", role="viewer").secret
+    return keys.create(stream=stream).secret, access.create_token(name="script", role="viewer").secret
 
 
 def other_pepper(settings: Any, **fields: Any) -> None:
@@ -117,7 +116,7 @@ def test_whoever_goes_on_without_it_is_told_what_is_void(secrets: tuple[str, str
     installation.check()
     key, token = secrets
     assert keys.find(secret=key) is None
-    assert tokens.find(secret=token) is None
+    assert access.find_token(secret=token) is None
     row = StreamKey.objects.order_by("pk").first()
     assert row is not None
     assert keys.find(secret=keys.rotate(key=row).secret) is not None
@@ -147,8 +146,8 @@ def test_another_secret_key_is_warned_of_once(file: Path, settings: Any, caplog:
 def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: bool) -> None:
     with pytest.raises(DatabaseError) as raised, connection.cursor() as cursor:
         cursor.execute(statement)
-    assert migrated.lacks_tables(raised.value) is lacks
-    said = migrated.reason(raised.value)
+    assert database.lacks_tables(raised.value) is lacks
+    said = database.describe_error(raised.value)
     assert said.startswith(f"{type(raised.value).__name__}: ")
     assert ("run `manage.py migrate`" in said) is lacks
     assert "\n" not in said
@@ -158,7 +157,7 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
     settings.DATA_DIR = tmp_path
     for application, name in (("ingest", "9999_later"), ("django_celery_beat", "9999_of_a_library")):
         MigrationRecorder(connection).record_applied(application, name)
-    said = migrated.difference()
+    said = database.version_difference()
     assert said.startswith(
         "The database is of a newer version: it has ingest.9999_later, which this one does not know."
     )
@@ -166,18 +165,18 @@ def test_a_newer_database_is_told_with_the_migration_and_is_not_migrated(setting
     (tmp_path / "copies").mkdir()
     for copy in ("20260101T120000000000Z-7-0001_initial.sqlite3", "20260301T120000000000Z-99-9998_between.sqlite3"):
         (tmp_path / "copies" / copy).touch()
-    assert f"the copy from before the upgrade, {tmp_path}/copies/20260101T1200" in migrated.difference()
+    assert f"the copy from before the upgrade, {tmp_path}/copies/20260101T1200" in database.version_difference()
     with pytest.raises(CommandError, match=r"ingest\.9999_later"):
         call_command("migrate", verbosity=0)
 
 
 def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> None:
     MigrationRecorder(connection).record_applied("ingest", "0002_roles")
-    said = migrated.difference()
+    said = database.version_difference()
     assert said.startswith("The database was made before version 0.1.0, and can't be upgraded: ")
     with pytest.raises(CommandError, match=r"before version 0\.1\.0"):
         call_command("migrate", verbosity=0)
 
 
 def test_a_migrated_database_lacks_nothing() -> None:
-    assert migrated.difference() == ""
+    assert database.version_difference() == ""

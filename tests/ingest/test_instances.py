@@ -16,25 +16,14 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from ingest.models import Application, Attempt, Recording, Session, Stream
-from ingest.objectchanges import ObjectRow
 from ingest.rtmp import events
-from ingest.services import (
-    acts,
-    admission,
-    audit,
-    credentials,
-    instances,
-    keys,
-    objects,
-    paste,
-    playable,
-    playlinks,
-    recordings,
-)
+from ingest.services import actions as services_actions
+from ingest.services import admission, audit, authorization, keys, media_urls, playback, recordings, shared_objects
 from ingest.services.admission import Grant
+from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused as NotAdmitted
+from ingest.services.shared_objects import ObjectRow
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import Connection, flush, listening
 from tests.ingest.operating import run
@@ -67,7 +56,7 @@ def refusal(act: Callable[[], object]) -> str:
 
 
 def connect(app: str, credential: str = "") -> None:
-    credentials.connect(app=app, credential=credential, address=PEER.address, now=NOW)
+    authorization.connect(app=app, credential=credential, address=PEER.address, now=NOW)
 
 
 def publish(app: str, credential: str, *, instance: str = "", name: str | None = None) -> Grant:
@@ -76,8 +65,8 @@ def publish(app: str, credential: str, *, instance: str = "", name: str | None =
     return admission.admit_publish(session=uuid.uuid4(), request=request, peer=PEER, now=NOW, asked_at=NOW)
 
 
-def play(name: str, app: str = "live") -> playable.Playable:
-    return playable.check(app=app, name=name, credential="", now=NOW)
+def play(name: str, app: str = "live") -> playback.Playable:
+    return playback.check(app=app, name=name, credential="", now=NOW)
 
 
 # --- With keys ---
@@ -134,7 +123,7 @@ def test_they_come_with_who_publishes_in_some_number(open_app: Application) -> N
     assert refusal(partial(play, "three/cam", "bench")) == "StreamNotFound stream_unknown"
     assert play("two/next", "bench").is_awaited
     assert publish("bench", "plain").path == "bench/plain"
-    assert instances.names(application=open_app) == {"one", "two"}
+    assert authorization.instance_names(application=open_app) == {"one", "two"}
 
 
 def test_a_key_is_never_made_one(open_app: Application) -> None:
@@ -152,7 +141,7 @@ def test_a_key_is_never_made_one(open_app: Application) -> None:
 def test_those_of_recordings_count_and_capital_letters_tell_apart(open_app: Application) -> None:
     Recording.objects.create(application=open_app, name="two/film", file="film.flv")
     Stream.objects.bulk_create(Stream(application=open_app, name=name) for name in ("one/cam", "onetwo"))
-    assert instances.names(application=open_app) == {"one", "two"}
+    assert authorization.instance_names(application=open_app) == {"one", "two"}
     connect("bench/two")
     for name in ("three", "One", "on", "onetwo"):
         assert refusal(partial(connect, f"bench/{name}")) == "Rejected too_many_instances"
@@ -191,9 +180,9 @@ def test_operators_make_as_many_as_the_application_may_have(application: Applica
     application.refresh_from_db()
     actor = audit.command("test")
     for name in ("room/cam", "room/cam2", "plain"):
-        acts.make_stream(actor, application, name)
+        services_actions.make_stream(actor, application, name)
     with pytest.raises(ValidationError, match="--max-instances N"):
-        acts.make_stream(actor, application, "hall/cam")
+        services_actions.make_stream(actor, application, "hall/cam")
     with pytest.raises(CommandError, match="has 1"):
         run("streamkey", "create", "live/hall/cam")
     assert Stream.objects.count() == 3
@@ -208,16 +197,16 @@ def test_an_imported_table_is_counted_as_a_whole(application: Application, tmp_p
         run("streamkey", "import", str(table))
     table.write_text("\n".join(["app/name,key", *rows[:2]]))
     run("streamkey", "import", str(table))
-    assert instances.names(application=application) == {"a", "b"}
+    assert authorization.instance_names(application=application) == {"a", "b"}
 
 
 def test_the_strings_to_paste(inside: NewKey, settings: Any) -> None:
     settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("127.0.0.1", 1935), ("127.0.0.1", 8001)
-    shown = paste.strings(stream=inside.key.stream, secret=inside.secret)
+    shown = media_urls.strings(stream=inside.key.stream, secret=inside.secret)
     assert (shown.stream, shown.server) == ("live/room/cam", "rtmp://127.0.0.1/live/room")
     assert shown.publish_url == f"rtmp://127.0.0.1/live/room/{inside.secret}"
     assert shown.play_url == "rtmp://127.0.0.1/live/room/cam"
-    link = playlinks.make(stream=inside.key.stream)
+    link = media_urls.make_play_link(stream=inside.key.stream)
     assert link.flv_url.startswith("http://127.0.0.1:8001/live/live/room/cam.flv?token=")
 
 
@@ -228,11 +217,11 @@ def test_a_recording_is_downloaded_under_one_name(application: Application) -> N
 
 def test_each_has_shared_objects_of_its_own(application: Application) -> None:
     def load(app: str) -> dict[str, bytes]:
-        return objects.load(app=app, name="chat", unwritten=None).data
+        return shared_objects.load_object(app=app, name="chat", unwritten=None).data
 
     rows = [ObjectRow(app, "chat", 1, NOW, {"where": app.encode()}) for app in ("live", "live/room")]
     with transaction.atomic():
-        objects.save([*rows, ObjectRow("live/room", "chat", 2, NOW, {"more": b"1"})])
+        shared_objects.save_object([*rows, ObjectRow("live/room", "chat", 2, NOW, {"more": b"1"})])
     assert load("live") == {"where": b"live"}
     assert load("live/room") == {"where": b"live/room", "more": b"1"}
     assert load("live/hall") == {}

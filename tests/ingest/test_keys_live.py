@@ -10,11 +10,10 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest import trials
 from ingest.live import LimitSettings, LiveSettings
 from ingest.live.health import CHECKS
-from ingest.livestore import get_livestore
-from ingest.models import Application, Attempt, Lease, Recording, Session, StatusEvent, Stream, StreamKey
+from ingest.live_store import get_livestore
+from ingest.models import Application, Attempt, Lease, Recording, Session, StatusEvent, Stream, StreamKey, names
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.keys import NewKey
@@ -133,7 +132,7 @@ async def test_players_see_only_the_stream_while_a_trial_is_live(key: NewKey, tr
             await until(lambda: any(each["state"] == "live" for each in store.read().streams))
             assert [each["name"] for each in store.read().streams] == [stream.name]
             judged = store.read().trials[0]
-            assert judged["name"] == trials.live_name(stream.name, trial.key.pk)
+            assert judged["name"] == names.test_live_name(stream.name, trial.key.pk)
             assert judged["players"] == 0
         with pytest.raises(Refused):
             await player.play(judged["name"])
@@ -153,7 +152,7 @@ async def test_a_newer_trial_of_a_key_takes_the_place_of_the_older_one(trial: Ne
 
 
 async def test_a_trial_ends_by_itself_and_rests(trial: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "MOST", timedelta(seconds=1))
+    monkeypatch.setattr(names, "TEST_MOST", timedelta(seconds=1))
     async with listening() as port:
         async with RtmpClient(port=port) as tester:
             await go_live(tester, trial.secret)
@@ -164,7 +163,7 @@ async def test_a_trial_ends_by_itself_and_rests(trial: NewKey, monkeypatch: pyte
             with pytest.raises(Refused, match="The test has ended"):
                 await tester.publish(trial.secret)
         await until(Attempt.objects.filter(reason="test_over").exists)
-        later = timezone.now() + trials.REST
+        later = timezone.now() + names.TEST_REST
         assert await sync_to_async(keys.test_rests_until)(key=trial.key, now=later) is None
 
 

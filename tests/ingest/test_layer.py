@@ -13,10 +13,10 @@ import pytest
 from channels.layers import channel_layers, get_channel_layer
 from channels_redis.core import RedisChannelLayer
 
-from ingest.consumers import groups, layer
-from ingest.consumers.layer import absence
-from ingest.consumers.wallfeed import card
-from ingest.livestore import LiveStore, get_livestore
+from ingest.consumers import channel_layer
+from ingest.consumers.channel_layer import absence
+from ingest.live_store import LiveStore, get_livestore
+from ingest.pages import card
 from tests.background import free_port
 from tests.ingest.control import NodeApp
 from tests.ingest.ticks import SAMPLE, snapshot, tick_until, until, watch
@@ -40,15 +40,15 @@ async def test_what_nobody_is_to_get_is_not_made() -> None:
     made: list[int] = []
     receive = await watch("stream.1")
     for number in range(SEVERAL):
-        groups.send(f"stream.{number}", message(number, made))
+        channel_layer.send_to_group(f"stream.{number}", message(number, made))
     assert await receive() == 1
     assert made == [1]
 
 
 async def test_one_that_cannot_be_made_is_told_of_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     receive = await watch("stream.1")
-    groups.send("stream.1", lambda: {"text": str(1 / 0)})
-    groups.send("stream.1", message(2, []))
+    channel_layer.send_to_group("stream.1", lambda: {"text": str(1 / 0)})
+    channel_layer.send_to_group("stream.1", message(2, []))
     assert await receive() == 2
     assert "A message to the group stream.1 could not be made" in caplog.text
     assert "ZeroDivisionError" in caplog.text
@@ -57,7 +57,7 @@ async def test_one_that_cannot_be_made_is_told_of_and_the_others_go_on(caplog: p
 async def test_messages_of_a_group_come_in_order() -> None:
     first, second = await watch("stream.1"), await watch("stream.2")
     for number in range(20):
-        groups.send(f"stream.{1 + number % 2}", message(number, []))
+        channel_layer.send_to_group(f"stream.{1 + number % 2}", message(number, []))
         await asyncio.sleep(0.01 * (number % 3))  # So they are of several deliveries.
     assert [await first() for _ in range(10)] == list(range(0, 20, 2))
     assert [await second() for _ in range(10)] == list(range(1, 20, 2))
@@ -66,14 +66,14 @@ async def test_messages_of_a_group_come_in_order() -> None:
 async def test_who_leaves_is_no_member() -> None:
     layer: Any = get_channel_layer()
     names = [f"stream.{number}" for number in range(SEVERAL)]
-    assert not await groups.with_members(names)
+    assert not await channel_layer.with_members(names)
     channel = await layer.new_channel()
     for name in names[::10]:
         await layer.group_add(name, channel)
-    assert sorted(await groups.with_members(names)) == sorted(names[::10])
+    assert sorted(await channel_layer.with_members(names)) == sorted(names[::10])
     for name in names[10::10]:
         await layer.group_discard(name, channel)
-    assert list(await groups.with_members(names)) == ["stream.0"]
+    assert list(await channel_layer.with_members(names)) == ["stream.0"]
 
 
 async def test_of_many_streams_only_the_watched_ones_are_sent(node: NodeApp) -> None:
@@ -105,12 +105,12 @@ def use() -> Iterator[Callable[[RedisChannelLayer], None]]:
 async def test_a_layer_that_is_away_is_told_of_once(
     node: NodeApp, use: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(groups, "_warned", -groups.WARN_S)
+    monkeypatch.setattr(channel_layer, "_warned", -channel_layer.WARN_S)
     own = get_channel_layer()
     use(RedisChannelLayer(hosts=[f"redis://127.0.0.1:{free_port()}"]))
     for number in range(3):
         await node.tick(at=number, streams=[snapshot(1)])
-        groups.send("stream.1", message(number, []))
+        channel_layer.send_to_group("stream.1", message(number, []))
         await until(lambda: "did not take a message" in caplog.text)
     use(own)
     receive = await watch("live")
@@ -132,7 +132,7 @@ async def test_a_layer_that_hangs_holds_no_tick_up(node: NodeApp, use: Callable[
     use(layer)
     made: list[int] = []
     for number in range(1, 4):
-        groups.send("stream.1", message(number, made))
+        channel_layer.send_to_group("stream.1", message(number, made))
         await tick_until(node, partial(_holds, store, number), at=float(number), streams=[snapshot(number)])
     await until(lambda: held)
     assert made == []
@@ -159,8 +159,8 @@ class Layer:
 
 
 async def test_one_asks_for_all(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(layer, "ASK_S", 0.01)
-    monkeypatch.setattr(layer, "SPREAD_S", 0.05)
+    monkeypatch.setattr(channel_layer, "ASK_S", 0.01)
+    monkeypatch.setattr(channel_layer, "SPREAD_S", 0.05)
     caplog.set_level(logging.INFO)
     away = Layer()
     waiting = [asyncio.ensure_future(absence().over(away, "one", ConnectionError())) for _ in range(CONSUMERS)]
@@ -179,8 +179,8 @@ async def test_one_asks_for_all(monkeypatch: pytest.MonkeyPatch, caplog: pytest.
 
 
 async def test_a_second_absence_is_noticed_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer, "ASK_S", 0.01)
-    monkeypatch.setattr(layer, "SPREAD_S", 0.0)
+    monkeypatch.setattr(channel_layer, "ASK_S", 0.01)
+    monkeypatch.setattr(channel_layer, "SPREAD_S", 0.0)
     away = Layer()
     away.up = True
     for times in (1, 2):

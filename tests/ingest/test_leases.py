@@ -11,10 +11,10 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from ingest.consumers.active import BREAK, Reach
-from ingest.history import HistoryWriter
 from ingest.models import Lease, Node, Session, Stream
 from ingest.services import keys, leases, nodes, sessions
 from ingest.services.admission import NotYet
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.leases import Claim
 from ingest.services.refusals import Refused

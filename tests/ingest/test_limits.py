@@ -7,10 +7,11 @@ import pytest
 from django.conf import settings
 from pytest_django import Settings
 
-from ingest import logbound
-from ingest.consumers import asking, database
-from ingest.logbound import Bound, more
-from ingest.nodeconfig import server_config
+from ingest import log_records
+from ingest.consumers import decisions
+from ingest.consumers.startup import server_config
+from ingest.log_records import Bound, more
+from ingest.services import callback
 
 MIB = 1024 * 1024
 
@@ -40,13 +41,13 @@ def test_when_players_are_told_of_the_end_and_memory_for_late_ones(settings: Set
 
 
 def test_a_decision_has_two_seconds_as_has_a_service_that_is_asked_and_a_statement_has_less() -> None:
-    assert (database.LIMIT_S, asking.LIMIT_S) == (2.0, 2.0)
-    assert settings.DATABASE_TIMEOUT_S < database.LIMIT_S
+    assert (decisions.LIMIT_S, callback.LIMIT_S) == (2.0, 2.0)
+    assert settings.DATABASE_TIMEOUT_S < decisions.LIMIT_S
 
 
 def test_so_many_in_a_span_and_the_others_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
-    monkeypatch.setattr(logbound, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(log_records, "time", SimpleNamespace(monotonic=lambda: now_s))
     bound = Bound(2, 60.0)
     assert [bound.take() for _ in range(5)] == [0, 0, None, None, None]
     now_s = 59.9

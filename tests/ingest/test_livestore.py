@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ingest import livestore
-from ingest.livestore import CompactSample, LiveStore, LiveView, MemoryLiveStore, RedisLiveStore, Thumbnail
+from ingest import live_store
+from ingest.live_store import CompactSample, LiveStore, LiveView, MemoryLiveStore, RedisLiveStore, Thumbnail
 from tests.ingest.control import figures_of
 from tests.ingest.ticks import snapshot
 from tests.redis_server import RedisServer
@@ -125,7 +125,7 @@ def test_memory_forgets_a_node_after_five_seconds() -> None:
 
 def expires_after(store: RedisLiveStore, key: str, seconds: float, before: float) -> bool:
     """Whether the entry, which was put after the moment, goes so many seconds after it was put."""
-    put = store._sync.pexpiretime(f"{livestore.PREFIX}{key}") / 1000 - seconds
+    put = store._sync.pexpiretime(f"{live_store.PREFIX}{key}") / 1000 - seconds
     return before - 0.1 < put < time.time() + 0.1  # Redis reads the clock once for several commands.
 
 
@@ -134,7 +134,7 @@ def test_redis_forgets_a_node_after_five_seconds(redis_store: RedisLiveStore) ->
     before = time.time()
     within_one_loop(store, store.put_node(figures_of("a", 100.0), [snapshot(1)]))
     assert expires_after(store, "node:a", 5, before)
-    store._sync.delete(f"{livestore.PREFIX}node:a")
+    store._sync.delete(f"{live_store.PREFIX}node:a")
     assert store.read() == LiveView([], [])
 
 
@@ -166,9 +166,9 @@ def test_memory_forgets_thumbnails_and_who_watched() -> None:
     store = MemoryLiveStore(clock)
     asyncio.run(store.put_thumbnail("live/a", PICTURE))
     store.thumbnail("live/a")
-    clock.now += livestore.WATCHED_S + 0.1
+    clock.now += live_store.WATCHED_S + 0.1
     assert asyncio.run(store.awatched()) == []
-    clock.now += livestore.THUMBNAIL_S - livestore.WATCHED_S - 0.2
+    clock.now += live_store.THUMBNAIL_S - live_store.WATCHED_S - 0.2
     assert store.thumbnail("live/a") == PICTURE
     clock.now += 0.2
     assert store.thumbnail("live/a") is None
@@ -180,7 +180,7 @@ def test_redis_forgets_thumbnails_and_who_watched(redis_store: RedisLiveStore, m
     store = redis_store
     before = time.time()
     within_one_loop(store, store.put_thumbnail("live/a", PICTURE))
-    assert expires_after(store, "thumbnail:live/a", livestore.THUMBNAIL_S, before)
+    assert expires_after(store, "thumbnail:live/a", live_store.THUMBNAIL_S, before)
     store.thumbnail("live/a")
-    monkeypatch.setattr(livestore, "WATCHED_S", 0)
+    monkeypatch.setattr(live_store, "WATCHED_S", 0)
     assert within_one_loop(store, store.awatched()) == [[]]

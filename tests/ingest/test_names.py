@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 
 from ingest import clean
 from ingest.addresses import client_of, unit, unit_or_itself
-from ingest.validators import instance_of, is_stream_name, name_within, validate_stream_name
+from ingest.models.names import instance_of, is_stream_name, name_within, validate_stream_name
 
 UNSEEN = [chr(code) for code in range(sys.maxunicode + 1) if category(chr(code)) == "Cf"]
 

@@ -15,11 +15,11 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.utils import timezone
 
-from ingest.consumers.database import WRITE
+from ingest.consumers.decisions import WRITE
 from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import EndReason, Sample
 from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
-from ingest.services import keys, nodes, revocation
+from ingest.services import keys, nodes, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp, flush
 from tests.ingest.faults import locked_database, patient_database
@@ -190,13 +190,13 @@ async def test_what_is_taken_away_ends_the_session_with_the_nodes_next_look(
 ) -> None:
     """Which comes with a tick."""
     looks: list[list[tuple[uuid.UUID, EndReason]]] = []
-    due = revocation.due
+    due = sessions.due_to_end
 
     def look(**about: Any) -> list[tuple[uuid.UUID, EndReason]]:
         looks.append(due(**about))
         return looks[-1]
 
-    monkeypatch.setattr(revocation, "due", look)
+    monkeypatch.setattr(sessions, "due_to_end", look)
     await sync_to_async(act)(key.key)
     assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": live, "reason": "key_revoked"}
     assert looks[0] == [(uuid.UUID(live), "key_revoked")]

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from ingest import livestore
-from ingest.consumers.counts import COUNTS
-from ingest.consumers.thumbnails import Thumbnails
-from ingest.consumers.wallfeed import NODE_LEFT_OUT, card
+from ingest import live_store
+from ingest.consumers.active import COUNTS
+from ingest.consumers.node import Thumbnails
 from ingest.contracts import NodeCounts, NodeThumbnail
-from ingest.livestore import RedisLiveStore, Thumbnail, get_livestore
+from ingest.live_store import RedisLiveStore, Thumbnail, get_livestore
+from ingest.pages import NODE_LEFT_OUT, card
 from ingest.services.keys import NewKey
 from tests.background import free_port
 from tests.ingest.control import NODE, Connection, NodeApp
@@ -49,7 +49,7 @@ async def test_names_that_players_wait_for_are_no_streams(node: NodeApp) -> None
     await node.tick(at=100.0, streams=[*waiting, snapshot(7)])
     told = await receive()
     assert [card["id"] for card in told["streams"]] == [7]
-    store = livestore.get_livestore()
+    store = live_store.get_livestore()
     await until(lambda: [each["id"] for each in store.read().streams] == [7])
 
 
@@ -86,13 +86,13 @@ async def test_what_json_cannot_say_does_not_reach_pages(node: NodeApp) -> None:
 
 @pytest.mark.both_forms
 async def test_the_live_store_holds_the_last_tick(node: NodeApp) -> None:
-    store = livestore.get_livestore()
+    store = live_store.get_livestore()
     await node.tick(at=100.0, streams=[snapshot(1)], samples=[SAMPLE])
     await until(lambda: store.read().streams and store.recent(1))
     assert store.read().streams == [snapshot(1)]
     assert [point["video_kbps"] for point in store.recent(1)] == [2500.0]
     await node.stop()
-    assert store.read() == livestore.LiveView([], [])
+    assert store.read() == live_store.LiveView([], [])
 
 
 @pytest.mark.both_forms
@@ -100,12 +100,12 @@ async def test_a_live_store_that_is_away_is_told_of_once(
     node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "ingest.consumers.node")
-    store, away = livestore.get_livestore(), RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0")
-    monkeypatch.setattr(livestore, "_store", away)
+    store, away = live_store.get_livestore(), RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0")
+    monkeypatch.setattr(live_store, "_store", away)
     for at in range(3):
         await node.tick(at=at, streams=[snapshot(1)])
         await until(lambda: "takes no snapshots" in caplog.text)
-    monkeypatch.setattr(livestore, "_store", store)
+    monkeypatch.setattr(live_store, "_store", store)
     await tick_until(node, lambda: store.read().streams, at=9.0, streams=[snapshot(1)])
     await until(lambda: "takes snapshots again" in caplog.text)
     assert len(caplog.records) == 2
@@ -184,8 +184,8 @@ async def test_the_server_is_told_what_somebody_looks_at(node: NodeApp) -> None:
 async def test_a_store_that_is_away_is_told_once_and_nothing_is_named(
     node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(livestore, "_store", RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0"))
-    with caplog.at_level(logging.WARNING, "ingest.consumers.thumbnails"):
+    monkeypatch.setattr(live_store, "_store", RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0"))
+    with caplog.at_level(logging.WARNING, "ingest.consumers.node"):
         await picture(node, 5000)
         await picture(node, 10_000)
         await until(lambda: "The live store takes no thumbnails" in caplog.text)

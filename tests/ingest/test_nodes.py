@@ -13,7 +13,7 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from ingest.models import Node, Session, Stream
-from ingest.services import nodes, processes, sessions
+from ingest.services import nodes, sessions
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import NODE
 from tests.ingest.operating import run, run_json
@@ -27,23 +27,23 @@ def former(process: str, **fields: object) -> Node:
 
 
 def is_taken() -> bool:
-    return Node.objects.get(name=NODE).process == str(processes.own())
+    return Node.objects.get(name=NODE).process == str(nodes.own_process())
 
 
 def test_a_process_knows_itself_and_another_one_while_it_runs() -> None:
-    own = processes.own()
-    assert processes.read(str(own)) == own
+    own = nodes.own_process()
+    assert nodes.parse_process(str(own)) == own
     assert own.runs is True
     with other_process() as text:
-        other = processes.read(text)
+        other = nodes.parse_process(text)
         assert other is not None
         assert other.runs is True
     assert other.runs is False
     for text, runs in ((ended_process(), False), (process_elsewhere(), None)):
-        found = processes.read(text)
+        found = nodes.parse_process(text)
         assert found is not None
         assert found.runs is runs
-    assert processes.read("") is processes.read("no process at all, but words") is None
+    assert nodes.parse_process("") is nodes.parse_process("no process at all, but words") is None
 
 
 def test_a_name_that_nobody_had_is_taken_and_shown_as_stopped_until_the_node_is_up() -> None:
@@ -56,7 +56,7 @@ def test_a_name_that_nobody_had_is_taken_and_shown_as_stopped_until_the_node_is_
 @pytest.mark.parametrize("how", ["it stopped in order", "it died", "it was forgotten"])
 def test_the_name_of_who_is_gone_is_taken_at_once(how: str) -> None:
     if how == "it stopped in order":
-        former(str(processes.own()))
+        former(str(nodes.own_process()))
         nodes.stopped(name=NODE, now=timezone.now())
     elif how == "it died":
         former(ended_process())

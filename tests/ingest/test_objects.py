@@ -11,18 +11,17 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 from django.utils import timezone
 
-from ingest import objectchanges
-from ingest.consumers import objects as consumer
-from ingest.consumers.database import READ
-from ingest.history import HistoryWriter
-from ingest.live.objects import ObjectLimits
-from ingest.logbound import Bound
+from ingest.consumers import shared_objects as consumer
+from ingest.consumers.decisions import READ
+from ingest.live.shared_objects import ObjectLimits
+from ingest.log_records import Bound
 from ingest.models import Application, Attempt, SharedObject
-from ingest.objectchanges import ObjectRow, Waiting
-from ingest.rtmp import amf0, amf3
+from ingest.rtmp.amf import amf0, amf3
 from ingest.rtmp.messages.shared_object import Release, RequestChange, RequestRemove, Use
 from ingest.server import Deadlines
-from ingest.services import objects
+from ingest.services import shared_objects
+from ingest.services.history_writer import HistoryWriter
+from ingest.services.shared_objects import ObjectRow, Waiting
 from tests.ingest.control import flush, listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
 from tests.ingest.operating import member
@@ -54,7 +53,7 @@ async def sharing(port: int, clients: int = 1, *, use: bool = True, **kind: Any)
 
 def kept(name: str = "chat") -> dict[str, bytes]:
     found = SharedObject.objects.filter(name=name).first()
-    return objects.unpack(found.data) if found else {}
+    return shared_objects.unpack(found.data) if found else {}
 
 
 @pytest.mark.both_forms
@@ -192,7 +191,7 @@ async def test_names_that_no_row_can_have(room: Application) -> None:
 
 
 async def test_an_application_has_room_for_so_many(room: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "MOST_OF_APPLICATION", 1)
+    monkeypatch.setattr(shared_objects, "MOST_OF_APPLICATION", 1)
     async with listening() as port, sharing(port) as [one], sharing(port, use=False, name="more") as [more]:
         await one.set("a", 1.0)
         await one.ask(Release())
@@ -254,7 +253,7 @@ def test_large_objects_are_written_less_often_and_all_of_them_bounded() -> None:
             waiting.written({each.key: size for each in rows}, now)
         assert 0 < waiting.wait_s(now) < 6
         now += 0.1
-    assert written < 62 * objectchanges.BYTES_PER_S
+    assert written < 62 * shared_objects.BYTES_PER_S
     assert len(times) == 3, "each has its turn"
     assert len(waiting.take()) > 0, "when all is to be written, no time is waited for"
 
@@ -270,7 +269,7 @@ def test_a_small_object_is_written_whenever_it_changes() -> None:
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(objectchanges, "MOST_BYTES", 3000)
+    monkeypatch.setattr(shared_objects, "MOST_BYTES", 3000)
     waiting = Waiting()
     assert waiting.put(row("chat", 1, a=b"x" * 2000))
     assert not waiting.put(row("else", 1, a=b"x" * 1000))
@@ -288,7 +287,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, caplog: pytest.L
 @pytest.fixture
 def chat(db: None) -> SharedObject:
     room = Application.objects.create(name="room")
-    data = objects.pack({"users": amf0.encode(["anna", {"age": 5.0}]), "broken": b"\xff"})
+    data = shared_objects.pack({"users": amf0.encode(["anna", {"age": 5.0}]), "broken": b"\xff"})
     return SharedObject.objects.create(application=room, name="chat", version=3, data=data)
 
 
@@ -308,5 +307,5 @@ def test_operators_see_and_admins_delete_them(chat: SharedObject) -> None:
 
 def test_they_end_with_their_application(chat: SharedObject) -> None:
     chat.application.delete()
-    objects.save([row("chat", 4, a=b"1")])
+    shared_objects.save_object([row("chat", 4, a=b"1")])
     assert not SharedObject.objects.exists()

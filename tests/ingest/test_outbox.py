@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ingest.consumers import database
-from ingest.history import HistoryWriter
-from ingest.history_rows import DiscardRow, EndRow, EventRow
+from ingest.consumers import decisions
 from ingest.models import OutboxEvent, Session, Stream
 from ingest.services import outbox, recordings, sessions
+from ingest.services.history import DiscardRow, EndRow, EventRow
+from ingest.services.history_writer import HistoryWriter
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS, Connection
 from tests.ingest.faults import at_once
@@ -189,7 +189,7 @@ async def test_a_real_admission_tells_its_begin_and_one_end(
 async def test_an_admission_that_came_too_late_tells_nothing(
     encoder: Connection, key: Any, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "LIMIT_S", 0.0)
+    monkeypatch.setattr(decisions, "LIMIT_S", 0.0)
     assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.reject"
     await encoder.disconnect()
     assert process.flush(20)

@@ -10,15 +10,14 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ingest.attempts import Attempts
-from ingest.history import HistoryWriter
-from ingest.history_rows import EndRow, EventRow, Operation
 from ingest.models import Lease, OutboxEvent, Recording, Session, StatusEvent, Stream, StreamTold
 from ingest.services import admission, outbox, recordings, sessions
-from ingest.services.history import status_event
+from ingest.services.attempts import Attempts
+from ingest.services.authorization import Peer, PublishRequest
+from ingest.services.history import EndRow, EventRow, Operation, status_event
 from ingest.services.history import write as write_history
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
 from tests.ingest.faults import Work, at_once

@@ -10,10 +10,10 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 from pytest_django import Settings
 
+from ingest.credentials import mask
 from ingest.models import Application, AuditEntry, Node, Recording, Session, Stream
-from ingest.server.credentials import mask
-from ingest.services import keys, lengths, playable, playlinks, playtokens, revocation
-from ingest.services.playable import Playable, Wanted, wanted_by
+from ingest.services import keys, media_urls, play_tokens, playback, sessions
+from ingest.services.playback import Playable, Wanted, wanted_by
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.operating import run, run_json
@@ -36,7 +36,7 @@ def recorded(application: Application, name: str, *, age_h: float = 0, **fields:
 
 
 def check(name: str = "cam1", wanted: Wanted = "any", token: str = "") -> Playable:
-    return playable.check(app="live", name=name, credential=token, now=NOW, wanted=wanted)
+    return playback.check(app="live", name=name, credential=token, now=NOW, wanted=wanted)
 
 
 def refusal(name: str = "cam1", wanted: Wanted = "any", token: str = "") -> str:
@@ -106,7 +106,7 @@ def test_a_name_that_looks_like_a_spelling_comes_first(application: Application,
 def test_a_recording_of_no_stream(application: Application) -> None:
     recorded(application, "film")
     found = check("film", "recorded")
-    grant = playable.grant(session=uuid.uuid4(), playable=found)
+    grant = playback.grant(session=uuid.uuid4(), playable=found)
     assert (grant.path, grant.labels, grant.start_unit) == ("live/film", {"stream": 0, "key": None}, "ms")
     assert refusal("film", "live") == "stream_unknown"
     Application.objects.update(play_policy="token")
@@ -124,7 +124,7 @@ def test_a_recording_goes_by_its_streams_rules(stream: Stream) -> None:
     assert check("film").stream == stream
     Application.objects.update(play_policy="token")
     assert refusal("film") == "token_missing"
-    assert check("film", token=playtokens.issue(stream=stream.pk, now=NOW)).name == "film"
+    assert check("film", token=play_tokens.issue(stream=stream.pk, now=NOW)).name == "film"
     Stream.objects.update(enabled=False)
     assert refusal("film") == "stream_disabled"
 
@@ -134,7 +134,7 @@ def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream, cam2
     film = recorded(stream.application, "cam1", stream=cam2)
     assert row(check()) == film.pk
     Application.objects.update(play_policy="token")
-    own, others = (playtokens.issue(stream=each.pk, now=NOW) for each in (stream, cam2))
+    own, others = (play_tokens.issue(stream=each.pk, now=NOW) for each in (stream, cam2))
     assert row(check(token=own)) is None
     found = check(token=others)
     assert (row(found), found.is_recording_alone) == (film.pk, True)
@@ -163,7 +163,7 @@ def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recordi
         assert refusal(name, wanted) == "token_missing"  # type: ignore[arg-type]
         assert refusal(name, wanted, "nonsense") == "token_invalid"  # type: ignore[arg-type]
     assert (check("cam1").stream, row(check("cam1"))) == (stream, None), "it waits for what is live"
-    of_stream = playtokens.issue(stream=stream.pk, now=NOW)
+    of_stream = play_tokens.issue(stream=stream.pk, now=NOW)
     assert row(check("show", "recorded", of_stream)) == signed.pk
     assert (row(check(token=of_stream)), check(token=of_stream).is_recording_alone) == (own.pk, False)
     Stream.objects.update(enabled=False)
@@ -173,13 +173,13 @@ def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recordi
 def test_a_recordings_own_token_plays_it_and_no_other(signed: Recording) -> None:
     newer = recorded(signed.application, "show", stream=signed.stream, age_h=-1)
     other = recorded(signed.application, "film")
-    of = {each.pk: playtokens.issue_recording(recording=each.pk, now=NOW) for each in (signed, newer, other)}
+    of = {each.pk: play_tokens.issue_recording(recording=each.pk, now=NOW) for each in (signed, newer, other)}
     for wanted in ("any", "recorded"):
         for name, meant in (("show", signed), ("mp4:show.mp4", newer), ("film", other)):
             assert row(check(name, wanted, of[meant.pk])) == meant.pk
     assert refusal("show", "recorded", of[other.pk]) == "token_invalid"
     assert refusal("film", "recorded", of[signed.pk]) == "token_invalid"
-    late = playtokens.issue_recording(recording=signed.pk, lifetime=timedelta(0), now=NOW)
+    late = play_tokens.issue_recording(recording=signed.pk, lifetime=timedelta(0), now=NOW)
     assert refusal("show", "recorded", late) == "token_expired"
     Application.objects.update(play_policy="none")
     assert refusal("show", "recorded", of[signed.pk]) == "play_not_allowed"
@@ -189,14 +189,14 @@ def test_where_playing_takes_a_token_it_is_no_token_for_what_is_live(signed: Rec
     """Nor counts it as a guess when it has expired."""
     film = recorded(signed.application, "cam1", stream=stream)
     Application.objects.update(play_policy="token")
-    token = playtokens.issue_recording(recording=film.pk, now=NOW)
+    token = play_tokens.issue_recording(recording=film.pk, now=NOW)
     found = check(token=token)
     assert (row(found), found.is_recording_alone, found.recording and found.recording["alone"]) == (film.pk, True, True)
     assert refusal(wanted="live", token=token) == "token_invalid"
-    assert playtokens.verify(token=token, stream=stream.pk, now=NOW) == "invalid"
-    assert playtokens.download(token=token, now=NOW) == (0, "invalid")
-    assert lengths.length_s(app="live", name="cam1", credential=token, now=NOW) == 5
-    late = playtokens.issue_recording(recording=film.pk, lifetime=timedelta(0), now=NOW)
+    assert play_tokens.verify(token=token, stream=stream.pk, now=NOW) == "invalid"
+    assert play_tokens.download(token=token, now=NOW) == (0, "invalid")
+    assert playback.play_length_s(app="live", name="cam1", credential=token, now=NOW) == 5
+    late = play_tokens.issue_recording(recording=film.pk, lifetime=timedelta(0), now=NOW)
     assert refusal(token=late) == "token_expired"
 
 
@@ -208,11 +208,11 @@ def test_where_anyone_may_publish_a_name_need_not_be_known(application: Applicat
     for wanted in ("any", "live"):
         found = check("next", wanted)
         assert (found.is_awaited, found.name, found.stream, found.recording) == (True, "next", None, None)
-    grant = playable.grant(session=uuid.uuid4(), playable=found)
+    grant = playback.grant(session=uuid.uuid4(), playable=found)
     assert (grant.path, grant.labels) == ("live/next", {"stream": 0, "key": None})
     assert refusal("next", "recorded") == "stream_unknown"
     assert row(check("film")) == film.pk
-    assert lengths.length_s(app="live", name="next", credential="", now=NOW) == 0
+    assert playback.play_length_s(app="live", name="next", credential="", now=NOW) == 0
     Application.objects.update(play_policy="token")
     assert refusal("next") == "token_missing"
     assert refusal("next", token="any") == "token_invalid"
@@ -234,9 +234,9 @@ def test_a_key_is_no_name_to_wait_for(stream: Stream) -> None:
 
 
 def download(recording: Recording, name: str = "cam1", *, by_http: bool = True, **times: Any) -> Playable:
-    token = playtokens.issue_download(recording=recording.pk, now=NOW)
+    token = play_tokens.issue_download(recording=recording.pk, now=NOW)
     now = NOW + timedelta(**times)
-    return playable.check(app="live", name=name, credential=token, now=now, wanted="recorded", by_http=by_http)
+    return playback.check(app="live", name=name, credential=token, now=now, wanted="recorded", by_http=by_http)
 
 
 @pytest.mark.parametrize("policy", ["public", "token", "none"])
@@ -250,7 +250,7 @@ def test_a_download_is_of_its_row_whatever_the_rules_are(stream: Stream, policy:
     assert found.recording is not None
     assert (row(found), found.stream) == (meant.pk, stream)
     assert found.recording["disposition"] == 'attachment; filename="live-cam1-20260301T100000Z.flv"'
-    assert playable.grant(session=uuid.uuid4(), playable=found).is_download
+    assert playback.grant(session=uuid.uuid4(), playable=found).is_download
 
 
 def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
@@ -259,7 +259,7 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     other = Application.objects.create(name="other")
     recorded(other, "cam1")
     Application.objects.update(play_policy="token")
-    token = playtokens.issue_download(recording=meant.pk, now=NOW)
+    token = play_tokens.issue_download(recording=meant.pk, now=NOW)
     assert refusal(wanted="live", token=token) == refusal(wanted="recorded", token=token) == "token_invalid"
 
     def refused(recording: Recording, name: str = "cam1", **options: Any) -> str:
@@ -271,10 +271,10 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     assert refused(meant, "cam2") == "download_unknown"
     assert refused(Recording.objects.get(application=other)) == "download_unknown"
     assert refused(meant, seconds=61) == "download_expired"
-    assert playtokens.verify(token=token, stream=meant.pk, now=NOW) == "invalid"
-    assert playtokens.download(token=playtokens.issue(stream=meant.pk)) == (0, "invalid")
+    assert play_tokens.verify(token=token, stream=meant.pk, now=NOW) == "invalid"
+    assert play_tokens.download(token=play_tokens.issue(stream=meant.pk)) == (0, "invalid")
     Recording.objects.filter(pk=meant.pk).delete()
-    meant.pk = playtokens.download(token=token, now=NOW)[0]
+    meant.pk = play_tokens.download(token=token, now=NOW)[0]
     assert refused(meant) == "download_unknown"
 
 
@@ -282,12 +282,12 @@ def test_whether_it_is_live_goes_by_the_clock_that_nodes_share(stream: Stream) -
     recorded(stream.application, "cam1", stream=stream)
     shared = NOW - timedelta(hours=1)
     hold(stream, expires_at=shared + timedelta(seconds=9))
-    assert lengths.length_s(app="live", name="cam1", credential="", now=NOW, shared_now=shared) == 0
+    assert playback.play_length_s(app="live", name="cam1", credential="", now=NOW, shared_now=shared) == 0
 
 
 def test_lengths(stream: Stream) -> None:
     def length(name: str = "cam1") -> float:
-        return lengths.length_s(app="live", name=name, credential="", now=NOW)
+        return playback.play_length_s(app="live", name=name, credential="", now=NOW)
 
     assert length() == 0
     recorded(stream.application, "cam1", stream=stream)
@@ -303,7 +303,7 @@ def test_who_plays_a_recording_of_no_stream_may_go_on(application: Application) 
     Session.objects.create(kind="play", app="live", name="film", stream=None, node=node, address="")
 
     def due() -> int:
-        return len(revocation.due(node="node-a", now=NOW))
+        return len(sessions.due_to_end(node="node-a", now=NOW))
 
     assert due() == 0
     Application.objects.update(enabled=False)
@@ -320,7 +320,7 @@ def test_who_waits_for_a_name_may_go_on_while_anyone_may_come(application: Appli
     publisher = Session.objects.create(kind="publish", **fields)
 
     def due() -> set[uuid.UUID]:
-        return {session for session, _ in revocation.due(node="node-a", now=NOW)}
+        return {session for session, _ in sessions.due_to_end(node="node-a", now=NOW)}
 
     assert due() == {player.pk, publisher.pk}
     Application.objects.update(publish_policy="open")
@@ -342,9 +342,9 @@ def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Setti
     settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 8001)
     found: dict[str, Any] = run_json("playtoken", "live/caf\u00e9", "--hours", "2")
     token = found["token"]
-    assert playtokens.verify(token=token, stream=cafe.pk) == "valid"
+    assert play_tokens.verify(token=token, stream=cafe.pk) == "valid"
     later = timezone.now() + timedelta(hours=2, minutes=1)
-    assert playtokens.verify(token=token, stream=cafe.pk, now=later) == "expired"
+    assert play_tokens.verify(token=token, stream=cafe.pk, now=later) == "expired"
     assert abs(datetime.fromisoformat(found["expires_at"]) - later) < timedelta(minutes=2)
     assert found["stream"] == "live/caf\u00e9"
     assert found["play_url"] == f"rtmp://127.0.0.1/live/caf%C3%A9?token={token}"
@@ -355,11 +355,11 @@ def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Setti
 
 def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) -> None:
     settings.MEDIA_URL_BASE = "https://media.example.org/tv"
-    link = playlinks.make(stream=cafe)
+    link = media_urls.make_play_link(stream=cafe)
     assert link.flv_url.startswith("https://media.example.org/tv/live/live/")
     assert link.ws_url.startswith("wss://media.example.org/tv/live/live/")
     settings.MEDIA_ADDRESS = None
-    link = playlinks.make(stream=cafe)
+    link = media_urls.make_play_link(stream=cafe)
     assert (link.flv_url, link.ws_url) == ("", "")
 
 
@@ -376,11 +376,11 @@ def test_the_dashboard_s_own_pages_may_play(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["localhost", "[::1]", ".example.org", "*"]
     settings.CSRF_TRUSTED_ORIGINS = ["https://Live.example.org", "https://*.example.org"]
     settings.HTTP_ADDRESS = ("127.0.0.1", 8000)
-    assert playlinks.origins() == {"http://localhost:8000", "http://[::1]:8000", "https://live.example.org"}
+    assert media_urls.origins() == {"http://localhost:8000", "http://[::1]:8000", "https://live.example.org"}
     settings.BEHIND_TLS = True
-    assert "https://localhost" in playlinks.origins()
+    assert "https://localhost" in media_urls.origins()
     settings.MEDIA_ORIGINS = ["https://WWW.example.org/"]
-    assert playlinks.origins() == {"https://www.example.org"}
+    assert media_urls.origins() == {"https://www.example.org"}
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) 
     settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
     found = run_json("playtoken", "--recording", str(recording.pk), "--hours", "1")
     token = found["token"]
-    assert playtokens.recording_of(token=token) == (recording.pk, "valid")
+    assert play_tokens.recording_of(token=token) == (recording.pk, "valid")
     assert found["recording"] == "live/show 1"
     assert found["play_url"] == f"rtmp://127.0.0.1/live/show%201?token={token}"
     assert found["flv_url"] == f"http://127.0.0.1:8001/recordings/live/show%201.flv?token={token}"

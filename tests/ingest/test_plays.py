@@ -13,16 +13,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ingest.attempts import Attempts
-from ingest.consumers import database, rtmp, silence
+from ingest.consumers import decisions, rtmp, upkeep
 from ingest.consumers.active import ACTIVE, AWAITED
-from ingest.consumers.database import READ
-from ingest.history import HistoryWriter
-from ingest.history_rows import BeginRow, EventRow
+from ingest.consumers.decisions import READ
 from ingest.models import Application, Attempt, Lease, Node, Recording, Session, StatusEvent, Stream
 from ingest.rtmp import events
-from ingest.services import elsewhere, keys, paste, playable, playtokens, removal, revocation
-from ingest.services.history import write
+from ingest.services import keys, media_urls, play_tokens, playback, removal, sessions
+from ingest.services.attempts import Attempts
+from ingest.services.history import BeginRow, EventRow, write
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
 from tests.ingest.admitting import hold
@@ -91,7 +90,7 @@ async def test_a_herd_does_not_stand_in_a_publishers_way(encoder: Connection, ke
 
 async def test_players_are_told_apart_by_what_they_show(stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
-    token = playtokens.issue(stream=stream.pk)
+    token = play_tokens.issue(stream=stream.pk)
     players = await connected(4)
     for player, shown in zip(players, [token, "wrong", "", token], strict=True):
         await player.tell(player.play_event("cam1", shown))
@@ -103,7 +102,7 @@ async def test_players_are_told_apart_by_what_they_show(stream: Stream) -> None:
 async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before() -> None:
     """Even if that read is still under way."""
     truth, reading, gate = ["before"], threading.Event(), threading.Event()
-    together: database.Together[str] = database.Together()
+    together: decisions.Together[str] = decisions.Together()
     deadline = asyncio.get_running_loop().time() + 5
 
     def read() -> str:
@@ -181,8 +180,8 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         looks += 1
         return due(**about)
 
-    due = revocation.due
-    monkeypatch.setattr(revocation, "due", look)
+    due = sessions.due_to_end
+    monkeypatch.setattr(sessions, "due_to_end", look)
     playing = Session.objects.filter(kind="play", ended_at=None)
     async with (
         listening() as port,
@@ -272,7 +271,7 @@ def recorded(stream: Stream) -> Recording:
 
 
 def told(*paths: str, node: str = HERE) -> dict[str, str]:
-    return elsewhere.told(paths=set(paths), node=node, now=timezone.now())
+    return playback.told_elsewhere(paths=set(paths), node=node, now=timezone.now())
 
 
 def test_what_they_are_told(stream: Stream) -> None:
@@ -294,7 +293,7 @@ def test_what_they_are_told(stream: Stream) -> None:
 
 def test_however_many_are_waited_for(stream: Stream) -> None:
     publish_there(stream)
-    others = [f"live/other{number}" for number in range(elsewhere.ASKED_AT_ONCE + 1)]
+    others = [f"live/other{number}" for number in range(playback.ASKED_AT_ONCE + 1)]
     assert set(told("live/cam1", *others)) == {"live/cam1"}
 
 
@@ -305,11 +304,11 @@ def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, se
     now = timezone.now()
     check: dict[str, Any] = {"app": "live", "name": "cam1", "now": now}
     with pytest.raises(NotHere) as refused:
-        elsewhere.refuse(found=playable.check(**check, credential=""), node=HERE, now=now)
+        playback.refuse_elsewhere(found=playback.check(**check, credential=""), node=HERE, now=now)
     assert (refused.value.reason, refused.value.stream) == ("elsewhere", stream.pk)
-    token = playtokens.issue_download(recording=row.pk)
-    download = playable.check(**check, credential=token, wanted="recorded", by_http=True)
-    elsewhere.refuse(found=download, node=HERE, now=now)
+    token = play_tokens.issue_download(recording=row.pk)
+    download = playback.check(**check, credential=token, wanted="recorded", by_http=True)
+    playback.refuse_elsewhere(found=download, node=HERE, now=now)
 
 
 async def test_a_recording_is_asked_for_by_its_start(stream: Stream) -> None:
@@ -338,7 +337,7 @@ def test_by_which_address(
     settings: Any, node_url: str, host: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]], found: str
 ) -> None:
     settings.NODE_URL, settings.RTMP_HOST = node_url, host
-    assert paste.node_url(plain, tls) == found
+    assert media_urls.node_url(plain, tls) == found
 
 
 # --- Two nodes ---
@@ -375,7 +374,7 @@ async def test_players_are_sent_after_a_publisher_that_moved(
     stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of its former node, which had media until then."""
-    monkeypatch.setattr(silence, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
+    monkeypatch.setattr(upkeep, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
     await Stream.objects.aupdate(takeover="replace")
     second = await sync_to_async(keys.create)(stream=stream)
     async with (

@@ -14,9 +14,8 @@ from django.utils.module_loading import autodiscover_modules
 from ingest import procedures
 from ingest.consumers import calls
 from ingest.models import Application, Attempt, Lease, Recording, Session, Stream
-from ingest.procedures import CallContext, CallError, procedure
-from ingest.services import invoking, playtokens
-from ingest.services.invoking import InvokeError
+from ingest.procedures import CallContext, CallError, InvokeError, procedure
+from ingest.services import play_tokens
 from ingest.services.keys import NewKey
 from tests.ingest.control import flush, listening
 from tests.ingest.ticks import until
@@ -215,7 +214,7 @@ async def test_the_length_of_a_recording(stream: Stream, application: Applicatio
         await Application.objects.aupdate(play_policy="token")
         assert await client.call("getStreamLength", "cam1") == 0
         assert await client.call("getStreamLength", "cam1?token=wrong") == 0
-        token = await sync_to_async(playtokens.issue)(stream=stream.pk)
+        token = await sync_to_async(play_tokens.issue)(stream=stream.pk)
         assert await client.call("getStreamLength", f"cam1?token={token}") == 7.25
     flush()
     assert not await Session.objects.aexists(), "it plays nothing"
@@ -258,7 +257,7 @@ async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(key: New
         session = await Session.objects.aget()
         others = [asyncio.create_task(layer.receive(await layer.new_channel())) for _ in range(5)]
         for number in range(10):
-            assert await invoking.invoke(session.pk, "double", number) == 2 * number
+            assert await procedures.invoke(session.pk, "double", number) == 2 * number
         for other in others:
             other.cancel()
         await asyncio.gather(*others, return_exceptions=True)
@@ -273,15 +272,15 @@ async def test_the_project_calls_a_sessions_client(key: NewKey) -> None:
         await client.connect("live")
         await client.publish(key.secret)
         session = await Session.objects.aget()
-        assert await invoking.invoke(session.pk, "double", 21) == 42
+        assert await procedures.invoke(session.pk, "double", 21) == 42
         with pytest.raises(InvokeError) as failed:
-            await invoking.invoke(session.pk, "unknown")
+            await procedures.invoke(session.pk, "unknown")
         assert failed.value.values[-1]["code"] == FAILED
-        await invoking.notify(session.pk, "shown", {"text": "hello"})
+        await procedures.notify(session.pk, "shown", {"text": "hello"})
         await client.wait_until(lambda: "shown" in str(client.received))
         client.pause_reading()
         with pytest.raises(InvokeError, match="in time"):
-            await invoking.invoke(session.pk, "double", 1, limit_s=0.1)
+            await procedures.invoke(session.pk, "double", 1, limit_s=0.1)
     await until(lambda: not Session.objects.filter(ended_at=None).exists())
     with pytest.raises(InvokeError, match="has ended"):
-        await invoking.invoke(session.pk, "double", 1)
+        await procedures.invoke(session.pk, "double", 1)

@@ -17,12 +17,12 @@ from asgiref.sync import sync_to_async
 from django.core.management import call_command
 
 from ingest.flv import FlvWriter, TagReader, decode_metadata
-from ingest.flv.tags import MEDIA, tag_bytes
-from ingest.history import HistoryWriter
+from ingest.flv.tags import MEDIA_TYPES, tag_bytes
 from ingest.models import Application, Attempt, Recording, Session
 from ingest.rtmp import events
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.services import playlinks
+from ingest.services import media_urls
+from ingest.services.history_writer import HistoryWriter
 from tests.e2e.programs import PLAYERS
 from tests.ingest.control import listening
 from tests.ingest.ticks import until
@@ -98,7 +98,7 @@ async def packets(path: Path) -> list[Packet]:
     def read() -> list[Packet]:
         plain = path.with_suffix(".plain.flv")
         tags = list(TagReader().feed(path.read_bytes()))
-        media = [tag_bytes(tag.type_id, tag.timestamp, tag.payload) for tag in tags if tag.type_id in MEDIA]
+        media = [tag_bytes(tag.type_id, tag.timestamp, tag.payload) for tag in tags if tag.type_id in MEDIA_TYPES]
         plain.write_bytes(path.read_bytes()[:13] + b"".join(media))
         return read_packets(str(plain))
 
@@ -135,7 +135,7 @@ async def test_a_signed_link_plays_what_is_nobody_s_else(
     require_tool("ffmpeg")
     await Application.objects.aupdate(play_recordings="signed")
     settings.RTMP_ADDRESS = ("127.0.0.1", urlsplit(url).port)
-    link = await sync_to_async(playlinks.make_of_recording)(recording=recording)
+    link = await sync_to_async(media_urls.make_recording_link)(recording=recording)
     for given, plays in ((f"{url}/film", False), (f"{url}/film?token=guessed", False), (link.play_url, True)):
         assert (await run("ffmpeg", "-v", "quiet", "-y", "-i", given, "-c", "copy", str(out)) == 0) is plays
     assert same(await packets(out), await packets(clip))

@@ -15,18 +15,17 @@ from django.db import InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils import timezone
 
-from ingest import logbound
-from ingest.consumers import database
+from ingest import log_records
+from ingest.consumers import decisions
 from ingest.consumers.active import ACTIVE
 from ingest.consumers.admissions import SINGLY, Single
-from ingest.consumers.database import READ, WRITE
-from ingest.consumers.deciding import decided
+from ingest.consumers.decisions import READ, WRITE, decide_or_refuse
 from ingest.consumers.journal import FAILURES_S
 from ingest.models import Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys
-from ingest.services.group_admission import Ask
+from ingest.services.admission import Ask
+from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
-from ingest.services.publishrequest import Peer, PublishRequest
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import hold
 from tests.ingest.control import NODE, Connection, connected, disconnect, flush
@@ -178,7 +177,7 @@ async def test_a_database_that_hangs_leaves_nothing_behind(encoder: Connection, 
 
 @pytest.mark.both_forms
 async def test_what_waits_for_a_database_that_hangs_is_bounded(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "MAX_UNDONE", 3)
+    monkeypatch.setattr(decisions, "MAX_UNDONE", 3)
     players = await connected(5)
     with held(READ):
         for number, player in enumerate(players):
@@ -246,14 +245,14 @@ async def test_a_flood_while_nothing_can_be_decided_fills_no_log(
     error: Exception, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.monotonic() + 10  # A test before this one may have had this second's line.
-    monkeypatch.setattr(logbound, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(log_records, "time", SimpleNamespace(monotonic=lambda: now))
 
     async def fail(_deadline: float) -> None:
         raise error
 
     async def refuse() -> None:
         with pytest.raises(Refused):
-            await decided("publish", fail)
+            await decide_or_refuse("publish", fail)
 
     for _ in range(200):
         await refuse()

@@ -15,8 +15,6 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest import roles
-from ingest.history import HistoryWriter
 from ingest.models import (
     Application,
     AuditEntry,
@@ -29,8 +27,10 @@ from ingest.models import (
     Stream,
     StreamKey,
 )
-from ingest.services import acts, encoderlogin, removal, revocation
+from ingest.services import actions as services_actions
+from ingest.services import encoder_login, removal, roles, sessions
 from ingest.services.audit import Actor
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.removal import InTheWay
 from tests.ingest.clients import all_ended, go_live
@@ -80,7 +80,7 @@ def these(stream: Stream) -> Any:
 
 def test_what_would_go_and_stay_is_told_in_figures(published: Stream, folder: Path) -> None:
     for user in ("van-1", "van-2"):
-        encoderlogin.create(stream=published, user=user)
+        encoder_login.create(stream=published, user=user)
     published.report_plans.create(name="Each Monday", kind="weekly")
     published.mutes.create()
     record(published, folder)
@@ -163,11 +163,11 @@ def test_what_is_live_goes_only_by_force(
     open_ = [session_of(published), session_of(published, kind="play")]
     with pytest.raises(InTheWay, match="is live: 1 publishing, 1 playing"):
         delete(published, False)
-    assert revocation.due(node="node-a", now=timezone.now()) == []
+    assert sessions.due_to_end(node="node-a", now=timezone.now()) == []
     due: list[tuple[object, str]] = []
     meanwhile(
         monkeypatch,
-        lambda: due.extend(revocation.due(node="node-a", now=timezone.now())),
+        lambda: due.extend(sessions.due_to_end(node="node-a", now=timezone.now())),
         lambda: refused.append(Stream.objects.filter(enabled=True, application__enabled=True).exists()),
         node_ends,
     )
@@ -197,11 +197,11 @@ async def worker() -> AsyncIterator[None]:
 
 
 def disable_it(stream: Stream) -> None:
-    acts.enable(MIRA, stream, False)
+    services_actions.set_enabled(MIRA, stream, False)
 
 
 def disable_all(stream: Stream) -> None:
-    acts.enable(MIRA, stream.application, False)
+    services_actions.set_enabled(MIRA, stream.application, False)
 
 
 @pytest.mark.django_db(transaction=True)

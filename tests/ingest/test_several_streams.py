@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ingest.history import HistoryWriter
 from ingest.models import Application, Lease, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
 from tests.ingest.clients import watch_live
 from tests.ingest.control import listening
 from tests.ingest.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame

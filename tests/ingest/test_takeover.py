@@ -9,11 +9,11 @@ import pytest
 from django.db import OperationalError
 
 from ingest.consumers.active import ACTIVE, ActiveSession, standing
-from ingest.consumers.database import WRITE
-from ingest.history import HistoryWriter
+from ingest.consumers.decisions import WRITE
 from ingest.models import Application, Lease, Session, Stream
-from ingest.services import admission, keys, leases, revocation, sessions
+from ingest.services import admission, keys, leases, sessions
 from ingest.services.admission import Grant, NotYet, Replaced
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import NOW, at, publish
@@ -68,9 +68,9 @@ def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey)
     assert grant.lost is None
     lease = Lease.objects.get()
     assert (lease.session_id, lease.fencing, lease.silent_since) == (grant.session, 2, None)
-    assert revocation.due(node="node-a", now=at(5)) == [(held.pk, "replaced")]
+    assert sessions.due_to_end(node="node-a", now=at(5)) == [(held.pk, "replaced")]
     assert leases.renew(node=held.node_id or 0, held=[(held.pk, 1)], now=at(5)) == {held.pk}
-    assert revocation.of_lost(sessions={held.pk}) == [(held.pk, "replaced")]
+    assert sessions.end_reasons_of_lost(sessions={held.pk}) == [(held.pk, "replaced")]
     assert sessions.end(session=held.pk, reason="replaced", description="Said the server.")
     held.refresh_from_db()
     assert (held.end_reason, held.end_description) == ("replaced", "Taken over from 192.0.2.8 after 3.2 s of silence.")
@@ -173,7 +173,7 @@ def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key
     secret = key.secret if same_key else keys.create(stream=stream).secret
     replaced = takes_over(secret, 1)
     assert (replaced.session, replaced.why, replaced.silent_s) == (held.pk, "replace", None)
-    assert revocation.due(node="node-a", now=at(1)) == [(held.pk, "replaced")]
+    assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "replaced")]
 
 
 def test_a_stream_that_takes_the_newer_from_the_same_address(held: Session, stream: Stream) -> None:
@@ -195,7 +195,7 @@ def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) 
     Stream.objects.update(takeover="replace")
     sessions.request_stop(session_id=held.pk, note="Wrong scene.")
     publish(key.secret, 1)
-    assert revocation.due(node="node-a", now=at(1)) == [(held.pk, "kicked")]
+    assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "kicked")]
 
 
 def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_queries: object) -> None:
@@ -229,7 +229,7 @@ def test_the_former_publisher_has_its_stream_again(replaceable: Session, key: Ne
         None,
     )
     assert leases.renew(node=replaceable.node_id or 0, held=[(replaceable.pk, 1)], now=NOW) == set()
-    assert revocation.due(node="node-a", now=NOW) == []
+    assert sessions.due_to_end(node="node-a", now=NOW) == []
     replaceable.refresh_from_db()
     assert (replaceable.stop_requested, replaceable.stop_note) == ("", "")
     assert Session.objects.get() == replaceable
@@ -250,8 +250,8 @@ def test_of_several_the_last_one_has_it_again_and_who_took_over_meanwhile_keeps_
     taken = [publish(key.secret, 1), publish(key.secret, 2)]
     sessions.discard(session=taken.pop(which).session)
     assert Lease.objects.get().session_id == taken[0].session
-    assert revocation.due(node="node-a", now=NOW) == [(replaceable.pk, "replaced")]
-    assert revocation.due(node="node-b", now=NOW) == []
+    assert sessions.due_to_end(node="node-a", now=NOW) == [(replaceable.pk, "replaced")]
+    assert sessions.due_to_end(node="node-b", now=NOW) == []
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["is to end anyway", "ended meanwhile"])
@@ -263,7 +263,7 @@ def test_who_gets_nothing_back(replaceable: Session, key: NewKey, ended: bool) -
         sessions.end(session=replaceable.pk, reason="tcp_reset")
     sessions.discard(session=second.session)
     assert Lease.objects.get().session_id is None
-    assert revocation.due(node="node-a", now=NOW) == ([] if ended else [(replaceable.pk, "kicked")])
+    assert sessions.due_to_end(node="node-a", now=NOW) == ([] if ended else [(replaceable.pk, "kicked")])
 
 
 async def stays(process: HistoryWriter, session_id: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from ingest.consumers import silence, upkeep
+from ingest.consumers import upkeep
 from ingest.consumers.active import ACTIVE
 from ingest.contracts import EndReason
 from ingest.models import Application, Lease, Node, OutboxEvent, Session, StatusEvent, Stream
@@ -79,7 +79,7 @@ async def test_an_encoder_that_comes_back_gets_its_stream_and_keeps_its_players(
 
 
 async def test_a_live_publisher_keeps_its_stream(key: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "SILENT_MS", 2500)  # A busy machine may hold it up, but not for as long as is waited.
+    monkeypatch.setattr(upkeep, "SILENT_MS", 2500)  # A busy machine may hold it up, but not for as long as is waited.
     async with listening() as port, publishing(port, key) as (encoder, stream_id), sending(encoder, stream_id):
         asked = asyncio.get_running_loop().time()
         with pytest.raises(Refused, match=r"NetStream\.Publish\.BadName"):
@@ -104,7 +104,7 @@ async def test_a_stream_that_takes_the_newer_changes_its_publisher_at_once(
 
         return once
 
-    monkeypatch.setattr(silence, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
+    monkeypatch.setattr(upkeep, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
     for name in ("_revocations", "_leases"):
         monkeypatch.setattr(upkeep.Upkeep, name, only_once(name, getattr(upkeep.Upkeep, name)))
     await Stream.objects.aupdate(takeover="replace")

@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 
 from ingest.contracts import StreamSnapshot
-from ingest.contracts.recording import RecordEvent
+from ingest.contracts.connection import RecordEvent
 from ingest.models import Node
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp

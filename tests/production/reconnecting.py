@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ingest.telemetry.flush import request_flush
+from ingest.telemetry.spool import request_flush
 from tests import loops
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.rtmp_client import Refused, RtmpClient

@@ -22,7 +22,7 @@ class Spread(AppConfig):
     label = "spread"
 
     def ready(self) -> None:
-        assert ("analytics.jobs.scanning", "FEW_BYTES") in lowered()
+        assert ("analytics.jobs.computing", "FEW_BYTES") in lowered()
 
 
 def lowered() -> list[tuple[str, str]]:

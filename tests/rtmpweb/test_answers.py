@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet import epollreactor
 
-from rtmpweb.embedded.answers import MIB, PIECE_BYTES
-from rtmpweb.embedded.connections import Factory, HttpLimits
+from rtmpweb.embedded.connections import MIB, PIECE_BYTES, Factory, HttpLimits
 from tests.rtmpweb.channels import GET, Server, answer
 
 EPollReactor: Any = epollreactor.EPollReactor
@@ -143,7 +142,7 @@ def test_who_takes_nothing_makes_room_for_who_reads(
 
     got, most = bytearray(), 0
     stuck: list[socket.socket] = []
-    with caplog.at_level(logging.WARNING, "rtmpweb.embedded.answers"):
+    with caplog.at_level(logging.WARNING, "rtmpweb.embedded.connections"):
         while len(stuck) < 12:
             stuck.append(listening.connect("127.0.0.2"))
             stuck[-1].sendall(GET)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.system.watch import Watch
-from rtmpweb.atmost import WAITING_EACH, AtMost
+from rtmpweb.middleware import WAITING_EACH, RequestLimit
 
 
 class Application:
@@ -32,7 +32,7 @@ class Application:
 class Asked:
     """A request, and who asks."""
 
-    def __init__(self, bounded: AtMost, path: str, body: bytes) -> None:
+    def __init__(self, bounded: RequestLimit, path: str, body: bytes) -> None:
         self.says: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.says.put_nowait({"type": "http.request", "body": body, "more_body": False})
         self.told: list[dict[str, Any]] = []
@@ -45,11 +45,11 @@ class Asked:
         self.says.put_nowait({"type": "http.disconnect"})
 
 
-def ask(bounded: AtMost, count: int, path: str = "/") -> list[Asked]:
+def ask(bounded: RequestLimit, count: int, path: str = "/") -> list[Asked]:
     return [Asked(bounded, path, b"%d" % number) for number in range(count)]
 
 
-def asked(bounded: AtMost, count: int, path: str = "/") -> "list[asyncio.Task[None]]":
+def asked(bounded: RequestLimit, count: int, path: str = "/") -> "list[asyncio.Task[None]]":
     return [each.task for each in ask(bounded, count, path)]
 
 
@@ -61,7 +61,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_what_is_over_the_limit_waits_for_its_turn() -> None:
     application = Application()
-    requests = asked(AtMost(application, 2), 7)
+    requests = asked(RequestLimit(application, 2), 7)
     await until(lambda: application.running == 2)
     requests.pop().cancel()  # Who goes while waiting leaves no place empty,
     requests.pop(0).cancel()  # nor does who goes while it runs.
@@ -72,7 +72,7 @@ async def test_what_is_over_the_limit_waits_for_its_turn() -> None:
 
 async def test_who_leaves_is_not_waited_for() -> None:
     application = Application()
-    bounded = AtMost(application, 2)
+    bounded = RequestLimit(application, 2)
     requests = ask(bounded, 6)
     await until(lambda: application.running == 2)
     for request in requests[3:]:
@@ -87,7 +87,7 @@ async def test_who_leaves_is_not_waited_for() -> None:
 
 async def test_who_leaves_as_its_turn_comes_leaves_no_place_empty() -> None:
     application = Application()
-    bounded = AtMost(application, 1)
+    bounded = RequestLimit(application, 1)
     first, second, third = ask(bounded, 3)
     await until(lambda: application.running == 1)
     application.go_on.set()
@@ -98,7 +98,7 @@ async def test_who_leaves_as_its_turn_comes_leaves_no_place_empty() -> None:
 
 async def test_beyond_so_many_that_wait_one_is_refused_and_told_when_to_come_again() -> None:
     application = Application()
-    bounded = AtMost(application, 1)
+    bounded = RequestLimit(application, 1)
     *_, refused = requests = ask(bounded, 1 + WAITING_EACH + 1)
     await asyncio.wait_for(refused.task, 5)
     start, body = refused.told
@@ -112,7 +112,7 @@ async def test_beyond_so_many_that_wait_one_is_refused_and_told_when_to_come_aga
 
 async def test_health_is_told_at_once() -> None:
     application = Application()
-    bounded = AtMost(application, 1)
+    bounded = RequestLimit(application, 1)
     requests = asked(bounded, 2)
     await until(lambda: application.running == 1)
     requests += asked(bounded, 1, "/healthz")
@@ -123,7 +123,7 @@ async def test_health_is_told_at_once() -> None:
 
 async def test_an_outage_of_the_database_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     application = Application()
-    bounded = AtMost(application, 1)
+    bounded = RequestLimit(application, 1)
     requests = asked(bounded, 1)
     await until(lambda: application.running == 1)
     monkeypatch.setattr(Watch, "database_is_down", True)

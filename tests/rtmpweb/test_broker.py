@@ -18,7 +18,7 @@ SENDERS = 4
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[Connection]:
-    broker.use()
+    broker.register_transports()
     queue = tmp_path / "queue"
     queue.mkdir()
     options = {
@@ -88,7 +88,7 @@ def test_many_may_begin_at_once(connection: Connection) -> None:
 
 def test_a_lost_connection_with_a_task_that_is_not_done_yet_is_closed(tmp_path: Path) -> None:
     """As it is when Celery closes it: its transport has let go of it, and knows no address any more."""
-    broker.use()
+    broker.register_transports()
     server = RedisServer(tmp_path)
     server.start()
     try:

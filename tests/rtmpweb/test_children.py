@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rtmpweb import leash
+from rtmpweb import parent_death
 from rtmpweb.embedded import children
 from rtmpweb.embedded.children import Child, Program
 from tests.rtmpweb import processes
@@ -170,7 +170,7 @@ time.sleep(60)
         "subprocess.run([sys.executable, '-I', sys.argv[1], str(os.getpid()), '0', sys.executable, '-c', sys.argv[2]])"
     )
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", parent, leash.__file__, deaf), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-c", parent, parent_death.__file__, deaf), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     pid = int(await process.stdout.readline())

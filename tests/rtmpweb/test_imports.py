@@ -34,7 +34,7 @@ CELERY = """
 import rtmpweb, celery.bin.celery, celery.apps.{kind}
 rtmpweb.celery_app.loader.init_worker()
 rtmpweb.celery_app.finalize()
-import rtmpweb.pulse
+import rtmpweb.heartbeats
 """
 WORKER = CELERY.format(kind="worker") + "import celery.worker.components, celery.worker.consumer, rtmpweb.bootsteps\n"
 BEAT = CELERY.format(kind="beat") + "import rtmpweb.schedule\n"
@@ -47,7 +47,7 @@ print(json.dumps([sorted(sys.modules), int(status.partition("RssAnon:")[2].split
 
 
 RECORD = """
-from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.lake import SAMPLES
 from tests.ingest.telemetry.records import SAMPLE
 SAMPLES.batch([SAMPLE])
 """

@@ -12,8 +12,8 @@ import pytest
 from django.template import Context, Template
 from django.test import Client
 
-from ingest import logbound
-from ingest.logbound import Bound
+from ingest import log_records
+from ingest.log_records import Bound
 from rtmpweb import logs
 from rtmpweb.celery import app
 from rtmpweb.logs import ROUTINE_TASKS, WARNINGS_ONLY, configuration
@@ -167,7 +167,7 @@ def test_a_fault_of_our_own_keeps_its_traceback(written: StringIO) -> None:
 
 def test_a_flood_of_refusals_has_few_lines_and_is_counted(written: StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
-    monkeypatch.setattr(logbound, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(log_records, "time", SimpleNamespace(monotonic=lambda: now_s))
     client = Client()
     for _ in range(100):
         client.get("/", headers={"host": "evil.example.org"})

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from ingest.logcontext import about
+from ingest.log_records import about
 from rtmpweb import logs
-from rtmpweb.access import AccessLog
 from rtmpweb.logs import configuration, process_name
+from rtmpweb.middleware import AccessLog
 from tests.server_process import ROOT, wait_for
 
 

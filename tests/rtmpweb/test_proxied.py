@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rtmpweb.proxied import Proxied
+from rtmpweb.middleware import ProxiedClient
 
 HEADERS = [(b"host", b"localhost"), (b"x-forwarded-for", b"198.51.100.9"), (b"x-forwarded-for", b"192.0.2.7")]
 
@@ -25,6 +25,6 @@ async def test_who_asks(peer: list[Any] | None, network: str, client: list[Any] 
         found.append(scope["client"])
 
     scope = {"type": "http", "client": peer, "headers": HEADERS}
-    await Proxied(application, [ip_network(network)])(scope, None, None)
+    await ProxiedClient(application, [ip_network(network)])(scope, None, None)
     assert found == [client]
     assert scope["client"] == peer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dashboard.models import Heartbeat
-from rtmpweb.pulse import worker_pulse
+from rtmpweb.heartbeats import worker_heartbeat
 from tests.server_process import wait_for
 from tests.tools import require_tool
 
@@ -14,7 +14,7 @@ from tests.tools import require_tool
 def told() -> dict[str, Any]:
     queues = SimpleNamespace(consume_from=["analytics"])
     app = SimpleNamespace(amqp=SimpleNamespace(queues=queues))
-    pulse = worker_pulse(SimpleNamespace(app=app, hostname="analytics@one"))
+    pulse = worker_heartbeat(SimpleNamespace(app=app, hostname="analytics@one"))
     pulse.start()
     rows = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS)
     try:

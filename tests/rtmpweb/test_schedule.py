@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, PeriodicTask, PeriodicTasks
 
-from analytics.schedule import keep
+from analytics.reports.schedule import put_periodic_task
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
 from rtmpweb.schedule import Schedule
@@ -59,7 +59,7 @@ def daily(clock: Clock, at: str, zone: str, since: str) -> None:
     """An entry that is made at `since`."""
     clock.now = datetime.fromisoformat(since)
     hour, minute = at.split(":")
-    keep(NAME, task="analytics.tasks.scheduled_run", hour=hour, minute=minute, time_zone=zone)
+    put_periodic_task(NAME, task="analytics.tasks.scheduled_run", hour=hour, minute=minute, time_zone=zone)
     PeriodicTask.objects.filter(name=NAME).update(queue=QUEUE)
 
 

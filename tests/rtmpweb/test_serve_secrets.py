@@ -32,7 +32,7 @@ AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
 MAKE = """
 import json
 from django.contrib.auth.models import User
-from dashboard.alerting.models import Delivery, Webhook
+from dashboard.models import Delivery, Webhook
 User.objects.create_superuser({user!r}, "", {password!r})
 webhook = Webhook.objects.create(name="graphics", url={url!r})
 alert = {{"title": "Nothing has arrived.", "subject": "live/cam", "level": "bad"}}

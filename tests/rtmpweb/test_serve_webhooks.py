@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 MAKE = """
-from dashboard.alerting.models import Webhook
+from dashboard.models import Webhook
 print(Webhook.objects.create(name="graphics", url={url!r}).secret)
 """
 OUTBOX = """
@@ -28,7 +28,7 @@ from ingest.models import OutboxEvent
 print(json.dumps([[event.kind, event.payload["session"]["id"]] for event in OutboxEvent.objects.all()]))
 """
 EXPIRE = """
-from dashboard.alerting.models import Delivery
+from dashboard.models import Delivery
 from django.utils import timezone
 print(Delivery.objects.filter(state="waiting").exclude(claim=None).update(claimed_until=timezone.now()))
 """

@@ -14,10 +14,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import broadcasts, exports, mail, periods, sending, services
+from analytics.reports import builder, delivery, periods, scopes
 from analytics.reports.periods import Period, PeriodProblem
 from analytics.reports.scopes import NoSuchScope, Scope
-from ingest.management.arguments import put_json
+from ingest.management.base import put_json
 from ingest.services import audit
 
 Kind = ReportPlan.Kind
@@ -32,10 +32,10 @@ def _pdf(report: Report) -> bytes:
 
 
 WRITERS: dict[str, Callable[[Report], bytes]] = {
-    ".html": lambda report: mail.page(report).encode(),
+    ".html": lambda report: delivery.report_html(report).encode(),
     ".pdf": _pdf,
-    ".csv": lambda report: exports.csv(report.document).encode(),
-    ".json": lambda report: exports.as_json(report.document).encode(),
+    ".csv": lambda report: delivery.report_csv(report.document).encode(),
+    ".json": lambda report: delivery.report_json(report.document).encode(),
 }
 """By the ending of --output."""
 
@@ -80,7 +80,7 @@ class Command(BaseCommand):
             period, scope = wanted(options, timezone.now())
         except (NoSuchScope, PeriodProblem) as problem:
             raise CommandError(str(problem)) from None
-        report = services.make(period, scope, actor=audit.command("report"))
+        report = builder.make(period, scope, actor=audit.command("report"))
         if output is not None:
             output.write_bytes(WRITERS[output.suffix](report))
         if options["json"]:
@@ -103,9 +103,9 @@ class Command(BaseCommand):
 
     def _send(self, report: Report, addresses: list[str]) -> None:
         with transaction.atomic():
-            services.send(report, addresses)
+            builder.send(report, addresses)
             audit.record(audit.command("report"), "report.send", str(report), to=addresses)
-        sending.send_due(timezone.now())
+        delivery.send_due(timezone.now())
         failed = report.deliveries.filter(recipient__in=addresses).exclude(state=ReportDelivery.State.SENT)
         for row in failed:
             raise CommandError(f"{row.recipient}: {row.error or 'it is tried again by the analytics worker.'}")
@@ -158,7 +158,7 @@ def _broadcast(
     if not scope.name:
         raise PeriodProblem("A broadcast is of one stream: give --stream APP/NAME.")
     begin, end = since or now - timedelta(days=60), until or now
-    for broadcast in broadcasts.ended(scope, begin, now):
+    for broadcast in scopes.ended_broadcasts(scope, begin, now):
         if broadcast.until <= end:
             counted = broadcast.counted(zone.key)
             if counted is None:

@@ -9,11 +9,11 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from dashboard import tokens
+from dashboard import access
 from dashboard.models import ApiToken
-from ingest.management.arguments import put_json
-from ingest.roles import ROLES
+from ingest.management.base import put_json
 from ingest.services import audit, installation
+from ingest.services.roles import ROLES
 
 
 def moment(text: str) -> datetime:
@@ -56,9 +56,9 @@ class Command(BaseCommand):
         try:
             installation.confirm_pepper()
             with transaction.atomic():
-                made = tokens.create(name=name, role=options["role"], expires_at=options["expires"])
+                made = access.create_token(name=name, role=options["role"], expires_at=options["expires"])
                 audit.record(audit.command("apitoken"), "api_token.create", name, role=made.token.role)
-        except (tokens.NameTaken, installation.StartError) as error:
+        except (access.NameTaken, installation.StartError) as error:
             raise CommandError(str(error)) from None
         if options["as_json"]:
             put_json(self.stdout, {"name": name, "role": made.token.role, "token": made.secret})
@@ -90,7 +90,7 @@ class Command(BaseCommand):
         if token is None:
             raise CommandError(f"No token that is valid has the name {options['name']!r}.")
         with transaction.atomic():
-            tokens.revoke(token=token)
+            access.revoke_token(token=token)
             audit.record(audit.command("apitoken"), "api_token.revoke", token.name)
         if options["as_json"]:
             put_json(self.stdout, {"name": token.name, "revoked_at": iso(token.revoked_at)})

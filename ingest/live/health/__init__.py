@@ -3,26 +3,18 @@
 `docs/health.md` explains each check to operators.
 """
 
-from ingest.live.health.check import Check, ruled
-from ingest.live.health.checks import CHECK_CODES, CHECKS
-from ingest.live.health.engine import WARM_UP_S, HealthEngine
-from ingest.live.health.figures import Figures
-from ingest.live.health.node import NODE_CHECK_CODES, NODE_CHECKS
-from ingest.live.health.target import Target
-
-CHECK_NAMES = {check.code: check.name for check in CHECKS} | {check.code: check.name for check in NODE_CHECKS}
-"""Of all checks, as people call what they look for: of what has cleared the sentence is no longer true."""
+from ingest.live.health.checks import CHECKS
+from ingest.live.health.engine import WARM_UP_S, Check, HealthEngine, with_rules
+from ingest.live.health.measures import Figures, Target
+from ingest.live.health.node_checks import NODE_CHECKS
 
 __all__ = [
     "CHECKS",
-    "CHECK_CODES",
-    "CHECK_NAMES",
     "NODE_CHECKS",
-    "NODE_CHECK_CODES",
     "WARM_UP_S",
     "Check",
     "Figures",
     "HealthEngine",
     "Target",
-    "ruled",
+    "with_rules",
 ]

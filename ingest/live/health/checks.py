@@ -1,7 +1,7 @@
 """The table of checks of a stream: what is measured, from where on it is wrong, and what is said of it.
 
 Causes come before what they may cause. What has its cause told by another row is not measured here: see
-`ingest.live.judging`, which gives the figures.
+`ingest.live.publication`, which gives the figures.
 """
 
 from math import inf
@@ -9,10 +9,8 @@ from operator import attrgetter, ge, lt
 from typing import Final
 
 from ingest.live.health import measures
-from ingest.live.health.check import Check, Passed
-from ingest.live.health.figures import LACKING_S, Figures
-from ingest.live.health.words import NBSP, at_least, at_most, kbps, percent, span, times, whole
-from ingest.live.limit import TOLERANCE
+from ingest.live.health.engine import NBSP, Check, Passed, at_least, at_most, kbps, percent, span, times, whole
+from ingest.live.health.measures import LACKING_S, TOLERANCE, Figures
 
 # --- Words ---
 
@@ -89,7 +87,6 @@ def _slow_title(figures: Figures, passed: Passed) -> str:
 CHECKS: Final[tuple[Check[Figures], ...]] = (
     Check(
         code="starving",
-        name="Nothing arrives",
         warning=2,
         bad=5,
         hold_s=0,
@@ -102,7 +99,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="bitrate_low",
-        name="Bitrate low",
         warning=70,
         bad=40,
         hold_s=10,
@@ -116,7 +112,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="bitrate_high",
-        name="Bitrate high",
         warning=130,
         bad=100 * (1 + TOLERANCE),
         hold_s=10,
@@ -139,7 +134,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="bitrate_unstable",
-        name="Bitrate unstable",
         warning=25,
         bad=50,
         hold_s=30,
@@ -154,7 +148,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="no_keyframes",
-        name="No keyframes",
         warning=LACKING_S,
         bad=inf,
         hold_s=0,
@@ -174,7 +167,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="gop_long",
-        name="Keyframes too far apart",
         warning=4,
         bad=10,
         hold_s=0,  # Held for two groups of pictures: it is in what is measured.
@@ -187,7 +179,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="gop_short",
-        name="Keyframes too close together",
         warning=0.5,
         bad=-inf,
         hold_s=0,  # Five groups of pictures: the same.
@@ -203,7 +194,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="fps_low",
-        name="Frame rate low",
         warning=90,
         bad=60,
         hold_s=10,
@@ -222,7 +212,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="drift",
-        name="Behind real time",
         warning=500,
         bad=1000,
         hold_s=10,
@@ -237,7 +226,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="faster_than_realtime",
-        name="Faster than real time",
         warning=1.05,
         bad=inf,
         hold_s=30,
@@ -252,7 +240,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="no_audio",
-        name="No audio",
         warning=5,
         bad=30,
         hold_s=0,
@@ -264,7 +251,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="no_video",
-        name="No video",
         warning=5,
         bad=30,
         hold_s=0,
@@ -276,7 +262,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="av_skew",
-        name="Audio and video apart",
         warning=300,
         bad=1000,
         hold_s=10,
@@ -291,7 +276,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="ts_discontinuity",
-        name="Timestamps jump",
         warning=1,
         bad=10,
         hold_s=0,
@@ -305,7 +289,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="rtt_high",
-        name="Round trip long",
         warning=200,
         bad=inf,
         hold_s=30,
@@ -321,7 +304,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="flapping",
-        name="Comes and goes",
         warning=3,
         bad=6,
         hold_s=0,
@@ -339,7 +321,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="recording_failed",
-        name="Recording fails",
         warning=0,
         bad=30,
         hold_s=0,
@@ -355,7 +336,6 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="slow_players",
-        name="Slow players",
         warning=25,
         bad=inf,
         hold_s=10,
@@ -367,6 +347,3 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         advice="Their downlinks can't carry the bitrate, or this node's uplink is full: lower it, or see the node.",
     ),
 )
-
-CHECK_CODES: Final = tuple(check.code for check in CHECKS)
-"""What an override may name."""

@@ -1,15 +1,158 @@
-"""When issues open and clear.
+"""What a check is, how a stream's own rules change it, and when its issues open and clear.
+
+Figures stand in sentences with their unit, joined by a no-break space.
 
 A level opens when its limit has been passed for the check's hold without a break, and clears when it has not been for
-twice as long. During the first seconds of a session nothing is judged, but for what is known before it.
-"""
+twice as long. During the first seconds of a session nothing is judged, but for what is known before it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from operator import ge, gt, lt
-from typing import Final, Generic
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
-from ingest.contracts import Health, Issue
-from ingest.live.health.check import LEVELS, Check, F, Level, Passed
+from ingest.contracts import Health, HealthRule, Issue
+from ingest.contracts.health import CHECK_NAMES
+
+NBSP: Final = "\N{NO-BREAK SPACE}"
+
+
+def span(seconds: float) -> str:
+    """A length of time: 14 s, 1 min 52 s, 2 h 5 min."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}{NBSP}s"
+    if whole < 3600:
+        return f"{whole // 60}{NBSP}min {whole % 60}{NBSP}s"
+    return f"{whole // 3600}{NBSP}h {whole % 3600 // 60}{NBSP}min"
+
+
+def whole(value: float) -> str:
+    """2,310"""
+    return f"{value:,.0f}"
+
+
+def kbps(value: float | None) -> str:
+    return f"{whole(value or 0)}{NBSP}kbit/s"
+
+
+def percent(value: float | None) -> str:
+    return f"{whole(value or 0)}{NBSP}%"
+
+
+def at_most(value: float, limit: float, unit: str, digits: int = 0) -> str:
+    """The limit behind a figure that is shown with so many digits, such as " (5 s at most)"; nothing where the figure,
+    as it is shown, is no more than the limit.
+    """
+    return f" ({limit:,g}{NBSP}{unit} at most)" if round(value, digits) > limit else ""
+
+
+def at_least(value: float, limit: float, unit: str, digits: int = 0) -> str:
+    return f" ({limit:,g}{NBSP}{unit} at least)" if round(value, digits) < limit else ""
+
+
+def times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+F = TypeVar("F")
+"""The figures that are judged."""
+
+Level = Literal["warning", "bad"]
+LEVELS: Final[tuple[Level, ...]] = ("bad", "warning")
+"""Worst first."""
+
+
+class Passed(NamedTuple):
+    """An issue that is to be put into words."""
+
+    level: Level
+    value: float
+    limit: float
+    lasted_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[F]):
+    """`value` and limits are in `unit`. Times in seconds."""
+
+    code: str
+    """One of CHECK_NAMES."""
+    warning: float
+    bad: float
+    """Infinite, or -infinite: there is only the warning."""
+    hold_s: float
+    """For so long the limit has to be passed for an issue to open; it clears after twice as long."""
+    unit: str
+    measure: Callable[[F], float | None]
+    """None: there is nothing to judge."""
+    title: Callable[[F, Passed], str]
+    """The sentence."""
+    actual: Callable[[F, Passed], str]
+    advice: str | Callable[[F, Passed], str]
+    expected: Callable[[F, Passed], str] | None = None
+    """Where it isn't the limit in its unit."""
+    passes: Callable[[float, float], bool] = gt
+    """Of a value and a limit: `gt`, `ge` or `lt`."""
+    measure_bad: Callable[[F], float | None] | None = None
+    """By which the bad level is judged, where that is something else."""
+    relapse: Callable[[F], float | None] | None = None
+    """What must not pass the limit for the issue to clear, where it isn't `measure`."""
+    in_silence: bool = False
+    """It is judged while nothing arrives, too; the others then stand still."""
+    warms_up: bool = True
+    """It is not judged before the warm-up is over."""
+
+    @property
+    def name(self) -> str:
+        """For headings and choices."""
+        return CHECK_NAMES[self.code]
+
+    def is_bad(self, figures: F) -> bool:
+        """Whether the bad level's limit is passed, where it is of another figure than the warning's."""
+        value = None if self.measure_bad is None else self.measure_bad(figures)
+        return value is not None and self.passes(value, self.bad)
+
+    def limit(self, level: Level) -> float:
+        return self.bad if level == "bad" else self.warning
+
+    def says_expected(self, figures: F, passed: Passed) -> str:
+        if self.expected is not None:
+            return self.expected(figures, passed)
+        return f"{passed.limit:,g}{NBSP}{self.unit} at {'least' if self.is_low else 'most'}"
+
+    def says_advice(self, figures: F, passed: Passed) -> str:
+        return self.advice if isinstance(self.advice, str) else self.advice(figures, passed)
+
+    @property
+    def is_low(self) -> bool:
+        """What is under its limits is wrong."""
+        return self.passes is lt
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        return LEVELS if abs(self.bad) != inf else ("warning",)
+
+
+def with_rules(checks: Iterable[Check[F]], rules: Mapping[str, HealthRule]) -> tuple[Check[F], ...]:
+    """The checks with a stream's own limits and holds, without those that are off.
+
+    A bad level that would come before the warning comes with it.
+    """
+    return tuple(
+        _with_rule(check, rule) if rule is not None else check
+        for check in checks
+        if (rule := rules.get(check.code)) is None or rule["enabled"]
+    )
+
+
+def _with_rule(check: Check[F], rule: HealthRule) -> Check[F]:
+    warning = check.warning if rule["warning"] is None else rule["warning"]
+    bad = check.bad if rule["bad"] is None else rule["bad"]
+    if check.measure_bad is None:
+        bad = min(warning, bad) if check.is_low else max(warning, bad)
+    return replace(check, warning=warning, bad=bad, hold_s=check.hold_s if rule["hold_s"] is None else rule["hold_s"])
+
 
 WARM_UP_S: Final = 10.0
 

@@ -1,12 +1,168 @@
-"""What is measured by the checks of a stream, from its figures. None: there is nothing to judge.
+"""What the checks of a stream look at, once a second, and what they measure by it. None: there is nothing to evaluate.
 
-What another check tells as the cause is not measured here, nor are the figures given (`ingest.live.judging`).
-"""
+Among them the bitrate that its video should have, and a stream key's bitrate limit: the mean of what its publisher
+sends, and for how long that has been too much.
 
+What another check tells as the cause is not measured here, nor are the figures given (`ingest.live.publication`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
-from ingest.live.health.figures import FULL_PERCENT, Figures
+from ingest.contracts import PublishLimits
+from ingest.live.counters import Rate
+
+TOLERANCE: Final = 0.05
+"""Over the limit is what is over it by more than this part: encoders hold their rate no better."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """Twice the window to the end, so that no peak shorter than a window ends a session, however high it is."""
+
+    window_s: int = 10
+    close_s: float = 20.0
+    """How long the mean must be over the limit without a pause to end the session: a warning comes before."""
+
+
+class BitrateLimit:
+    """Of one publishing session. Fed once a second with what arrived on the wire."""
+
+    __slots__ = ("_closes", "_over_since", "_sent", "_settings", "kbps", "max_kbps")
+
+    def __init__(self, limits: PublishLimits, settings: LimitSettings) -> None:
+        self.max_kbps = limits["max_kbps"]
+        self._closes = limits["over_limit"] == "close"
+        self._settings = settings
+        self._sent = Rate(settings.window_s)
+        self.kbps: float | None = None
+        """The mean over the window; None until that has passed, and without a limit."""
+        self._over_since: float | None = None
+
+    def add(self, size_bytes: int, elapsed_ms: int, now: float) -> None:
+        """`size_bytes` arrived within `elapsed_ms` until `now` (monotonic, seconds)."""
+        if self.max_kbps is None:
+            return
+        self._sent.add(size_bytes, elapsed_ms)
+        mean = self.kbps = self._sent.kbps if self._sent.is_full else None
+        if mean is None or mean <= self.max_kbps * (1 + TOLERANCE):
+            self._over_since = None
+        elif self._over_since is None:
+            self._over_since = now
+
+    def breach(self, now: float) -> str:
+        """Why the session must end now, as a sentence; "" while it need not."""
+        since = self._over_since
+        if since is None or not self._closes or now - since < self._settings.close_s:
+            return ""
+        return (
+            f"The mean of the last {self._settings.window_s} s was {self.kbps:.0f} kbit/s; "
+            f"the stream key's limit is {self.max_kbps} kbit/s."
+        )
+
+
+UNBELIEVABLE: Final = 10.0
+"""A claim that differs from what is usually sent by so many times, either way, is not believed."""
+
+
+class Target(NamedTuple):
+    kbps: float
+    source: Literal["expected", "claimed", "usual"]
+    """`expected`: as the stream's settings say. `claimed`: by the encoder's metadata; of a variable bitrate it is a
+    ceiling or a mean. `usual`: the median of what was sent. These words are in the sentences of issues."""
+
+    @property
+    def is_set(self) -> bool:
+        return self.source == "expected"
+
+
+def choose_target(expected: float | None, claimed: float | None, usual: float | None) -> Target | None:
+    """The first that there is; a claim has to be believable beside what is usually sent. All kbit/s."""
+    if expected:
+        return Target(expected, "expected")
+    if claimed and (not usual or claimed / UNBELIEVABLE <= usual <= claimed * UNBELIEVABLE):
+        return Target(claimed, "claimed")
+    return Target(usual, "usual") if usual else None
+
+
+@dataclass(slots=True)
+class Figures:
+    """Times in seconds unless they are named otherwise. None: not known (yet), or there is none."""
+
+    idle_s: float = 0.0
+    """Since the latest audio or video message, without pauses."""
+    without_audio_s: float = 0.0
+    """How long other media has come without it. It stands still while nothing comes."""
+    without_video_s: float = 0.0
+    expects_audio: bool = True
+    expects_video: bool = True
+    keyframe_intervals: Sequence[float] = ()
+    """The latest, newest last; of DTS."""
+    open_gop_s: float | None = None
+    """From the latest keyframe, or the first video, to the latest frame. None: there is no video.
+
+    It stands still while nothing arrives: that is starving, and no long group of pictures.
+    """
+    video_kbps: float | None = None
+    """Mean of 5 s."""
+    long_kbps: float | None = None
+    """Of the video, mean of 5 min."""
+    target: Target | None = None
+    """Of the video."""
+    unevenness: float | None = None
+    """How unevenly the video comes, where its pictures don't explain it: a coefficient of variation, in percent."""
+    sent_kbps: float | None = None
+    """All that the publisher sends, mean of 10 s."""
+    max_kbps: int | None = None
+    """The most that its key allows. None: anything."""
+    fps: float | None = None
+    """Frames a second of wall time, mean of 5 s."""
+    fps_media: float | None = None
+    """Frames a second of DTS."""
+    nominal_fps: float | None = None
+    """As claimed, else as most steps from frame to frame say."""
+    bitrate_is_low: bool = False
+    """As was judged a second ago."""
+    drift_dev_ms: float | None = None
+    """How far media is behind the mean of a minute."""
+    pace: float | None = None
+    """Seconds of media a second, mean of 10 s. None, too, while media is not ahead of real time, but catches up."""
+    av_skew_ms: float | None = None
+    discontinuities: int = 0
+    """Gaps in timestamps and steps back, in the last minute."""
+    rtt_ms: float | None = None
+    recording_failure: str = ""
+    """Why what is to be recorded is not, as a sentence."""
+    recording_failed_s: float | None = None
+    """How long it has not been. None: it is, or need not be."""
+    publishes: int = 1
+    """Of the stream in the last 10 min, this one included, on any node."""
+    players: int = 0
+    slow_players: int = 0
+    """More than 2 s wait for them, or frames were dropped for them in the last 30 s."""
+    dropped_frames: int = 0
+    """For slow players, in the last minute."""
+
+    @property
+    def fps_share(self) -> float | None:
+        """Frames that come, in percent of the nominal rate."""
+        return 100 * self.fps / self.nominal_fps if self.fps is not None and self.nominal_fps else None
+
+    @property
+    def frames_are_late(self) -> bool:
+        """Fewer come than should, though none is missing between them."""
+        share = self.fps_share
+        if share is None or share >= FULL_PERCENT or self.fps_media is None or not self.nominal_fps:
+            return False
+        return 100 * self.fps_media / self.nominal_fps >= FULL_PERCENT
+
+
+FULL_PERCENT = 90.0
+"""Of the nominal frame rate: from here on the frames count as all there."""
+
+LACKING_S = 10.0
+"""Pictures that come for so long without a keyframe, but for the first one, come without them."""
 
 LONG_GOPS: Final = 2
 CLEARING_LONG_GOPS: Final = 4

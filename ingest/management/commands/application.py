@@ -9,9 +9,10 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from ingest.management import arguments, deletion
+from ingest.management import base
 from ingest.models import Application
-from ingest.services import acts, audit, removal
+from ingest.services import actions as services_actions
+from ingest.services import audit, removal
 from ingest.services.removal import InTheWay, Removal
 
 ACTOR = partial(audit.command, "application")
@@ -83,7 +84,7 @@ class Command(BaseCommand):
         delete = verbs.add_parser("delete", help="delete it with its streams, its recordings and all that is set up")
         for act in (show, disable, enable, delete):
             act.add_argument("name")
-        deletion.add_arguments(delete)
+        base.add_deletion_arguments(delete)
         for act in (change, create, show, listing, disable, enable, delete):
             act.add_argument("--json", action="store_true", help="print JSON")
 
@@ -134,39 +135,39 @@ class Command(BaseCommand):
             act = "application.create" if made else "application.change"
             audit.record(ACTOR(), act, name, **{field: value for field, value in given.items() if value is not None})
         if json:
-            arguments.put_json(self.stdout, _row(application))
+            base.put_json(self.stdout, _row(application))
         else:
             self.stdout.write(f"{'Made' if made else 'Changed'} {_line(application)}")
 
     def _show(self, *, name: str, json: bool, **options: Any) -> None:
-        found = arguments.application_of(name)
+        found = base.application_of(name)
         plan = _plan(found)
         if json:
-            arguments.put_json(self.stdout, _row(found) | {"deletion": plan.as_dict()})
+            base.put_json(self.stdout, _row(found) | {"deletion": plan.as_dict()})
         else:
             self.stdout.write(f"{_line(found)}\nIf it is deleted: {plan.said}")
 
     def _enable(self, *, name: str, enabled: bool, json: bool, **options: Any) -> None:
-        found = arguments.application_of(name)
-        acts.enable(ACTOR(), found, enabled)
+        found = base.application_of(name)
+        services_actions.set_enabled(ACTOR(), found, enabled)
         if json:
-            arguments.put_json(self.stdout, _row(found))
+            base.put_json(self.stdout, _row(found))
         else:
             self.stdout.write(f"Changed {_line(found)}")
 
     def _delete(self, *, name: str, force: bool, yes: bool, json: bool, **options: Any) -> None:
-        found = arguments.application_of(name)
-        deletion.confirm(self.stdout, name, _plan(found), force=force, yes=yes, json=json)
+        found = base.application_of(name)
+        base.confirm_deletion(self.stdout, name, _plan(found), force=force, yes=yes, json=json)
         done = removal.delete_application(ACTOR(), found, force=force)
         if json:
-            arguments.put_json(self.stdout, {"deleted": name, **done.as_dict()})
+            base.put_json(self.stdout, {"deleted": name, **done.as_dict()})
         else:
             self.stdout.write(f"Deleted {name}.")
 
     def _list(self, *, json: bool, **options: Any) -> None:
         rows = list(Application.objects.all())
         if json:
-            arguments.put_json(self.stdout, {"items": [_row(row) for row in rows], "count": len(rows)})
+            base.put_json(self.stdout, {"items": [_row(row) for row in rows], "count": len(rows)})
             return
         for row in rows:
             self.stdout.write(_line(row))

@@ -9,9 +9,10 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from ingest.management import arguments
+from ingest.management import base
 from ingest.models import Ban
-from ingest.services import acts, audit, bans
+from ingest.services import actions as services_actions
+from ingest.services import audit, bans
 
 LONGEST_S = 366 * 86_400
 WITHOUT_BANS_S = 600
@@ -44,7 +45,7 @@ class Command(BaseCommand):
     def _list(self, *, json: bool, **options: Any) -> None:
         items = [_row(ban) for ban in bans.active(now=timezone.now())]
         if json:
-            arguments.put_json(self.stdout, {"items": items, "count": len(items)})
+            base.put_json(self.stdout, {"items": items, "count": len(items)})
             return
         for item in items:
             why = f"{item['guesses']} wrong secrets on {item['node']}" if item["guesses"] else "by an operator"
@@ -53,11 +54,11 @@ class Command(BaseCommand):
             self.stdout.write("No address is banned.")
 
     def _lift(self, *, address: str, json: bool, **options: Any) -> None:
-        lifted = acts.lift_bans(audit.command("ban"), [address])
+        lifted = services_actions.lift_bans(audit.command("ban"), [address])
         if not lifted:
             raise CommandError(f"{address} is not banned.")
         if json:
-            arguments.put_json(self.stdout, {"lifted": lifted})
+            base.put_json(self.stdout, {"lifted": lifted})
         else:
             self.stdout.write(f"{address} is heard again within 2 s.")
 
@@ -66,18 +67,18 @@ class Command(BaseCommand):
             seconds = settings.BAN_S or WITHOUT_BANS_S
         if not 0 < seconds <= LONGEST_S:
             raise CommandError(f"--seconds takes a number from 1 to {LONGEST_S}.")
-        ban = acts.ban(audit.command("ban"), address=address, seconds=seconds)
+        ban = services_actions.ban(audit.command("ban"), address=address, seconds=seconds)
         if json:
-            arguments.put_json(self.stdout, _row(ban))
+            base.put_json(self.stdout, _row(ban))
         else:
-            self.stdout.write(f"{ban.address} is banned until {arguments.iso(ban.until)}, in each node within 2 s.")
+            self.stdout.write(f"{ban.address} is banned until {base.iso(ban.until)}, in each node within 2 s.")
 
 
 def _row(ban: Ban) -> dict[str, Any]:
     return {
         "address": ban.address,
-        "at": arguments.iso(ban.at),
-        "until": arguments.iso(ban.until),
+        "at": base.iso(ban.at),
+        "until": base.iso(ban.until),
         "guesses": ban.guesses,
         "node": ban.node,
     }

@@ -9,9 +9,10 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.management import arguments
+from ingest.management import base
 from ingest.models import EncoderLogin
-from ingest.services import acts, audit, encoderlogin
+from ingest.services import actions as services_actions
+from ingest.services import audit, encoder_login
 
 ACTOR = partial(audit.command, "encoderlogin")
 
@@ -56,27 +57,27 @@ class Command(BaseCommand):
             does[options["act"]](**options)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
-        except encoderlogin.UserTaken as error:
+        except encoder_login.UserTaken as error:
             raise CommandError(str(error)) from None
 
     def _create(self, *, stream: str, user: str, password: str, label: str, json: bool, **options: Any) -> None:
-        made = acts.make_login(
+        made = services_actions.make_login(
             ACTOR(),
-            stream=arguments.stream_of(stream, make=ACTOR()),
+            stream=base.stream_of(stream, make=ACTOR()),
             user=user,
             password=_given(password),
             label=label,
-            expires_at=arguments.moment(options["expires"]) if options["expires"] else None,
+            expires_at=base.moment(options["expires"]) if options["expires"] else None,
         )
         self._show(made, json)
 
     def _password(self, *, user: str, password: str, json: bool, **options: Any) -> None:
-        self._show(acts.set_login_password(ACTOR(), _find(user), password=_given(password)), json)
+        self._show(services_actions.set_login_password(ACTOR(), _find(user), password=_given(password)), json)
 
-    def _show(self, made: encoderlogin.NewPassword, json: bool) -> None:
+    def _show(self, made: encoder_login.NewPassword, json: bool) -> None:
         found = made.as_dict()
         if json:
-            arguments.put_json(self.stdout, found)
+            base.put_json(self.stdout, found)
             return
         self.stdout.write(f"Server:      {found['server']}")
         self.stdout.write(f"Stream:      {found['name']}")
@@ -89,10 +90,10 @@ class Command(BaseCommand):
     def _list(self, *, stream: str | None, json: bool, **options: Any) -> None:
         rows = EncoderLogin.objects.select_related("stream__application")
         if stream is not None:
-            rows = rows.filter(stream=arguments.stream_of(stream))
+            rows = rows.filter(stream=base.stream_of(stream))
         items = [_row(login) for login in rows]
         if json:
-            arguments.put_json(self.stdout, {"items": items, "count": len(items)})
+            base.put_json(self.stdout, {"items": items, "count": len(items)})
             return
         for item in items:
             self.stdout.write("  ".join([item["user"], item["stream"], item["state"], item["label"]]).rstrip())
@@ -100,9 +101,9 @@ class Command(BaseCommand):
             self.stdout.write("There are no log-ins. Make one with: manage.py encoderlogin create APP/NAME --user USER")
 
     def _revoke(self, *, user: str, json: bool, **options: Any) -> None:
-        acts.revoke_login(ACTOR(), _find(user))
+        services_actions.revoke_login(ACTOR(), _find(user))
         if json:
-            arguments.put_json(self.stdout, {"revoked": user})
+            base.put_json(self.stdout, {"revoked": user})
         else:
             self.stdout.write(f"Revoked {user}. Its session ends within 2 s.")
 
@@ -124,8 +125,8 @@ def _row(login: EncoderLogin) -> dict[str, Any]:
         "user": login.user,
         "stream": login.stream.path,
         "label": login.label,
-        "state": encoderlogin.state(login=login),
-        "expires_at": arguments.iso(login.expires_at),
-        "created_at": arguments.iso(login.created_at),
-        "last_used_at": arguments.iso(login.last_used_at),
+        "state": encoder_login.state(login=login),
+        "expires_at": base.iso(login.expires_at),
+        "created_at": base.iso(login.created_at),
+        "last_used_at": base.iso(login.last_used_at),
     }

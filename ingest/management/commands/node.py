@@ -6,9 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.management import arguments
+from ingest.management import base
 from ingest.models import Node
-from ingest.services import acts, audit, nodes
+from ingest.services import actions as services_actions
+from ingest.services import audit, nodes
 
 GRACE_S = 60
 MOST_GRACE_S = 24 * 3600
@@ -51,7 +52,7 @@ class Command(BaseCommand):
     def _list(self, *, json: bool, **options: Any) -> None:
         rows = [_row(node) for node in _nodes()]
         if json:
-            arguments.put_json(self.stdout, {"items": rows, "count": len(rows)})
+            base.put_json(self.stdout, {"items": rows, "count": len(rows)})
             return
         for row in rows:
             self.stdout.write(_line(row))
@@ -59,17 +60,17 @@ class Command(BaseCommand):
     def _drain(self, *, name: str, grace: int, wait: bool, json: bool, **options: Any) -> None:
         if not 0 <= grace <= MOST_GRACE_S:
             raise CommandError(f"--grace is {grace}: expected 0 to {MOST_GRACE_S} seconds.")
-        acts.drain_node(audit.command("node"), name, grace_s=grace)
+        services_actions.drain_node(audit.command("node"), name, grace_s=grace)
         if wait:
             self._wait(name, grace)
         self._show(name, json)
 
     def _resume(self, *, name: str, json: bool, **options: Any) -> None:
-        acts.resume_node(audit.command("node"), name)
+        services_actions.resume_node(audit.command("node"), name)
         self._show(name, json)
 
     def _forget(self, *, name: str, json: bool, **options: Any) -> None:
-        acts.forget_node(audit.command("node"), name)
+        services_actions.forget_node(audit.command("node"), name)
         self._show(name, json)
 
     def _wait(self, name: str, grace: int) -> None:
@@ -88,7 +89,7 @@ class Command(BaseCommand):
     def _show(self, name: str, json: bool) -> None:
         row = _row(_nodes().get(name=name))
         if json:
-            arguments.put_json(self.stdout, row)
+            base.put_json(self.stdout, row)
         else:
             self.stdout.write(_line(row))
 
@@ -104,8 +105,8 @@ def _row(node: Any) -> dict[str, Any]:
         "address": node.address,
         "publishers": node.publishers,
         "players": node.players,
-        "seen_at": arguments.iso(node.seen_at),
-        "drain_requested_at": arguments.iso(node.drain_requested_at),
+        "seen_at": base.iso(node.seen_at),
+        "drain_requested_at": base.iso(node.drain_requested_at),
         "drain_grace_s": node.drain_grace_s if node.drain_requested_at else None,
     }
 

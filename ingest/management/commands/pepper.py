@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ingest.management import arguments
+from ingest.management import base
 from ingest.services import audit, installation
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
         void = installation.accept_pepper(audit.command("pepper"))
         if json:
-            arguments.put_json(self.stdout, {"void": void})
+            base.put_json(self.stdout, {"void": void})
         elif void:
             self.stdout.write(
                 f"Void are {installation.in_words(void)}. Make new ones: manage.py streamkey rotate, apitoken create. "

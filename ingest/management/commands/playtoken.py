@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.management import arguments
+from ingest.management import base
 from ingest.models import Application
-from ingest.services import acts, audit, playlinks
+from ingest.services import actions as services_actions
+from ingest.services import audit, media_urls
 
 
 class Command(BaseCommand):
@@ -25,30 +26,30 @@ class Command(BaseCommand):
         parser.add_argument(
             "--hours",
             type=float,
-            default=playlinks.USUAL_HOURS,
-            help=f"how long it is valid ({playlinks.USUAL_HOURS:g})",
+            default=media_urls.USUAL_HOURS,
+            help=f"how long it is valid ({media_urls.USUAL_HOURS:g})",
         )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(
         self, *args: Any, stream: str | None, recording: int | None, hours: float, json: bool, **options: Any
     ) -> None:
-        if not 0 < hours <= playlinks.MOST_HOURS:
-            raise CommandError(f"A token is valid for more than 0 hours and for {playlinks.MOST_HOURS} at most.")
+        if not 0 < hours <= media_urls.MOST_HOURS:
+            raise CommandError(f"A token is valid for more than 0 hours and for {media_urls.MOST_HOURS} at most.")
         actor, lifetime = audit.command("playtoken"), timedelta(hours=hours)
         if recording is not None:
-            row = arguments.recording_of(recording)
+            row = base.recording_of(recording)
             _check_played(row.application)
-            said = {"recording": acts.name_of(row)}
-            link = acts.recording_link(actor, recording=row, lifetime=lifetime)
+            said = {"recording": services_actions.recording_name(row)}
+            link = services_actions.recording_link(actor, recording=row, lifetime=lifetime)
         else:
-            found = arguments.stream_of(stream or "")
+            found = base.stream_of(stream or "")
             _check_played(found.application)
             said = {"stream": found.path}
-            link = acts.play_link(actor, stream=found, lifetime=lifetime)
-        told = {**asdict(link), "expires_at": arguments.iso(link.expires_at)}
+            link = services_actions.play_link(actor, stream=found, lifetime=lifetime)
+        told = {**asdict(link), "expires_at": base.iso(link.expires_at)}
         if json:
-            arguments.put_json(self.stdout, {**said, **told})
+            base.put_json(self.stdout, {**said, **told})
             return
         for name, value in told.items():
             if value:

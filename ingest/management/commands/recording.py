@@ -8,11 +8,12 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.management import arguments
+from ingest.management import base
 from ingest.models import Recording
-from ingest.services import acts, audit, recordings
+from ingest.models.names import validate_stream_name
+from ingest.services import actions as services_actions
+from ingest.services import audit, recordings
 from ingest.services.recordings import RecordingProblem
-from ingest.validators import validate_stream_name
 
 MIB = 1024**2
 
@@ -58,13 +59,13 @@ class Command(BaseCommand):
     def _list(self, *, path: str | None, json: bool, **options: Any) -> None:
         rows = Recording.objects.select_related("application", "stream")
         if path is not None:
-            app, name = arguments.split_path(path) if "/" in path else (path, None)
+            app, name = base.split_path(path) if "/" in path else (path, None)
             rows = rows.filter(application__name=app)
             if name is not None:
                 rows = rows.filter(stream__name=name)
         items = [_row(row) for row in rows]
         if json:
-            arguments.put_json(self.stdout, {"items": items, "count": len(items)})
+            base.put_json(self.stdout, {"items": items, "count": len(items)})
             return
         for item in items:
             self.stdout.write(_line(item))
@@ -72,27 +73,27 @@ class Command(BaseCommand):
             self.stdout.write("There are no recordings.")
 
     def _add(self, *, path: str, file: Path, json: bool, **options: Any) -> None:
-        name = arguments.split_path(path)[1]
+        name = base.split_path(path)[1]
         try:
             validate_stream_name(name)
         except ValidationError as error:
             raise CommandError(f"{name!r} can't be a recording's name. {' '.join(error.messages)}") from None
         actor = audit.command("recording")
-        stream = arguments.stream_of(path, make=actor)
-        self._put(acts.import_recording(actor, stream=stream, name=name, source=file), "Imported", json)
+        stream = base.stream_of(path, make=actor)
+        self._put(services_actions.import_recording(actor, stream=stream, name=name, source=file), "Imported", json)
 
     def _delete(self, *, id: int, json: bool, **options: Any) -> None:  # noqa: A002 - the argument's name.
-        recording = arguments.recording_of(id)
+        recording = base.recording_of(id)
         item = _row(recording)
-        acts.delete_recording(audit.command("recording"), recording)
+        services_actions.delete_recording(audit.command("recording"), recording)
         if json:
-            arguments.put_json(self.stdout, item)
+            base.put_json(self.stdout, item)
         else:
             self.stdout.write(f"Deleted {_line(item)}")
 
     def _keep(self, *, id: int, off: bool, json: bool, **options: Any) -> None:  # noqa: A002 - the argument's name.
-        recording = arguments.recording_of(id)
-        acts.keep_recording(audit.command("recording"), recording, not off)
+        recording = base.recording_of(id)
+        services_actions.keep_recording(audit.command("recording"), recording, not off)
         self._put(recording, "Changed", json)
 
     def _check(self, *, mend: bool, json: bool, **options: Any) -> None:
@@ -100,7 +101,7 @@ class Command(BaseCommand):
         mended = [row for row in found.unfinished if mend and recordings.recover(row, for_good=True)]
         unfinished = [row for row in found.unfinished if row not in mended]
         if json:
-            arguments.put_json(
+            base.put_json(
                 self.stdout,
                 {
                     "without_file": [_row(row) for row in found.without_file],
@@ -124,7 +125,7 @@ class Command(BaseCommand):
     def _put(self, recording: Recording, done: str, json: bool) -> None:
         item = _row(recording)
         if json:
-            arguments.put_json(self.stdout, item)
+            base.put_json(self.stdout, item)
         else:
             self.stdout.write(f"{done} {_line(item)}")
 
@@ -136,8 +137,8 @@ def _row(recording: Recording) -> dict[str, Any]:
         "name": recording.name,
         "stream": recording.stream.name if recording.stream is not None else None,
         "state": recording.state,
-        "started_at": arguments.iso(recording.started_at),
-        "ended_at": arguments.iso(recording.ended_at),
+        "started_at": base.iso(recording.started_at),
+        "ended_at": base.iso(recording.ended_at),
         "duration_ms": recording.duration_ms,
         "size_bytes": recording.size_bytes,
         "keep": recording.keep,

@@ -15,10 +15,10 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError
 
 from ingest.asgi import application
-from ingest.consumers import beginning, database
-from ingest.management.foreground import ForegroundCommand
-from ingest.nodeconfig import SETTINGS, server_config
-from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, favour_the_loop
+from ingest.consumers import decisions, startup
+from ingest.consumers.startup import SETTINGS, server_config
+from ingest.management.base import ForegroundCommand
+from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, tune_for_event_loop
 from ingest.services import installation
 
 GRACE_S = 5.0
@@ -58,7 +58,7 @@ class Command(ForegroundCommand):
         await server.start()
         if config.rtmps:
             loop.add_signal_handler(signal.SIGHUP, server.reload_certificate)
-        favour_the_loop()
+        tune_for_event_loop()
         for scheme, bound in server.bound.items():
             for host, port in bound:
                 self.say(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
@@ -73,9 +73,9 @@ class Command(ForegroundCommand):
 
         A database that does not answer is no hindrance: the node waits for it, and takes its name then.
         """
-        with suppress(DatabaseError, database.TooSlow):
-            await beginning.ask(installation.check)
-            await beginning.take_name(node, self.say)
+        with suppress(DatabaseError, decisions.TooSlow):
+            await startup.ask_before_start(installation.check)
+            await startup.take_name(node, self.say)
 
     async def _drain(self, server: RtmpServer) -> None:
         if settings.DRAIN_S and server.sessions:

@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ingest.management import arguments, deletion
+from ingest.management import base
 from ingest.models import Stream
-from ingest.services import acts, audit, removal
+from ingest.services import actions as services_actions
+from ingest.services import audit, removal
 from ingest.services.removal import InTheWay, Removal
 
 ACTOR = partial(audit.command, "stream")
@@ -35,7 +36,7 @@ class Command(BaseCommand):
         delete.add_argument(
             "--recordings", action="store_true", help="with its recordings and their files; else they stay"
         )
-        deletion.add_arguments(delete)
+        base.add_deletion_arguments(delete)
         for act in (create, show, listing, disable, enable, delete):
             act.add_argument("--json", action="store_true", help="print JSON")
 
@@ -54,26 +55,26 @@ class Command(BaseCommand):
             raise CommandError(str(problem)) from None
 
     def _create(self, *, stream: str, json: bool, **options: Any) -> None:
-        app, name = arguments.split_path(stream)
+        app, name = base.split_path(stream)
         if Stream.objects.filter(application__name=app, name=name).exists():
             raise CommandError(f"There is a stream {stream!r} already.")
-        self._put(arguments.stream_of(stream, make=ACTOR()), "Made", json)
+        self._put(base.stream_of(stream, make=ACTOR()), "Made", json)
 
     def _show(self, *, stream: str, json: bool, **options: Any) -> None:
-        found = arguments.stream_of(stream)
+        found = base.stream_of(stream)
         plan = _plan(found)
         if json:
-            arguments.put_json(self.stdout, _row(found) | {"deletion": plan.as_dict()})
+            base.put_json(self.stdout, _row(found) | {"deletion": plan.as_dict()})
         else:
             self.stdout.write(f"{_line(found)}\nIf it is deleted: {plan.said}")
 
     def _list(self, *, app: str | None, json: bool, **options: Any) -> None:
         rows = Stream.objects.select_related("application", "owner")
         if app is not None:
-            rows = rows.filter(application=arguments.application_of(app))
+            rows = rows.filter(application=base.application_of(app))
         found = list(rows)
         if json:
-            arguments.put_json(self.stdout, {"items": [_row(row) for row in found], "count": len(found)})
+            base.put_json(self.stdout, {"items": [_row(row) for row in found], "count": len(found)})
             return
         for row in found:
             self.stdout.write(_line(row))
@@ -81,22 +82,22 @@ class Command(BaseCommand):
             self.stdout.write("There are no streams. Make one with: manage.py stream create APP/NAME")
 
     def _enable(self, *, stream: str, enabled: bool, json: bool, **options: Any) -> None:
-        found = arguments.stream_of(stream)
-        acts.enable(ACTOR(), found, enabled)
+        found = base.stream_of(stream)
+        services_actions.set_enabled(ACTOR(), found, enabled)
         self._put(found, "Changed", json)
 
     def _delete(self, *, stream: str, recordings: bool, force: bool, yes: bool, json: bool, **options: Any) -> None:
-        found = arguments.stream_of(stream)
-        deletion.confirm(self.stdout, found.path, _plan(found), force=force, yes=yes, json=json)
+        found = base.stream_of(stream)
+        base.confirm_deletion(self.stdout, found.path, _plan(found), force=force, yes=yes, json=json)
         done = removal.delete_stream(ACTOR(), found, force=force, with_recordings=recordings)
         if json:
-            arguments.put_json(self.stdout, {"deleted": stream, **done.as_dict()})
+            base.put_json(self.stdout, {"deleted": stream, **done.as_dict()})
         else:
             self.stdout.write(f"Deleted {stream}.")
 
     def _put(self, stream: Stream, done: str, json: bool) -> None:
         if json:
-            arguments.put_json(self.stdout, _row(stream))
+            base.put_json(self.stdout, _row(stream))
         else:
             self.stdout.write(f"{done} {_line(stream)}")
 
@@ -113,7 +114,7 @@ def _row(stream: Stream) -> dict[str, Any]:
         "owner": stream.owner.get_username() if stream.owner is not None else None,
         "target_kbps": stream.target_kbps,
         "takeover": stream.takeover,
-        "created_at": arguments.iso(stream.created_at),
+        "created_at": base.iso(stream.created_at),
     }
 
 

@@ -12,10 +12,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.db.models import QuerySet
 
-from ingest.management import arguments
+from ingest.credentials import looks_like_key
+from ingest.management import base
 from ingest.models import StreamKey
-from ingest.server.credentials import looks_like_key
-from ingest.services import audit, installation, keyacts, keyimport, keys, paste
+from ingest.services import actions as services_actions
+from ingest.services import audit, installation, key_import, keys, media_urls
 
 MAKES_SECRETS = ("create", "import", "rotate")
 
@@ -52,7 +53,7 @@ class Command(BaseCommand):
         bulk.add_argument(
             "file",
             metavar="FILE.csv",
-            help=f"'-': standard input. Its first line names the columns: {','.join(keyimport.COLUMNS)}, of which the "
+            help=f"'-': standard input. Its first line names the columns: {','.join(key_import.COLUMNS)}, of which the "
             "first two are needed; several networks are separated by blanks",
         )
         bulk.add_argument("--dry-run", action="store_true", help="only check the table")
@@ -82,7 +83,7 @@ class Command(BaseCommand):
             acts[options["act"]](**options)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from None
-        except (keys.KeyTaken, keyimport.Unusable, installation.StartError) as error:
+        except (keys.KeyTaken, key_import.Unusable, installation.StartError) as error:
             raise CommandError(str(error)) from None
 
     def _create(self, *, stream: str, label: str, max_kbps: int | None, json: bool, **options: Any) -> None:
@@ -93,11 +94,11 @@ class Command(BaseCommand):
         if over_limit and max_kbps is None:
             raise CommandError("--over-limit needs --max-kbps.")
         actor = audit.command("streamkey")
-        made = keyacts.create(
+        made = services_actions.create_key(
             actor,
-            stream=arguments.stream_of(stream, make=actor),
+            stream=base.stream_of(stream, make=actor),
             label=label,
-            expires_at=arguments.moment(options["expires"]) if options["expires"] else None,
+            expires_at=base.moment(options["expires"]) if options["expires"] else None,
             max_kbps=max_kbps,
             over_limit=over_limit or StreamKey.OverLimit.WARN,
             allowed_networks=options["allow"],
@@ -107,9 +108,9 @@ class Command(BaseCommand):
         self._show(made, json)
 
     def _show(self, made: keys.NewKey, json: bool) -> None:
-        strings = paste.strings(stream=made.key.stream, secret=made.secret)
+        strings = media_urls.strings(stream=made.key.stream, secret=made.secret)
         if json:
-            arguments.put_json(self.stdout, strings.as_dict())
+            base.put_json(self.stdout, strings.as_dict())
             return
         self.stdout.write(f"Stream:      {strings.stream}")
         self.stdout.write(f"Server:      {strings.server}")
@@ -127,15 +128,15 @@ class Command(BaseCommand):
             raise CommandError(f"{file} can't be read: {error.strerror}.") from None
         except UnicodeDecodeError:
             raise CommandError("The table is not in UTF-8. Save it as CSV in UTF-8.") from None
-        rows = keyimport.read(text.splitlines(), _moment)
+        rows = key_import.read(text.splitlines(), _moment)
         with transaction.atomic():
-            found = keyimport.bring_over(rows, dry_run=dry_run)
+            found = key_import.bring_over(rows, dry_run=dry_run)
             if not dry_run:
                 actor, what = audit.command("streamkey"), f"{found.keys} keys"
                 audit.record(actor, "key.import", what, streams_made=found.streams_made)
         if json:
             result = {"keys": found.keys, "streams_made": found.streams_made, "dry_run": dry_run}
-            arguments.put_json(self.stdout, result)
+            base.put_json(self.stdout, result)
             return
         imported, makes = ("Would import", "make") if dry_run else ("Imported", "made")
         self.stdout.write(f"{imported} {found.keys} keys and {makes} {len(found.streams_made)} streams for them.")
@@ -143,10 +144,10 @@ class Command(BaseCommand):
     def _list(self, *, stream: str | None, json: bool, **options: Any) -> None:
         rows = StreamKey.objects.select_related("stream__application")
         if stream is not None:
-            rows = rows.filter(stream=arguments.stream_of(stream))
+            rows = rows.filter(stream=base.stream_of(stream))
         items = [_row(key) for key in rows]
         if json:
-            arguments.put_json(self.stdout, {"items": items, "count": len(items)})
+            base.put_json(self.stdout, {"items": items, "count": len(items)})
             return
         for item in items:
             parts = [str(item["id"]), item["stream"], item["state"], f"{item['prefix']}…", item["label"]]
@@ -162,14 +163,14 @@ class Command(BaseCommand):
             found = [each for each in found if each.revoked_at is None]
         if len(found) != 1:
             raise CommandError("The stream has several active keys: give a key's id (manage.py streamkey list).")
-        self._show(keyacts.rotate(audit.command("streamkey"), found[0], grace=arguments.duration(grace)), json)
+        self._show(services_actions.rotate_key(audit.command("streamkey"), found[0], grace=base.duration(grace)), json)
 
     def _revoke(self, *, key: str, json: bool, **options: Any) -> None:
         found = list(self._find(key))
         for each in found:
-            keyacts.revoke(audit.command("streamkey"), each)
+            services_actions.revoke_key(audit.command("streamkey"), each)
         if json:
-            arguments.put_json(self.stdout, {"revoked": [each.pk for each in found]})
+            base.put_json(self.stdout, {"revoked": [each.pk for each in found]})
         else:
             self.stdout.write(f"Revoked {len(found)}. Their sessions end within 2 s.")
 
@@ -183,7 +184,7 @@ class Command(BaseCommand):
         elif looks_like_key(which) or "/" not in which:
             found = rows.filter(digest=keys.digest(which))
         else:
-            stream = arguments.stream_of(which)
+            stream = base.stream_of(which)
             active = [key.pk for key in rows.filter(stream=stream) if keys.state(key=key) == "active"]
             found = rows.filter(pk__in=active)
         if not found.exists():
@@ -193,7 +194,7 @@ class Command(BaseCommand):
 
 def _moment(text: str) -> datetime:
     try:
-        return arguments.moment(text)
+        return base.moment(text)
     except CommandError as error:
         raise ValidationError(str(error)) from None
 
@@ -205,12 +206,12 @@ def _row(key: StreamKey) -> dict[str, Any]:
         "label": key.label,
         "prefix": key.prefix,
         "state": keys.state(key=key),
-        "expires_at": arguments.iso(key.expires_at),
-        "grace_until": arguments.iso(key.grace_until),
+        "expires_at": base.iso(key.expires_at),
+        "grace_until": base.iso(key.grace_until),
         "max_kbps": key.max_kbps,
         "over_limit": key.over_limit,
         "test_only": key.test_only,
         "allowed_networks": key.allowed_networks,
-        "created_at": arguments.iso(key.created_at),
-        "last_used_at": arguments.iso(key.last_used_at),
+        "created_at": base.iso(key.created_at),
+        "last_used_at": base.iso(key.last_used_at),
     }

@@ -13,17 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.rtmp.codecs import aac, ac3, av1, avc, flac, flash, hevc, mp3, opus, vpx, vvc
+from ingest.rtmp.codecs import audio, h26x, video
+from ingest.rtmp.codecs.audio import read_multichannel
 from ingest.rtmp.codecs.config import AudioConfig, VideoConfig
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo
-from ingest.rtmp.media.kinds import AUDIO_CODECS, VIDEO_CODECS, AudioPacket, VideoPacket, codec_name
-from ingest.rtmp.media.multichannel import read_multichannel
+from ingest.rtmp.media_tags import AUDIO_CODECS, VIDEO_CODECS, AudioPacket, VideoPacket, codec_name
 
 __all__ = ["AudioConfig", "VideoConfig", "audio_config", "video_config"]
 
 
 @dataclass(frozen=True, slots=True)
-class Video:
+class VideoReaders:
     """What a codec can be told by; None where there is nothing to read."""
 
     header: Callable[[VideoConfig, bytes], None] | None = None
@@ -33,34 +33,34 @@ class Video:
 
 
 @dataclass(frozen=True, slots=True)
-class Audio:
+class AudioReaders:
     codec_string: str | None = None
     header: Callable[[AudioConfig, bytes], None] | None = None
     frame: Callable[[AudioConfig, bytes], None] | None = None
 
 
-VIDEO: Final = {
-    "H.264": Video(avc.read_record),
-    "H.265": Video(hevc.read_record),
-    "H.266": Video(vvc.read_record),
-    "AV1": Video(av1.read_record, av1.read_units),
-    "VP8": Video(vpx.read_record, vpx.read_vp8_frame),
-    "VP9": Video(vpx.read_record, vpx.read_vp9_frame),
-    "H.263": Video(None, flash.read_h263_frame),
-    "Screen": Video(None, flash.read_screen_frame),
-    "Screen 2": Video(None, flash.read_screen_frame),
+VIDEO_READERS: Final = {
+    "H.264": VideoReaders(h26x.read_avc_record),
+    "H.265": VideoReaders(h26x.read_hevc_record),
+    "H.266": VideoReaders(h26x.read_vvc_record),
+    "AV1": VideoReaders(video.read_av1_record, video.read_av1_units),
+    "VP8": VideoReaders(video.read_vpx_record, video.read_vp8_frame),
+    "VP9": VideoReaders(video.read_vpx_record, video.read_vp9_frame),
+    "H.263": VideoReaders(None, video.read_h263_frame),
+    "Screen": VideoReaders(None, video.read_screen_frame),
+    "Screen 2": VideoReaders(None, video.read_screen_frame),
 }
-AUDIO: Final = {
-    "AAC": Audio(None, aac.read_config),
-    "Opus": Audio("opus", opus.read_head),
-    "FLAC": Audio("flac", flac.read_info),
-    "AC-3": Audio("ac-3", None, ac3.read_frame),
-    "E-AC-3": Audio("ec-3", None, ac3.read_frame),
-    "MP3": Audio("mp3", None, mp3.read_frame),
+AUDIO_READERS: Final = {
+    "AAC": AudioReaders(None, audio.read_aac_config),
+    "Opus": AudioReaders("opus", audio.read_opus_head),
+    "FLAC": AudioReaders("flac", audio.read_flac_info),
+    "AC-3": AudioReaders("ac-3", None, audio.read_ac3_frame),
+    "E-AC-3": AudioReaders("ec-3", None, audio.read_ac3_frame),
+    "MP3": AudioReaders("mp3", None, audio.read_mp3_frame),
 }
 """By the codec's name, for which `media.kinds` has the codec ids and FourCC codes. Others are a name alone."""
 
-FRAMES: Final = (VideoPacket.CODED_FRAMES, VideoPacket.CODED_FRAMES_X)
+FRAME_PACKETS: Final = (VideoPacket.CODED_FRAMES, VideoPacket.CODED_FRAMES_X)
 
 
 def video_config(message: LegacyVideo | ExtendedVideo | None) -> VideoConfig | None:
@@ -73,13 +73,13 @@ def video_config(message: LegacyVideo | ExtendedVideo | None) -> VideoConfig | N
             return None
         codec, body = VIDEO_CODECS.get(message.codec, "unknown"), message.body
         is_header = message.is_sequence_start
-    elif message and message.tracks and (message.is_sequence_start or message.packet_type in FRAMES):
+    elif message and message.tracks and (message.is_sequence_start or message.packet_type in FRAME_PACKETS):
         codec, body = codec_name(message.tracks[0].fourcc), message.tracks[0].body
         is_header = message.is_sequence_start
     else:
         return None
     config = VideoConfig(codec)
-    known = VIDEO.get(codec, Video())
+    known = VIDEO_READERS.get(codec, VideoReaders())
     if read := known.header if is_header else known.keyframe:
         with suppress(ValueError):
             read(config, body)
@@ -116,11 +116,11 @@ def _legacy_audio(message: LegacyAudio) -> AudioConfig:
 
 
 def _new_audio(codec: str) -> AudioConfig:
-    return AudioConfig(codec, AUDIO.get(codec, Audio()).codec_string)
+    return AudioConfig(codec, AUDIO_READERS.get(codec, AudioReaders()).codec_string)
 
 
 def _read_audio(config: AudioConfig, body: bytes, *, is_header: bool) -> None:
-    known = AUDIO.get(config.codec, Audio())
+    known = AUDIO_READERS.get(config.codec, AudioReaders())
     if read := known.header if is_header else known.frame:
         with suppress(ValueError):
             read(config, body)

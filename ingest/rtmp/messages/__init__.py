@@ -1,5 +1,131 @@
-"""Messages by family: protocol control, user control, commands, data, media, shared objects, aggregates."""
+"""What every message has, whatever its family (RTMP 1.0, sections 5.1 and 6.1), and what is that alone: audio and
+video, whose payload is the body of an FLV tag (sections 7.1.4 and 7.1.5), and aggregates (section 7.1.6), several
+messages of one message stream in one.
 
-from ingest.rtmp.messages.message import Message, MessageType, RawMessage
+The other families: `control` (protocol control and user control), `commands` (commands and data), `shared_object`.
+
+Each message of an aggregate has a header, its payload, and a back pointer that nobody needs:
+
+    type (1)  payload's size (3)  timestamp (3)  its high byte (1)  message stream (3)  payload  back pointer (4)
+
+The specification shows the four bytes of the timestamp in order; servers have them as FLV tags do, and so it is here.
+Timestamps count from that of the aggregate, which is the first message's. Whatever message stream a header names, its
+message is of that of the aggregate."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from ingest.rtmp.errors import LimitExceeded, LocalProtocolError
 
 __all__ = ["Message", "MessageType", "RawMessage"]
+
+RawMessage = tuple[int, int, int, bytes]
+"""A message as it is read: type id, timestamp in ms, message stream id, payload. A tuple, as each frame makes one."""
+
+
+class MessageType(IntEnum):
+    """Type ids (sections 5.4, 6.2 and 7.1)."""
+
+    SET_CHUNK_SIZE = 1
+    ABORT = 2
+    ACKNOWLEDGEMENT = 3
+    USER_CONTROL = 4
+    WINDOW_ACKNOWLEDGEMENT_SIZE = 5
+    SET_PEER_BANDWIDTH = 6
+    AUDIO = 8
+    VIDEO = 9
+    DATA_AMF3 = 15
+    SHARED_OBJECT_AMF3 = 16
+    COMMAND_AMF3 = 17
+    DATA_AMF0 = 18
+    SHARED_OBJECT_AMF0 = 19
+    COMMAND_AMF0 = 20
+    AGGREGATE = 22
+
+
+@dataclass(slots=True)
+class Message:
+    """A message to send."""
+
+    type_id: int
+    timestamp: int
+    """Milliseconds, 32 bits."""
+    stream_id: int
+    """Message stream id; 0 is the connection itself."""
+    payload: bytes
+
+
+TIMESTAMP_WRAP: Final = 1 << 32
+TIMESTAMP_HALF: Final = 1 << 31
+
+
+def timestamp_difference(later: int, earlier: int) -> int:
+    """Milliseconds between two timestamps by serial arithmetic: right across the wrap, negative when time goes back."""
+    return (later - earlier + TIMESTAMP_HALF) % TIMESTAMP_WRAP - TIMESTAMP_HALF
+
+
+def audio_message(stream_id: int, timestamp: int, payload: bytes) -> Message:
+    return Message(MessageType.AUDIO, timestamp, stream_id, payload)
+
+
+def video_message(stream_id: int, timestamp: int, payload: bytes) -> Message:
+    return Message(MessageType.VIDEO, timestamp, stream_id, payload)
+
+
+_part_header: Final = struct.Struct(">IHBB3x")
+"""Type and size; the timestamp's middle bytes, its low byte, its high byte; the message stream."""
+_back_pointer: Final = struct.Struct(">I")
+
+MAX_PART_BYTES: Final = 0xFFFFFF
+
+
+class AggregatePart(NamedTuple):
+    """A message within an aggregate."""
+
+    type_id: int
+    timestamp: int
+    """Milliseconds, 32 bits."""
+    payload: bytes
+
+
+def decode_aggregate(timestamp: int, payload: bytes, most: int) -> tuple[list[AggregatePart], bytes]:
+    """The messages, with timestamps of the stream, and what is left at the end as no whole message.
+
+    A back pointer that is missing there makes none the less whole. Raises LimitExceeded for more messages than `most`.
+    """
+    parts: list[AggregatePart] = []
+    position, offset = 0, 0
+    while position + _part_header.size <= len(payload):
+        type_and_size, middle, low, high = _part_header.unpack_from(payload, position)
+        start = position + _part_header.size
+        end = start + (type_and_size & MAX_PART_BYTES)
+        if end > len(payload):
+            break
+        if len(parts) >= most:
+            raise LimitExceeded(f"more than {most} messages in aggregates at once")
+        sent_at = high << 24 | middle << 8 | low
+        if not parts:
+            offset = timestamp - sent_at
+        parts.append(AggregatePart(type_and_size >> 24, (sent_at + offset) & 0xFFFFFFFF, payload[start:end]))
+        position = end + _back_pointer.size
+    return parts, payload[position:]
+
+
+def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
+    """One message at least. Raises LocalProtocolError."""
+    if not parts:
+        raise LocalProtocolError("an aggregate of no messages")
+    out = bytearray()
+    for type_id, timestamp, payload in parts:
+        if len(payload) > MAX_PART_BYTES:
+            raise LocalProtocolError("a message is too long for an aggregate")
+        start = len(out)
+        out += _part_header.pack(
+            type_id << 24 | len(payload), timestamp >> 8 & 0xFFFF, timestamp & 0xFF, timestamp >> 24 & 0xFF
+        )
+        out += payload
+        out += _back_pointer.pack(len(out) - start)
+    return Message(MessageType.AGGREGATE, parts[0].timestamp, stream_id, bytes(out))

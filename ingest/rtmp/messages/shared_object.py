@@ -33,12 +33,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from ingest.rtmp import amf0
-from ingest.rtmp.amf0.types import STRING
+from ingest.rtmp.amf import STRING, amf0
 from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages.message import Message, MessageType
-from ingest.rtmp.messages.values import FORMAT_BYTE, in_amf3
+from ingest.rtmp.messages import Message, MessageType
+from ingest.rtmp.messages.commands import FORMAT_BYTE, in_amf3
 
 _u8: Final = struct.Struct(">B")
 _u16: Final = struct.Struct(">H")

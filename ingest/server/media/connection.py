@@ -12,22 +12,28 @@ from typing import Final, Literal, cast
 
 from ingest import addresses
 from ingest.contracts import EndReason, PlayAccept
-from ingest.logcontext import about
+from ingest.log_records import about
 from ingest.rtmp.flow import SendingWindow
-from ingest.server.allowance import Allowance
 from ingest.server.application import NO_TOTALS
+from ingest.server.asgi import DESCRIPTIONS, STREAM_ENDED, DisconnectReason, Ending, session_reason
 from ingest.server.config import Deadlines
+from ingest.server.connection_limits import RateLimit
 from ingest.server.deadlines import closing, write_stuck
-from ingest.server.endings import DESCRIPTIONS, STREAM_ENDED, DisconnectReason, Ending, session_reason
-from ingest.server.media import answers
-from ingest.server.media.answers import Answer, Header, Origins
-from ingest.server.media.control import MediaControl, read_caller
-from ingest.server.media.http import HttpExchange, Request, UnreadableRequest
-from ingest.server.media.reading import FLV, GONE, Reading
-from ingest.server.media.target import Target, UnreadableTarget, read_target, start_of
-from ingest.server.media.viewer import STREAM_ID, Viewing
-from ingest.server.media.websocket import UnusableUpgrade, WebSocketExchange
-from ingest.server.outlet import Outlet
+from ingest.server.media import http
+from ingest.server.media.http import (
+    Answer,
+    Header,
+    HttpExchange,
+    Origins,
+    Request,
+    UnreadableRequest,
+    UnusableUpgrade,
+    WebSocketExchange,
+)
+from ingest.server.media.live_viewer import STREAM_ID, LiveViewer
+from ingest.server.media.recording_viewer import FLV, GONE, RecordingViewer
+from ingest.server.media.requests import MediaControl, Target, UnreadableTarget, read_caller, read_target, start_of
+from ingest.server.output import Outlet
 from ingest.server.ports import Hub, Session
 from ingest.server.sockets import address, tune
 
@@ -73,7 +79,7 @@ class MediaConnection(asyncio.BufferedProtocol):
         self._is_attempt = False
         """Whether operators are told of it although the application was asked nothing."""
         self._received_bytes = 0
-        self._allowance = Allowance(config.viewer_bytes_per_s, BURST_S, self.opened)
+        self._allowance = RateLimit(config.viewer_bytes_per_s, BURST_S, self.opened)
         """For what comes behind the head."""
         self._passed_bytes = 0
         """In both directions, when it was looked at."""
@@ -121,7 +127,7 @@ class MediaConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self.outlet.drain()
         for session in self.sessions.values():
-            if isinstance(session, Viewing | Reading):
+            if isinstance(session, LiveViewer | RecordingViewer):
                 session.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -158,14 +164,14 @@ class MediaConnection(asyncio.BufferedProtocol):
         self._is_attempt = False
         self._request = request
         if self.is_proxy and not self._is_for_client(request):
-            self.refuse(answers.TOO_MANY)
+            self.refuse(http.TOO_MANY)
             return
         origin = request.field("Origin")
-        if request.method not in answers.METHODS:
-            self.refuse(answers.WRONG_METHOD)
+        if request.method not in http.METHODS:
+            self.refuse(http.WRONG_METHOD)
         elif not self._origins.allows(origin):
             self._is_attempt = True
-            self.refuse(answers.FOREIGN_PAGE)
+            self.refuse(http.FOREIGN_PAGE)
         else:
             self._cors = self._origins.headers(origin)
             self._route(request)
@@ -184,19 +190,19 @@ class MediaConnection(asyncio.BufferedProtocol):
         try:
             target = read_target(request.head.target)
         except UnreadableTarget:
-            self._break(answers.UNREADABLE)
+            self._break(http.UNREADABLE)
             return
         if target is None:
-            self.refuse(answers.NOTHING_HERE)
+            self.refuse(http.NOTHING_HERE)
         elif request.method == "OPTIONS":
-            self.refuse(answers.PREFLIGHT)
+            self.refuse(http.PREFLIGHT)
         elif self.server.draining:
-            self.refuse(answers.STOPPING)
+            self.refuse(http.STOPPING)
         else:
             try:
                 self._start_ms = start_of(target)
             except UnreadableTarget:
-                self.refuse(answers.WRONG_START)
+                self.refuse(http.WRONG_START)
             else:
                 self._ask_for(target, request)
 
@@ -205,7 +211,7 @@ class MediaConnection(asyncio.BufferedProtocol):
             try:
                 self._socket = WebSocketExchange(request.head)
             except UnusableUpgrade:
-                self._break(answers.UNUSABLE_UPGRADE)
+                self._break(http.UNUSABLE_UPGRADE)
                 return
             self.scheme = "ws"
         self._target = target
@@ -235,7 +241,7 @@ class MediaConnection(asyncio.BufferedProtocol):
             self.control.void("rtmp.stop", STREAM_ID, accept["session_id"])
             return
         live = self.server.registry.get_or_create(accept["path"], accept["labels"])
-        self.control.begin(Viewing(self, accept, live), self.loop.time())
+        self.control.begin(LiveViewer(self, accept, live), self.loop.time())
 
     def _read(self, accept: PlayAccept, request: Request) -> None:
         recording = accept["recording"]
@@ -244,7 +250,7 @@ class MediaConnection(asyncio.BufferedProtocol):
             self.control.void("rtmp.stop", STREAM_ID, accept["session_id"])
             return
         wanted, only_if = ("", "") if self._socket else (request.field("Range"), request.field("If-Range"))
-        session = Reading(self, accept, recording, start_ms=self._start_ms, wanted=wanted, only_if=only_if)
+        session = RecordingViewer(self, accept, recording, start_ms=self._start_ms, wanted=wanted, only_if=only_if)
         self.control.begin(session, self.loop.time())
 
     def respond(self, status: int, headers: tuple[Header, ...]) -> None:
@@ -330,7 +336,7 @@ class MediaConnection(asyncio.BufferedProtocol):
         if self._request is None:
             return b""
         self._has_answered = True
-        return self._http.answer(answers.STOPPING, self._cors)
+        return self._http.answer(http.STOPPING, self._cors)
 
     def broken(self, error: Exception) -> None:
         """Our own fault: this viewer is given up, the others go on."""
@@ -356,23 +362,23 @@ class MediaConnection(asyncio.BufferedProtocol):
         if now - self.opened < deadlines.handshake_s:
             return
         if self._is_attempt:
-            self.refuse(answers.TOO_LATE, reason="idle_timeout")
+            self.refuse(http.TOO_LATE, reason="idle_timeout")
         else:  # Browsers open connections for what they may ask for, and don't.
-            self.end("idle_timeout", answers.TOO_LATE.detail, linger_s=0)
+            self.end("idle_timeout", http.TOO_LATE.detail, linger_s=0)
 
     def _judge(self, deadlines: Deadlines, now: float) -> None:
         if self._allowance.is_passed(self._received_bytes, now):
             self.end("protocol_error", "It sends more than a viewer has to say.")
-        elif any(isinstance(session, Viewing) and session.is_too_slow(now) for session in self.sessions.values()):
+        elif any(isinstance(session, LiveViewer) and session.is_too_slow(now) for session in self.sessions.values()):
             self.end("too_slow", DESCRIPTIONS["too_slow"])
         elif any(
-            isinstance(session, Viewing) and session.has_ended(now, deadlines.end_players_s)
+            isinstance(session, LiveViewer) and session.has_ended(now, deadlines.end_players_s)
             for session in self.sessions.values()
         ):
             self.end("completed", STREAM_ENDED)
         else:
             for session in list(self.sessions.values()):
-                if isinstance(session, Reading):
+                if isinstance(session, RecordingViewer):
                     session.look(now, deadlines.disk_s)
             if self._socket and self._has_answered and not self.ending:
                 self._keep_alive(self._socket, deadlines, now)

@@ -1,17 +1,124 @@
-"""One request and its response as HTTP/1.1 has them (RFC 9112), by h11.
+"""One request and its response, as HTTP/1.1 has them (RFC 9112, by h11) or as a WebSocket (RFC 6455, by wsproto).
+
+Small answers are JSON that says what is wrong with a request, and what a page of another origin may know (CORS). A
+stream in a WebSocket's binary messages: what all viewers share is not copied into them.
 
 A connection serves one request: each response says `Connection: close`. So a stream that ends is told from one that
-broke off by its last chunk, and what a peer sends after its request is of no account.
-"""
+broke off by its last chunk, and what a peer sends after its request is of no account."""
 
-from collections.abc import Iterable
+import json
+import struct
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final
 
 import h11
+from wsproto import ConnectionType, WSConnection
+from wsproto.connection import ConnectionState
+from wsproto.events import AcceptConnection, CloseConnection, Ping
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from ingest.server.media.answers import TOO_LONG, UNREADABLE, Answer, Header
+from ingest.server.asgi import DisconnectReason
+
+Header = tuple[str, str]
+
+PREFLIGHT_S: Final = 600
+"""How long a browser may go by a preflight's answer, in seconds."""
+RETRY_S: Final = 5
+"""After how many seconds to try again what failed for a reason that passes."""
+
+METHODS: Final = ("GET", "HEAD", "OPTIONS")
+_known: Final = ", ".join(METHODS)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole response."""
+
+    status: HTTPStatus
+    detail: str = ""
+    """For a person; empty: the response has no body."""
+    headers: tuple[Header, ...] = ()
+
+    @property
+    def body(self) -> bytes:
+        return json.dumps({"detail": self.detail}).encode() + b"\n" if self.detail else b""
+
+
+NOTHING_HERE: Final = Answer(
+    HTTPStatus.NOT_FOUND,
+    "There is nothing here. Live streams are at /live/APPLICATION/STREAM.flv, recordings at /recordings/...",
+)
+UNREADABLE: Final = Answer(HTTPStatus.BAD_REQUEST, "The request can't be read.")
+WRONG_METHOD: Final = Answer(HTTPStatus.METHOD_NOT_ALLOWED, f"Only {_known} are known.", (("Allow", _known),))
+TOO_LONG: Final = Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The request's head is too long.")
+UNUSABLE_UPGRADE: Final = Answer(
+    HTTPStatus.BAD_REQUEST,
+    "This is no WebSocket of version 13 that could be opened.",
+    (("Sec-WebSocket-Version", "13"),),
+)
+FOREIGN_PAGE: Final = Answer(
+    HTTPStatus.FORBIDDEN, "Pages of this origin may not play from here: the server's RTMPWEB_MEDIA_ORIGINS lacks it."
+)
+WRONG_START: Final = Answer(HTTPStatus.BAD_REQUEST, "start is to be a time of the recording, in seconds.")
+TOO_LATE: Final = Answer(HTTPStatus.REQUEST_TIMEOUT, "The request did not come in time.")
+TOO_MANY: Final = Answer(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "There are as many connections from this address as there may be.",
+    (("Retry-After", str(RETRY_S)),),
+)
+STOPPING: Final = Answer(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "The server can't answer this now: try another one, or this one in a moment.",
+    (("Retry-After", str(RETRY_S)),),
+)
+
+STATUSES: Final = {
+    "NetConnection.Connect.InvalidApp": HTTPStatus.NOT_FOUND,
+    "NetConnection.Connect.Failed": HTTPStatus.SERVICE_UNAVAILABLE,
+    "NetStream.Play.StreamNotFound": HTTPStatus.NOT_FOUND,
+    "NetStream.Failed": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""For the code of the application's refusal; for all others 403."""
+
+
+def refusal(code: str, description: str, *, passes: bool = False) -> Answer:
+    """`passes`: the same request may be accepted in a moment."""
+    status = HTTPStatus.SERVICE_UNAVAILABLE if passes else STATUSES.get(code, HTTPStatus.FORBIDDEN)
+    again = (("Retry-After", str(RETRY_S)),) if status == HTTPStatus.SERVICE_UNAVAILABLE else ()
+    return Answer(status, description, again)
+
+
+class Origins:
+    """From which pages the media may be played."""
+
+    def __init__(self, allowed: Set[str]) -> None:
+        self._allowed = allowed
+
+    def allows(self, origin: str) -> bool:
+        """`origin`: of the request's field; "" without one, which is no page of another origin."""
+        return not origin or "*" in self._allowed or origin.lower() in self._allowed
+
+    def headers(self, origin: str) -> tuple[Header, ...]:
+        """For a response to a page of an origin that is allowed."""
+        vary = () if "*" in self._allowed else (("Vary", "Origin"),)
+        if not origin or not self.allows(origin):
+            return vary
+        shown = "*" if "*" in self._allowed else origin
+        exposed = ("Access-Control-Expose-Headers", "Accept-Ranges, Content-Length, Content-Range, Retry-After")
+        return (("Access-Control-Allow-Origin", shown), exposed, *vary)
+
+
+PREFLIGHT: Final = Answer(
+    HTTPStatus.NO_CONTENT,
+    headers=(
+        ("Access-Control-Allow-Methods", _known),
+        ("Access-Control-Allow-Headers", "Range"),
+        ("Access-Control-Max-Age", str(PREFLIGHT_S)),
+    ),
+)
 
 JSON: Final = ("Content-Type", "application/json")
 ALWAYS: Final = (
@@ -103,3 +210,91 @@ class HttpExchange:
         if self._h11.our_state is not h11.SEND_BODY:
             return b""
         return self._h11.send(h11.EndOfMessage()) or b""
+
+
+BINARY: Final = 0x82
+"""The last frame of a binary message (section 5.2). A server's frames are not masked."""
+_medium: Final = struct.Struct(">BBH")
+_long: Final = struct.Struct(">BBQ")
+
+CLOSE_CODES: Final[dict[DisconnectReason, int]] = {
+    "client_unpublish": 1000,
+    "kicked": 4403,
+    "key_revoked": 4403,
+    "elsewhere": 4404,
+    "protocol_error": 1002,
+    "node_shutdown": 1001,
+    "completed": 1000,
+    "too_slow": 4408,
+    "idle_timeout": 4408,
+}
+"""Section 7.4; those from 4000 on are our own, after HTTP's statuses."""
+OTHERWISE: Final = 1012
+"""The service restarts: try again."""
+
+CLOSED: Final[tuple[DisconnectReason, str]] = ("client_unpublish", "The viewer closed the WebSocket.")
+
+REASON_BYTES: Final = 123
+"""Of a close frame's text."""
+
+
+class UnusableUpgrade(Exception):  # noqa: N818 - an answer, not an error.
+    """A request that asks for a WebSocket in a way that nobody can give it."""
+
+
+def frame_header(size: int) -> bytes:
+    """Of a message in one frame."""
+    if size < 126:
+        return bytes((BINARY, size))
+    if size < 1 << 16:
+        return _medium.pack(BINARY, 126, size)
+    return _long.pack(BINARY, 127, size)
+
+
+class WebSocketExchange:
+    """A request that was read as HTTP's, and the connection that becomes of it."""
+
+    def __init__(self, head: h11.Request) -> None:
+        """Raises UnusableUpgrade."""
+        self._ws = WSConnection(ConnectionType.SERVER)
+        try:
+            self._ws.initiate_upgrade_connection(list(head.headers), head.target)
+        except (RemoteProtocolError, LocalProtocolError, h11.ProtocolError, UnicodeError) as error:
+            raise UnusableUpgrade(str(error)) from error
+        self._is_open = False
+
+    def begin(self, headers: Iterable[Header]) -> bytes:
+        """The answer that makes it a WebSocket."""
+        extra = [(name.encode(), value.encode()) for name, value in headers]
+        answer = self._ws.send(AcceptConnection(extra_headers=extra))
+        self._is_open = True
+        return answer
+
+    def receive(self, data: bytes) -> tuple[bytes, tuple[DisconnectReason, str] | None]:
+        """What to answer, and why it ends if it does. A viewer has nothing to say: its messages are let go by."""
+        self._ws.receive_data(data)
+        answers = bytearray()
+        for event in self._ws.events():
+            if isinstance(event, Ping):
+                answers += self._ws.send(event.response())
+            elif isinstance(event, CloseConnection):
+                self._is_open = False
+                is_said = self._ws.state is ConnectionState.REMOTE_CLOSING
+                answers += self._ws.send(event.response())
+                return bytes(answers), CLOSED if is_said else ("protocol_error", f"WebSocket: {event.reason}")
+        return bytes(answers), None
+
+    def body(self, parts: list[bytes], size: int) -> list[bytes]:
+        """A message, to be written gathered. `size`: all parts together."""
+        return [frame_header(size), *parts]
+
+    def ping(self) -> bytes:
+        return self._ws.send(Ping())
+
+    def finish(self, reason: DisconnectReason, description: str) -> bytes:
+        """A close frame that says why, unless the peer closed first."""
+        if not self._is_open:
+            return b""
+        self._is_open = False
+        text = description.encode()[:REASON_BYTES].decode(errors="ignore")
+        return self._ws.send(CloseConnection(CLOSE_CODES.get(reason, OTHERWISE), text))

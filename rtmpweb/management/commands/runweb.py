@@ -12,12 +12,11 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 
-from ingest.management.foreground import ForegroundCommand
-from ingest.server import favour_the_loop
+from ingest.management.base import ForegroundCommand
+from ingest.server import tune_for_event_loop
 from ingest.services import installation
 from rtmpweb.asgi import application
-from rtmpweb.embedded.http import HttpServer
-from rtmpweb.embedded.listening import ListenError, listen, url_host
+from rtmpweb.embedded.http import HttpServer, ListenError, listen, url_host
 
 
 class Command(ForegroundCommand):
@@ -42,7 +41,7 @@ class Command(ForegroundCommand):
         asyncio.set_event_loop(loop)
         server = HttpServer(application, listener)
         loop.call_soon(self._on_running, f"http://{url_host(host)}:{port}/")
-        favour_the_loop()
+        tune_for_event_loop()
         server.run()
         self.say("Stopped.")
 

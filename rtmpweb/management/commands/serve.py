@@ -4,10 +4,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from ingest.management.foreground import ForegroundCommand
+from ingest.management.base import ForegroundCommand
 from ingest.services.installation import StartError
 from rtmpweb.asgi import application
-from rtmpweb.embedded.listening import ListenError
+from rtmpweb.embedded.http import ListenError
 from rtmpweb.embedded.server import Embedded
 
 

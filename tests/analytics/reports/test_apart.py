@@ -11,7 +11,7 @@ from django.db import connection
 from pypdf import PdfReader
 
 from analytics.models import Report, ReportPlan
-from analytics.reports import apart, making, periods
+from analytics.reports import builder, periods, subprocess_jobs
 from analytics.reports.scopes import Scope
 from ingest.models import AuditEntry
 from ingest.services.audit import Actor
@@ -35,7 +35,7 @@ def test_another_process_makes_it_for_who_asked(seen_by_others: None) -> None:
     hour("live/a", MONDAY)
     hour("live/b", MONDAY)
     done(MONDAY)
-    made = Report.objects.get(pk=apart.report(PERIOD, Scope("live", "a"), Actor("ana", user, "192.0.2.7")))
+    made = Report.objects.get(pk=subprocess_jobs.report(PERIOD, Scope("live", "a"), Actor("ana", user, "192.0.2.7")))
     assert (made.kind, made.since, made.until, made.scope) == ("weekly", PERIOD.since, PERIOD.until, "live/a")
     assert (made.made_by, made.time_zone, made.hours_done) == (user, "Europe/Berlin", 1)
     assert [row["stream"] for row in made.document["streams"]] == ["live/a"]
@@ -52,27 +52,27 @@ def test_what_fails_is_said_and_leaves_the_way_free(
     actor = Actor("token ci")
     with monkeypatch.context() as broken:
         broken.setenv("DATABASE_URL", "sqlite:////nowhere/at/all.sqlite3")
-        assert _refusal(actor) == apart.FAILED["report"]
+        assert _refusal(actor) == subprocess_jobs.FAILED["report"]
         assert "A report was not made" in caplog.text
     with monkeypatch.context() as hurried:
-        hurried.setitem(apart.LIMITS_S, "report", 0.01)
-        assert _refusal(actor) == apart.TOO_LONG["report"]
+        hurried.setitem(subprocess_jobs.LIMITS_S, "report", 0.01)
+        assert _refusal(actor) == subprocess_jobs.TOO_LONG["report"]
     assert not Report.objects.exists()
-    made = Report.objects.get(pk=apart.report(PERIOD, Scope(), actor))
+    made = Report.objects.get(pk=subprocess_jobs.report(PERIOD, Scope(), actor))
     assert made.made_by is None
 
 
 def _refusal(actor: Actor) -> str:
-    with pytest.raises(apart.NotMade) as problem:
-        apart.report(PERIOD, Scope(), actor)
+    with pytest.raises(subprocess_jobs.NotMade) as problem:
+        subprocess_jobs.report(PERIOD, Scope(), actor)
     return str(problem.value)
 
 
 @pytest.mark.django_db
 def test_one_waits_for_another_and_not_for_ever(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = {"expected": 0, "done": 0}
-    document = making.make(PERIOD, Scope(), former=None, completeness=nothing, now=MONDAY, lake=lake)  # type: ignore[arg-type]
-    monkeypatch.setattr(apart, "WAIT_S", 0.05)
-    with apart._one_at_a_time, pytest.raises(apart.NotMade, match="is being made"):
-        apart.pdf(document)
-    assert len(PdfReader(io.BytesIO(apart.pdf(document))).pages) == 1
+    document = builder.build_document(PERIOD, Scope(), former=None, completeness=nothing, now=MONDAY, lake=lake)  # type: ignore[arg-type]
+    monkeypatch.setattr(subprocess_jobs, "WAIT_S", 0.05)
+    with subprocess_jobs._one_at_a_time, pytest.raises(subprocess_jobs.NotMade, match="is being made"):
+        subprocess_jobs.pdf(document)
+    assert len(PdfReader(io.BytesIO(subprocess_jobs.pdf(document))).pages) == 1

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from analytics.models import Dimension, Report
-from analytics.reports import making
+from analytics.reports import builder
 from analytics.reports.document import Document
 from ingest.models import Application, AuditEntry, Session, Stream
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
@@ -50,13 +50,13 @@ def test_a_report_is_made_printed_and_kept(week: None) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_nobody_waits_for_the_database_while_one_is_made(week: None, monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
-    make = making.make
+    make = builder.build_document
 
     def look(*args: Any, **kwargs: Any) -> Document:
         held.append(connection.in_atomic_block)
         return make(*args, **kwargs)
 
-    monkeypatch.setattr(making, "make", look)
+    monkeypatch.setattr(builder, "build_document", look)
     run("make", "weekly", "--from", "2026-11-05")
     assert held == [False]
 

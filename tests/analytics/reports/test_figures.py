@@ -74,7 +74,7 @@ def test_sums_and_what_follows_from_them(lake: Path) -> None:
         refused=2,
         refusals={"busy": 1, "key_expired": 1},
     )
-    found = figures.raw(gather(lake, "live"))
+    found = figures.figures_of_document(gather(lake, "live"))
     live_h = 1.5 - 1 / 60
     assert found == {
         "live_h": pytest.approx(live_h),

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
 from analytics.models import AnalyticsRun, Dimension, Partition, Report, ReportPlan, Rollup
-from analytics.reports import entries, periods, plans, services
+from analytics.reports import builder, periods, plans, schedule
 from analytics.reports.scopes import Scope
 from ingest.models import Application, Session, Stream
 from ingest.services.audit import Actor
@@ -138,7 +138,7 @@ def test_once_its_hours_are_computed_it_is_made_at_once(lake: Path) -> None:
 def test_made_twice_it_is_one_report_with_one_delivery_each() -> None:
     row = plan(counts_from=NOON, recipients="a@example.org\nb@example.org\n\na@example.org")
     (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
-    first, again = (services.make(period, plans.scope_of(row), plan=row) for _ in range(2))
+    first, again = (builder.make(period, plans.scope_of(row), plan=row) for _ in range(2))
     assert first == again
     assert sorted(first.deliveries.values_list("recipient", flat=True)) == ["a@example.org", "b@example.org"]
 
@@ -279,7 +279,7 @@ def test_two_broadcasts_of_a_day_are_two_reports(lake: Path) -> None:
 
 
 def entry(row: ReportPlan) -> PeriodicTask | None:
-    return PeriodicTask.objects.filter(name=entries.entry_name(row)).first()
+    return PeriodicTask.objects.filter(name=schedule.entry_name(row)).first()
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_plan_has_its_entry_in_the_schedule(kind: str, days: tuple[str, str]) 
 def test_a_deleted_plan_takes_its_entry_along_and_leaves_its_reports() -> None:
     row = plan(counts_from=NOON)
     plans.make_due(row, TUESDAY + 6 * HOUR)
-    name = entries.entry_name(row)
+    name = schedule.entry_name(row)
     row.delete()
     assert not PeriodicTask.objects.filter(name=name).exists()
     assert Report.objects.get().plan is None
@@ -343,11 +343,11 @@ def test_the_makers_name_is_kept(django_user_model: type[User]) -> None:
     user = django_user_model.objects.create(username="mira")
     row = plan(counts_from=NOON)
     (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
-    made = services.make(period, plans.scope_of(row), actor=Actor(user.username, user))
+    made = builder.make(period, plans.scope_of(row), actor=Actor(user.username, user))
     assert (made.made_by, made.plan) == (user, None)
     assert Partition.objects.count() == 0
 
 
 def test_a_report_is_called_by_the_day_of_its_own_clock() -> None:
     berlin = periods.containing(Kind.DAILY, MONDAY.date(), periods.zone_of("Europe/Berlin"))
-    assert str(services.make(berlin, Scope("live"))) == "daily 2026-11-02 live"
+    assert str(builder.make(berlin, Scope("live"))) == "daily 2026-11-02 live"

@@ -15,11 +15,11 @@ from django.db import connection
 from django.utils import timezone
 
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import apart, charts, mail, pdf, periods, sending, services
+from analytics.reports import builder, charts, delivery, pdf, periods, subprocess_jobs
 from analytics.reports.document import Chart
 from analytics.reports.scopes import Scope
-from ingest import mailing
 from ingest.models import Application, Stream
+from ingest.services import outgoing
 from rtmpweb.celery import app as celery
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour
 from tests.receivers import MailReceiver, mail_receiver
@@ -52,7 +52,7 @@ def report(lake: Path) -> Report:
     hour("live/=cmd", MONDAY)
     done(MONDAY, 4)
     period = periods.containing(ReportPlan.Kind.WEEKLY, date(2026, 11, 2), periods.zone_of("Europe/Berlin"))
-    return services.make(period, Scope())
+    return builder.make(period, Scope())
 
 
 def parts(message: EmailMessage) -> dict[str, list[EmailMessage]]:
@@ -64,11 +64,11 @@ def parts(message: EmailMessage) -> dict[str, list[EmailMessage]]:
 
 
 def send() -> int:
-    return sending.send_due(timezone.now() + timedelta(seconds=1))
+    return delivery.send_due(timezone.now() + timedelta(seconds=1))
 
 
 def test_what_arrives(report: Report, inbox: MailReceiver) -> None:
-    assert services.send(report, ["ops@example.org"]) == 1
+    assert builder.send(report, ["ops@example.org"]) == 1
     assert send() == 1
     (message,) = inbox.got
     assert message["To"] == "ops@example.org"
@@ -100,9 +100,9 @@ def test_what_arrives(report: Report, inbox: MailReceiver) -> None:
 
 @pytest.mark.both_forms
 def test_it_is_sent_once_to_each(report: Report, inbox: MailReceiver) -> None:
-    assert services.send(report, ["a@example.org", "b@example.org", "a@example.org"]) == 2
+    assert builder.send(report, ["a@example.org", "b@example.org", "a@example.org"]) == 2
     assert (send(), send()) == (2, 0)
-    assert services.send(report, ["a@example.org", "c@example.org"]) == 1
+    assert builder.send(report, ["a@example.org", "c@example.org"]) == 1
     assert send() == 1
     assert sorted(message["To"] for message in inbox.got) == ["a@example.org", "b@example.org", "c@example.org"]
 
@@ -110,7 +110,7 @@ def test_it_is_sent_once_to_each(report: Report, inbox: MailReceiver) -> None:
 @pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_workers_at_the_same_time_send_it_once(report: Report, inbox: MailReceiver) -> None:
-    services.send(report, [f"{number}@example.org" for number in range(4)])
+    builder.send(report, [f"{number}@example.org" for number in range(4)])
     together = threading.Barrier(3)
 
     def work() -> None:
@@ -132,7 +132,7 @@ def test_workers_at_the_same_time_send_it_once(report: Report, inbox: MailReceiv
 
 
 def test_a_server_that_is_away_is_tried_again_and_given_up(report: Report, settings: Any, inbox: MailReceiver) -> None:
-    services.send(report, ["ops@example.org"])
+    builder.send(report, ["ops@example.org"])
     settings.EMAIL_PORT = 9  # Nobody is there.
     assert send() == 0
     row = report.deliveries.get()
@@ -141,19 +141,19 @@ def test_a_server_that_is_away_is_tried_again_and_given_up(report: Report, setti
     assert row.next_at > timezone.now() + timedelta(seconds=30)
     assert send() == 0
     assert report.deliveries.get().attempts == 1  # It is not its time.
-    for _ in sending.DELAYS_S:
+    for _ in delivery.DELAYS_S:
         report.deliveries.update(next_at=timezone.now())
         send()
     row.refresh_from_db()
-    assert (row.state, row.attempts) == (State.FAILED, 1 + len(sending.DELAYS_S))
+    assert (row.state, row.attempts) == (State.FAILED, 1 + len(delivery.DELAYS_S))
     settings.EMAIL_PORT = inbox.port
-    assert services.send(report, ["ops@example.org"]) == 1  # Asked for once more by a person.
+    assert builder.send(report, ["ops@example.org"]) == 1  # Asked for once more by a person.
     assert send() == 1
     assert len(inbox.got) == 1
 
 
 def test_a_server_that_is_away_is_asked_once_in_a_go(report: Report, settings: Any, inbox: MailReceiver) -> None:
-    services.send(report, [f"{number}@example.org" for number in range(3)])
+    builder.send(report, [f"{number}@example.org" for number in range(3)])
     settings.EMAIL_PORT = 9
     assert send() == 0
     assert sorted(report.deliveries.values_list("attempts", flat=True)) == [0, 0, 1]
@@ -172,7 +172,7 @@ def test_a_report_s_pictures_are_drawn_once_for_all(
         return png(chart)
 
     monkeypatch.setattr(charts, "png", draw)
-    services.send(report, [f"{number}@example.org" for number in range(3)])
+    builder.send(report, [f"{number}@example.org" for number in range(3)])
     assert send() == 3
     assert len(drawn) == len(report.document["charts"]) == 1
 
@@ -184,7 +184,7 @@ def test_who_asks_for_one_to_be_sent_does_not_wait_for_spark() -> None:
 
 def test_a_refused_address_is_given_up_at_once(report: Report, inbox: MailReceiver) -> None:
     inbox.refused.add("gone@example.org")
-    services.send(report, ["gone@example.org", "ops@example.org"])
+    builder.send(report, ["gone@example.org", "ops@example.org"])
     assert send() == 1
     gone = report.deliveries.get(recipient="gone@example.org")
     assert gone.state == State.FAILED
@@ -193,36 +193,36 @@ def test_a_refused_address_is_given_up_at_once(report: Report, inbox: MailReceiv
 
 @pytest.mark.both_forms
 def test_one_that_a_lost_worker_had_begun_is_not_sent_twice(report: Report, inbox: MailReceiver) -> None:
-    services.send(report, ["ops@example.org"])
+    builder.send(report, ["ops@example.org"])
     report.deliveries.update(state=State.SENDING, attempts=1, next_at=timezone.now() - timedelta(minutes=4))
     assert send() == 0
     assert report.deliveries.get().state == State.SENDING  # It may be going on.
     report.deliveries.update(next_at=timezone.now() - timedelta(minutes=6))
     assert send() == 0
     row = report.deliveries.get()
-    assert (row.state, row.error) == (State.FAILED, sending.LOST)
+    assert (row.state, row.error) == (State.FAILED, delivery.LOST)
     assert inbox.got == []
 
 
 def test_without_a_mail_server_the_delivery_says_so(report: Report, settings: Any) -> None:
     settings.EMAIL_URL = ""
-    services.send(report, ["ops@example.org"])
+    builder.send(report, ["ops@example.org"])
     assert send() == 0
     row = report.deliveries.get()
-    assert (row.state, row.error) == (State.WAITING, mailing.NO_SERVER)
+    assert (row.state, row.error) == (State.WAITING, outgoing.NO_MAIL_SERVER)
     assert django_mail.outbox == []
 
 
 def test_the_same_message_has_the_same_id(report: Report) -> None:
-    said = mail.content(report)
-    first, again = (mail.message(said, "a@example.org", message_id="report-1-1").message() for _ in range(2))
+    said = delivery.mail_content(report)
+    first, again = (delivery.mail_message(said, "a@example.org", message_id="report-1-1").message() for _ in range(2))
     assert first["Message-ID"] == again["Message-ID"] == "<report-1-1@localhost>"
 
 
 def test_the_pdf_says_the_same(report: Report) -> None:
     from pypdf import PdfReader
 
-    made = apart.pdf(report.document)
+    made = subprocess_jobs.pdf(report.document)
     reader = PdfReader(io.BytesIO(made))
     text = " ".join(" ".join(page.extract_text() for page in reader.pages).replace("\xa0", " ").split())
     for said in (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analytics.models import Dimension, ReportPlan
-from analytics.reports import making, periods, refusals, saying
+from analytics.reports import builder, findings, periods, wording
 from analytics.reports.document import Document
 from analytics.reports.scopes import Scope
 from ingest.models import Application, Stream
@@ -25,7 +25,7 @@ SUNDAY_EVENING = MONDAY + 6 * 24 * HOUR + 19 * HOUR
 def report(lake: Path, kind: str = Kind.WEEKLY, zone: str = "UTC", scope: str = "") -> Document:
     period = periods.containing(kind, date(2026, 11, 8), periods.zone_of(zone))
     of = Scope.of(scope)
-    made = making.make(
+    made = builder.build_document(
         period,
         of,
         former=(periods.before(period), of),
@@ -33,7 +33,7 @@ def report(lake: Path, kind: str = Kind.WEEKLY, zone: str = "UTC", scope: str = 
         now=NOW,
         lake=lake,
     )
-    return json.loads(json.dumps(made, ensure_ascii=False).replace(saying.NBSP, " "))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(made, ensure_ascii=False).replace(wording.NBSP, " "))  # type: ignore[no-any-return]
 
 
 def week(path: str, first: datetime = MONDAY, **figures: Any) -> None:
@@ -237,7 +237,7 @@ def test_every_reason_of_a_refused_publish_has_words() -> None:
     }
     of_downloads = {"download_expired", "download_unknown"}
     assert "publish" in CODES
-    assert set(refusals.WORDS) == set(REASONS) - of_players - of_downloads
+    assert set(findings.REFUSAL_WORDS) == set(REASONS) - of_players - of_downloads
 
 
 def test_nothing_recorded_is_said(lake: Path) -> None:
@@ -254,7 +254,9 @@ def test_a_day_of_23_hours_has_its_hours_at_their_place(lake: Path) -> None:
     period = periods.containing(Kind.DAILY, date(2026, 3, 29), zone)
     for each in period.hours:
         hour("live/a", each)
-    made = making.make(period, Scope(), former=None, completeness={"expected": 23, "done": 23}, now=NOW, lake=lake)
+    made = builder.build_document(
+        period, Scope(), former=None, completeness={"expected": 23, "done": 23}, now=NOW, lake=lake
+    )
     (chart,) = made["charts"]
     assert chart["p50"] == [6000] * 23
     assert [(tick["at"], tick["label"]) for tick in chart["ticks"]] == [
@@ -269,11 +271,11 @@ def test_a_day_of_23_hours_has_its_hours_at_their_place(lake: Path) -> None:
     [(900, "1 s"), (119_000, "119 s"), (150_000, "2 min"), (7_100_000, "118 min"), (10_380_000, "2 h 53 min")],
 )
 def test_spans(milliseconds: int, words: str) -> None:
-    assert saying.span(milliseconds).replace(saying.NBSP, " ") == words
+    assert wording.span(milliseconds).replace(wording.NBSP, " ") == words
 
 
 @pytest.mark.parametrize(
     ("value", "words"), [(None, "–"), (100, "100"), (99.97, "99.9"), (99.4, "99.4"), (0, "0.0"), (0.04, "0.0")]
 )
 def test_percent_is_only_whole_when_it_is(value: float | None, words: str) -> None:
-    assert saying.percent(value) == words
+    assert wording.percent(value) == words

@@ -9,10 +9,10 @@ import pytest
 from django.db.models.deletion import Collector
 from django.utils import timezone
 
-from dashboard import muting, notes
-from dashboard.alerting import alarms, taking
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
-from dashboard.sessions import acts
+from dashboard import tasks
+from dashboard.alerts import evaluation
+from dashboard.models import Alert, AlertRule, Delivery, Webhook
+from dashboard.streams import actions as streams_actions
 from ingest.models import Application, Node, Session, StatusEvent, Stream
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
@@ -32,9 +32,9 @@ def rule(**fields: Any) -> AlertRule:
 def run(now: datetime | None = None) -> None:
     """What beat has done."""
     now = now or timezone.now()
-    taking.take(now)
-    alarms.look(now)
-    alarms.tell(now)
+    tasks.handle_events(now)
+    evaluation.check_rules(now)
+    evaluation.notify(now)
 
 
 def told() -> list[str]:
@@ -47,7 +47,7 @@ def after(**span: float) -> datetime:
 
 def acknowledge(publisher: Told, level: str) -> None:
     about = {"code": "starving", "at": timezone.now(), "detail": {"level": level}}
-    StatusEvent.objects.create(session=publisher.session, sequence=10**6, kind=notes.ACKNOWLEDGED, **about)
+    StatusEvent.objects.create(session=publisher.session, sequence=10**6, kind=streams_actions.ACKNOWLEDGED, **about)
 
 
 @pytest.mark.both_forms
@@ -89,9 +89,9 @@ def test_what_is_told_while_it_clears_has_its_end_told_too(publisher: Told, monk
     rule()
     publisher.opened()
     now = timezone.now()
-    taking.take(now)
+    tasks.handle_events(now)
     publisher.cleared()
-    real, others = Collector.delete, [alarms.tell]
+    real, others = Collector.delete, [evaluation.notify]
 
     def delete(collector: Collector) -> Any:
         if others:
@@ -160,19 +160,19 @@ def test_it_is_repeated_as_the_rule_says(publisher: Told) -> None:
 
 def test_a_muted_stream_is_quiet_also_of_what_clears(publisher: Told, stream: Stream) -> None:
     rule(repeat_min=10)
-    muting.mute(stream, OPERATOR, check="starving")
+    streams_actions.mute(stream, OPERATOR, check="starving")
     publisher.opened()
     publisher.opened("gop_long")
     run()
     assert [row.body["alert"]["check"] for row in Delivery.objects.all()] == ["gop_long"]
-    assert alarms.quiet_because(Alert.objects.get(check_code="starving"), timezone.now()) == "The stream is muted."
-    muting.lift(stream, OPERATOR)
+    assert evaluation.silence_reason(Alert.objects.get(check_code="starving"), timezone.now()) == "The stream is muted."
+    streams_actions.unmute(stream, OPERATOR)
     run()
     assert told() == ["alert.opened"] * 2
-    muting.mute(stream, OPERATOR)
+    streams_actions.mute(stream, OPERATOR)
     publisher.cleared()
     run()
-    muting.lift(stream, OPERATOR)
+    streams_actions.unmute(stream, OPERATOR)
     run()
     assert told() == ["alert.opened"] * 2
 
@@ -313,7 +313,7 @@ def test_a_rule_that_is_switched_off_tells_nobody_more(publisher: Told) -> None:
     publisher.opened()
     run()
     AlertRule.objects.update(enabled=False)
-    alarms.switched_off(watching, timezone.now())
+    evaluation.rule_disabled(watching, timezone.now())
     AlertRule.objects.update(enabled=True)
     run()
     assert told() == ["alert.opened"]
@@ -327,7 +327,7 @@ def test_an_end_that_is_acknowledged_is_not_repeated(publisher: Told, stream: St
     run()
     assert told() == ["alert.opened"]
     publisher.session.refresh_from_db()
-    acts.acknowledge(publisher.session, Actor("omar"), "on it")
+    streams_actions.acknowledge_end(publisher.session, Actor("omar"), "on it")
     run(after(minutes=5))
     assert told() == ["alert.opened"]
 
@@ -343,7 +343,7 @@ def test_an_acknowledgement_holds_until_it_gets_worse(publisher: Told, first: st
     publisher.opened(level=then)
     run(after(minutes=4))
     assert told() == ["alert.opened", *more]
-    assert alarms.is_acknowledged(Alert.objects.get()) == (not more)
+    assert evaluation.is_acknowledged(Alert.objects.get()) == (not more)
 
 
 def leave(stream: Stream) -> None:

@@ -9,9 +9,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.mail.backends.base import BaseEmailBackend
 from django.utils import timezone
 
-from dashboard.alerting import alarms, delivering, mail, taking
-from dashboard.alerting.models import AlertRule, Delivery
-from dashboard.alerting.outbound import Answer
+from dashboard import tasks
+from dashboard.alerts import channels, delivery, evaluation
+from dashboard.alerts.channels import Answer
+from dashboard.models import AlertRule, Delivery
 from ingest.models import Stream
 from rtmpweb import env
 from tests.dashboard.alerting.conftest import Told, live
@@ -42,10 +43,10 @@ def publisher(stream: Stream) -> Told:
 
 def run() -> None:
     now = timezone.now()
-    taking.take(now)
-    alarms.tell(now)
+    tasks.handle_events(now)
+    evaluation.notify(now)
     Delivery.objects.filter(state="waiting").update(next_at=now)
-    delivering.deliver_mail()
+    delivery.deliver_mail()
 
 
 def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
@@ -89,7 +90,7 @@ def test_each_is_claimed_as_it_is_sent_so_that_a_slow_server_gets_none_twice(
     mailbox: MailReceiver, publisher: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server may take ten steps of `EMAIL_TIMEOUT` for each: other workers send what waits meanwhile."""
-    real = mail._send
+    real = channels._send
     claims: list[list[float]] = []
 
     def send(connection: BaseEmailBackend, row: Delivery) -> Answer:
@@ -98,7 +99,7 @@ def test_each_is_claimed_as_it_is_sent_so_that_a_slow_server_gets_none_twice(
         claims.append([(each.claimed_until - now).total_seconds() for each in held if each.claimed_until])
         return real(connection, row)
 
-    monkeypatch.setattr(mail, "_send", send)
+    monkeypatch.setattr(channels, "_send", send)
     for check in ("starving", "gop_long"):
         publisher.opened(check)
     run()

@@ -9,8 +9,8 @@ from django.db import DataError, OperationalError
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerting import sending, taking, turns
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
+from dashboard.alerts import delivery, evaluation
+from dashboard.models import Alert, AlertRule, Delivery, Webhook
 from ingest.models import Application, OutboxEvent, Stream
 from ingest.services import outbox, removal
 from ingest.services.audit import Actor
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 
 def take() -> int:
-    return taking.take(timezone.now())
+    return tasks.handle_events(timezone.now())
 
 
 def begin_and_end(stream: Stream) -> OutboxEvent:
@@ -37,19 +37,19 @@ def begin_and_end(stream: Stream) -> OutboxEvent:
 def held_by_another(monkeypatch: pytest.MonkeyPatch, event: OutboxEvent) -> None:
     """It is in another worker's hands: not seen to be taken yet."""
     waiting = OutboxEvent.objects.filter(taken_at__isnull=True).exclude(pk=event.pk)
-    monkeypatch.setattr(taking, "_waiting", lambda **_: waiting.all())
+    monkeypatch.setattr(tasks, "_waiting", lambda **_: waiting.all())
 
 
 def fails_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """The database refuses the first messages."""
-    real, errors = sending.put, [error]
+    real, errors = delivery.enqueue, [error]
 
     def put(messages: Any) -> None:
         if errors:
             raise errors.pop()
         real(messages)
 
-    monkeypatch.setattr(sending, "put", put)
+    monkeypatch.setattr(delivery, "enqueue", put)
 
 
 def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,17 +60,17 @@ def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, mon
         live(make_stream(f"s{number}")).opened()
     pauses: list[float] = []
     taken: list[int] = []
-    monkeypatch.setattr("dashboard.alerting.turns.time.sleep", pauses.append)
-    real = sending.put
+    monkeypatch.setattr("dashboard.alerts.evaluation.time.sleep", pauses.append)
+    real = delivery.enqueue
 
     def put(messages: Any) -> None:
         taken.append(OutboxEvent.objects.filter(taken_at__isnull=False).count() - len(pauses))
         real(messages)
 
-    monkeypatch.setattr(sending, "put", put)
+    monkeypatch.setattr(delivery, "enqueue", put)
     assert take() == 12
     assert taken == [1] * 12
-    assert (len(pauses), min(pauses) >= turns.PAUSE_S) == (12, True)
+    assert (len(pauses), min(pauses) >= evaluation.PAUSE_S) == (12, True)
     assert (Alert.objects.count(), Delivery.objects.count()) == (24, 12)
 
 
@@ -89,7 +89,7 @@ def test_none_of_a_stream_is_taken_before_the_one_that_another_worker_is_about_t
 def test_the_next_run_takes_what_is_left(webhook: Webhook, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         live(stream).publish()
-    monkeypatch.setattr(taking, "RUN_S", 0.0)
+    monkeypatch.setattr(tasks, "RUN_S", 0.0)
     assert take() == 0
     monkeypatch.undo()
     assert take() == 3
@@ -129,14 +129,14 @@ def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monke
     rule()
     publisher.opened("gop_long", at=after(seconds=-9))
     publisher.opened()
-    real = sending.of_alert
+    real = delivery.alert_deliveries
 
     def of_alert(alert: Alert, *rest: Any) -> list[Delivery]:
         if alert.check_code == "gop_long":
             raise DataError("too long")
         return real(alert, *rest)
 
-    monkeypatch.setattr(sending, "of_alert", of_alert)
+    monkeypatch.setattr(delivery, "alert_deliveries", of_alert)
     run()
     assert [row.body["alert"]["check"] for row in Delivery.objects.all()] == ["starving"]
     monkeypatch.undo()
@@ -190,7 +190,7 @@ def test_where_one_step_fails_the_others_are_done(
         raise error
 
     monkeypatch.setattr(AlertRule.objects, "filter", fail)
-    sending.put_test(webhook)
+    delivery.enqueue_test(webhook)
     tasks.take_outbox()
     assert sent == [webhook.pk]
     assert words in caplog.text

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerting.models import Alert, AlertRule, Delivery, Webhook
+from dashboard.models import Alert, AlertRule, Delivery, Webhook
 from ingest.models import AuditEntry, Stream
 from tests.dashboard.conftest import api_token, audited, lacks, make_session, put_node, snapshot, text_of
 

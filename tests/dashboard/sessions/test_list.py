@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.sessions.search import PAGE_SIZE, Search
+from dashboard.sessions.queries import PAGE_SIZE, Search
 from ingest.models import Node, Session, Stream, StreamKey
 from tests.dashboard.conftest import csv_rows, file_text, make_session, make_stream, put_node, snapshot, text_of
 

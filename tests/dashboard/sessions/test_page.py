@@ -11,11 +11,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.advice import CHECK_ACTS, OTHERWISE, RULES, Situation, advise
-from dashboard.sessions.lastminute import LastMinute, look
+from dashboard.sessions.advice import CHECK_ACTS, OTHERWISE, RULES, Situation, advise
+from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from ingest.contracts import END_REASONS
 from ingest.live.health import CHECKS
-from ingest.livestore import get_livestore
+from ingest.live_store import get_livestore
 from ingest.models import Attempt, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.telemetry import Rotation, TelemetryWriter
 from ingest.telemetry.series import GAUGES, Series
@@ -422,11 +422,11 @@ def minute(**columns: Any) -> Series:
     ],
 )
 def test_the_last_minute_in_a_sentence(columns: dict[str, Any], seen: str, words: str) -> None:
-    found = look(minute(**columns), target_kbps=4000, nominal_fps=30)
+    found = summarize_last_minute(minute(**columns), target_kbps=4000, nominal_fps=30)
     assert found.seen == seen
     assert found.sentence.replace("\u00a0", " ") == f"In the last 60 s {words}."
 
 
 def test_nothing_measured_says_so() -> None:
-    assert look(Series()) == LastMinute()
+    assert summarize_last_minute(Series()) == LastMinute()
     assert LastMinute().sentence == "Nothing was measured in the last 60 s."

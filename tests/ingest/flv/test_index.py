@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.flv import FlvError, FlvIndex, SeekPoint, decode_metadata, marks, read_index, scan
-from ingest.flv.marks import MAX_HEADERS, MAX_POINTS, MAX_SLOTS, Marks
+from ingest.flv import FlvError, FlvIndex, SeekPoint, decode_metadata, read_index, scan, seek_points
+from ingest.flv.seek_points import MAX_HEADERS, MAX_POINTS, MAX_SLOTS, SeekIndex
 from ingest.flv.tags import tag_bytes
-from ingest.rtmp import amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, write_audio, write_video
-from ingest.rtmp.media.kinds import AudioPacket, MultitrackType, VideoPacket
-from ingest.rtmp.media.modex import ModEx
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, ModEx, Track, write_audio, write_video
+from ingest.rtmp.media_tags import AudioPacket, MultitrackType, VideoPacket
 from tests.ingest.flv.files import (
     AAC_HEADER,
     AUDIO,
@@ -360,16 +359,16 @@ PAYLOADS = st.builds(lambda first, rest: bytes((first, *rest)), FIRST, st.binary
 
 @given(st.lists(st.tuples(st.sampled_from([8, 9]), st.integers(0, 5000), PAYLOADS), max_size=30))
 def test_what_is_not_read_is_marked_alike(tags: Tags) -> None:
-    def marked() -> Marks:
-        found = Marks(DEFAULT_LIMITS)
+    def marked() -> SeekIndex:
+        found = SeekIndex(DEFAULT_LIMITS)
         for place, (type_id, timestamp, payload) in enumerate(tags):
             found.add(type_id, timestamp, payload, 100 * place)
         return found
 
     quickly = marked()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marks, "PLAIN_PICTURES", frozenset())
-        patch.setattr(marks, "PLAIN_SOUNDS", frozenset())
+        patch.setattr(seek_points, "PLAIN_PICTURES", frozenset())
+        patch.setattr(seek_points, "PLAIN_SOUNDS", frozenset())
         slowly = marked()
     for name in ("has_audio", "has_video", "is_plain", "duration_ms", "headers", "points", "_has_frames", "_track"):
         assert getattr(quickly, name) == getattr(slowly, name), name

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.flv import FlvError, FlvWriter, decode_metadata, read_index, scan
-from ingest.flv.marks import MAX_POINTS
-from ingest.rtmp import amf0
+from ingest.flv.seek_points import MAX_POINTS
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages import MessageType
 from tests.ingest.flv.files import (

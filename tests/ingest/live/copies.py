@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from ingest.live.objects import Access, Delivery, LiveObject, Member, ObjectLimits, Objects, restored
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.live.shared_objects import Access, Delivery, LiveObject, Member, ObjectLimits, ObjectRegistry, restored
+from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.rtmp.messages.message import MessageType
+from ingest.rtmp.messages import MessageType
 from ingest.rtmp.messages.shared_object import (
     Change,
     Clear,
@@ -101,7 +101,7 @@ class Node:
     """The objects, and where persistent ones are kept."""
 
     def __init__(self, **limits: int) -> None:
-        self.objects: Objects[Copy] = Objects(self, ObjectLimits(**limits), DEFAULT_LIMITS)
+        self.objects: ObjectRegistry[Copy] = ObjectRegistry(self, ObjectLimits(**limits), DEFAULT_LIMITS)
         self.loading: list[LiveObject[Copy]] = []
         self.asked_through: list[Copy] = []
         self.saved: dict[str, bytes] = {}

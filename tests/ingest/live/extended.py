@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from ingest.rtmp.capabilities import CapsEx
-from ingest.rtmp.media import ExtendedVideo, Track, write_video
-from ingest.rtmp.media.kinds import FrameType, MultitrackType, VideoPacket
-from ingest.rtmp.media.modex import timestamp_offset
+from ingest.rtmp.media import ExtendedVideo, Track, timestamp_offset, write_video
+from ingest.rtmp.media_tags import FrameType, MultitrackType, VideoPacket
 
 MULTITRACK, MOD_EX = int(CapsEx.MULTITRACK), int(CapsEx.MOD_EX)
 BOTH = MULTITRACK | MOD_EX

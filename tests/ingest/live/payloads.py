@@ -5,7 +5,7 @@ from typing import Any
 
 from ingest.contracts import Labels, PublishLimits
 from ingest.live import LiveSettings, LiveStream, Publisher, QueueLimits, Registry, SocketFigures, Subscriber
-from ingest.live.extended import EVERYTHING
+from ingest.live.message import ALL_EXTENSIONS
 from ingest.live.publication import Publication
 
 LABELS: Labels = {"stream": 7, "key": 9}
@@ -162,7 +162,7 @@ class Player:
         *,
         stream_id: int = 1,
         limits: QueueLimits | None = None,
-        takes: int = EVERYTHING,
+        takes: int = ALL_EXTENSIONS,
     ) -> None:
         self.wakes = 0
         self.subscriber = Subscriber(stream_id, limits or QueueLimits(), self._wake, session_id="player", takes=takes)

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.live import LiveSettings, LiveStream, QueueLimits, Registry
 from ingest.live.fanout import ALL_KINDS
-from ingest.live.header_cache import Keyframe
+from ingest.live.gop_cache import Keyframe
 from ingest.live.stream_log import LogLimits
 from ingest.rtmp.media import ExtendedVideo, write_video
 from tests.ingest.live.extended import MANY, delayed, picture, together

@@ -12,14 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.clean import encoder_name
 from ingest.contracts import MediaInfo
-from ingest.live.description import MAX_READINGS_PER_S
-from ingest.live.headers import AUDIO_FIELDS, describe_audio, describe_video
+from ingest.live.description import (
+    AUDIO_FIELDS,
+    MAX_READINGS_PER_S,
+    claimed,
+    describe_audio,
+    describe_video,
+    sanitise,
+)
 from ingest.live.media import audio_tag, video_tag
-from ingest.live.metadata import claimed, encoder_name, sanitise
-from ingest.rtmp import amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.media import ExtendedVideo, Track, write_video
-from ingest.rtmp.media.kinds import MultitrackType, VideoPacket
+from ingest.rtmp.media_tags import MultitrackType, VideoPacket
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     avc_header,

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.live import LiveStream
-from ingest.live.extended import EVERYTHING, plain_payload
 from ingest.live.media import audio_tag, video_tag
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, write_audio, write_video
-from ingest.rtmp.media.kinds import AudioPacket
-from ingest.rtmp.media.modex import timestamp_offset
+from ingest.live.message import ALL_EXTENSIONS, plain_payload
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, timestamp_offset, write_audio, write_video
+from ingest.rtmp.media_tags import AudioPacket
 from tests.ingest.live.extended import (
     CODECS,
     MANY,
@@ -33,7 +32,7 @@ def send(stream: LiveStream, *messages: ExtendedVideo) -> None:
         stream.video(0, write_video(message), 0.0)
 
 
-@pytest.mark.parametrize("takes", [0, 1, MULTITRACK, MOD_EX, EVERYTHING, 15, 0xFFFFFFFF])
+@pytest.mark.parametrize("takes", [0, 1, MULTITRACK, MOD_EX, ALL_EXTENSIONS, 15, 0xFFFFFFFF])
 def test_a_player_is_sent_what_it_understands(takes: int) -> None:
     stream = started()
     early, all_of_it = Player(stream, takes=takes), Player(stream)
@@ -79,7 +78,7 @@ def test_sound() -> None:
     both = replace(sound, mod_ex=(timestamp_offset(500),))
     alone = replace(sound, tracks=sound.tracks[:1], multitrack=None)
     stream = started()
-    plain, tracks, extensions, able = (Player(stream, takes=takes) for takes in (0, MULTITRACK, MOD_EX, EVERYTHING))
+    plain, tracks, extensions, able = (Player(stream, takes=takes) for takes in (0, MULTITRACK, MOD_EX, ALL_EXTENSIONS))
     for message in (sound, both):
         stream.audio(0, write_audio(message), 0.0)
     assert plain.payloads() == [write_audio(alone)] * 2
@@ -107,7 +106,7 @@ def test_another_publishers_messages_are_as_they_are() -> None:
         (write_video(delayed(picture(1)))[:4], 0, MOD_EX, None),
         (write_video(together(MANY, picture(1), picture(2, 1)))[:5], 0, MULTITRACK, None),
         (bytes.fromhex("d7 02 000001 00 01"), 0, MOD_EX, bytes.fromhex("d0 01")),
-        (bytes.fromhex("d7 02 000001 00 01"), 0, EVERYTHING, bytes.fromhex("d0 01")),
+        (bytes.fromhex("d7 02 000001 00 01"), 0, ALL_EXTENSIONS, bytes.fromhex("d0 01")),
     ],
 )
 def test_what_is_left_of_a_message(payload: bytes, track: int, lacking: int, expected: bytes | None) -> None:
@@ -119,7 +118,7 @@ def test_what_is_left_of_a_message(payload: bytes, track: int, lacking: int, exp
 def test_no_payload_is_too_strange(rest: bytes, start: bytes) -> None:
     payload = start + rest
     for track in (0, 1):
-        for lacking in (MULTITRACK, MOD_EX, EVERYTHING):
+        for lacking in (MULTITRACK, MOD_EX, ALL_EXTENSIONS):
             video = plain_payload("video", payload, lacking, track)
             audio = plain_payload("audio", payload, lacking, track)
             assert video is None or not video_tag(video).needs & lacking

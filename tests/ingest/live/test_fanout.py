@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.live import LiveStream, QueueLimits, Registry, Subscriber
-from ingest.live.extended import EVERYTHING
-from ingest.live.shared import Kind
+from ingest.live.message import ALL_EXTENSIONS, Kind
 from ingest.rtmp.media import write_video
 from tests.ingest.live.extended import SENT
 from tests.ingest.live.payloads import (
@@ -180,7 +179,7 @@ STEPS = st.one_of(
     step("header", height=st.integers(10, 12)),
     step("extended", which=st.integers(0, len(SENT) - 1)),
     step("restart"),
-    step("join", stream_id=st.sampled_from([1, 1, 1, 3]), takes=st.sampled_from([EVERYTHING, EVERYTHING, 0])),
+    step("join", stream_id=st.sampled_from([1, 1, 1, 3]), takes=st.sampled_from([ALL_EXTENSIONS, ALL_EXTENSIONS, 0])),
     step("leave", which=WHICH),
     step("mute", which=WHICH, kinds=st.frozensets(st.sampled_from(["video", "audio", "data"]))),
     step("fill", which=WHICH, full=st.booleans()),
@@ -192,7 +191,7 @@ STEPS = st.one_of(
 def test_each_is_sent_what_a_queue_of_its_own_would_give_it(steps: list[Callable[[Pair], None]]) -> None:
     pair = Pair()
     pair.start()
-    pair.join(1, EVERYTHING)
+    pair.join(1, ALL_EXTENSIONS)
     for step in steps:
         step(pair)
     pair.deliver()
@@ -218,7 +217,7 @@ def test_players_that_have_caught_up_are_given_the_same_bytes() -> None:
     """Also those that came at different times, and one whose message stream has another id its own."""
     pair = _live()
     for stream_id in (1, 1, 3):
-        pair.join(stream_id, EVERYTHING)
+        pair.join(stream_id, ALL_EXTENSIONS)
         pair.video(key=False, size=300)
         pair.deliver()
     for _, watcher in pair.players:
@@ -236,7 +235,7 @@ def test_messages_between_two_deliveries_wake_once_and_a_picture_once_more() -> 
     pair = _live()
     pair.audio(40)
     assert pair.woken == 0, "without players nobody is"
-    pair.join(1, EVERYTHING)
+    pair.join(1, ALL_EXTENSIONS)
     pair.deliver()
     pair.woken = 0
     for _ in range(3):
@@ -253,7 +252,7 @@ def test_messages_between_two_deliveries_wake_once_and_a_picture_once_more() -> 
 def test_one_that_is_full_keeps_nobody_else_and_is_level_again() -> None:
     pair = _live()
     for _ in range(2):
-        pair.join(1, EVERYTHING)
+        pair.join(1, ALL_EXTENSIONS)
     pair.deliver()
     slow, other = pair.players[0][1], pair.players[1][1]
     slow.is_full = True
@@ -270,7 +269,7 @@ def test_one_that_is_full_keeps_nobody_else_and_is_level_again() -> None:
 def test_sound_alone_is_level_until_there_are_pictures() -> None:
     pair = Pair()
     pair.start()
-    pair.join(1, EVERYTHING)
+    pair.join(1, ALL_EXTENSIONS)
     pair.audio(40)
     pair.deliver()
     watcher = pair.players[0][1]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.flv import FlvWriter
-from ingest.live.disposable import MOST_UNITS, is_disposable
 from ingest.live.media import Tag, audio_tag, video_tag
+from ingest.live.message import MOST_UNITS, is_disposable
 from tests.ingest.flv.files import VIDEO, tags_of
 
 # (bytes, codec, what it is: h header, k keyframe, f other frame, d disposable frame, - neither, track)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ingest.live.objects import ObjectLimits, whole
-from ingest.live.objects.limits import OBJECT_BYTES
-from ingest.live.objects.values import encoded_events
-from ingest.rtmp import LocalProtocolError, amf0
+from ingest.live.shared_objects import ObjectLimits, state
+from ingest.live.shared_objects.state import OBJECT_BYTES, encoded_events
+from ingest.rtmp import LocalProtocolError
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages.shared_object import (
     Change,
@@ -144,7 +144,7 @@ def test_properties_are_encoded_once_for_all_who_are_sent_them(monkeypatch: pyte
         encoded.extend(event.name for event in changes if isinstance(event, Change))
         return encoded_events(changes, amf3=amf3)
 
-    monkeypatch.setattr(whole, "encoded_events", counted)
+    monkeypatch.setattr(state, "encoded_events", counted)
     node = Node()
     values = {f"user {number}": {"a": float(number), "b": "x" * 10} for number in range(500)}
     node.saved = {name: amf0.encode(value) for name, value in values.items()}

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ingest.live.objects import restored
-from ingest.rtmp import RemoteProtocolError, amf0, amf3
-from ingest.rtmp.amf import UNDEFINED
+from ingest.live.shared_objects import restored
+from ingest.rtmp import RemoteProtocolError
+from ingest.rtmp.amf import UNDEFINED, amf0, amf3
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages.shared_object import (
     Change,

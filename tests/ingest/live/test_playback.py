@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ingest.live import LiveStream
-from ingest.live.passage import Passage
-from ingest.live.shared import Kind, SharedMessage
+from ingest.live.message import Kind, SharedMessage
+from ingest.live.subscriber import TimelineShift
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     Player,
@@ -242,7 +242,7 @@ CUE = SharedMessage("data", 0, b"cue", 0.0)
 )
 @pytest.mark.parametrize("size", [10, 150_000])
 def test_time(first: int, reached: int, timestamp: int, at: int, size: int) -> None:
-    passage = Passage(reached=reached)
+    passage = TimelineShift(reached=reached)
     passage.take([frame("video", first)], is_keyframe)
     message = frame("video", timestamp, size)
     (received,) = read_chunks(passage.encoded(message, 5))
@@ -252,7 +252,7 @@ def test_time(first: int, reached: int, timestamp: int, at: int, size: int) -> N
 
 
 def test_nothing_is_before_what_was_reached() -> None:
-    passage = Passage(reached=1500)
+    passage = TimelineShift(reached=1500)
     assert passage.take([HEADER], is_keyframe) == [HEADER]
     assert passage.at(700) == 1500, "headers, before the first frame"
     passage.take([frame("video", 500)], is_keyframe)
@@ -260,7 +260,7 @@ def test_nothing_is_before_what_was_reached() -> None:
 
 
 def test_metadata_are_of_no_time() -> None:
-    passage = Passage(reached=1500)
+    passage = TimelineShift(reached=1500)
     for messages in ([METADATA], [frame("video", 500), METADATA]):
         assert METADATA in passage.take(messages, is_keyframe)
         (received,) = read_chunks(passage.encoded(METADATA, 5))
@@ -268,7 +268,7 @@ def test_metadata_are_of_no_time() -> None:
 
 
 def test_it_ends_by_the_media_s_time() -> None:
-    passage = Passage(length_ms=100)
+    passage = TimelineShift(length_ms=100)
     messages = [HEADER, frame("audio", 5000), CUE, frame("video", 5099), frame("video", 5100), frame("audio", 5050)]
     assert passage.take(messages[:3], is_keyframe) == messages[:3]
     assert passage.take(messages[3:], is_keyframe) == messages[3:4]
@@ -277,7 +277,7 @@ def test_it_ends_by_the_media_s_time() -> None:
 
 
 def test_across_the_wrap() -> None:
-    passage = Passage(length_ms=100)
+    passage = TimelineShift(length_ms=100)
     messages = [frame("video", 0xFFFFFFFF - 10), frame("video", 80), frame("video", 90)]
     assert passage.take(messages, is_keyframe) == messages[:2]
 
@@ -285,6 +285,6 @@ def test_across_the_wrap() -> None:
 @pytest.mark.parametrize(("is_beginning", "expected"), [(is_keyframe, [0, 3]), (is_frame, [0, 2])])
 def test_one_frame(is_beginning: Callable[[SharedMessage], bool], expected: list[int]) -> None:
     messages = [HEADER, CUE, frame("audio", 10), frame("video", 20, is_keyframe=True), frame("audio", 30)]
-    passage = Passage(length_ms=0)
+    passage = TimelineShift(length_ms=0)
     assert passage.take(messages, is_beginning) == [messages[at] for at in expected]
     assert passage.is_over

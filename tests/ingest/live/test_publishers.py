@@ -9,7 +9,7 @@ import pytest
 
 from ingest.contracts import Issue
 from ingest.live import Busy, LiveSettings, NotPublishing, SocketFigures
-from ingest.live.limit import BitrateLimit, LimitSettings
+from ingest.live.health.measures import BitrateLimit, LimitSettings
 from tests.ingest.live.payloads import (
     HEADERS,
     START_WALL,

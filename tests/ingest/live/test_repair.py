@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ingest.live import LiveStream
-from ingest.live.repair import PlayersTime
 from ingest.live.snapshot import snapshot
-from ingest.rtmp.timestamps import WRAP, difference
+from ingest.live.timeline import PlayersTime
+from ingest.rtmp.messages import TIMESTAMP_WRAP, timestamp_difference
 from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, relay, sound, started
 
 VIDEO_MS, AUDIO_MS = 40, 20
@@ -40,7 +40,7 @@ class Shots(list[Shot]):
 
     def steps(self, kind: str) -> list[int]:
         times = [shot.at for shot in self if shot.kind == kind]
-        return [difference(later, earlier) for earlier, later in pairwise(times)]
+        return [timestamp_difference(later, earlier) for earlier, later in pairwise(times)]
 
     def skews(self) -> set[int]:
         """By how much picture is later than sound that was taken with it, ms."""
@@ -57,9 +57,9 @@ def play(clock: Clock, *, late: Callable[[int], int] = lambda _taken: 0) -> Shot
     for taken in range(0, SECONDS * 1000, AUDIO_MS):
         now = (taken + late(taken)) / 1000
         if taken % VIDEO_MS == 0:
-            stream.video(clock("video", taken) % WRAP, keyframe() if taken % 2000 == 0 else inter(), now)
+            stream.video(clock("video", taken) % TIMESTAMP_WRAP, keyframe() if taken % 2000 == 0 else inter(), now)
             found += [Shot("video", taken, message.timestamp) for message in player.read()]
-        stream.audio(clock("audio", taken) % WRAP, sound(), now)
+        stream.audio(clock("audio", taken) % TIMESTAMP_WRAP, sound(), now)
         found += [Shot("audio", taken, message.timestamp) for message in player.read()]
     found.repairs = repairs(stream)
     return found
@@ -75,7 +75,9 @@ def repairs(stream: LiveStream) -> int | None:
     return snapshot(stream)["timestamp_repairs"]
 
 
-@pytest.mark.parametrize("first", [0, 90_000, 0x00FFF000, 1 << 31, (1 << 31) - AT, WRAP - AT, WRAP - 66, 0x90000000])
+@pytest.mark.parametrize(
+    "first", [0, 90_000, 0x00FFF000, 1 << 31, (1 << 31) - AT, TIMESTAMP_WRAP - AT, TIMESTAMP_WRAP - 66, 0x90000000]
+)
 def test_good_timestamps_are_relayed_as_they_are_or_from_0_on_if_they_are_far_from_it(first: int) -> None:
     """Over the 24 bits of a short timestamp too. Far is after 24 days, where a sign begins, at the wrap and below 0."""
     shots = play(lambda _kind, taken: first + taken)
@@ -128,7 +130,7 @@ def test_a_jump_of_one_track_alone_leaves_both_in_sync(kind: str, jump: int) -> 
     assert shots.repairs == 1
 
 
-@pytest.mark.parametrize("wrong", [0, 5, 999_999, WRAP - 1, 1 << 31])
+@pytest.mark.parametrize("wrong", [0, 5, 999_999, TIMESTAMP_WRAP - 1, 1 << 31])
 def test_one_wrong_timestamp_is_mended_and_forgotten(wrong: int) -> None:
     shots = play(lambda kind, taken: wrong if (kind, taken) == ("video", AT) else 60_000 + taken)
     assert [shot for shot in shots if abs(shot.at - 60_000 - shot.taken) > 1] == []
@@ -240,7 +242,7 @@ def test_a_silence_that_is_longer_than_an_absence_may_be_is_cut_to_it() -> None:
 def test_headers_and_data_with_a_time_of_their_own_come_now() -> None:
     stream, player = played()
     stream.video(500_000, keyframe(), 0.0)
-    for timestamp in (0, 499_000, 500_010, 3_000_000, WRAP - 1):
+    for timestamp in (0, 499_000, 500_010, 3_000_000, TIMESTAMP_WRAP - 1):
         stream.video(timestamp, avc_header(), 0.0)
         stream.data(timestamp, "onCuePoint", [{}], b"cue", 0.0)
     stream.video(500_040, inter(), 0.04)
@@ -271,9 +273,9 @@ def test_other_tracks_go_with_the_main_one() -> None:
 
 @pytest.mark.parametrize("timestamp", [0, 5000])
 def test_time_goes_on_across_the_wrap_from_one_publisher_to_the_next(timestamp: int) -> None:
-    time = PlayersTime(60_000, follows=(WRAP - 16, 1.0))
+    time = PlayersTime(60_000, follows=(TIMESTAMP_WRAP - 16, 1.0))
     video = time.track("video", 0, is_main=True)
-    assert time.beside(9000) == time.latest == WRAP - 16
+    assert time.beside(9000) == time.latest == TIMESTAMP_WRAP - 16
     assert [video.at(timestamp, 1.1), video.at(timestamp + 33, 1.1)] == [84, 117]
     assert time.latest == 117
 
@@ -281,7 +283,9 @@ def test_time_goes_on_across_the_wrap_from_one_publisher_to_the_next(timestamp: 
 FRAMES = st.lists(
     st.tuples(
         st.sampled_from(["audio", "video"]),
-        st.integers(0, WRAP - 1) | st.integers(0, 5000) | st.sampled_from([1 << 24, 1 << 31, WRAP - 1]),
+        st.integers(0, TIMESTAMP_WRAP - 1)
+        | st.integers(0, 5000)
+        | st.sampled_from([1 << 24, 1 << 31, TIMESTAMP_WRAP - 1]),
         st.floats(0, 3),
         st.integers(0, 2),
     ),
@@ -302,9 +306,9 @@ def test_whatever_the_timestamps_no_track_goes_back_and_none_runs_away(
         track = time.track("audio" if kind == "audio" else "video", number, is_main=number == 0)
         before = time.latest
         at = track.at(timestamp, now)
-        assert difference(at, reached.get((kind, number), at)) >= 0
+        assert timestamp_difference(at, reached.get((kind, number), at)) >= 0
         if number == 0 and reached.keys() & {("audio", 0), ("video", 0)}:
-            assert difference(at, before) <= 71_000
+            assert timestamp_difference(at, before) <= 71_000
         reached[kind, number] = at
 
 
@@ -402,8 +406,10 @@ def assert_together(encoder: Encoder) -> None:
         reached[frame.kind].append(at)
         step, since = divmod(frame.taken, EACH)
         if SETTLED <= since < EACH - MOST_LAG:
-            late[frame.kind, step].add(difference(at, FIRST + frame.taken))
-    assert all(difference(later, former) >= 0 for times in reached.values() for former, later in pairwise(times))
+            late[frame.kind, step].add(timestamp_difference(at, FIRST + frame.taken))
+    assert all(
+        timestamp_difference(later, former) >= 0 for times in reached.values() for former, later in pairwise(times)
+    )
     for step in range(len(encoder.steps) + 1):
         both = late["video", step] | late["audio", step]
         assert max(both) - min(both) <= max(encoder.video_ms, encoder.audio_ms), f"after {step} steps"

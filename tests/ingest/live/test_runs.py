@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ingest.live import LiveStream
 from ingest.rtmp import Limits, RemoteProtocolError, ServerConnection, events
-from ingest.rtmp.chunks.run_reader import Run
 from ingest.rtmp.media import write_video
-from ingest.rtmp.server.streams import MessageStream
+from ingest.rtmp.message_streams import MessageStream
+from ingest.rtmp.run_reader import Run
 from tests.ingest.live.extended import SENT
 from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, session, sound, sps, started
 from tests.ingest.rtmp.pair import ConnectionPair

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
 from ingest.live import LiveSettings
+from ingest.live.description import describe_video
 from ingest.live.fanout import ALL_KINDS
-from ingest.live.headers import describe_video
 from ingest.live.media import video_tag
 from ingest.live.stream_log import LogLimits
 from tests.ingest.live.payloads import (

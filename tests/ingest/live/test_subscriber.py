@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.live import QueueLimits, Subscriber
-from ingest.live.queue import offer
-from ingest.live.shared import SharedMessage
+from ingest.live.message import SharedMessage
+from ingest.live.player_queue import offer
 from tests.ingest.live.payloads import read_chunks
 
 HEADER, KEY, INTER, AUDIO, DATA = "header", "key", "inter", "audio", "data"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ingest.contracts import MediaCounters
-from ingest.live import LiveSettings, LiveStream, QueueLimits, Registry, Tick, Told
+from ingest.live import LiveSettings, LiveStream, QueueLimits, Registry, Tick, TickReport
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     LABELS,
@@ -22,7 +22,7 @@ from tests.ingest.live.payloads import (
 IDENTITY = ("id", "app", "name", "state", "health", "issues", "players", "node")
 
 
-def tick(registry: Registry, now: float) -> Told:
+def tick(registry: Registry, now: float) -> TickReport:
     """A whole one at once."""
     found = Tick(registry, now)
     assert found.go_on(now, START_WALL + now)

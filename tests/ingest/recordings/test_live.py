@@ -13,11 +13,11 @@ from asgiref.sync import sync_to_async
 
 from ingest.consumers import recordings as consumer
 from ingest.flv import read_index
-from ingest.history import HistoryWriter
 from ingest.models import Application, Node, Recording, Session, StatusEvent
 from ingest.rtmp import events
-from ingest.server.recording import RecordingSettings
+from ingest.server.config import RecordingSettings
 from ingest.services import recordings
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, listening
 from tests.ingest.others import ended_process
@@ -136,7 +136,7 @@ async def test_a_fault_of_the_recorder_ends_the_recording_and_its_row_says_so(
 
     async with listening(**quick(folder)) as port, publishing(port, key) as (encoder, stream_id):
         await until(lambda: Recording.objects.exists())
-        monkeypatch.setattr("ingest.server.recording.recording.Recording._put", fault)
+        monkeypatch.setattr("ingest.server.recording_writer.Recording._put", fault)
         await send_pictures(encoder, stream_id, 400, 10)
         await until(lambda: Recording.objects.filter(state="failed").exists())
         await until(lambda: not consumer.WRITING)

@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import reverse
 
 from ingest.flv import read_index
+from ingest.flv.recording import recording_path
 from ingest.models import Recording, Stream
-from ingest.roles import ROLES
-from ingest.server.recording import file_of
+from ingest.services.roles import ROLES
 from tests.ingest.recordings.conftest import Make, flv, run
 from tests.media import make_clip, of_kind, read_packets
 from tests.tools import require_tool
@@ -70,15 +70,15 @@ def test_add_leaves_what_was_recorded_meanwhile(
     stream: Stream, folder: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copying takes minutes; a stream may be recorded since the second in which it began."""
-    recorded = folder / file_of("live", "show", 1_800_000_000.5)
+    recorded = folder / recording_path("live", "show", 1_800_000_000.5)
     copy = shutil.copyfile
 
     def copy_slowly(given: Path, made: Path) -> None:
         copy(given, made)
         recorded.write_bytes(b"live")
 
-    monkeypatch.setattr("ingest.services.recordingimport.shutil.copyfile", copy_slowly)
-    monkeypatch.setattr("ingest.services.recordingimport.time.time", lambda: 1_800_000_000.5)
+    monkeypatch.setattr("ingest.services.recording_import.shutil.copyfile", copy_slowly)
+    monkeypatch.setattr("ingest.services.recording_import.time.time", lambda: 1_800_000_000.5)
     made = run_json("add", "live/show", str(source))
     assert recorded.read_bytes() == b"live"
     assert (folder / made["file"]).read_bytes() == source.read_bytes()

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from ingest.flv.recording import RecordingFile
 from ingest.models import Node, Recording, Session, Stream
-from ingest.server.recording.file import RecordingFile
 from ingest.services import recordings
 from ingest.services.recordings import GIB, RecordingProblem, Tidied
 from tests.ingest.recordings.conftest import Make, files, flv
@@ -213,11 +213,11 @@ def test_who_opens_a_file_as_it_is_deleted_does_not_write_to_nothing(
     lock = fcntl.flock
 
     def delete_first(descriptor: int, operation: int) -> None:
-        monkeypatch.setattr("ingest.server.recording.file.fcntl.flock", lock)
+        monkeypatch.setattr("ingest.flv.recording.fcntl.flock", lock)
         recordings.delete(row)
         lock(descriptor, operation)
 
-    monkeypatch.setattr("ingest.server.recording.file.fcntl.flock", delete_first)
+    monkeypatch.setattr("ingest.flv.recording.fcntl.flock", delete_first)
     with pytest.raises(FileNotFoundError):
         RecordingFile.continuing(folder / row.file)
 
@@ -262,7 +262,7 @@ def test_recovery_waits_for_a_disk_that_fails(make: Make, folder: Path, monkeypa
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as broken:
-        broken.setattr("ingest.server.recording.file.os.fsync", fails)
+        broken.setattr("ingest.flv.recording.os.fsync", fails)
         assert not recordings.recover(row)
     assert Recording.objects.get().state == "recording"
     assert recordings.recover(row)

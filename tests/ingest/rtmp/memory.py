@@ -11,8 +11,9 @@ from struct import pack
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from ingest.rtmp import Limits, Message, amf0
-from ingest.rtmp.messages.aggregate import Part, encode_aggregate
+from ingest.rtmp import Limits, Message
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import AggregatePart, encode_aggregate
 
 SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Enum, Limits)
 """What is there once for all connections."""
@@ -195,7 +196,7 @@ def shared_object(name: bytes, event: int, body: bytes, *, amf3: bool) -> bytes:
 def messages(value: bytes, stream_id: int) -> dict[str, Message]:
     """Each kind of message that holds values, with this one: AMF0, or AMF3 behind its marker."""
     metadata = amf0.encode("@setDataFrame", "onMetaData") + value
-    parts = [Part(18, 0, metadata), Part(15, 0, b"\0" + metadata)]
+    parts = [AggregatePart(18, 0, metadata), AggregatePart(15, 0, b"\0" + metadata)]
     return {
         "command (20)": Message(20, 0, 0, amf0.encode("call", 2.0, None) + value),
         "command (17)": Message(17, 0, 0, b"\0" + amf0.encode("call", 2.0, None) + value),

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, amf0, events
-from ingest.rtmp.chunks.run_reader import Run
+from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.handshake import Scheme
+from ingest.rtmp.run_reader import Run
 from tests.rtmpdecode import Decoded, decode_stream
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Limits, RemoteProtocolError, ServerConnection, events
-from ingest.rtmp.chunks.reader import ChunkReader
+from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.connection import Connection
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair, accept
 from tests.ingest.rtmp.wire import Raw

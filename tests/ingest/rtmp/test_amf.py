@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0, amf3
-from ingest.rtmp.amf0 import EcmaArray, TypedObject
-from ingest.rtmp.amf3 import Array, Date, Dictionary, Externalizable, Items, Object, Reference, Vector, Xml
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf.amf0 import EcmaArray, TypedObject
+from ingest.rtmp.amf.amf3 import Array, Date, Dictionary, Externalizable, Items, Object, Reference, Vector, Xml
 from tests.ingest.rtmp.amf0 import strategies as amf0_values
 from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
 from tests.ingest.rtmp.amf3 import strategies as amf3_values

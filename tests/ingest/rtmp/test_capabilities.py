@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import Limits, ServerConnection, amf0, events
+from ingest.rtmp import Limits, ServerConnection, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.capabilities import (
-    NOTHING,
-    RELAY,
+    NO_CAPABILITIES,
+    RELAY_CAPABILITIES,
     AudioCodecs,
     Capabilities,
     CapsEx,
@@ -98,7 +99,7 @@ def test_each_flag_is_read(name: str, attribute: str) -> None:
 
 @pytest.mark.parametrize(("name", "value"), HOSTILE, ids=repr)
 def test_values_of_no_table_count_as_not_said(name: str, value: Any) -> None:
-    assert read_capabilities({name: value}) == NOTHING
+    assert read_capabilities({name: value}) == NO_CAPABILITIES
 
 
 def test_what_is_no_fourcc_is_left_out() -> None:
@@ -165,8 +166,8 @@ GSTREAMER_AND_FFMPEG = Capabilities(audio_codecs=4071, video_codecs=252, video_f
         ("ffmpeg-play", GSTREAMER_AND_FFMPEG),
         ("gst-rtmp2src-play", GSTREAMER_AND_FFMPEG),
         ("rtmpdump-play", replace(GSTREAMER_AND_FFMPEG, audio_codecs=3191)),
-        ("ffmpeg-publish", NOTHING),
-        ("gst-rtmpsink-publish", NOTHING),
+        ("ffmpeg-publish", NO_CAPABILITIES),
+        ("gst-rtmpsink-publish", NO_CAPABILITIES),
         ("ffmpeg9-publish-hevc-aac", Capabilities(fourcc_list=("hvc1", "av01", "vp09"))),
         ("obs-publish", Capabilities(swf_url="rtmp://127.0.0.1:51935/live")),
     ],
@@ -195,7 +196,7 @@ def test_nothing_is_kept_of_what_clients_say() -> None:
 
 
 def test_our_server_forwards_everything() -> None:
-    assert RELAY.properties() == {
+    assert RELAY_CAPABILITIES.properties() == {
         "fourCcList": ["*"],
         "videoFourCcInfoMap": {"*": 4},
         "audioFourCcInfoMap": {"*": 4},

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import RemoteProtocolError, amf0, events
+from ingest.rtmp import RemoteProtocolError, events
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, raw, read_chunks, serve, whole
 from tests.ingest.rtmp.wire import Raw
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server

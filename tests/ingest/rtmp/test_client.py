@@ -10,11 +10,11 @@ from ingest.rtmp import (
     Message,
     Phase,
     RemoteProtocolError,
-    amf0,
     encode_message,
     events,
 )
-from ingest.rtmp.capabilities import NOTHING, AudioCodecs, Capabilities, CapsEx, FourCcInfo
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.capabilities import NO_CAPABILITIES, AudioCodecs, Capabilities, CapsEx, FourCcInfo
 from ingest.rtmp.status import RECONNECT_REQUEST
 from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, ConnectionPair
@@ -116,15 +116,15 @@ class TestConnect:
             (None, SUCCESS | {"capsEx": 3.0}, Capabilities(caps_ex=CapsEx(3))),
             ({"capsEx": 1.0}, SUCCESS | {"capsEx": 3.0}, Capabilities(caps_ex=CapsEx(1))),
             ({"videoFourCcInfoMap": {"*": 4.0}}, SUCCESS, Capabilities(video_fourcc_info={"*": FourCcInfo(4)})),
-            ({"fmsVer": "x", "capabilities": 31.0}, SUCCESS, NOTHING),
-            ({"capsEx": float("nan")}, SUCCESS, NOTHING),
-            ("x", 5.0, NOTHING),
+            ({"fmsVer": "x", "capabilities": 31.0}, SUCCESS, NO_CAPABILITIES),
+            ({"capsEx": float("nan")}, SUCCESS, NO_CAPABILITIES),
+            ("x", 5.0, NO_CAPABILITIES),
         ],
     )
     def test_what_a_server_says_that_it_can_do(
         self, asking: ClientConnection, properties: Any, info: Any, expected: Capabilities
     ) -> None:
-        assert asking.server_capabilities == NOTHING
+        assert asking.server_capabilities == NO_CAPABILITIES
         answer(asking, "_result", 1, properties, info)
         assert asking.server_capabilities == expected
 

@@ -16,13 +16,13 @@ from ingest.rtmp import (
     RemoteProtocolError,
     ServerConnection,
     UserControl,
-    amf0,
     events,
     status,
 )
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
-from ingest.rtmp.messages.user_control import user_control
+from ingest.rtmp.messages.control import user_control
 from ingest.rtmp.states import PHASES, STREAM_STATES, Phase, Step, StreamState, StreamStep
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair

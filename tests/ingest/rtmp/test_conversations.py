@@ -13,16 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp import (
-    ClientConnection,
-    Limits,
-    Message,
-    RemoteProtocolError,
-    ServerConnection,
-    amf0,
-    encode_message,
-    events,
-)
+from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.connection import Connection
 from tests.fuzz.target import LIMITS
 from tests.ingest.rtmp.memory import AMF0, VALUES, connect, connection_bytes, held_bytes, messages

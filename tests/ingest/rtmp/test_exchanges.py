@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from ingest.rtmp import ServerConnection, UserControl, amf0, events
-from ingest.rtmp.messages.message import MessageType
+from ingest.rtmp import ServerConnection, UserControl, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import MessageType
 from ingest.rtmp.messages.shared_object import Change, Clear, SendMessage, SharedObject, Success, Use, UseSuccess
 from tests.ingest.rtmp.messages.vectors import NULL, TRUE, key, n, o, t
 from tests.ingest.rtmp.pair import SERVER_NONCE, accept

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ingest.rtmp import Message, events
-from ingest.rtmp.flow import NEVER, Acknowledging, SendingWindow
+from ingest.rtmp.flow import NEVER, AcknowledgementCounter, SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import BandwidthLimit
@@ -36,11 +36,11 @@ def heard(*, sent: int = 0) -> SendingWindow:
 
 class TestAcknowledging:
     def test_each_window_once(self) -> None:
-        due = Acknowledging(100)
+        due = AcknowledgementCounter(100)
         assert [received for received in range(0, 500, 7) if due.is_due(received)] == [105, 210, 315, 420]
 
     def test_a_read_of_many_windows_is_one(self) -> None:
-        due = Acknowledging(100)
+        due = AcknowledgementCounter(100)
         assert [due.is_due(received) for received in (1050, 1149, 1150)] == [True, False, True]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
+from ingest.server.asgi import ASGIApplication, Driver
 from ingest.server.connection import Connection
-from ingest.server.driver import ASGIApplication, Driver
 from tests.ingest.server.app import Instance, Message, ScriptedApp, published_name
 from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.conftest import Serve

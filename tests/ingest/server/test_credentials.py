@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import LimitExceeded, ServerConnection, amf3, encode_message, events
-from ingest.server import credentials
-from ingest.server.credentials import (
+from ingest import credentials
+from ingest.credentials import (
     LONGEST_QUERY,
     is_token,
     mask,
@@ -20,7 +19,9 @@ from ingest.server.credentials import (
     split_play,
     split_publish,
 )
-from ingest.server.scope import Caller, read_caller
+from ingest.rtmp import LimitExceeded, ServerConnection, encode_message, events
+from ingest.rtmp.amf import amf3
+from ingest.server.asgi import Caller, read_caller
 from tests.ingest.rtmp.memory import AMF0, VALUES, connect
 from tests.ingest.rtmp.pair import SERVER_NONCE
 from tests.rtmpdecode import HANDSHAKE_BYTES

@@ -11,9 +11,10 @@ import time
 import pytest
 
 from ingest.live import Subscriber
-from ingest.rtmp import Limits, amf0, encode_message, events
+from ingest.rtmp import Limits, encode_message, events
 from ingest.rtmp import Message as RtmpMessage
-from ingest.rtmp.messages.message import MessageType
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import MessageType
 from ingest.server import RtmpServer
 from ingest.server.listener import PAUSED_S
 from tests.ingest.rtmp.wire import type0

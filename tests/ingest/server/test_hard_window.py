@@ -15,7 +15,7 @@ from ingest.rtmp.flow import SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import MessageType, control
 from ingest.rtmp.messages.control import BandwidthLimit
-from ingest.server.outlet import Outlet
+from ingest.server.output import Outlet
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import ROOM_FRAMES, Room
 from tests.ingest.server.conftest import Enter, Serve

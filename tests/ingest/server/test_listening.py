@@ -14,8 +14,8 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
-from ingest.server.listening import Address, Listening
-from ingest.server.places import ADDRESSES, Places
+from ingest.server.connection_limits import ADDRESSES, ConnectionLimits
+from ingest.server.sockets import Address, Listening
 from tests.certificates import make_pair
 from tests.ingest.live.payloads import session
 from tests.ingest.server.app import Instance, Message, ScriptedApp
@@ -50,8 +50,8 @@ async def test_a_tls_connection_that_can_not_be_begun_is_the_only_one_lost(caplo
     assert record.getMessage().endswith("given up")
 
 
-def places(most: int) -> Places:
-    return Places(ServerConfig(node="node-1", max_connections_per_address=most), lambda: 0.0)
+def places(most: int) -> ConnectionLimits:
+    return ConnectionLimits(ServerConfig(node="node-1", max_connections_per_address=most), lambda: 0.0)
 
 
 def test_an_ipv6_network_has_the_places_of_one_address() -> None:

@@ -13,10 +13,10 @@ from ingest.rtmp import ClientConnection, events
 from ingest.rtmp.handshake import Scheme
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
-from ingest.server.flusher import Flusher
+from ingest.server.output import Flusher
 from ingest.server.playing import Playing
 from ingest.server.read_batching import PORTION, ReadBatching
-from ingest.server.tcpinfo import UNKNOWN, tcp_info, undelivered_bytes
+from ingest.server.sockets import UNKNOWN, tcp_info, undelivered_bytes
 from tests.ingest.live.payloads import session
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import playing, publishing

@@ -10,7 +10,7 @@ import pytest
 from ingest.live import LiveSettings
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
-from ingest.server.loopdelay import BOUNDS_S, LoopDelay
+from ingest.server.process import BOUNDS_S, LoopDelay
 from tests.ingest.faults import HangingDisk
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import Stage, connected, playing, publishing

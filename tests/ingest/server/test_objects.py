@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ingest.live.objects import ObjectLimits
-from ingest.rtmp import Limits, amf0, events
+from ingest.live.shared_objects import ObjectLimits
+from ingest.rtmp import Limits, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages.shared_object import (
     Release,
     RequestChange,
@@ -17,7 +18,7 @@ from ingest.rtmp.messages.shared_object import (
     SharedObject,
     Use,
 )
-from ingest.server import RtmpServer, slices
+from ingest.server import RtmpServer, process
 from ingest.server.connection import Connection
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.conftest import Serve
@@ -204,7 +205,7 @@ async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
     app: ScriptedApp, serve: Serve, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All comes in one piece, and there is hardly any time for it in a turn of the loop."""
-    monkeypatch.setattr(slices, "SLICE_S", 0.0002)
+    monkeypatch.setattr(process, "SLICE_S", 0.0002)
     server = await serve(config={"objects": ObjectLimits(work_per_s=100)})
     one, *others = [await join(at=server) for _ in range(5)]
     began = time.monotonic()

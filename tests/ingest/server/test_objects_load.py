@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ingest.live.objects import LiveObject, ObjectLimits
-from ingest.rtmp import amf0
+from ingest.live.shared_objects import LiveObject, ObjectLimits
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages.shared_object import RequestChange, SharedObject, Use
-from ingest.server import RtmpServer, slices
-from ingest.server.objects import SharedObjects
+from ingest.server import RtmpServer, process
+from ingest.server.shared_objects import SharedObjects
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.sharer import Sharer
@@ -122,7 +122,7 @@ async def test_a_session_that_ends_before_another_request_on_its_stream_is_repor
     def end(_objects: Any, link: Any, _event: Any) -> None:
         link.end("kicked", "An end in the middle of a read.")
 
-    monkeypatch.setattr(slices, "SLICE_S", 60.0)  # What doesn't fit one may be done after the read.
+    monkeypatch.setattr(process, "SLICE_S", 60.0)  # What doesn't fit one may be done after the read.
     app.change("rtmp.connect", shared_objects="temporary")
     server = await serve(config={"objects": ObjectLimits(work_per_s=10)})
     async with Sharer(port=server.addresses[0][1]) as client:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import ClientConnection, Limits, Message, amf0, events
+from ingest.rtmp import ClientConnection, Limits, Message, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.rtmp.messages.aggregate import Part
-from ingest.server.allowance import Allowance, Turns
+from ingest.rtmp.messages import AggregatePart
+from ingest.server.connection_limits import RateLimit, Throttle
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
 from tests.ingest.server.app import Instance, ScriptedApp
@@ -33,7 +34,7 @@ def chunk_sizes(client: ClientConnection, stream_id: int) -> bytes:
 
 
 def unknown_parts(client: ClientConnection, stream_id: int) -> bytes:
-    client.send_aggregate(stream_id, *[Part(77, 0, b"?")] * 300)
+    client.send_aggregate(stream_id, *[AggregatePart(77, 0, b"?")] * 300)
     return b""
 
 
@@ -42,7 +43,7 @@ def empty_sound(client: ClientConnection, stream_id: int) -> bytes:
 
 
 def gathered_sound(client: ClientConnection, stream_id: int) -> bytes:
-    client.send_aggregate(stream_id, *[Part(AUDIO, 0, b"")] * 8000)
+    client.send_aggregate(stream_id, *[AggregatePart(AUDIO, 0, b"")] * 8000)
     return b""
 
 
@@ -205,7 +206,7 @@ RATE, BURST_S = 2000, 5.0
 
 def passed(*looks: tuple[float, int]) -> list[bool]:
     """For each (time, what came since the look before)."""
-    allowance = Allowance(RATE, BURST_S, 0.0)
+    allowance = RateLimit(RATE, BURST_S, 0.0)
     total, found = 0, []
     for now, count in looks:
         total += count
@@ -237,7 +238,7 @@ def test_the_rate_may_last_and_some_seconds_may_come_at_once(
 
 def test_turns() -> None:
     """Three at once, then two a second; who was silent may come at once again."""
-    turns = Turns(2, 3)
+    turns = Throttle(2, 3)
     assert [turns.wait_s(10.0) for _ in range(5)] == [0, 0, 0, 0.5, 1.0]
     assert not turns.has_one(11.0)
     assert turns.wait_s(11.5) == 0

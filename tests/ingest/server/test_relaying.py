@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Message, amf0, events
+from ingest.rtmp import Message, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.media import write_video
 from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected, picture
 from tests.ingest.server.app import ScriptedApp

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ingest import testpattern
+from ingest.management.commands import testpattern
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from tests.ingest.server.app import Message, ScriptedApp
@@ -261,6 +261,8 @@ async def test_a_client_that_leaves_before_its_answer(app: ScriptedApp, server: 
 
 
 async def test_what_is_no_flv_is_told(monkeypatch: pytest.MonkeyPatch, server: RtmpServer) -> None:
-    monkeypatch.setattr(testpattern, "command", lambda *_: ["echo", "no FLV at all"])
+    monkeypatch.setattr(testpattern, "ffmpeg_command", lambda *_: ["echo", "no FLV at all"])
     with pytest.raises(testpattern.PublishFailed, match="What FFmpeg wrote can't be published: no FLV"):
-        await testpattern.publish(f"rtmp://127.0.0.1:{server.addresses[0][1]}/live", "cam", testpattern.Picture())
+        await testpattern.publish_picture(
+            f"rtmp://127.0.0.1:{server.addresses[0][1]}/live", "cam", testpattern.Picture()
+        )

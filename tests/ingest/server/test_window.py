@@ -12,7 +12,7 @@ from ingest.live import QueueLimits
 from ingest.rtmp import ClientConnection, events
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
-from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.messages.control import UserControl
 from ingest.server import RtmpServer
 from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApp

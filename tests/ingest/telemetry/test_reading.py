@@ -18,9 +18,8 @@ from django.conf import settings
 
 from ingest.contracts import Sample
 from ingest.telemetry import Rotation, TelemetryWriter, request_flush
-from ingest.telemetry.lake import hour_folder
+from ingest.telemetry.lake import SAMPLES, hour_folder
 from ingest.telemetry.reading import Sampled, read_session, read_stream, read_totals
-from ingest.telemetry.schema import SAMPLES
 from ingest.telemetry.series import Series
 from ingest.telemetry.spool import Spool, spool_folder
 from tests.ingest.telemetry.conftest import until, writing

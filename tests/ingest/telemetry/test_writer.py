@@ -20,8 +20,7 @@ import pytest
 from ingest import clock
 from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flush, set_writer
 from ingest.telemetry import writer as telemetry_writer
-from ingest.telemetry.lake import write_parquet
-from ingest.telemetry.schema import SAMPLES
+from ingest.telemetry.lake import SAMPLES, write_parquet
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
 from tests.ingest.telemetry.conftest import QUICK, until, writing
 from tests.ingest.telemetry.records import NOON, event, sample

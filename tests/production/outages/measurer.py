@@ -30,7 +30,7 @@ from bench.load.player import Player
 from bench.load.publisher import Pacer, Publisher
 from bench.load.reel import reel
 from ingest.rtmp import events
-from ingest.server.flusher import AUDIO_S
+from ingest.server.output import AUDIO_S
 
 MBPS = 1.0
 CHUNK_SIZE = 4096

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ingest.contracts import Issue, NodeFigures, ProcessFigures
-from ingest.live.health import CHECK_CODES, CHECKS, NODE_CHECK_CODES, NODE_CHECKS, Check, Figures, HealthEngine, Target
-from ingest.live.health.check import Level, Passed
-from ingest.live.health.target import choose
-from ingest.live.health.words import span
+from ingest.contracts.health import CHECK_NAMES, STREAM_CHECKS
+from ingest.live.health import CHECKS, NODE_CHECKS, Check, Figures, HealthEngine, Target
+from ingest.live.health.engine import Level, Passed, span
+from ingest.live.health.measures import choose_target
 from tests.ingest.live.payloads import START_WALL
 
 N = "\u00a0"
@@ -224,7 +224,7 @@ def test_every_check_has_words_at_each_of_its_levels() -> None:
             assert check.says_advice(figures, passed).endswith(".")
             assert check.says_expected(figures, passed)
             assert check.actual(figures, passed)
-    assert len(set(CHECK_CODES)) == len(CHECKS)
+    assert [check.code for check in CHECKS] == list(STREAM_CHECKS)
 
 
 def test_lengths_of_time() -> None:
@@ -269,7 +269,7 @@ def test_short_groups_of_pictures_clear_when_most_of_ten_are_longer() -> None:
     ],
 )
 def test_the_target(figures: tuple[float | None, float | None, float | None], expected: Target | None) -> None:
-    assert choose(*figures) == expected
+    assert choose_target(*figures) == expected
 
 
 AT_ONCE, WARM, HELD = 1.0, 100.0, 110.0
@@ -335,7 +335,7 @@ def test_limits_of_a_node(found: NodeFigures, at: float | None, expected: list[s
         issues = engine.update(found, now, START_WALL + now)
         is_open = at is not None and now >= at
         assert [f"{each['check']} {each['level']}" for each in issues] == (expected if is_open else [])
-    assert {each["check"] for each in issues} <= set(NODE_CHECK_CODES)
+    assert {each["check"] for each in issues} <= set(CHECK_NAMES)
 
 
 def test_words_of_a_node() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.contracts import HealthRule, Issue
-from ingest.live.health import CHECKS, Check, Figures, HealthEngine, ruled
+from ingest.live.health import CHECKS, Check, Figures, HealthEngine, with_rules
 from tests.ingest.live.payloads import START_WALL
 
 
@@ -17,7 +17,6 @@ def held(**fields: Any) -> Check[float]:
     """A check with a hold of 10 s, of a number itself."""
     row: dict[str, Any] = {
         "code": "held",
-        "name": "Held",
         "warning": 1.0,
         "bad": 2.0,
         "hold_s": 10.0,
@@ -137,7 +136,7 @@ def rule(**fields: Any) -> HealthRule:
     ],
 )
 def test_a_streams_own_rules(rules: dict[str, HealthRule], idle_s: float, expected: str | None) -> None:
-    engine = HealthEngine(0.0, ruled(CHECKS, rules))
+    engine = HealthEngine(0.0, with_rules(CHECKS, rules))
     found = engine.update(Figures(idle_s=idle_s), 100.0, START_WALL, flows=False)
     assert [each["level"] for each in found] == ([expected] if expected else [])
 
@@ -146,14 +145,14 @@ def test_rules_that_change_while_an_issue_is_open() -> None:
     engine = HealthEngine(0.0, CHECKS)
     silent = Figures(idle_s=3.0)
     (before,) = engine.update(silent, 100.0, START_WALL, flows=False)
-    engine.judge_by(ruled(CHECKS, {"starving": rule(bad=2.5)}))
+    engine.judge_by(with_rules(CHECKS, {"starving": rule(bad=2.5)}))
     (worse,) = engine.update(silent, 101.0, START_WALL + 1, flows=False)
     assert (worse["level"], worse["since"]) == ("bad", before["since"])
-    engine.judge_by(ruled(CHECKS, {"starving": rule(warning=30.0)}))
+    engine.judge_by(with_rules(CHECKS, {"starving": rule(warning=30.0)}))
     assert engine.update(silent, 102.0, START_WALL + 2, flows=False) == []
     engine.judge_by(CHECKS)
     assert engine.update(silent, 103.0, START_WALL + 3, flows=False)
-    engine.judge_by(ruled(CHECKS, {"starving": rule(enabled=False)}))
+    engine.judge_by(with_rules(CHECKS, {"starving": rule(enabled=False)}))
     assert engine.update(silent, 104.0, START_WALL + 4, flows=False) == []
 
 

@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError, amf0, amf3
-from ingest.rtmp.amf0 import UNDEFINED, UNSUPPORTED, Amf3, Date, EcmaArray, Plain, Reference, TypedObject, XmlDocument
-from ingest.rtmp.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf.amf0 import (
+    UNDEFINED,
+    UNSUPPORTED,
+    Amf3,
+    Date,
+    EcmaArray,
+    Plain,
+    Reference,
+    TypedObject,
+    XmlDocument,
+)
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
 from tests.ingest.rtmp.amf3.strategies import same, values
 from tests.ingest.rtmp.wire import ids
 

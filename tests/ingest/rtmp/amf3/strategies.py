@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf3 import (
+from ingest.rtmp.amf.amf3 import (
     UNDEFINED,
     WRAPPERS,
     Array,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ingest.rtmp.amf3 import (
+from ingest.rtmp.amf.amf3 import (
     UNDEFINED,
     Array,
     Date,

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LocalProtocolError, Message, encode_message
-from ingest.rtmp.chunks import basic_header
-from ingest.rtmp.chunks.outbox import Outbox
-from ingest.rtmp.chunks.writer import ChunkWriter
+from ingest.rtmp.chunk_writer import ChunkWriter, SendQueue, basic_header
 from ingest.rtmp.messages import control
-from ingest.rtmp.messages.user_control import UserControl, user_control
+from ingest.rtmp.messages.control import UserControl, user_control
 from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, Raw
 from tests.ingest.rtmp.replay import read_chunks
 from tests.ingest.rtmp.wire import Sent, abort, h, ids, set_chunk_size, type0, type1, type2, type3
@@ -136,14 +134,14 @@ def test_what_is_written_is_read_by_another_decoder(
 CSIDS = {AUDIO: 4, VIDEO: 6, DATA: 4, COMMAND: 3}
 
 
-def outbox(*messages: Message) -> Outbox:
-    box = Outbox(ChunkWriter(compress=True))
+def outbox(*messages: Message) -> SendQueue:
+    box = SendQueue(ChunkWriter(compress=True))
     for message in messages:
         add(box, message)
     return box
 
 
-def add(box: Outbox, message: Message) -> None:
+def add(box: SendQueue, message: Message) -> None:
     box.add(message, CSIDS.get(message.type_id, 2))
 
 
@@ -165,7 +163,7 @@ BANDWIDTH = control.set_peer_bandwidth(1, control.BandwidthLimit.HARD)
 SIZE = control.set_chunk_size(100)
 
 
-def ends(box: Outbox, limit: int = 1) -> list[bytes]:
+def ends(box: SendQueue, limit: int = 1) -> list[bytes]:
     """The payloads in the order in which messages are complete, with so little taken at a time."""
     data = b""
     while box.waiting_bytes:
@@ -236,7 +234,7 @@ def test_between_the_chunks_of_a_video_message() -> None:
 
 
 def test_headers_are_compressed_in_the_order_of_sending() -> None:
-    box = Outbox(ChunkWriter(compress=True))
+    box = SendQueue(ChunkWriter(compress=True))
     for message in (video(10), audio(40), audio(60), audio(80)):
         box.add(message, 4)
     assert box.take(1) == type0(4, 40, AUDIO, 1, b"a")
@@ -355,7 +353,7 @@ def overtakes(later: Message, earlier: Message) -> bool:
 
 @given(steps, st.booleans(), st.booleans())
 def test_any_messages_by_any_limits(steps: list[Step], compress: bool, one_chunk_stream: bool) -> None:
-    box = Outbox(ChunkWriter(compress=compress))
+    box = SendQueue(ChunkWriter(compress=compress))
     added: list[Message] = []
     pieces: list[bytes] = []
     for step in steps:

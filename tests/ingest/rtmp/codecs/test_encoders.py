@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from ingest.rtmp.codecs import VideoConfig, video_config
-from ingest.rtmp.codecs.bits import BitReader, leb128
+from ingest.rtmp.codecs.bitstream import BitReader, leb128
 from ingest.rtmp.media import read_video
 from tests.ingest.live.payloads import Bits, avc_header, sps
 from tests.ingest.rtmp.codecs.helpers import header_by_ffmpeg, vector, video

@@ -9,26 +9,22 @@ from hypothesis import strategies as st
 
 from ingest.live.media import audio_tag, video_tag
 from ingest.rtmp import Limits
+from ingest.rtmp.codecs.audio import ChannelOrder, MultichannelConfig, Speaker, read_multichannel, write_multichannel
 from ingest.rtmp.media import (
+    MAX_DATA_BYTES,
     ExtendedAudio,
     ExtendedVideo,
     LegacyAudio,
     LegacyVideo,
+    ModEx,
     Track,
     read_audio,
     read_video,
+    timestamp_offset,
     write_audio,
     write_video,
 )
-from ingest.rtmp.media.kinds import AUDIO_FOURCC, VIDEO_FOURCC, MultitrackType, VideoPacket, codec_name
-from ingest.rtmp.media.modex import MAX_DATA_BYTES, ModEx, timestamp_offset
-from ingest.rtmp.media.multichannel import (
-    ChannelOrder,
-    MultichannelConfig,
-    Speaker,
-    read_multichannel,
-    write_multichannel,
-)
+from ingest.rtmp.media_tags import AUDIO_FOURCC, VIDEO_FOURCC, MultitrackType, VideoPacket, codec_name
 from tests.ingest.rtmp.media.vectors import AUDIO, FAULTY_AUDIO, FAULTY_VIDEO, VIDEO
 
 KINDS: dict[str, tuple[Any, Any, Any]] = {

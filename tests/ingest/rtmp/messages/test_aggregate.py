@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, amf0, events
-from ingest.rtmp.messages.aggregate import Part, decode_aggregate, encode_aggregate
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import AggregatePart, decode_aggregate, encode_aggregate
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import ConnectionPair, Sink
 
@@ -23,7 +24,11 @@ def tag(type_id: int, timestamp: int, payload: bytes, stream_id: int = 0) -> byt
     return header + payload + (len(payload) + 11).to_bytes(4, "big")
 
 
-PARTS = [Part(AUDIO, 10, b"\xaf\x01"), Part(VIDEO, 12, b""), Part(DATA, 2**32 - 1, b"\x02\x00\x01x")]
+PARTS = [
+    AggregatePart(AUDIO, 10, b"\xaf\x01"),
+    AggregatePart(VIDEO, 12, b""),
+    AggregatePart(DATA, 2**32 - 1, b"\x02\x00\x01x"),
+]
 BODY = tag(AUDIO, 10, b"\xaf\x01") + tag(VIDEO, 12, b"") + tag(DATA, 2**32 - 1, b"\x02\x00\x01x")
 
 
@@ -34,7 +39,7 @@ class TestLayout:
 
     def test_on_the_wire(self) -> None:
         data = "08 000002 000001 0f 000000 af01 0000000d"
-        assert encode_aggregate(1, [Part(AUDIO, 0x0F000001, b"\xaf\x01")]).payload == bytes.fromhex(data)
+        assert encode_aggregate(1, [AggregatePart(AUDIO, 0x0F000001, b"\xaf\x01")]).payload == bytes.fromhex(data)
 
     @pytest.mark.parametrize(
         ("timestamp", "expected"),
@@ -51,7 +56,7 @@ class TestLayout:
 
     def test_stream_ids_and_back_pointers_are_not_looked_at(self) -> None:
         data = tag(AUDIO, 0, b"a", stream_id=0xABCDEF)[:-4] + b"\xff" * 4 + tag(VIDEO, 0, b"v")
-        assert decode_aggregate(0, data, MANY)[0] == [Part(AUDIO, 0, b"a"), Part(VIDEO, 0, b"v")]
+        assert decode_aggregate(0, data, MANY)[0] == [AggregatePart(AUDIO, 0, b"a"), AggregatePart(VIDEO, 0, b"v")]
 
     @pytest.mark.parametrize("end", range(len(BODY) + 1))
     def test_a_cut_tail(self, end: int) -> None:
@@ -66,15 +71,17 @@ class TestLayout:
         with pytest.raises(LimitExceeded):
             decode_aggregate(0, BODY, 2)
 
-    @pytest.mark.parametrize("parts", [[], [Part(VIDEO, 0, bytes(0x1000000))]], ids=["none", "too long"])
-    def test_what_cannot_be_said(self, parts: list[Part]) -> None:
+    @pytest.mark.parametrize("parts", [[], [AggregatePart(VIDEO, 0, bytes(0x1000000))]], ids=["none", "too long"])
+    def test_what_cannot_be_said(self, parts: list[AggregatePart]) -> None:
         with pytest.raises(LocalProtocolError):
             encode_aggregate(1, parts)
 
     @given(
-        st.lists(st.builds(Part, st.integers(0, 255), st.integers(0, 2**32 - 1), st.binary(max_size=40)), min_size=1)
+        st.lists(
+            st.builds(AggregatePart, st.integers(0, 255), st.integers(0, 2**32 - 1), st.binary(max_size=40)), min_size=1
+        )
     )
-    def test_what_is_encoded_is_decoded(self, parts: list[Part]) -> None:
+    def test_what_is_encoded_is_decoded(self, parts: list[AggregatePart]) -> None:
         message = encode_aggregate(5, parts)
         assert decode_aggregate(message.timestamp, message.payload, MANY) == (parts, b"")
 
@@ -86,7 +93,12 @@ class TestLayout:
 
 
 METADATA = amf0.encode("onMetaData", {"width": 1.0})
-SENT = [Part(DATA, 90, METADATA), Part(AUDIO, 90, b"a"), Part(VIDEO, 100, b"v"), Part(AUDIO, 110, b"b")]
+SENT = [
+    AggregatePart(DATA, 90, METADATA),
+    AggregatePart(AUDIO, 90, b"a"),
+    AggregatePart(VIDEO, 100, b"v"),
+    AggregatePart(AUDIO, 110, b"b"),
+]
 
 
 def arrived(happened: list[Any]) -> list[tuple[type, int, int, bytes]]:
@@ -130,7 +142,11 @@ class TestConnection:
         inner = encode_aggregate(1, SENT).payload
         delete = amf0.encode("deleteStream", 0, None, 1)
         publisher.client.send_aggregate(
-            1, Part(AGGREGATE, 0, inner), Part(20, 0, delete), Part(1, 0, b"\0\0\0\1"), Part(AUDIO, 0, b"a")
+            1,
+            AggregatePart(AGGREGATE, 0, inner),
+            AggregatePart(20, 0, delete),
+            AggregatePart(1, 0, b"\0\0\0\1"),
+            AggregatePart(AUDIO, 0, b"a"),
         )
         assert publisher.take_server(events.UnknownMessage) == [
             events.UnknownMessage(AGGREGATE, 1, inner),
@@ -164,10 +180,10 @@ class TestConnection:
     def test_data_within_them_count_as_data(self) -> None:
         pair = ConnectionPair(server_limits=Limits(messages_per_read=100))
         stream_id = pair.publishing()
-        pair.client.send_aggregate(stream_id, *[Part(AUDIO, 0, b"")] * 200)
+        pair.client.send_aggregate(stream_id, *[AggregatePart(AUDIO, 0, b"")] * 200)
         pair.run()
         assert len(arrived(pair.server_events)) == 200
-        pair.client.send_aggregate(stream_id, *[Part(DATA, 0, amf0.encode("onTextData"))] * 200)
+        pair.client.send_aggregate(stream_id, *[AggregatePart(DATA, 0, amf0.encode("onTextData"))] * 200)
         pair.ended_by(LimitExceeded)
 
     def test_small_aggregates_without_end(self, publisher: ConnectionPair) -> None:
@@ -180,7 +196,7 @@ class TestConnection:
         """Each within what one read may have, and more than that together."""
         publisher.client.send_chunk_size(0xFFFFFF)
         for _ in range(4):
-            publisher.client.send_aggregate(1, *[Part(AUDIO, 0, b"")] * 5000)
+            publisher.client.send_aggregate(1, *[AggregatePart(AUDIO, 0, b"")] * 5000)
         publisher.ended_by(LimitExceeded)
         assert len(publisher.server.events()) <= 16_000
 
@@ -203,7 +219,7 @@ class TestConnection:
 
     def test_what_servers_send_at_once_is_taken(self, publisher: ConnectionPair) -> None:
         """A read full of sound in aggregates of a second each."""
-        second = [Part(AUDIO, number * 20, bytes(40)) for number in range(50)]
+        second = [AggregatePart(AUDIO, number * 20, bytes(40)) for number in range(50)]
         for _ in range(256 * 1024 // (50 * 55)):
             publisher.client.send_aggregate(1, *second)
         publisher.run()

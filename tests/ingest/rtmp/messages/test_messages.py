@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ingest.rtmp import Limits, Message, RemoteProtocolError, amf0
-from ingest.rtmp.messages import control, media
-from ingest.rtmp.messages.commands import Command, decode_command, encode_command
-from ingest.rtmp.messages.data import Data, decode_data, encode_data
-from ingest.rtmp.messages.user_control import UserControl, read_event, read_values, user_control
+from ingest.rtmp import Limits, Message, RemoteProtocolError, messages
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import control
+from ingest.rtmp.messages.commands import Command, Data, decode_command, decode_data, encode_command, encode_data
+from ingest.rtmp.messages.control import UserControl, read_user_control_event, read_user_control_values, user_control
 from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA, ONE_WAY, REFUSED, Vector
 from tests.ingest.rtmp.replay import in_pieces, read_chunks
 from tests.ingest.rtmp.wire import Sent, chunked, ids
@@ -27,8 +27,8 @@ class Family(NamedTuple):
 
 
 def read_event_and_values(payload: bytes) -> tuple[Any, ...]:
-    event = UserControl(read_event(payload))
-    return (event, *read_values(event, payload))
+    event = UserControl(read_user_control_event(payload))
+    return (event, *read_user_control_values(event, payload))
 
 
 def read_data(payload: bytes) -> list[Any]:
@@ -95,8 +95,8 @@ def test_every_command_and_event_of_the_specification_has_its_vector() -> None:
 
 
 def test_message_streams() -> None:
-    assert media.audio(1, 2, b"a") == Message(8, 2, 1, b"a")
-    assert media.video(1, 2, b"v") == Message(9, 2, 1, b"v")
+    assert messages.audio_message(1, 2, b"a") == Message(8, 2, 1, b"a")
+    assert messages.video_message(1, 2, b"v") == Message(9, 2, 1, b"v")
     assert encode_command(Command("close", 0), 3).stream_id == 3
 
 

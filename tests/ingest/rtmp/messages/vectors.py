@@ -7,10 +7,11 @@ content, whether it is in AMF3, bytes."""
 import struct
 from typing import Any, NamedTuple
 
-from ingest.rtmp.amf0 import UNDEFINED, Date, EcmaArray
-from ingest.rtmp.amf3 import Dictionary
+from ingest.rtmp.amf.amf0 import UNDEFINED, Date, EcmaArray
+from ingest.rtmp.amf.amf3 import Dictionary
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import BandwidthLimit
+from ingest.rtmp.messages.control import UserControl as Event
 from ingest.rtmp.messages.shared_object import (
     Change,
     Clear,
@@ -27,7 +28,6 @@ from ingest.rtmp.messages.shared_object import (
     Use,
     UseSuccess,
 )
-from ingest.rtmp.messages.user_control import UserControl as Event
 from tests.ingest.rtmp.wire import h
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pyamf
 import pytest
 
-from ingest.rtmp import Limits, Message, ServerConnection, amf0, events
-from ingest.rtmp.amf0 import Amf3
+from ingest.rtmp import Limits, Message, ServerConnection, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf.amf0 import Amf3
 from tests.ingest.rtmp.pair import ConnectionPair, Decide, answers, deciding, sent
 from tests.rtmpdecode import Decoded, decode_stream
 

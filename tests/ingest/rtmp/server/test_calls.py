@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, amf0, events
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, events
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp.pair import SECRET, ConnectionPair, answers, command
 
 

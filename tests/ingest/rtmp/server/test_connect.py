@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import LocalProtocolError, Message, Phase, RemoteProtocolError, UserControl, amf0, events
-from ingest.rtmp.capabilities import NOTHING, RELAY, read_capabilities
-from ingest.rtmp.messages.aggregate import Part, encode_aggregate
+from ingest.rtmp import LocalProtocolError, Message, Phase, RemoteProtocolError, UserControl, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.capabilities import NO_CAPABILITIES, RELAY_CAPABILITIES, read_capabilities
+from ingest.rtmp.messages import AggregatePart, encode_aggregate
 from tests.ingest.rtmp.pair import (
     SECRET,
     ConnectionPair,
@@ -88,7 +89,7 @@ class TestConnect:
         (_, result), *_ = commands(pair)
         assert result[2] == PLAIN | self.OURS
         assert "capsEx" not in result[3]
-        assert pair.client.server_capabilities == RELAY
+        assert pair.client.server_capabilities == RELAY_CAPABILITIES
         (request,) = pair.take_server(events.ConnectRequested)
         assert request.capabilities == read_capabilities(properties) == pair.server.capabilities
 
@@ -106,7 +107,7 @@ class TestConnect:
         pair = ConnectionPair().connected(**properties)
         answer = next(message for message in sent(pair) if message.type_id == 20)
         assert answer.payload == amf0.encode("_result", 1.0, PLAIN, SUCCESS)
-        assert pair.client.server_capabilities == NOTHING
+        assert pair.client.server_capabilities == NO_CAPABILITIES
 
     def test_optional_arguments_are_handed_on(self, unconnected: ConnectionPair) -> None:
         unconnected.client.connect("live", "rtmp://127.0.0.1/live", "user", {"a": 1.0}, None)
@@ -172,7 +173,7 @@ class TestConnect:
             Message(16, 0, 0, b""),
             Message(19, 0, 0, b""),
             Message(22, 0, 1, b""),
-            encode_aggregate(1, [Part(8, 0, b"a")]),
+            encode_aggregate(1, [AggregatePart(8, 0, b"a")]),
             Message(99, 0, 0, b""),
         ],
         ids=lambda message: f"{message.type_id}-{len(message.payload)}",

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Limits, LocalProtocolError, amf0, events
+from ingest.rtmp import Limits, LocalProtocolError, events
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp.pair import SECRET, ConnectionPair, accept, answers, deciding, sent
 
 OLD, NEW, LAST = "old", "new", "last"

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, ServerConnection, amf0, events
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, ServerConnection, events
+from ingest.rtmp.amf import amf0
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import SECRET, ConnectionPair, Sink, accept, answers, commands, deciding, sent

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, Message, Phase, RemoteProtocolError, ServerConnection, amf0, events
-from ingest.rtmp.messages.aggregate import Part
+from ingest.rtmp import LimitExceeded, Limits, Message, Phase, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.messages import AggregatePart
 from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import ConnectionPair, accept, answers
 
@@ -157,7 +158,7 @@ class TestItsOwn:
 
     def test_aggregates_wait_in_their_parts(self, live: Slow) -> None:
         stream_id = live.asks()
-        live.client.send_aggregate(stream_id, *[Part(9, 7 * number, b"%d" % number) for number in range(3)])
+        live.client.send_aggregate(stream_id, *[AggregatePart(9, 7 * number, b"%d" % number) for number in range(3)])
         assert live.pictures(stream_id) == []
         live.accept()
         assert live.pictures(stream_id) == [b"0", b"1", b"2"]

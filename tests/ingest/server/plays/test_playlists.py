@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingest.rtmp import events
-from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.messages.control import UserControl
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import Stage, Viewer
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame

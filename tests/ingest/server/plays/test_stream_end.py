@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.rtmp import events
-from ingest.rtmp.messages.user_control import UserControl
+from ingest.rtmp.messages.control import UserControl
 from ingest.server import RtmpServer
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, Stage, Viewer, programs

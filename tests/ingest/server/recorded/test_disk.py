@@ -10,10 +10,9 @@ import pytest
 
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
-from ingest.server.recorded import library
-from ingest.server.recorded.library import READING_THREADS, Library
-from ingest.server.recorded.span import Span
-from ingest.server.recorded.tape import Leaf, Tape, read_leaf
+from ingest.server.vod import library
+from ingest.server.vod.flv_source import FlvSource, RecordingInfo, Span, read_info
+from ingest.server.vod.library import READING_THREADS, Library
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame
@@ -111,11 +110,11 @@ async def test_a_disk_that_hangs_before_anything_was_sent(serve: Serve, app: Scr
 LIMITS = Limits()
 
 
-async def looked_up(found: Library, path: Path) -> Leaf:
-    told: asyncio.Future[Leaf | Exception] = found.loop.create_future()
+async def looked_up(found: Library, path: Path) -> RecordingInfo:
+    told: asyncio.Future[RecordingInfo | Exception] = found.loop.create_future()
     found.look_up(path, told.set_result)
     leaf = await told
-    assert isinstance(leaf, Leaf)
+    assert isinstance(leaf, RecordingInfo)
     return leaf
 
 
@@ -141,7 +140,7 @@ async def test_a_growing_file_is_looked_at_now_and_then(tmp_path: Path, monkeypa
 def test_looking_leaves_most_of_the_time_to_others(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.flv", made(900), finished=False)
     worked, began = time.thread_time(), time.monotonic()
-    read_leaf(path, None, LIMITS)
+    read_info(path, None, LIMITS)
     assert time.thread_time() - worked < 0.5 * (time.monotonic() - began)
 
 
@@ -151,7 +150,7 @@ async def test_who_leaves_while_the_disk_hangs_takes_no_other_thread(
     """And the file is closed when the disk is back."""
     shelf = Library(asyncio.get_running_loop(), LIMITS)
     path = write(tmp_path / "clip.flv", made(3))
-    tape = Tape(path, read_leaf(path, None, LIMITS), LIMITS)
+    tape = FlvSource(path, read_info(path, None, LIMITS), LIMITS)
     reads, gives = threading.Event(), threading.Event()
 
     def hang(*_pieces: object) -> None:

@@ -11,20 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.flv import FlvError, decode_metadata
-from ingest.live.extended import EVERYTHING
-from ingest.live.shared import OUT_CHUNK_SIZE
+from ingest.live.message import ALL_EXTENSIONS, OUT_CHUNK_SIZE
 from ingest.rtmp import Limits
-from ingest.rtmp.amf0 import encode
-from ingest.rtmp.chunks.reader import ChunkReader
-from ingest.rtmp.chunks.writer import encode_message
+from ingest.rtmp.amf.amf0 import encode
+from ingest.rtmp.chunk_reader import ChunkReader
+from ingest.rtmp.chunk_writer import encode_message
 from ingest.rtmp.media import write_video
 from ingest.rtmp.messages import Message
 from ingest.rtmp.messages.control import set_chunk_size
-from ingest.server.recorded import tape
-from ingest.server.recorded.lane import Lane
-from ingest.server.recorded.pace import LEAST_AHEAD_MS, Pace
-from ingest.server.recorded.span import Span, asked_span
-from ingest.server.recorded.tape import Piece, Tape, read_leaf
+from ingest.server.vod import flv_source
+from ingest.server.vod.flv_source import FlvSource, RecordedMessage, Span, asked_span, read_info
+from ingest.server.vod.pacing import LEAST_AHEAD_MS, ChunkLane, Pacing
 from tests.ingest.live.extended import MOD_EX, MULTITRACK, ONE, SENT, expected, picture, together
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.recorded.viewer import AUDIO, DATA, VIDEO, Made, made, write
@@ -33,13 +30,13 @@ LIMITS = Limits()
 
 
 @contextmanager
-def opened(path: Path, takes: int = EVERYTHING) -> Iterator[Tape]:
-    found = Tape(path, read_leaf(path, None, LIMITS), LIMITS, takes)
+def opened(path: Path, takes: int = ALL_EXTENSIONS) -> Iterator[FlvSource]:
+    found = FlvSource(path, read_info(path, None, LIMITS), LIMITS, takes)
     yield found
     found.close()
 
 
-def all_of(path: Path, span: Span, takes: int = EVERYTHING) -> list[Piece]:
+def all_of(path: Path, span: Span, takes: int = ALL_EXTENSIONS) -> list[RecordedMessage]:
     """All that is sent, without the metadata that come first."""
     with opened(path, takes) as found:
         batch = found.begin(span)
@@ -52,7 +49,7 @@ def all_of(path: Path, span: Span, takes: int = EVERYTHING) -> list[Piece]:
     return pieces[1:]
 
 
-def shape(pieces: list[Piece]) -> Made:
+def shape(pieces: list[RecordedMessage]) -> Made:
     return [(piece.type_id, piece.time_ms, piece.payload) for piece in pieces]
 
 
@@ -165,7 +162,7 @@ def test_sound_alone(tmp_path: Path) -> None:
     assert [piece.is_frame for piece in all_of(path, Span(3400, is_single=True))] == [False, True]
 
 
-@pytest.mark.parametrize("takes", [0, MULTITRACK, MOD_EX, EVERYTHING])
+@pytest.mark.parametrize("takes", [0, MULTITRACK, MOD_EX, ALL_EXTENSIONS])
 @pytest.mark.parametrize("start_ms", [0, 200])
 def test_tracks_and_extensions_for_who_understands_them(tmp_path: Path, takes: int, start_ms: int) -> None:
     """From the beginning, and from a keyframe with its headers on."""
@@ -233,18 +230,18 @@ def test_a_file_that_was_cut_meanwhile(tmp_path: Path) -> None:
 
 def test_a_file_that_was_replaced_meanwhile(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.flv", made(3))
-    leaf = read_leaf(path, None, LIMITS)
+    leaf = read_info(path, None, LIMITS)
     write(tmp_path / "other.flv", made(1)).replace(path)
     with pytest.raises(FlvError, match="replaced"):
-        Tape(path, leaf, LIMITS)
+        FlvSource(path, leaf, LIMITS)
 
 
 def test_what_is_known_of_a_file_is_kept_until_it_changes(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.flv", made(3))
-    leaf = read_leaf(path, None, LIMITS)
-    assert read_leaf(path, leaf, LIMITS) is leaf
+    leaf = read_info(path, None, LIMITS)
+    assert read_info(path, leaf, LIMITS) is leaf
     write(path, made(4))
-    assert read_leaf(path, leaf, LIMITS).duration_ms == 3907
+    assert read_info(path, leaf, LIMITS).duration_ms == 3907
 
 
 def test_a_batch_is_bounded(tmp_path: Path) -> None:
@@ -256,7 +253,7 @@ def test_a_batch_is_bounded(tmp_path: Path) -> None:
         while not batch.is_last:
             longest = max(longest, batch.size)
             batch = found.read()
-    assert 0 < longest <= tape.READ_BYTES + 100
+    assert 0 < longest <= flv_source.READ_BYTES + 100
 
 
 SIZES = st.sampled_from([0, 1, 5, 300, 300, 300, OUT_CHUNK_SIZE, OUT_CHUNK_SIZE + 1, 150_000])
@@ -277,10 +274,10 @@ def test_two_lanes_and_shared_bytes_on_one_connection(
     first: list[tuple[int, int, int]], second: list[tuple[int, int, int]], limits: list[int]
 ) -> None:
     """However they are cut: each kind of each stream's messages comes whole and in order."""
-    lanes: list[Lane] = []
+    lanes: list[ChunkLane] = []
     expected: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
     for stream_id, messages in ((1, first), (2, second)):
-        lane = Lane.beside(lanes, stream_id)
+        lane = ChunkLane.beside(lanes, stream_id)
         lanes.append(lane)
         time = 0
         for number, (kind, step, size) in enumerate(messages):
@@ -300,21 +297,21 @@ def test_two_lanes_and_shared_bytes_on_one_connection(
 
 
 def test_lanes_are_used_again() -> None:
-    first = Lane.beside([], 1)
-    second = Lane.beside([first], 2)
+    first = ChunkLane.beside([], 1)
+    second = ChunkLane.beside([first], 2)
     assert (first.number, second.number) == (0, 1)
-    assert Lane.beside([second], 3).number == 0
+    assert ChunkLane.beside([second], 3).number == 0
 
 
 def test_headers_take_a_byte_for_messages_of_a_steady_pace() -> None:
-    lane = Lane.beside([], 1)
+    lane = ChunkLane.beside([], 1)
     for number in range(100):
         lane.add(VIDEO, number * 40, bytes(300))
     assert len(lane.take()) < 100 * 301 + 30
 
 
 def test_by_the_clock() -> None:
-    pace = Pace(2000)
+    pace = Pacing(2000)
     pace.begin(100.0, 5000)
     assert (pace.until_ms(100.0), pace.until_ms(103.5)) == (7000, 10_500)
     pace.pause(104.0)
@@ -326,7 +323,7 @@ def test_by_the_clock() -> None:
 
 
 def test_a_beginning_while_it_is_paused() -> None:
-    pace = Pace(1000)
+    pace = Pacing(1000)
     pace.begin(100.0, 0)
     pace.pause(101.0)
     pace.begin(150.0, 40_000)
@@ -337,7 +334,7 @@ def test_a_beginning_while_it_is_paused() -> None:
 @given(st.integers(0, 10**8), st.integers(1, 10**6))
 def test_a_wait_is_short_and_long_enough(ahead_ms: int, beyond_ms: int) -> None:
     """For what is not due yet; a second at most is gathered."""
-    pace = Pace(ahead_ms)
+    pace = Pacing(ahead_ms)
     pace.begin(0.0, 0)
     time_ms = round(pace.until_ms(0.0)) + beyond_ms
     wait_s = pace.wait_s(time_ms, 0.0)

@@ -8,8 +8,8 @@ from typing import Any
 
 from ingest.flv import FlvWriter
 from ingest.rtmp import events
-from ingest.rtmp.messages.user_control import UserControl
-from ingest.server.recorded.library import READING_THREADS, Library
+from ingest.rtmp.messages.control import UserControl
+from ingest.server.vod.library import READING_THREADS, Library
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient

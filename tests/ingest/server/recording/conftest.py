@@ -11,7 +11,7 @@ import pytest
 from ingest.flv import Tag, TagReader
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from ingest.server.recording import RecordingSettings
+from ingest.server.config import RecordingSettings
 from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve

@@ -150,7 +150,7 @@ class HangingDisk:
         self.hangs = threading.Event()
         self.released = threading.Event()
         self._fsync = os.fsync
-        monkeypatch.setattr("ingest.server.recording.file.os.fsync", self._hang)
+        monkeypatch.setattr("ingest.flv.recording.os.fsync", self._hang)
 
     def _hang(self, descriptor: int) -> None:
         self.hangs.set()

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from ingest.flv import read_index
-from ingest.live.shared import SharedMessage
+from ingest.flv.recording import RecordingFile, Report
+from ingest.live.message import SharedMessage
 from ingest.rtmp import events
-from ingest.server.recording.file import RecordingFile
-from ingest.server.recording.recorder import Recorder
-from ingest.server.recording.recorders import Recorders
-from ingest.server.recording.recording import Order, Recording
-from ingest.server.recording.reports import Report
-from ingest.server.recording.settings import QUEUE, RecordingSettings
+from ingest.server.config import QUEUE, RecordingSettings
+from ingest.server.recorder import Recorder, Recorders
+from ingest.server.recording_writer import Order, Recording
 from tests.ingest.flv.files import media as flv_media
 from tests.ingest.flv.files import written
 from tests.ingest.live import payloads

@@ -11,9 +11,9 @@ import imageio_ffmpeg
 
 from ingest.flv import TagReader
 from ingest.live import LiveStream
-from ingest.live.header_cache import Keyframe
+from ingest.live.gop_cache import Keyframe
 from ingest.rtmp.media import ExtendedVideo, LegacyVideo, Track, read_video, write_video
-from ingest.rtmp.media.kinds import MultitrackType
+from ingest.rtmp.media_tags import MultitrackType
 from tests.ingest.live.payloads import make_stream, publisher
 
 MOST = 4 << 20

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from ingest.rtmp.limits import MIB
-from ingest.server.thumbs import decoder as decoder_program
-from ingest.server.thumbs.process import PROGRAM, Decoder, LostError
-from ingest.server.thumbs.request import Request, request_of
-from ingest.server.thumbs.settings import ThumbnailSettings
+from ingest.server import thumbnail_decoder as decoder_program
+from ingest.server.config import ThumbnailSettings
+from ingest.server.thumbnails import PROGRAM, Decoder, LostError, Request, request_of
 from tests.ingest.server.thumbs import clips
 from tests.rtmpweb.processes import children, command
 from tests.server_process import wait_for

@@ -13,10 +13,9 @@ import pytest
 import pytest_asyncio
 
 from ingest.live import LiveStream, Registry
-from ingest.server.thumbs import decoder
-from ingest.server.thumbs.process import PROGRAM
-from ingest.server.thumbs.settings import ThumbnailSettings
-from ingest.server.thumbs.thumbnails import Thumbnails
+from ingest.server import thumbnail_decoder
+from ingest.server.config import ThumbnailSettings
+from ingest.server.thumbnails import PROGRAM, Thumbnails
 from tests.ingest.live.payloads import LABELS, publisher
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import programs
@@ -27,9 +26,8 @@ from tests.rtmpweb.processes import children, command
 SETTINGS = ThumbnailSettings(share=1.0, per_s=10, picture_s=30.0)
 
 START = "import socket, struct, time; connection = socket.socket(fileno=0); connection.sendall(b'\\1');"
-ASKED = (
-    f"head = struct.unpack('{decoder.REQUEST.format}', connection.recv({decoder.REQUEST.size}, socket.MSG_WAITALL));"
-)
+HEAD = thumbnail_decoder.REQUEST
+ASKED = f"head = struct.unpack('{HEAD.format}', connection.recv({HEAD.size}, socket.MSG_WAITALL));"
 ASKED += "body = connection.recv(head[4] + head[5], socket.MSG_WAITALL);"
 ECHO = f"{START}\nwhile True:\n  {ASKED} connection.sendall(struct.pack('>BI', 1, 1) + body[-1:])"
 REFUSE = f"{START}\nwhile True:\n  {ASKED} connection.sendall(struct.pack('>BI', 0, 3) + b'bad')"

@@ -9,7 +9,7 @@ from ingest.flv.tags import tag_bytes
 from ingest.rtmp import events
 from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
-from ingest.server.media import viewer as module
+from ingest.server.media import live_viewer as module
 from tests.ingest.live.extended import SENT, expected
 from tests.ingest.server.app import Instance, ScriptedApp
 from tests.ingest.server.clients import playing, publishing

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.flv.tags import Tag, TagReader, tag_bytes
 from ingest.server import RtmpServer
-from ingest.server.media.viewer import file_start
+from ingest.server.media.live_viewer import file_start
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound

@@ -10,7 +10,7 @@ import pytest
 from wsproto.events import CloseConnection, Ping
 
 from ingest.server import RtmpServer
-from ingest.server.media.viewer import Viewing
+from ingest.server.media.live_viewer import LiveViewer
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve
@@ -275,7 +275,7 @@ async def check_it_is_ended(
 ) -> None:
     await viewer.wait_accepted()
     viewer.pause_reading()
-    (session,) = (found for found in server.sessions.values() if isinstance(found, Viewing))
+    (session,) = (found for found in server.sessions.values() if isinstance(found, LiveViewer))
     connection = next(found for found in server.connections if found.sessions.get(1) is session)
     most = 0
     for number in range(2000):

@@ -1,0 +1,123 @@
+"""Plans' entries in beat's schedule: made, changed and taken away with them; the admin shows them all."""
+
+import json
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models.signals import post_delete, post_save
+from django.dispatch import receiver
+from django_celery_beat.models import CrontabSchedule, PeriodicTask
+
+from analytics.models import ReportPlan
+
+
+@transaction.atomic
+def put_periodic_task(
+    name: str,
+    *,
+    task: str,
+    args: Sequence[str | int] = (),
+    minute: str = "0",
+    hour: str = "*",
+    day_of_week: str = "*",
+    day_of_month: str = "*",
+    month_of_year: str = "*",
+    time_zone: str = "UTC",
+    enabled: bool = True,
+    description: str = "",
+) -> None:
+    """Makes the entry, or brings it up to date; one that is as it should be is left alone. Beat sees it within 5 s.
+
+    The fields are crontab's, by the clock of `time_zone` (a name such as Europe/Berlin); rtmpweb/schedule.py says what
+    happens as clocks change. An entry counts from when it was last changed: a time that is past is not made up for.
+    Raises ValidationError for fields or a time zone that there are not.
+    """
+    fields = {
+        "minute": minute,
+        "hour": hour,
+        "day_of_week": day_of_week,
+        "day_of_month": day_of_month,
+        "month_of_year": month_of_year,
+        "timezone": time_zone,
+    }
+    wanted = {
+        "task": task,
+        "args": json.dumps(list(args)),
+        "crontab": CrontabSchedule.objects.filter(**fields).first() or _made(fields),
+        "interval": None,
+        "enabled": enabled,
+        "description": description,
+    }
+    entry = PeriodicTask.objects.select_related("crontab").filter(name=name).first() or PeriodicTask(name=name)
+    former = entry.crontab
+    if entry.pk is None or any(getattr(entry, field) != value for field, value in wanted.items()):
+        for field, value in wanted.items():
+            setattr(entry, field, value)
+        entry.save()
+        _tidy(former)
+
+
+@transaction.atomic
+def remove_periodic_task(name: str) -> None:
+    """Takes the entry out of the schedule, if it is there."""
+    entry = PeriodicTask.objects.select_related("crontab").filter(name=name).first()
+    if entry is not None:
+        entry.delete()
+        _tidy(entry.crontab)
+
+
+def _made(fields: dict[str, str]) -> CrontabSchedule:
+    crontab = CrontabSchedule(**fields)
+    crontab.full_clean()
+    crontab.save()
+    return crontab
+
+
+def _tidy(crontab: CrontabSchedule | None) -> None:
+    """Takes away a crontab that no entry has any more; locked, as one that came meanwhile would go with it."""
+    if crontab is not None:
+        CrontabSchedule.objects.select_for_update().filter(pk=crontab.pk).first()
+        if not PeriodicTask.objects.filter(crontab=crontab).exists():
+            crontab.delete()
+
+
+Kind = ReportPlan.Kind
+
+CRONTABS: dict[str, dict[str, str]] = {
+    Kind.DAILY: {},
+    Kind.WEEKLY: {"day_of_week": "1"},
+    Kind.MONTHLY: {"day_of_month": "1"},
+}
+"""When a plan's report is due, besides the time of day; broadcasts' have no entry, as they end at any time."""
+
+
+def entry_name(plan: ReportPlan) -> str:
+    """Of a plan's entry in the schedule."""
+    return f"Report plan {plan.pk}"
+
+
+@receiver(post_save, sender=ReportPlan, dispatch_uid="analytics.report_plan.keep")
+def keep_entry(instance: ReportPlan, raw: bool = False, **_: object) -> None:
+    """Brings the plan's entry in the schedule up to date."""
+    if raw:
+        return
+    plan = ReportPlan.objects.get(pk=instance.pk)  # With times as times, whatever it was made from.
+    if plan.kind not in CRONTABS:
+        remove_periodic_task(entry_name(plan))
+        return
+    put_periodic_task(
+        entry_name(plan),
+        task="analytics.reports.tasks.make_due",
+        args=[plan.pk],
+        minute=str(plan.send_at.minute),
+        hour=str(plan.send_at.hour),
+        time_zone=plan.time_zone,
+        enabled=plan.is_enabled,
+        description=f"Makes the report {plan.name}, and sends it.",
+        **CRONTABS[plan.kind],
+    )
+
+
+@receiver(post_delete, sender=ReportPlan, dispatch_uid="analytics.report_plan.remove")
+def remove_entry(instance: ReportPlan, **_: object) -> None:
+    remove_periodic_task(entry_name(instance))

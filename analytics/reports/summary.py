@@ -1,0 +1,331 @@
+"""The head of a report: its first sentences (how it went, and the worst of it), and its figures beside those before."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from analytics.models import ReportPlan, Rollup
+from analytics.reports.document import Figures, Lacking, Tile
+from analytics.reports.findings import STEADY_PERCENT, Found
+from analytics.reports.periods import DAY, HOUR, Period, former_words
+from analytics.reports.wording import (
+    NOTHING,
+    count_words,
+    data_size,
+    listed,
+    number,
+    percent,
+    plural,
+    short,
+    span,
+    times,
+    with_unit,
+)
+
+LEAST_CHANGE = 0.001
+"""Of what it was: a smaller one is none."""
+
+Compare = Callable[[Figures, Figures, str], str]
+"""(now, then, what then is called): words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    label: str
+    show: Callable[[Figures], tuple[str, str]]
+    """Its value and unit."""
+    compare: Compare
+
+
+def _plain(
+    name: str, unit: str = "", shown: Callable[[float | None], str] = short
+) -> Callable[[Figures], tuple[str, str]]:
+    def show(figures: Figures) -> tuple[str, str]:
+        value = shown(figures.get(name))  # type: ignore[arg-type]
+        return value, "" if value == NOTHING else unit
+
+    return show
+
+
+def _size(figures: Figures) -> tuple[str, str]:
+    return data_size(figures["delivered_gb"])
+
+
+def _was(show: Callable[[Figures], tuple[str, str]]) -> Compare:
+    """ "week before: 99.7 %" """
+
+    def compare(_: Figures, then: Figures, called: str) -> str:
+        value, unit = show(then)
+        return "" if value == NOTHING else f"{called}: {with_unit(value, unit)}"
+
+    return compare
+
+
+def _more(name: str, say: Callable[[float], str], fewer: str = "less") -> Compare:
+    """ "12 h more" """
+
+    def compare(now: Figures, then: Figures, called: str) -> str:
+        change = now[name] - then[name]  # type: ignore[literal-required]
+        if abs(change) <= LEAST_CHANGE * then[name]:  # type: ignore[literal-required]
+            return f"as the {called}"
+        return f"{say(abs(change))} {'more' if change > 0 else fewer}"
+
+    return compare
+
+
+def _share_more(name: str) -> Compare:
+    """ "8 % more" """
+
+    def compare(now: Figures, then: Figures, called: str) -> str:
+        new, old = now[name], then[name]  # type: ignore[literal-required]
+        if not old:
+            return f"none the {called}" if new else f"as the {called}"
+        change = 100 * (new - old) / old
+        if abs(change) < 0.5:
+            return f"as the {called}"
+        return f"{with_unit(number(abs(change)), '%')} {'more' if change > 0 else 'less'}"
+
+    return compare
+
+
+def _attempts(now: Figures, _: Figures, __: str) -> str:
+    tried = now["accepted"] + now["refused"]
+    return f"{number(now['accepted'])} of {number(tried)} {plural(tried, 'attempt')}" if tried else "no attempts"
+
+
+def _count(value: float) -> str:
+    return number(round(value))
+
+
+def _hours(value: float) -> str:
+    return with_unit(short(value), "h")
+
+
+LIVE = Row("Live time", _plain("live_h", "h"), _more("live_h", _hours))
+UPTIME = Row("Uptime", _plain("uptime_percent", "%", percent), _was(_plain("uptime_percent", "%", percent)))
+RECONNECTS = Row("Reconnects", _plain("reconnects", "", number), _more("reconnects", _count, "fewer"))
+SUCCESS = Row("Publish success", _plain("success_percent", "%", percent), _attempts)
+PLAYERS = Row("Player hours", _plain("player_hours"), _share_more("player_hours"))
+DELIVERED = Row("Delivered", _size, _more("delivered_gb", lambda gigabytes: with_unit(*data_size(gigabytes))))
+
+HEAD = (LIVE, UPTIME, RECONNECTS, SUCCESS, PLAYERS, DELIVERED)
+
+
+def _told(label: str, name: str, unit: str = "", shown: Callable[[float | None], str] = short) -> Row:
+    show = _plain(name, unit, shown)
+    return Row(label, show, _was(show))
+
+
+def _spread(figures: Figures) -> tuple[str, str]:
+    return (NOTHING, "") if figures["cv"] is None else (number(100 * figures["cv"]), "%")
+
+
+def _late(figures: Figures) -> tuple[str, str]:
+    if not figures["gop"]:
+        return NOTHING, ""
+    return percent(sum(figures["gop"][name] for name in ("gop_6", "gop_10", "gop_longer"))), "%"
+
+
+def _between(figures: Figures) -> tuple[str, str]:
+    """More than all of the live time, where nothing broke."""
+    if figures["mtbf_h"] is None:
+        return (f"> {short(figures['live_h'])}", "h") if figures["live_h"] else (NOTHING, "")
+    return short(figures["mtbf_h"]), "h"
+
+
+MORE = (
+    _told("Health", "health_percent", "%", percent),
+    Row("Time between breaks", _between, _was(_between)),
+    _told("Back after a break", "mttr_s", "s"),
+    _told("Reconnects an hour", "reconnects_per_h"),
+    _told("Below 70 % of target", "below_percent", "%", percent),
+    _told("Connected, nothing sent", "starved_percent", "%", percent),
+    _told("Missing frames, estimated", "missing_percent", "%", percent),
+    _told("Timestamp jumps an hour", "gaps_per_h"),
+    Row("Bitrate's spread", _spread, _was(_spread)),
+    Row("Keyframes over 4 s apart", _late, _was(_late)),
+    _told("Average players", "average_players"),
+    _told("Peak players", "peak_players", "", number),
+    _told("Streams at once", "peak_streams", "", number),
+    _told("Plays", "plays", "", number),
+    _told("Distinct players", "unique_players", "", number),
+)
+"""What else it counts."""
+
+
+def tiles(rows: tuple[Row, ...], now: Figures, then: Figures | None, called: str) -> list[Tile]:
+    """`called`: the period before, such as "week before". Without figures of it nothing is compared."""
+    made: list[Tile] = []
+    for row in rows:
+        value, unit = row.show(now)
+        compared = "" if then is None and row.compare is not _attempts else row.compare(now, then or now, called)
+        made.append({"label": row.label, "value": value, "unit": unit, "comparison": compared})
+    return made
+
+
+Kind = ReportPlan.Kind
+
+NOUNS: dict[str, str] = {Kind.DAILY: "day", Kind.WEEKLY: "week", Kind.MONTHLY: "month", Kind.BROADCAST: "broadcast"}
+PARTS = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
+"""Of a day: the hour that each ends before."""
+UNKNOWN = {
+    "damaged_files": "files of it could not be read",
+    "late_rows": "records of it came too late to count",
+    "strays": "records of it lay among those of another hour",
+}
+"""Why nobody knows what was published, by what hours lack (Lacking)."""
+MINUTE_MS = 60_000
+SHORT = 6 * HOUR
+"""An episode that is longer is no evening."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Hours of trouble that follow each other; `share` of all the stream's trouble."""
+
+    stream: str
+    hours: Sequence[Rollup]
+    share: float
+
+    @property
+    def since(self) -> datetime:
+        return self.hours[0].start
+
+    @property
+    def until(self) -> datetime:
+        return self.hours[-1].start + HOUR
+
+
+def _trouble_ms(row: Rollup) -> int:
+    """The time in which something was wrong, a break as a minute of it."""
+    return max(row.bad_ms, row.below_ms, row.starved_ms) + row.unplanned_ends * MINUTE_MS
+
+
+def worst_episode(stream: str, rows: Sequence[Rollup]) -> Episode | None:
+    """The worst hours without a good one between them; None where none had a minute of trouble. `rows`: in order."""
+    troubled = [row for row in rows if _trouble_ms(row) >= MINUTE_MS]
+    if not troubled:
+        return None
+    runs: list[list[Rollup]] = []
+    for row in troubled:
+        if runs and runs[-1][-1].start + HOUR == row.start:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    weights = [sum(map(_trouble_ms, run)) for run in runs]
+    most = max(weights)
+    return Episode(stream, runs[weights.index(most)], most / sum(weights))
+
+
+def summary_sentences(
+    period: Period,
+    now: Figures,
+    then: Figures | None,
+    found: Sequence[Found],
+    worst: Episode | None,
+    *,
+    is_whole: bool = True,
+    lacking: Sequence[Lacking] = (),
+) -> str:
+    """`is_whole`: whether all of the period's hours had been computed, `lacking`: what these lack, the worst first;
+    else nobody knows that nothing was published.
+    """
+    if not now["streams"]:
+        if is_whole and lacking:
+            return f"Whether anything was published in this {noun(period)} is not known: {UNKNOWN[lacking[0]['what']]}."
+        known = "was published in" if is_whole else "has been computed yet of what was published in"
+        return f"Nothing {known} this {noun(period)}."
+    return " ".join(
+        filter(None, (_overall(period, now, found, worst), _uptime(period, now, then), _episode(period, worst)))
+    )
+
+
+def noun(period: Period) -> str:
+    return NOUNS[period.kind] if period.is_regular or period.kind == Kind.BROADCAST else "period"
+
+
+def _overall(period: Period, now: Figures, found: Sequence[Found], worst: Episode | None) -> str:
+    bad = {each.stream for each in found if each.level == "bad"}
+    what = noun(period)
+    uptime = now["uptime_percent"]
+    steady = uptime is None or uptime >= STEADY_PERCENT
+    calm = f"A steady {what}" if steady else f"A {what}"
+    if not found:
+        return f"A steady {what}: no stream had trouble."
+    if period.kind == Kind.BROADCAST:
+        return "A broadcast with trouble." if bad else "A broadcast with small trouble."
+    if not bad:
+        streams = len({each.stream for each in found})
+        return (
+            f"{calm}{',' if steady else ''} with small trouble on {count_words(streams)} {plural(streams, 'stream')}."
+        )
+    if len(bad) == 1 and worst and worst.share >= 0.6 and worst.until - worst.since <= SHORT and what != "day":
+        return f"{calm} with one bad {_part(period, worst)}."
+    return f"A {what} with trouble on {count_words(len(bad))} {plural(len(bad), 'stream')}."
+
+
+def _part(period: Period, worst: Episode) -> str:
+    """Morning, afternoon, evening or night: of the middle of it."""
+    hour = (worst.since + (worst.until - worst.since) / 2).astimezone(period.zone).hour
+    return next(part for end, part in PARTS if hour < end)
+
+
+def _uptime(period: Period, now: Figures, then: Figures | None) -> str:
+    """ "Streams were up 99.4 % of their time, 0.3 points less than the week before." """
+    uptime = now["uptime_percent"]
+    if uptime is None:
+        return ""
+    who = ("Streams were", "their") if now["streams"] > 1 else ("The stream was", "its")
+    said = f"{who[0]} up {with_unit(percent(uptime), '%')} of {who[1]} time"
+    former = then["uptime_percent"] if then else None
+    if former is None:
+        return f"{said}."
+    change = float(percent(uptime)) - float(percent(former))  # Of what is shown.
+    if abs(change) < 0.05:
+        return f"{said}, as in the {former_words(period)}."
+    more = "more" if change > 0 else "less"
+    return f"{said}, {with_unit(f'{abs(change):.1f}', 'points')} {more} than the {former_words(period)}."
+
+
+def _episode(period: Period, worst: Episode | None) -> str:
+    """ "On Sunday from 20:00 to 23:00 **live/arena-main** fell to 1,920 kbit/s and broke off four times." """
+    if worst is None:
+        return ""
+    did = _did(worst.hours)
+    if not did:
+        return ""
+    when = _when(period, worst)
+    return f"{when} **{worst.stream}** {listed(did)}{_cause(worst.hours)}."
+
+
+def _when(period: Period, worst: Episode) -> str:
+    since, until = (moment.astimezone(period.zone) for moment in (worst.since, worst.until))
+    hours = f"from {since:%H:%M} to {until:%H:%M}"
+    days = len(period.days)
+    if days == 1:
+        return hours.capitalize()
+    day = f"{since:%A}" if days <= 7 else f"{since.day} {since:%B}"
+    if until - since > DAY:
+        last = f"{until:%A}" if days <= 7 else f"{until.day} {until:%B}"
+        return f"From {day}, {since:%H:%M}, to {last}, {until:%H:%M},"
+    return f"On {day} {hours}"
+
+
+def _did(hours: Sequence[Rollup]) -> list[str]:
+    below = [row for row in hours if row.below_ms >= MINUTE_MS and row.video_kbps_p5 is not None]
+    starved, ends = sum(row.starved_ms for row in hours), sum(row.unplanned_ends for row in hours)
+    bad = sum(row.bad_ms for row in hours)
+    said = []
+    if below:
+        said.append(f"fell to {with_unit(number(min(row.video_kbps_p5 or 0 for row in below)), 'kbit/s')}")
+    if ends:
+        said.append(f"broke off {times(ends)}")
+    if starved >= MINUTE_MS:
+        said.append(f"sent nothing for {span(starved)}")
+    return said or ([f"was bad for {span(bad)}"] if bad >= MINUTE_MS else [])
+
+
+def _cause(hours: Sequence[Rollup]) -> str:
+    below = sum(row.below_ms for row in hours)
+    live = sum(row.live_ms for row in hours)
+    return "; its uplink did not carry its bitrate" if below > live / 4 else ""

@@ -1,0 +1,190 @@
+"""What people do with rules, webhooks and deliveries: the forms, and each act with its entry of the audit log, in one
+transaction."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.utils import timezone
+
+from dashboard.alerts import channels, delivery, evaluation
+from dashboard.models import DAYS, AlertRule, Delivery, Webhook, new_salt
+from ingest.contracts.health import CHECK_NAMES
+from ingest.models import Application, OutboxEvent, Stream
+from ingest.services import audit
+from ingest.services.audit import Actor
+
+CHECK_CHOICES = [*CHECK_NAMES.items()]
+
+
+class Boxes(forms.MultipleChoiceField):
+    """Some of a few, as a list of texts."""
+
+    widget = forms.CheckboxSelectMultiple
+
+
+class Days(Boxes):
+    def clean(self, value: Any) -> list[int]:
+        return sorted(int(day) for day in super().clean(value))
+
+    def prepare_value(self, value: Any) -> list[str]:
+        return [str(day) for day in value or ()]
+
+
+def _streams_field() -> "forms.ModelMultipleChoiceField[Stream]":
+    return forms.ModelMultipleChoiceField(
+        Stream.objects.select_related("application"),
+        required=False,
+        widget=forms.SelectMultiple(attrs={"size": 6}),
+        help_text="Hold Ctrl or ⌘ to choose several. Neither applications nor streams: all.",
+    )
+
+
+class WebhookForm(forms.ModelForm[Webhook]):
+    kinds = Boxes(
+        label="Events",
+        choices=OutboxEvent.Kind.choices,
+        required=False,
+        help_text="None chosen: all. Alerts reach it where a rule names it, whatever is chosen here.",
+    )
+    applications = forms.ModelMultipleChoiceField(
+        Application.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    streams = _streams_field()
+
+    class Meta:
+        model = Webhook
+        fields = ("name", "url", "enabled", "kinds", "applications", "streams")
+        help_texts = {
+            "url": "It gets a POST with JSON. Its certificate is checked, redirects are not followed.",
+            "enabled": "While it is off nothing new is written for it, and what waits goes on waiting.",
+        }
+        error_messages = {"name": {"unique": "Another webhook has this name: take another."}}
+
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"]
+        if channels.is_private(url) and not settings.WEBHOOK_PRIVATE:
+            raise ValidationError(
+                "This is an address of a private network or of this machine. RTMPWEB_WEBHOOK_PRIVATE=1 allows those."
+            )
+        return url
+
+
+class RuleForm(forms.ModelForm[AlertRule]):
+    checks = Boxes(choices=CHECK_CHOICES, required=False, help_text="Of health issues only. None chosen: every check.")
+    applications = forms.ModelMultipleChoiceField(
+        Application.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    streams = _streams_field()
+    days = Days(choices=[(str(number), name) for number, name in enumerate(DAYS)], required=False)
+    webhooks = forms.ModelMultipleChoiceField(
+        Webhook.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    class Meta:
+        model = AlertRule
+        fields = (
+            *("name", "enabled", "about", "checks", "level", "applications", "streams", "days", "from_time"),
+            *("until_time", "time_zone", "delay_s", "repeat_min", "emails", "webhooks"),
+        )
+        labels = {
+            "about": "Tell of",
+            "delay_s": "Wait, seconds",
+            "repeat_min": "Repeat, minutes",
+            "emails": "E-mail to",
+        }
+        help_texts = {
+            "days": "The day on which the hours begin. None chosen: every day.",
+            "until_time": "22:00 until 06:00 goes over midnight.",
+            "repeat_min": "While it is open. 0: it is told once.",
+            "emails": "Addresses, apart by commas or lines.",
+            "level": "Of health issues.",
+        }
+        widgets = {
+            "from_time": forms.TimeInput(attrs={"type": "time"}, format="%H:%M"),
+            "until_time": forms.TimeInput(attrs={"type": "time"}, format="%H:%M"),
+            "emails": forms.Textarea(attrs={"rows": 2}),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if values.get("about") == AlertRule.About.NOT_LIVE and not (
+            values.get("streams") or values.get("applications")
+        ):
+            raise ValidationError("Choose the streams, or applications, that are to be live.")
+        if not (values.get("emails") or values.get("webhooks")):
+            raise ValidationError("Say who is told: an e-mail address or a webhook.")
+        if bool(values.get("from_time")) != bool(values.get("until_time")):
+            raise ValidationError("Hours need a beginning and an end.")
+        return values
+
+
+@transaction.atomic
+def save_rule(form: RuleForm, actor: Actor) -> AlertRule:
+    verb = "change" if form.instance.pk else "create"
+    rule = form.save()
+    if not rule.enabled:
+        evaluation.rule_disabled(rule, timezone.now())
+    audit.record(actor, f"alert_rule.{verb}", rule.name, changed=sorted(form.changed_data))
+    return rule
+
+
+@transaction.atomic
+def delete_rule(rule: AlertRule, actor: Actor) -> None:
+    """With its alerts. What waits to be delivered of them is delivered all the same."""
+    audit.record(actor, "alert_rule.delete", rule.name)
+    rule.delete()
+
+
+@transaction.atomic
+def save_webhook(form: WebhookForm, actor: Actor) -> Webhook:
+    verb = "change" if form.instance.pk else "create"
+    webhook = form.save()
+    audit.record(actor, f"webhook.{verb}", webhook.name, changed=sorted(form.changed_data))
+    return webhook
+
+
+@transaction.atomic
+def rotate_secret(webhook: Webhook, actor: Actor) -> Webhook:
+    """Gives it a new secret, by which all is signed from now on."""
+    webhook.salt = new_salt()
+    webhook.save(update_fields=["salt"])
+    audit.record(actor, "webhook.rotate", webhook.name)
+    return webhook
+
+
+@transaction.atomic
+def delete_webhook(webhook: Webhook, actor: Actor) -> None:
+    """With its deliveries, whether they arrived or not."""
+    audit.record(actor, "webhook.delete", webhook.name)
+    webhook.delete()
+
+
+@transaction.atomic
+def send_test(webhook: Webhook, actor: Actor) -> Delivery:
+    message = delivery.enqueue_test(webhook)
+    audit.record(actor, "webhook.test", webhook.name)
+    _deliver_soon(message)
+    return message
+
+
+@transaction.atomic
+def send_again(row: Delivery, actor: Actor) -> bool:
+    """False: it is being sent just now."""
+    if not delivery.requeue(row):
+        return False
+    audit.record(actor, "delivery.send_again", str(row), delivery=str(row.pk))
+    _deliver_soon(row)
+    return True
+
+
+def _deliver_soon(row: Delivery) -> None:
+    """Now rather than with the next run. Without a broker that run does it."""
+    from dashboard.tasks import deliver_mail, deliver_webhook  # They import what is here.
+
+    webhook = row.webhook_id
+    transaction.on_commit(
+        lambda: deliver_webhook.delay(webhook) if webhook is not None else deliver_mail.delay(), robust=True
+    )

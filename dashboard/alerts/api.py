@@ -1,0 +1,144 @@
+"""/alerts, /webhooks and /deliveries: what is open or was, who is told, and what became of each message. No secrets."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+
+from dashboard.alerts import queries as alerts_queries
+from dashboard.api_base import ListOf, Paging, Text, When, allow, cut
+from dashboard.lists import narrow
+from ingest.services.roles import Ability
+
+router = Router(tags=["alerts"])
+
+ALERT_LOOKUPS = {
+    "subject": "subject",
+    "check": "check_code",
+    "level": "level",
+    "open": "cleared_at__isnull",
+    "since": "opened_at__gte",
+    "until": "opened_at__lt",
+}
+
+DELIVERY_LOOKUPS = {"webhook": "webhook__name", "state": "state", "kind": "kind", "since": "created_at__gte"}
+
+
+class AlertOut(Schema):
+    """Something that a rule found."""
+
+    id: int
+    rule: str
+    subject: str = Field(description="What it is about: application/name.")
+    session_id: str | None
+    check: str = Field(alias="check_code")
+    level: str
+    title: str
+    actual: str
+    expected: str
+    advice: str
+    opened_at: datetime
+    told: int = Field(description="How often somebody was told.")
+    told_at: datetime | None
+    cleared_at: datetime | None
+    cleared_why: str
+
+    @staticmethod
+    def resolve_rule(row: Any) -> str:
+        return str(row.rule.name)
+
+    @staticmethod
+    def resolve_session_id(row: Any) -> str | None:
+        return str(row.session_id) if row.session_id else None
+
+
+class WebhookOut(Schema):
+    """A service that is told. Its URL may hold a secret: only the host is given."""
+
+    id: int
+    name: str
+    host: str
+    enabled: bool
+    kinds: list[str] = Field(description="Empty: all.")
+    scope: str
+    waiting: int
+    dead: int
+    last_state: str | None
+    last_at: datetime | None
+    last_error: str | None
+
+    @staticmethod
+    def resolve_scope(row: Any) -> str:
+        return alerts_queries.scope(row)
+
+
+class DeliveryOut(Schema):
+    """One message to one receiver."""
+
+    id: str
+    kind: str
+    to: str
+    state: Literal["waiting", "done", "dead"]
+    attempts: int
+    created_at: datetime
+    next_at: datetime | None = Field(description="Of the next try, while it waits.")
+    ended_at: datetime | None
+    status_code: int | None
+    error: str
+    duration_ms: int | None
+
+    @staticmethod
+    def resolve_id(row: Any) -> str:
+        return str(row.pk)
+
+    @staticmethod
+    def resolve_to(row: Any) -> str:
+        return str(row.receiver)
+
+    @staticmethod
+    def resolve_next_at(row: Any) -> datetime | None:
+        found: datetime | None = row.next_at if row.state == "waiting" else None
+        return found
+
+
+class AlertFilters(Paging):
+    subject: Text | None = Field(None, description="application/name.")
+    check: Text | None = None
+    level: Literal["warning", "bad"] | None = None
+    open: bool | None = Field(None, description="true: not cleared yet; false: over.")
+    since: When | None = Field(None, description="Opened at this time or later.")
+    until: When | None = Field(None, description="Opened before this time.")
+
+
+class DeliveryFilters(Paging):
+    webhook: Text | None = Field(None, description="By its name.")
+    state: Literal["waiting", "done", "dead"] | None = None
+    kind: Text | None = None
+    since: When | None = Field(None, description="Made at this time or later.")
+
+
+@router.get("/alerts", response=ListOf[AlertOut], auth=allow(Ability.VIEW), url_name="alerts")
+def alerts(request: HttpRequest, filters: Query[AlertFilters]) -> dict[str, object]:
+    """What rules found, the last opened first."""
+    page, count = cut(
+        narrow(alerts_queries.alerts(), ALERT_LOOKUPS, filters.model_dump(include=set(ALERT_LOOKUPS))), filters
+    )
+    return {"items": page, "count": count}
+
+
+@router.get("/webhooks", response=ListOf[WebhookOut], auth=allow(Ability.VIEW), url_name="webhooks")
+def webhooks(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
+    """Services that are told what happens, the last made first."""
+    page, count = cut(alerts_queries.webhooks().order_by("-pk"), paging)
+    return {"items": page, "count": count}
+
+
+@router.get("/deliveries", response=ListOf[DeliveryOut], auth=allow(Ability.VIEW), url_name="deliveries")
+def deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> dict[str, object]:
+    """What was sent to webhooks and by e-mail, and what became of it; the latest first."""
+    page, count = cut(
+        narrow(alerts_queries.deliveries(), DELIVERY_LOOKUPS, filters.model_dump(include=set(DELIVERY_LOOKUPS))),
+        filters,
+    )
+    return {"items": page, "count": count}

@@ -1,0 +1,248 @@
+"""The API under /api/v1/: its routers, what becomes of errors (every one is {"detail": ...}), and its description.
+
+The description is OpenAPI that names each operation's ability, and a page of our own that shows it, at /api/v1/docs:
+Ninja's own page loads its script from elsewhere and has inline ones, and a strict policy forbids both. Each noun's
+operations are in its `api.py`; what they share is in `dashboard.api_base`."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, wraps
+from http import HTTPStatus
+from typing import Any
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+from ninja import NinjaAPI
+from ninja.openapi.docs import DocsBase
+from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
+
+from dashboard.access import bearer_abilities, require_ability
+from dashboard.alerts.api import router as alerts_router
+from dashboard.api_base import allow
+from dashboard.audit.api import router as audit_router
+from dashboard.history.api import router as rollups_router
+from dashboard.keys.api import router as keys_router
+from dashboard.nodes.api import router as nodes_router
+from dashboard.recordings.api import router as recordings_router
+from dashboard.reports.api import router as reports_router
+from dashboard.sessions.api import router as sessions_router
+from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
+from dashboard.streams.api import applications_router
+from dashboard.streams.api import router as streams_router
+from dashboard.system.api import router as system_router
+from dashboard.system.unavailable import failed
+from ingest.live_store import redis_errors
+from ingest.services.roles import ABILITIES, Ability
+
+__all__ = ["api"]
+
+View = Callable[..., HttpResponse]
+Json = dict[str, Any]
+
+PROBLEM = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+GATES = {
+    401: "No token or session, or a token that is unknown, expired or revoked.",
+    403: "The role lacks the ability, or a session's request the CSRF token.",
+    503: "The database or Redis does not answer.",
+}
+"""What every operation may answer."""
+
+
+class DescribedSchema(OpenAPISchema):
+    """Says of each operation which ability it needs, who has it, and what every operation may answer."""
+
+    def operation_details(self, operation: Operation) -> Json:
+        details: Json = super().operation_details(operation)
+        ability = ability_of(operation)
+        details["x-ability"] = ability.value
+        details["x-roles"] = [role for role, abilities in ABILITIES.items() if ability in abilities]
+        needs = f"Needs the ability `{ability.value}`: {', '.join(details['x-roles'])}."
+        details["description"] = "\n\n".join(filter(None, (details.get("description"), needs)))
+        details["responses"] = {
+            **{status: {"description": words, **PROBLEM} for status, words in GATES.items()},
+            **details["responses"],
+        }
+        return details
+
+
+def ability_of(operation: Operation) -> Ability:
+    """Every operation has an `auth=allow(...)`, its own or the API's."""
+    (ability,) = {callback.ability for callback in operation.auth_callbacks if hasattr(callback, "ability")}
+    found: Ability = ability
+    return found
+
+
+class Api(NinjaAPI):
+    def get_openapi_schema(self, *, path_prefix: str | None = None, path_params: Json | None = None) -> OpenAPISchema:
+        return _described(self, self.get_root_path(path_params or {}) if path_prefix is None else path_prefix)
+
+
+@cache
+def _described(api: NinjaAPI, prefix: str) -> OpenAPISchema:
+    """Made once, as it takes a third of a second: all operations are there before the first request."""
+    return DescribedSchema(api, prefix)
+
+
+def gate(view: View) -> View:
+    """For who may view: by a session, as pages are, or by a token, as the API is."""
+    behind_login = require_ability(Ability.VIEW)(view)
+
+    @require_safe
+    @wraps(behind_login)
+    def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        abilities = bearer_abilities(request)
+        if abilities is not None and Ability.VIEW in abilities:
+            return view(request, *args, **kwargs)
+        if abilities is not None:
+            return JsonResponse({"detail": "This token is unknown, expired or revoked."}, status=401)
+        if request.path.endswith(".json") and not request.user.is_authenticated:
+            return JsonResponse({"detail": "Send `Authorization: Bearer TOKEN`."}, status=401)
+        answer: HttpResponse = behind_login(request, *args, **kwargs)
+        return answer
+
+    return gated
+
+
+# --- The page ---
+
+
+class DocsPage(DocsBase):
+    """The description as one page: the operations by their tag, then the shapes that they take and answer."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        schema = api.get_openapi_schema(path_params=kwargs)
+        shapes = schema["components"]["schemas"]
+        return render(
+            request,
+            "dashboard/api.html",
+            {
+                "description": api.description,
+                "openapi_url": self.get_openapi_url(api, kwargs),
+                "tags": _by_tag(schema["paths"]),
+                "shapes": [_shape(name, shapes[name]) for name in sorted(shapes)],
+            },
+        )
+
+
+def _by_tag(paths: Json) -> dict[str, list[Json]]:
+    tags: dict[str, list[Json]] = {}
+    for path, methods in paths.items():
+        for method, details in methods.items():
+            tags.setdefault(details["tags"][0], []).append(_operation(method, path, details))
+    return tags
+
+
+def _operation(method: str, path: str, details: Json) -> Json:
+    body = details.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    return {
+        "id": details["operationId"],
+        "method": method.upper(),
+        "path": path,
+        "words": details["description"].partition("\n\nNeeds the ability")[0],
+        "ability": details["x-ability"],
+        "roles": details["x-roles"],
+        "parameters": [
+            {
+                "name": each["name"],
+                "where": each["in"],
+                "required": each.get("required", False),
+                "words": each["schema"].get("description", ""),
+                **_type_of(each["schema"]),
+            }
+            for each in details["parameters"]
+        ],
+        "body": _type_of(body) if body else None,
+        "answers": list(_answers(details["responses"])),
+    }
+
+
+def _answers(responses: Json) -> Iterator[Json]:
+    for status, answer in sorted(responses.items(), key=lambda item: int(item[0])):
+        schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+        yield {"status": status, "words": GATES.get(int(status), HTTPStatus(int(status)).phrase), **_type_of(schema)}
+
+
+def _shape(name: str, schema: Json) -> Json:
+    required = schema.get("required", ())
+    fields = [
+        {"name": field, "required": field in required, "words": each.get("description", ""), **_type_of(each)}
+        for field, each in schema.get("properties", {}).items()
+    ]
+    return {"name": name, "words": schema.get("description", ""), "fields": fields}
+
+
+def _type_of(schema: Json) -> Json:
+    """`type` in words, and the `shape` that it leads to."""
+    refs = list(_refs(schema))
+    return {"type": _words(schema), "shape": refs[0] if refs else ""}
+
+
+def _refs(schema: Json) -> Iterator[str]:
+    if "$ref" in schema:
+        yield schema["$ref"].rpartition("/")[2]
+    for part in _parts(schema):
+        yield from _refs(part)
+
+
+def _parts(schema: Json) -> Iterable[Json]:
+    items = schema.get("items")
+    return [*schema.get("anyOf", ()), *schema.get("allOf", ()), *([items] if items else ())]
+
+
+def _words(schema: Json) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2])
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    if "const" in schema:
+        return str(schema["const"])
+    if schema.get("type") == "array":
+        return f"list of {_words(schema.get('items', {}))}"
+    parts = schema.get("anyOf") or schema.get("allOf")
+    if parts:
+        return " or ".join(_words(part) for part in parts)
+    words = str(schema.get("format") or schema.get("type") or "")
+    least, most = schema.get("minimum"), schema.get("maximum")
+    return f"{words}, {least} to {most}" if least is not None and most is not None else words
+
+
+DESCRIPTION = (
+    "Send `Authorization: Bearer TOKEN`, made by `manage.py apitoken create NAME --role ROLE`, or use the dashboard's "
+    "session. "
+    'Lists are `{"items": [...], "count": N}`, newest first; times are ISO 8601 in UTC.'
+)
+
+api = Api(
+    title="rtmpweb",
+    version="1",
+    description=DESCRIPTION,
+    urls_namespace="api-1",
+    docs=DocsPage(),
+    docs_url="/docs",
+    docs_decorator=gate,
+    auth=allow(Ability.VIEW),  # For an operation that names no ability of its own: none is open by oversight.
+)
+api.add_router("", streams_router)
+api.add_router("", sessions_router)
+api.add_router("", recordings_router)
+api.add_router("", rollups_router)
+api.add_router("", reports_router)
+api.add_router("", nodes_router)
+api.add_router("", applications_router)
+api.add_router("", keys_router)
+api.add_router("", audit_router)
+api.add_router("", alerts_router)
+api.add_router("", system_router)
+
+
+@api.exception_handler(OperationalError)
+@api.exception_handler(InterfaceError)
+def away(request: HttpRequest, error: Exception) -> HttpResponse:
+    """The database or Redis is away: say so, rather than that nothing is on air."""
+    return failed(request, error)
+
+
+for _kind in redis_errors():
+    api.exception_handler(_kind)(away)

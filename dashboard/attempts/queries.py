@@ -1,0 +1,83 @@
+"""Refused attempts as the page shows them: which are meant, how many of each reason, and who is banned."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet, Sum
+from django.http import QueryDict
+from django.utils import timezone
+
+from dashboard import lists
+from dashboard.lists import narrow
+from dashboard.zones import moment
+from ingest.addresses import unit_or_itself
+from ingest.models import Attempt
+from ingest.services import bans
+
+LOOKUPS = {
+    "app": "app",
+    "name": "name__contains",
+    "reason": "reason",
+    "action": "action",
+    "address": "address",
+    "key": "key_id",
+    "since": "latest__gte",
+    "until": "at__lt",
+}
+
+WITHIN = {"900": "Last 15 min", "3600": "Last hour", "86400": "Last 24 h"}
+"""Seconds."""
+
+COUNTED = timedelta(days=1)
+"""What the counts of reasons look back."""
+
+MOST_REASONS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which attempts are meant. What can't be understood filters nothing."""
+
+    shown: dict[str, str]
+    """What was given, by name."""
+
+    @classmethod
+    def of(cls, query: QueryDict) -> "Choice":
+        shown = {name: query.get(name, "").strip().replace("\0", "")[:255] for name in (*LOOKUPS, "within")}
+        return cls(shown | {"within": shown["within"] if shown["within"] in WITHIN else ""})
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(self.shown.values())
+
+    def rows(self) -> QuerySet[Attempt]:
+        """Newest first."""
+        return narrow(lists.attempts().select_related("key"), LOOKUPS, self._values())
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """What the most were refused for since COUNTED, whatever reason was chosen, and how often."""
+        values = self._values() | {"reason": ""}
+        recent = narrow(lists.attempts(), LOOKUPS, values).filter(at__gte=timezone.now() - COUNTED)
+        counted = recent.order_by().values_list("reason").annotate(times=Sum("count")).order_by("-times", "reason")
+        return [(reason, times) for reason, times in counted[:MOST_REASONS]]
+
+    def _values(self) -> dict[str, Any]:
+        since, within = moment(self.shown["since"]), self.shown["within"]
+        if within:
+            since = max(filter(None, (since, timezone.now() - timedelta(seconds=int(within)))))
+        key = self.shown["key"]
+        return {name: self.shown[name] for name in LOOKUPS} | {
+            "since": since,
+            "until": moment(self.shown["until"]),
+            "key": int(key) if key.isdecimal() and len(key) < 19 else None,
+        }
+
+
+def banned_until(addresses: Iterable[str]) -> dict[str, datetime]:
+    """Until when each of the addresses is refused unheard; those that are heard are left out."""
+    units = {address: unit_or_itself(address) for address in addresses}
+    rows = bans.active(now=timezone.now()).filter(address__in=set(units.values())).order_by("until")
+    until = dict(rows.values_list("address", "until"))
+    return {address: until[unit] for address, unit in units.items() if unit in until}

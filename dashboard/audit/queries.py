@@ -1,0 +1,52 @@
+"""The audit log as page, export and API read it."""
+
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from dashboard.lists import narrow
+from ingest.models import AuditEntry
+
+LOOKUPS = {
+    "actor": "actor",
+    "action": "action",
+    "address": "address",
+    "app": "stream__application__name",
+    "name": "stream__name",
+    "since": "at__gte",
+    "until": "at__lt",
+}
+
+FIELDS = ("at", "actor", "address", "action", "target", "stream", "session_id", "detail")
+"""Of an entry, as it is exported and as the API has it."""
+
+
+def rows(values: dict[str, Any], *, text: str = "") -> QuerySet[AuditEntry]:
+    """Newest first. `text`: words that who, what or to what has, all of them; `subject`: the part before the dot."""
+    found = narrow(AuditEntry.objects.select_related("stream__application").order_by("-at", "-pk"), LOOKUPS, values)
+    for word in text.split():
+        found = found.filter(Q(target__icontains=word) | Q(actor__icontains=word) | Q(action__icontains=word))
+    return found
+
+
+def as_dict(entry: AuditEntry) -> dict[str, Any]:
+    """An entry by FIELDS."""
+    return {
+        "at": entry.at,
+        "actor": entry.actor,
+        "address": entry.address,
+        "action": entry.action,
+        "target": entry.target,
+        "stream": entry.stream.path if entry.stream else None,
+        "session_id": str(entry.session_id) if entry.session_id else None,
+        "detail": entry.detail,
+    }
+
+
+def actions() -> list[str]:
+    """Those that there are, in order."""
+    return list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct())
+
+
+def actors() -> list[str]:
+    return list(AuditEntry.objects.order_by("actor").values_list("actor", flat=True).distinct()[:200])

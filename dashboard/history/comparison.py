@@ -1,0 +1,313 @@
+"""Streams, keys, encoders, applications or nodes beside each other: a period's sums of each, and some in one chart; and
+metrics as the columns of tables, tiles and files: how each is called, with how many decimals.
+
+The database sums; percentiles, which it can't merge, are merged for the rows that are shown."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from analytics.figures import NO_QUANTILES, Figures, Sums, figures_of_sums
+from analytics.metrics import UNITS
+from analytics.models import Dimension, Grain
+from analytics.rollups import DISTINCT_PLAYERS_ERROR, Rollups
+from dashboard.history.periods import Period
+from dashboard.templatetags.ui import NO_FIGURE, figure
+from ingest.models import StreamKey
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`name`: of a property of Figures, and in a page's address and a file."""
+
+    name: str
+    label: str
+    decimals: int = 0
+    ascending: bool = False
+    """Whether its worst end is the low one: sorted by it, that comes first."""
+    note: str = ""
+    """What to know of it."""
+
+    @property
+    def unit(self) -> str:
+        return UNITS[self.name]
+
+    @property
+    def head(self) -> str:
+        """ "Uptime, %"."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    def value(self, figures: Figures) -> float | None:
+        found: float | None = getattr(figures, self.name)
+        return found
+
+    def text(self, figures: Figures) -> str:
+        return figure(self.value(figures), self.decimals)
+
+    def text_with_unit(self, figures: Figures) -> str:
+        text = self.text(figures)
+        return f"{text}\u00a0{self.unit}" if self.unit and text != NO_FIGURE else text
+
+
+HEALTH = Column("health_percent", "Health", 1, ascending=True)
+UPTIME = Column("uptime_percent", "Uptime", 1, ascending=True)
+LIVE = Column("live_h", "Live", 1)
+MEAN = Column("video_kbps_mean", "Mean", ascending=True)
+BELOW = Column("below_percent", "Below target", 1)
+RECONNECTS = Column("reconnects", "Reconnects")
+PER_HOUR = Column("reconnects_per_hour", "Reconnects", 2)
+MTBF = Column("mtbf_h", "Between failures", 1, ascending=True)
+RECOVERY = Column("mttr_s", "Mean recovery", 1)
+MISSING = Column("missing_percent", "Missing frames, est.", 2)
+CV = Column("cv", "Variation (CV)", 3)
+LATE = Column("keyframe_late_percent", "Keyframes over 4 s", 1)
+PEAK = Column("peak_players", "Peak players")
+AVERAGE = Column("average_players", "Average players", 1)
+PLAYER_H = Column("player_hours", "Player hours", 1)
+DELIVERED = Column("delivered_gb", "Delivered", 3)
+SUCCESS = Column("success_percent", "Publishes accepted", 1, ascending=True)
+
+COMPARED = (
+    *(HEALTH, UPTIME, LIVE, MEAN, BELOW, RECONNECTS, PER_HOUR, MTBF, RECOVERY, MISSING, CV, LATE),
+    *(PEAK, AVERAGE, PLAYER_H, DELIVERED, SUCCESS),
+)
+"""Of the comparison, each of which it can be sorted by."""
+
+FURTHER = (
+    *(HEALTH, MEAN, CV, BELOW, MTBF),
+    Column("unplanned_ends", "Unplanned ends"),
+    Column("starvation_percent", "Starved beyond 2 s", 2),
+    MISSING,
+    Column("gaps_per_hour", "Timestamp gaps", 2),
+    Column("media_faults", "Media faults"),
+    LATE,
+    Column("keyframe_interval_max", "Longest keyframe interval", 1),
+    SUCCESS,
+    Column("plays", "Plays begun"),
+    Column("unique_players", "Distinct players", note=f"by address, with {DISTINCT_PLAYERS_ERROR}"),
+    *(AVERAGE, PLAYER_H, DELIVERED),
+    Column("dropped_frames", "Frames dropped for slow players"),
+)
+"""Of a stream's page, below its tiles: beside the period before."""
+
+DIMENSIONS = {
+    Dimension.STREAM: ("Streams", "Stream"),
+    Dimension.KEY: ("Keys", "Key"),
+    Dimension.ENCODER: ("Encoders", "Encoder"),
+    Dimension.APP: ("Applications", "Application"),
+    Dimension.NODE: ("Nodes", "Node"),
+}
+"""Those that are compared: in the plural, and in a table's head."""
+
+MOST = 5_000
+"""Things that are compared: those with the most live time."""
+PAGE_ROWS = 50
+SUMS_BY_HOUR_UP_TO = timedelta(days=2)
+CHART_BY_HOUR_UP_TO = timedelta(days=14)
+MOST_CHOSEN = 5
+"""In the chart."""
+
+Identity = tuple[str, str, str]
+"""Application, stream's name and value, as Rollup has them."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table. `stream`: "app/name" of a key; "" of others."""
+
+    value: str
+    identity: Identity
+    label: str
+    stream: str
+    figures: Figures
+
+    @property
+    def pick(self) -> str:
+        """What names it in a page's address: its value, which keys of several streams may share when it is ""."""
+        return f"{self.value}@{self.stream}" if self.stream else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A column's head: where pressing it leads, and how the table is sorted by it now ("": it isn't)."""
+
+    column: Column
+    address: str
+    order: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    dimension: Dimension
+    period: Period
+    sort: str
+    is_descending: bool
+    number: int
+    """Of the page, from 1 on."""
+    picks: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: Any) -> "Comparison":
+        """From a page's address; what can't be understood is taken as not given."""
+        by = query.get("by", "")
+        sort = query.get("sort", "")
+        names = {column.name: column for column in COMPARED}
+        column = names.get(sort.removeprefix("-"))
+        page = query.get("page", "")
+        picks = dict.fromkeys(pick.replace("\0", "") for pick in query.getlist("pick"))
+        return cls(
+            Dimension(by) if by in DIMENSIONS else Dimension.STREAM,
+            Period.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
+            column.name if column else "live_h",
+            sort.startswith("-") or column is None,
+            int(page) if page.isdecimal() and len(page) < 6 and int(page) else 1,
+            tuple(picks)[:MOST_CHOSEN],
+        )
+
+    def _rollups(self, period: Period, lines: Sequence[Line] | None = None) -> Rollups:
+        """`lines`: of these alone, and of others that share a value with one, such as those without a key."""
+        values = None if lines is None else {line.value for line in lines}
+        return Rollups(self.dimension, period.grain, period.since, period.until, values=values)
+
+    @cached_property
+    def _all(self) -> Rollups:
+        return self._rollups(self.period)
+
+    @property
+    def lacking(self) -> str:
+        """A sentence on what of its time could not be read; "" if nothing is lacking."""
+        return self._all.lacking
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """All of them, sorted, as yet without percentiles. Without a value, last."""
+        found = self._all.sums("app", "name", "value", longest_live=MOST)
+        labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
+        lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
+        column = self.column
+        known = [line for line in lines if column.value(line.figures) is not None]
+        unknown = [line for line in lines if column.value(line.figures) is None]
+        known.sort(key=lambda line: column.value(line.figures) or 0, reverse=self.is_descending)
+        return known + unknown
+
+    def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> Line:
+        app, name, value = identity
+        label = labels.get(value, value or "Not known")
+        stream = f"{app}/{name}" if self.dimension == Dimension.KEY else ""
+        return Line(value, (app, name, value), label, stream, figures_of_sums(sums))
+
+    @property
+    def column(self) -> Column:
+        return next(column for column in COMPARED if column.name == self.sort)
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-len(self.lines) // PAGE_ROWS))
+
+    @property
+    def page(self) -> int:
+        return min(self.number, self.pages)
+
+    @property
+    def cells(self) -> list[tuple[Line, list[str]]]:
+        """The page's rows with the texts of their columns."""
+        return [(line, [column.text(line.figures) for column in COMPARED]) for line in self.shown]
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.lines) >= MOST
+
+    @cached_property
+    def shown(self) -> list[Line]:
+        """The page's rows, with percentiles."""
+        return self._with_quantiles(self.lines[(self.page - 1) * PAGE_ROWS : self.page * PAGE_ROWS])
+
+    def every(self) -> Iterator[Line]:
+        """All rows with percentiles, merged as they are asked for."""
+        for first in range(0, len(self.lines), PAGE_ROWS):
+            yield from self._with_quantiles(self.lines[first : first + PAGE_ROWS])
+
+    def _with_quantiles(self, lines: Sequence[Line]) -> list[Line]:
+        found = dict(self._rollups(self.period, lines).quantiles("app", "name", "value"))
+        of = {line.identity: found.get(line.identity, NO_QUANTILES) for line in lines}
+        return [replace(line, figures=replace(line.figures, quantiles=of[line.identity])) for line in lines]
+
+    @cached_property
+    def chosen(self) -> list[Line]:
+        """Those in the chart, in the table's order."""
+        wanted = set(self.picks)
+        return self._with_quantiles([line for line in self.lines if line.pick in wanted])
+
+    @property
+    def unknown_picks(self) -> int:
+        """How many of the chosen have nothing in this period."""
+        return len(self.picks) - len(self.chosen)
+
+    @property
+    def chart_period(self) -> Period:
+        """The same time, by hour as long as that can be seen."""
+        by_hour = self.period.until - self.period.since <= CHART_BY_HOUR_UP_TO
+        return replace(self.period, grain=Grain.HOUR if by_hour else Grain.DAY)
+
+    def chart(self) -> dict[str, Any]:
+        """The chosen ones' medians by hour or day, null where one was off air; and the address without each."""
+        period = self.chart_period
+        fields = ("app", "name", "value", "start", "video_kbps_p50")
+        rows = (tuple(row[field] for field in fields) for row in self._rollups(period, self.chosen).values(*fields))
+        medians = {(*identity, start): median for *identity, start, median in rows}
+        lines = [
+            {
+                "label": " · ".join(filter(None, (line.label, line.stream))),
+                "values": [medians.get((*line.identity, start)) for start in period.starts],
+                "without": self.address(pick=[pick for pick in self.picks if pick != line.pick]),
+            }
+            for line in self.chosen
+        ]
+        return {"from": period.since.timestamp(), "step": period.step.total_seconds(), "lines": lines}
+
+    # --- Addresses ---
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """What names this page, but for its number."""
+        sort = f"-{self.sort}" if self.is_descending else self.sort
+        return {"by": str(self.dimension), **self.time, "sort": sort, "pick": list(self.picks)}
+
+    @property
+    def time(self) -> dict[str, str]:
+        """What names its period."""
+        return {name: value for name, value in self.period.query.items() if name != "grain"}
+
+    def address(self, **changes: Any) -> str:
+        """This page's query string with something else."""
+        return urlencode(self.query | changes, doseq=True)
+
+    @property
+    def heads(self) -> list[Head]:
+        """The columns: pressed once a column comes with its worst end first, once more with the other."""
+        found = []
+        for column in COMPARED:
+            is_sorted = column.name == self.sort
+            descending = not self.is_descending if is_sorted else not column.ascending
+            order = ("descending" if self.is_descending else "ascending") if is_sorted else ""
+            found.append(Head(column, self.address(sort=f"-{column.name}" if descending else column.name), order))
+        return found
+
+    @property
+    def picks_elsewhere(self) -> list[str]:
+        """Those chosen that this page's rows don't have."""
+        here = {line.pick for line in self.shown}
+        return [pick for pick in self.picks if pick not in here]
+
+
+def key_labels(values: Iterable[str]) -> dict[str, str]:
+    """What pages call the keys of rollups' values, which are their ids: never a part of a secret."""
+    known = set(values)
+    numbers = {int(value) for value in known if value.isdecimal()}
+    labels = dict(StreamKey.objects.filter(pk__in=numbers).values_list("pk", "label"))
+    return {value: labels.get(int(value)) or f"Key {value}" for value in known if value.isdecimal()} | {
+        "": "Without a key"
+    }

@@ -1,0 +1,412 @@
+"""One stream's history in a period: its figures and those before as tiles, the chart, the strips of bars below it, the
+tables, and its broadcasts (sessions, joined over short gaps, each with its figures as a whole).
+
+Positions in strips are in per cent of the width; trouble stands up."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from analytics.figures import Figures, Part, Sums, added, figures_of_sums, merged
+from analytics.ledger import DAY, HOUR, day_of
+from analytics.models import Dimension, Grain, Report, ReportPlan, Rollup
+from analytics.rollups import DIMENSION_WORDS, MOST_HOURS, Rollups, distinct_players, hours_in_lake
+from dashboard.history.periods import STEPS, Period
+from dashboard.templatetags.ui import NO_FIGURE, figure
+from ingest.models import Stream
+
+SHAPES = {"good": (27.0, 7.0), "warning": (16.0, 18.0), "bad": (4.0, 30.0), "none": (33.0, 1.5)}
+"""Top and height of a bar in a box 34 high."""
+
+BARS_APART = 240
+"""Up to so many hours or days each has a bar of its own; beyond, neighbours of the same look are one."""
+BAR_GAP = 0.18
+"""Of a bar's place: between it and the next."""
+
+UPTIME_GOOD, UPTIME_WARNING = 99.5, 95.0
+"""Per cent from which on an hour's uptime is good, and only a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    start: datetime
+    look: str
+    x: str
+    width: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """`counts`: how many hours or days have which look."""
+
+    name: str
+    good: str
+    warning: str
+    bad: str
+    bars: list[Bar]
+    counts: dict[str, int]
+
+
+def health_strip(period: Period, figures: Sequence[Figures | None]) -> Strip:
+    looks = [one.health if one else "none" for one in figures]
+    return _strip("Health", ("good", "warning, taller", "bad, tallest"), period, looks)
+
+
+def uptime_strip(period: Period, figures: Sequence[Figures | None]) -> Strip:
+    words = (f"{UPTIME_GOOD} % and more", f"{UPTIME_WARNING:.0f} % and more, taller", "less, tallest")
+    return _strip("Uptime", words, period, [_uptime_look(one) for one in figures])
+
+
+def _uptime_look(figures: Figures | None) -> str:
+    percent = figures.uptime_percent if figures else None
+    if percent is None:
+        return "none"
+    return "good" if percent >= UPTIME_GOOD else "warning" if percent >= UPTIME_WARNING else "bad"
+
+
+def _strip(name: str, words: tuple[str, str, str], period: Period, looks: list[str]) -> Strip:
+    counts = {look: looks.count(look) for look in SHAPES}
+    return Strip(name, *words, _bars(period, looks), counts)
+
+
+def _bars(period: Period, looks: list[str]) -> list[Bar]:
+    share = 100 / len(looks)
+    apart = len(looks) <= BARS_APART
+    alike: Callable[[int], object] = (lambda index: index) if apart else looks.__getitem__
+    bars = []
+    for _, places in groupby(range(len(looks)), alike):
+        run = list(places)
+        look = looks[run[0]]
+        top, height = SHAPES[look]
+        width = share * (len(run) - (BAR_GAP if apart else 0))
+        start = period.since + run[0] * period.step
+        bars.append(Bar(start, look, f"{run[0] * share:.3f}%", f"{width:.3f}%", top, height))
+    return bars
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    label: str
+    value: str
+    unit: str
+    comparison: str
+
+    @property
+    def has_unit(self) -> bool:
+        return self.unit != "" and self.value != NO_FIGURE
+
+
+TileMaker = Callable[[Figures, Figures, str], Tile]
+"""From the period's figures, those of the period before, and how that is called."""
+
+
+def tiles(figures: Figures, former: Figures, period: Period) -> list[Tile]:
+    return [make(figures, former, period.before_words) for make in TILE_MAKERS]
+
+
+def _was(value: float | None, before: str, decimals: int = 1) -> str:
+    return f"{before}: {figure(value, decimals)}\u00a0%" if value is not None else f"no history the {before}"
+
+
+def _more(now: float | None, then: float | None, before: str, unit: str = "", decimals: int = 0) -> str:
+    """ "4.1 h more": than in the period before."""
+    if now is None or then is None:
+        return f"none the {before}" if now is not None else ""
+    difference = round(now - then, decimals)
+    if not difference:
+        return f"as the {before}"
+    size = figure(abs(difference), decimals) + (f"\u00a0{unit}" if unit else "")
+    return f"{size} {'more' if difference > 0 else 'less'}"
+
+
+def _uptime(figures: Figures, former: Figures, before: str) -> Tile:
+    return Tile("Uptime", figure(figures.uptime_percent, 1), "%", _was(former.uptime_percent, before))
+
+
+def _live(figures: Figures, former: Figures, before: str) -> Tile:
+    hours = figures.live_h
+    size, unit = next(((size, unit) for size, unit in ((1, "h"), (60, "min")) if hours * size >= 1), (3600, "s"))
+    value = figure(hours * size, 1 if unit != "s" else 0)
+    then = former.live_h * size if former.elapsed_ms else None
+    return Tile("Live time", value, unit, _more(hours * size, then, before, unit, 1))
+
+
+def _median(figures: Figures, former: Figures, before: str) -> Tile:
+    now, then = figures.video_kbps_p50, former.video_kbps_p50
+    return Tile("Median bitrate", figure(now), "kbit/s", _more(now, then, before))
+
+
+def _below(figures: Figures, former: Figures, before: str) -> Tile:
+    comparison = _was(former.below_percent, before) if figures.targeted_ms else "no target bitrate is known"
+    return Tile("Below target", figure(figures.below_percent, 1), "% of time", comparison)
+
+
+def _reconnects(figures: Figures, former: Figures, before: str) -> Tile:
+    more = _more(figures.reconnects, former.reconnects if former.elapsed_ms else None, before)
+    return Tile(
+        "Reconnects",
+        figure(figures.reconnects_per_hour, 2),
+        "an hour",
+        f"{figure(figures.reconnects)} in all, {more}",
+    )
+
+
+def _recovery(figures: Figures, former: Figures, before: str) -> Tile:
+    comparison = _more(figures.mttr_s, former.mttr_s, before, "s") if figures.reconnects else "nothing to recover from"
+    return Tile("Mean recovery", figure(figures.mttr_s), "s", comparison)
+
+
+def _peak(figures: Figures, former: Figures, before: str) -> Tile:
+    peak_at = figures.peak_at if figures.peak_players else None
+    at = f"{timezone.localtime(peak_at):%a %-d %b, %H:%M}" if peak_at else ""
+    return Tile("Peak players", figure(figures.peak_players), "", at)
+
+
+TILE_MAKERS: tuple[TileMaker, ...] = (_uptime, _live, _median, _below, _reconnects, _recovery, _peak)
+
+MOST_BROADCASTS = 50
+"""On a page, the latest."""
+MOST_BROADCASTS_IN_FILE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """`end`: of what was computed of it so far. `report`: the archived one's number, if there is one."""
+
+    begin: datetime
+    end: datetime
+    figures: Figures
+    report: int | None
+
+
+def broadcasts(app: str, name: str, period: Period, most: int = MOST_BROADCASTS) -> list[Broadcast]:
+    """Those that were on air in it, newest first, with their figures from begin to end."""
+    own = partial(Rollups, Dimension.BROADCAST, app=app, name=name)
+    since, until, beyond = period.since, period.until, period.grain
+    if period.grain == Grain.HOUR and hours_in_lake(Dimension.BROADCAST, None, None).exists():
+        # What they have before and after its days is taken from days: one that goes on for months has many files.
+        since, until, beyond = day_of(since), day_of(until - HOUR) + DAY, Grain.DAY
+    around = own(period.grain, since, until)
+    last: dict[str, datetime] = {}
+    for row in around.values("start", "value"):
+        if period.since <= row["start"] < period.until:
+            last[row["value"]] = row["start"]
+    begins = sorted(last, key=lambda value: (last[value], value), reverse=True)[:most]
+    parts: dict[str, list[Part]] = defaultdict(list)
+    sums: dict[str, Sums] = {}
+    before, after = own(beyond, None, since, values=begins), own(beyond, until, None, values=begins)
+    for rows in (around, before, after) if begins else ():
+        for (value,), some in rows.parts("value").items():
+            parts[value] += some
+        for (value,), more in rows.sums("value").items():
+            sums[value] = added(sums[value], more) if value in sums else more
+    reports = _reports(f"{app}/{name}")
+    found = []
+    for value in begins:
+        begin = parse_datetime(value)
+        if begin is None:
+            continue
+        figures = figures_of_sums(sums[value], merged(parts[value]))
+        length = timedelta(milliseconds=figures.elapsed_ms + figures.recovery_ms)
+        found.append(Broadcast(begin, begin + length, figures, reports.get(begin)))
+    return sorted(found, key=lambda each: each.begin, reverse=True)
+
+
+def _reports(scope: str) -> dict[datetime, int]:
+    made = Report.objects.filter(kind=ReportPlan.Kind.BROADCAST, scope=scope).order_by("-made_at")
+    return {since: pk for pk, since in reversed(made.values_list("pk", "since")[:MOST_BROADCASTS_IN_FILE])}
+
+
+MAX_STREAMS = 1000
+"""In the page's list of streams; any stream may be asked for by its path."""
+
+TABLE_ROWS = 200
+"""Hours or days in a table; files have them all."""
+
+HOURS_IN_TABLE = timedelta(days=2)
+"""Up to this length the figures' table is of hours, else of days."""
+
+WARN_BELOW, BAD_BELOW = 0.7, 0.4
+"""Of the target bitrate, as the health check `bitrate_low` has it."""
+
+SLOT_FIELDS = (
+    *("start", "good_ms", "warning_ms", "bad_ms", "live_ms", "elapsed_ms", "recovery_ms"),
+    *("video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An hour or a day of the table."""
+
+    start: datetime
+    until: datetime
+    figures: Figures
+    rollup: Rollup
+
+
+@dataclass(frozen=True)
+class History:
+    """`path`: "app/name", "" where there is none yet."""
+
+    path: str
+    period: Period
+
+    @property
+    def app(self) -> str:
+        return self.path.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.partition("/")[2]
+
+    @cached_property
+    def rollups(self) -> Rollups:
+        """Its hours or days of the period."""
+        return self._rollups(self.period)
+
+    def _rollups(self, period: Period, dimension: Dimension = Dimension.STREAM) -> Rollups:
+        return Rollups(dimension, period.grain, period.since, period.until, app=self.app, name=self.name)
+
+    @cached_property
+    def broadcasts(self) -> Rollups:
+        """The same of each of its broadcasts."""
+        return self._rollups(self.period, Dimension.BROADCAST)
+
+    @cached_property
+    def _before(self) -> Rollups:
+        return self._rollups(self.period.before)
+
+    @property
+    def lacking(self) -> str:
+        """A sentence on what of the period could not be read; "" if nothing is lacking."""
+        return self.rollups.lacking or self.broadcasts.lacking
+
+    @property
+    def lacking_before(self) -> str:
+        """The same of the time that it is compared with."""
+        return self._before.lacking
+
+    @cached_property
+    def stream(self) -> Stream | None:
+        return Stream.objects.filter(application__name=self.app, name=self.name).first()
+
+    @cached_property
+    def target(self) -> int | None:
+        """The stream's expected video bitrate, kbit/s, if it was told."""
+        return self.stream.target_kbps if self.stream else None
+
+    @cached_property
+    def figures(self) -> Figures:
+        return self._figures(self.rollups, self.period)
+
+    @cached_property
+    def former(self) -> Figures:
+        return self._figures(self._before, self.period.before)
+
+    def _figures(self, rows: Rollups, period: Period) -> Figures:
+        return replace(rows.figures(), unique_players=distinct_players(rows, period.since, period.until))
+
+    @cached_property
+    def _slots(self) -> list[dict[str, Any] | None]:
+        """One for each hour or day of the period; None where nothing was recorded."""
+        known = {row["start"]: row for row in self.rollups.values(*SLOT_FIELDS)}
+        return [known.get(start) for start in self.period.starts]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self._slots)
+
+    def chart(self) -> dict[str, Any]:
+        """The chart's columns, one value for each hour or day of the period; null where the stream was off air."""
+        slots = self._slots
+        return {
+            "from": self.period.since.timestamp(),
+            "step": self.period.step.total_seconds(),
+            "p5": [slot and slot["video_kbps_p5"] for slot in slots],
+            "p50": [slot and slot["video_kbps_p50"] for slot in slots],
+            "p95": [slot and slot["video_kbps_p95"] for slot in slots],
+            "target": self.target,
+            "warnBelow": self.target and self.target * WARN_BELOW,
+            "badBelow": self.target and self.target * BAD_BELOW,
+        }
+
+    @cached_property
+    def strips(self) -> list[Strip]:
+        figures = [Figures.of_sums(slot) if slot else None for slot in self._slots]
+        return [health_strip(self.period, figures), uptime_strip(self.period, figures)]
+
+    @property
+    def table_grain(self) -> Grain:
+        return Grain.HOUR if self.period.until - self.period.since <= HOURS_IN_TABLE else Grain.DAY
+
+    def table(self) -> list[Row]:
+        """Hours of a short period, else its days (the first and the last whole), newest first, TABLE_ROWS at most."""
+        return self._rows(self.table_grain)
+
+    def chart_table(self) -> list[Row]:
+        """What the chart shows, newest first, TABLE_ROWS at most."""
+        return self._rows(self.period.grain)
+
+    def _rows(self, grain: Grain) -> list[Row]:
+        found = self.rollups
+        if grain != self.period.grain:
+            since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
+            found = self._rollups(replace(self.period, grain=grain, since=since))
+        rows = found.page(0, TABLE_ROWS)
+        return [Row(row.start, row.start + STEPS[grain], Figures.of([row]), row) for row in rows]
+
+    @property
+    def more_slots(self) -> int:
+        """Hours or days that the chart's table has no room for."""
+        return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
+
+
+def asked(query: Mapping[str, str]) -> History:
+    """The history that a page's address names: by day where its hours are more files than a page reads."""
+    period = Period.of(query)
+    if period.grain == Grain.HOUR:
+        for dimension in (Dimension.STREAM, Dimension.BROADCAST):
+            if hours_in_lake(dimension, period.since, period.until).count() > MOST_HOURS:
+                fault = (
+                    f"Shown by day: hours of {DIMENSION_WORDS[dimension]} are kept in the lake, of which a page reads"
+                )
+                by_day = Period.of({name: query[name] for name in query} | {"grain": Grain.DAY})
+                period = replace(by_day, fault=f"{fault} {MOST_HOURS // 24} days at most.")
+                break
+    return History(asked_path(query), period)
+
+
+def asked_path(query: Mapping[str, str]) -> str:
+    """The stream that a page's address names; else the one that was computed last."""
+    path = query.get("stream", "").strip().replace("\0", "")
+    return path if "/" in path else latest_path()
+
+
+def latest_path() -> str:
+    """The stream that was rolled up last; "" without any. Of hours that are in the lake alone, the last day's."""
+    for grain in Grain:
+        rows = Rollup.objects.filter(grain=grain, dimension=Dimension.STREAM)
+        latest = rows.order_by("-start").values_list("start", flat=True).first()
+        if latest is not None:
+            return "/".join(rows.filter(start=latest).order_by("app", "name").values_list("app", "name")[0])
+    return ""
+
+
+def paths() -> list[str]:
+    """The streams with a history, by name. One that was deleted is found by the comparison."""
+    own = Rollup.objects.filter(
+        dimension=Dimension.STREAM, grain__in=Grain.values, app=OuterRef("application__name"), name=OuterRef("name")
+    )
+    found = Stream.objects.filter(Exists(own)).order_by("application__name", "name")
+    return [f"{app}/{name}" for app, name in found.values_list("application__name", "name")[:MAX_STREAMS]]

@@ -1,0 +1,304 @@
+"""History by hour and day: a stream's page, the comparison, what files have of both, and the Spark job that makes
+it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.text import slugify
+from django.views.decorators.http import require_POST, require_safe
+
+from analytics import services
+from analytics.figures import DERIVED, GREATEST, SUMMED, Figures
+from analytics.histograms import in_file
+from analytics.java import JavaMissing, find_java
+from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
+from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Grain, Rollup
+from analytics.rollups import Rollups
+from dashboard import lists
+from dashboard.access import actor_of, require_ability
+from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MOST_CHOSEN, Comparison, Line
+from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
+from dashboard.history.events import HistoryEvent, history_events
+from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS, Completeness, Period
+from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, Broadcast, History, asked, broadcasts, paths, tiles
+from ingest.services import audit
+from ingest.services.roles import Ability
+
+ROLLUP_COLUMNS = (*IDENTITY, *FIGURES, *DERIVED, "metric_version")
+MERGED = (
+    *SUMMED,
+    *GREATEST,
+    *("video_kbps_mean", "video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
+    *DERIVED,
+)
+"""Of what was summed over several rows."""
+BROADCAST_COLUMNS = ("app", "name", "begin", "end", *MERGED)
+EVENT_COLUMNS = ("at", "kind", "words", "detail", "session")
+COMPARED_COLUMNS = ("by", "value", "label", "stream", *MERGED)
+
+STORED = (*IDENTITY, *FIGURES, "metric_version")
+RANKED = tuple(f"{kind}_kbps_{rank}" for kind in BITRATES for rank in PERCENTILES)
+
+
+def derived(values: dict[str, Any]) -> dict[str, float | None]:
+    """The metrics that follow from a row's sums."""
+    figures = Figures.of_sums(values)
+    return {name: getattr(figures, name) for name in DERIVED}
+
+
+def rollup_rows(rows: Rollups) -> Iterator[dict[str, Any]]:
+    for values in rows.values(*STORED):
+        yield _rounded({**values, **derived(values)})
+
+
+def broadcast_rows(history: "History") -> Iterator[dict[str, Any]]:
+    found = broadcasts(history.app, history.name, history.period, MOST_BROADCASTS_IN_FILE)
+    return ({"app": history.app, "name": history.name, **_broadcast(one)} for one in found)
+
+
+def _broadcast(one: Broadcast) -> dict[str, Any]:
+    return {"begin": one.begin, "end": one.end, **_merged(one.figures)}
+
+
+def event_rows(history: "History") -> Iterator[dict[str, Any]]:
+    found = history_events(history.app, history.name, history.stream, history.period, MOST_EVENTS)
+    return ({name: getattr(one, name) for name in EVENT_COLUMNS} for one in found)
+
+
+def compared_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    return (_compared(comparison, line) for line in comparison.every())
+
+
+def _compared(comparison: Comparison, line: Line) -> dict[str, Any]:
+    about = {"by": str(comparison.dimension), "value": line.value, "label": line.label, "stream": line.stream}
+    return about | _merged(line.figures)
+
+
+def _merged(figures: Figures) -> dict[str, Any]:
+    return _rounded({name: getattr(figures, name) for name in MERGED})
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: in_file(value) if name in RANKED else value for name, value in row.items()}
+
+
+UNTAKEN_AFTER = timedelta(seconds=15)
+"""A run that waits longer has probably no worker."""
+
+FEW_STREAMS = 50
+"""Up to so many are chosen from a list, more by typing."""
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def analytics(request: HttpRequest) -> HttpResponse:
+    history = asked(request.GET)
+    names = paths()
+    context = {
+        **run_context(),
+        "history": history,
+        "period": history.period,
+        "paths": names,
+        "by_typing": len(names) > FEW_STREAMS,
+        "ranges": RANGE_WORDS,
+        "grains": GRAIN_WORDS,
+        "query": request.GET.urlencode(),
+        "address": urlencode({"stream": history.path, **history.period.query}),
+        "kept": urlencode({"stream": history.path}) + "&",
+        "fixed": [("stream", history.path)],
+        "chart_by_day": history.period.grain == Grain.DAY,
+        "table_by_day": history.table_grain == Grain.DAY,
+        "completeness": Completeness.of(history.period),
+    }
+    if history.path and not history.is_empty:
+        context |= _shown(history)
+    return render(request, "dashboard/analytics.html", context)
+
+
+def _shown(history: History) -> dict[str, Any]:
+    """What a page with figures has."""
+    figures, former, period = history.figures, history.former, history.period
+    found = history_events(history.app, history.name, history.stream, period)
+    return {
+        "tiles": tiles(figures, former, period),
+        "further": [(column, column.text_with_unit(figures), column.text_with_unit(former)) for column in FURTHER],
+        "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
+        "happenings": found,
+        "dots": [(one, f"{_place(one, period):.3f}%") for one in found],
+        "intervals": _intervals(history),
+        "refusals": sorted(figures.refusals.items(), key=lambda item: -item[1]),
+        "broadcasts": broadcasts(history.app, history.name, period),
+        "has_reports": _url("dashboard:report", 1) != "",
+        "figures": figures,
+    }
+
+
+def _place(happening: HistoryEvent, period: Period) -> float:
+    """In per cent of the period."""
+    return 100 * ((happening.at - period.since) / (period.until - period.since))
+
+
+def _mark(happening: HistoryEvent, period: Period) -> dict[str, Any]:
+    return {"at": happening.at.timestamp(), "is_line": happening.is_mark}
+
+
+def _intervals(history: History) -> list[tuple[str, int, float | None, bool]]:
+    """Of keyframe intervals: words, how many, how many per cent, whether it is longer than 4 s."""
+    total = history.figures.keyframe_intervals
+    found, below = [], 0.0
+    for name, bound in GOP_BINS.items():
+        words = f"up to {bound:g} s" if not below else f"{below:g} to {bound:g} s"
+        words = f"over {below:g} s" if bound == float("inf") else words
+        count = getattr(history.figures, name)
+        found.append((words, count, 100 * count / total if total else None, bound > 4))
+        below = bound
+    return found
+
+
+def _url(name: str, *args: Any) -> str:
+    """ "" while the part that brings the page is not installed."""
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return ""
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def progress(request: HttpRequest) -> HttpResponse:
+    """The part of the page that tells of the run, for the page to fetch while one goes on."""
+    return render(request, "dashboard/_analytics_run.html", run_context())
+
+
+@require_POST
+@require_ability(Ability.RUN_ANALYTICS)
+def run(request: HttpRequest) -> HttpResponse:
+    """Asks for a run and goes back to the page, which shows its progress; from the page of jobs (`back`) to the run."""
+    actor = actor_of(request)
+    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=actor.user)
+    audit.record(actor, "analytics.run", f"run {asked.pk}", kind=asked.kind)
+    if request.POST.get("back") == "jobs":
+        return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))
+    query = request.POST.get("query", "")
+    return HttpResponseRedirect(reverse("dashboard:analytics") + (f"?{query}" if query.isprintable() and query else ""))
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def export_csv(request: HttpRequest) -> HttpResponseBase:
+    """The page's hours or days with all their figures, oldest first; or what `part` names: broadcasts, events."""
+    history = asked(request.GET)
+    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
+        return lists.lacking_answer(history.lacking)
+    name, columns, rows = _file(request, history)
+    return lists.csv_answer(name, columns, ([row[column] for column in columns] for row in rows))
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def export_json(request: HttpRequest) -> HttpResponseBase:
+    """The same as JSON."""
+    history = asked(request.GET)
+    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
+        return lists.lacking_answer(history.lacking)
+    name, _, rows = _file(request, history)
+    return lists.json_answer(name, rows)
+
+
+Part = tuple[Sequence[str], Callable[[History], Iterator[dict[str, Any]]]]
+PARTS: dict[str, Part] = {
+    "rollups": (ROLLUP_COLUMNS, lambda history: rollup_rows(history.rollups)),
+    "broadcasts": (BROADCAST_COLUMNS, broadcast_rows),
+    "events": (EVENT_COLUMNS, event_rows),
+}
+"""By the address' `part`: columns and rows of the file."""
+
+
+def _file(request: HttpRequest, history: History) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
+    part = request.GET.get("part", "")
+    columns, rows = PARTS.get(part, PARTS["rollups"])
+    what = part if part in PARTS and part != "rollups" else history.period.grain
+    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
+    return name, columns, rows(history)
+
+
+def run_context() -> dict[str, Any]:
+    """The run that goes on or waits, the last that ended, and whether Spark can run here."""
+    active = services.active_run()
+    ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at").first()
+    waited = timezone.now() - active.requested_at if active and active.state == AnalyticsRun.State.QUEUED else None
+    return {
+        "active": active,
+        "ended": ended,
+        "untaken": waited is not None and waited > UNTAKEN_AFTER,
+        "java_missing": _java_missing(ended),
+        "has_rollups": Rollup.objects.exists(),
+    }
+
+
+def _java_missing(ended: AnalyticsRun | None) -> str:
+    """What to install; empty when Spark can run. Only the embedded form's worker is on this machine for certain."""
+    if not settings.REDIS_URL and not settings.SPARK_REMOTE:
+        try:
+            find_java()
+        except JavaMissing as error:
+            return str(error)
+        return ""
+    return ended.error if ended and ended.error_code == AnalyticsRun.ErrorCode.JAVA_MISSING else ""
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def compare(request: HttpRequest) -> HttpResponse:
+    comparison = Comparison.of(request.GET)
+    context = {
+        "comparison": comparison,
+        "period": comparison.period,
+        "completeness": Completeness.of(comparison.period),
+        "columns": COMPARED,
+        "dimensions": DIMENSIONS,
+        "words": DIMENSIONS[comparison.dimension],
+        "ranges": RANGE_WORDS,
+        "most": MOST,
+        "most_chosen": MOST_CHOSEN,
+        "chart": comparison.chart() if comparison.chosen else None,
+        "period_address": urlencode(comparison.time),
+        "kept": urlencode({"by": str(comparison.dimension), "pick": comparison.picks}, doseq=True) + "&",
+        "fixed": [("by", comparison.dimension), *(("pick", pick) for pick in comparison.picks)],
+    }
+    return render(request, "dashboard/analytics_compare.html", context)
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def compare_csv(request: HttpRequest) -> HttpResponseBase:
+    """All that the page compares, in its order."""
+    comparison = Comparison.of(request.GET)
+    if comparison.lacking:
+        return lists.lacking_answer(comparison.lacking)
+    columns = COMPARED_COLUMNS
+    rows = ([row[column] for column in columns] for row in compared_rows(comparison))
+    return lists.csv_answer(_compare_name(comparison), columns, rows)
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def compare_json(request: HttpRequest) -> HttpResponseBase:
+    """The same as JSON."""
+    comparison = Comparison.of(request.GET)
+    if comparison.lacking:
+        return lists.lacking_answer(comparison.lacking)
+    return lists.json_answer(_compare_name(comparison), compared_rows(comparison))
+
+
+def _compare_name(comparison: Comparison) -> str:
+    period = comparison.period
+    return f"by-{comparison.dimension}-{period.first_day:%Y%m%d}-{period.last_day:%Y%m%d}"

@@ -1,0 +1,192 @@
+"""Runs of the Spark jobs: their list with the ledger of hours, a run with its log, where the jobs run, and what people
+ask of them."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from analytics import services
+from analytics.models import AnalyticsRun, Grain, Partition
+from dashboard import zones
+from dashboard.access import actor_of, require_ability
+from dashboard.lists import narrow
+from dashboard.models import Heartbeat
+from dashboard.system.parts import State as PartState
+from dashboard.system.watch import get_watch
+from dashboard.templatetags import analytics
+from dashboard.zones import MomentField, MomentInput
+from ingest.services import audit, database
+from ingest.services.roles import Ability
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyticsWorker:
+    worker: str
+    spark: str
+    """In words; empty when it did not say."""
+    java: str
+    problem: str
+    """What stands in the way of Spark there; empty when nothing does."""
+
+
+def analytics_workers(now: datetime) -> list[AnalyticsWorker]:
+    """Of each analytics worker that runs."""
+    heard = now - timedelta(seconds=settings.PROCESS_LATE_S)
+    alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=heard)
+    return [
+        AnalyticsWorker(
+            row.name, row.detail.get("spark", ""), row.detail.get("java_home", ""), row.detail.get("java", "")
+        )
+        for row in alive.order_by("name")
+    ]
+
+
+LONGEST_RANGE = timedelta(days=31)
+"""More at once would keep the one worker busy for long."""
+
+HOUR_INPUT = {"step": 900}
+"""A quarter of an hour: in some zones whole hours of UTC begin with it."""
+
+
+class RangeForm(forms.Form):
+    """Whole hours (UTC): since <= hour < until."""
+
+    since = MomentField(label="From", widget=MomentInput(HOUR_INPUT))
+    until = MomentField(label="Until", widget=MomentInput(HOUR_INPUT))
+
+    def clean(self) -> dict[str, Any]:
+        found: dict[str, Any] = super().clean() or {}
+        for name in ("since", "until"):
+            at = found.get(name)
+            if at and at != at.replace(minute=0, second=0, microsecond=0):
+                self.add_error(name, f"Give a whole hour of UTC, by which history is kept: this is {at:%H:%M} there.")
+        since, until = found.get("since"), found.get("until")
+        if since and until and since >= until:
+            raise ValidationError("The range has to end after it begins.")
+        if since and until and until - since > LONGEST_RANGE:
+            raise ValidationError(f"At most {LONGEST_RANGE.days} days at once: compute the rest after them.")
+        return found
+
+
+PAGE_SIZE = 25
+
+MOST_LINES = 1000
+"""Of a run's log, the last ones."""
+
+MOST_PARTITIONS = 1000
+"""In a table, the newest."""
+
+NOTHING = "Nothing of it can be computed anew: no hour of it is done, or its samples have gone from the lake."
+
+LOOKUPS = {"state": "state", "trigger": "trigger"}
+CHOICES = {"state": AnalyticsRun.State.choices, "trigger": AnalyticsRun.Trigger.choices}
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def jobs(request: HttpRequest) -> HttpResponse:
+    """Newest first, by pages. What can't be understood filters nothing."""
+    return _page(request, RangeForm())
+
+
+def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpResponse:
+    chosen = {name: request.GET.get(name, "") for name in CHOICES}
+    filters = {name: value if value in dict(CHOICES[name]) else "" for name, value in chosen.items()}
+    runs = narrow(AnalyticsRun.objects.select_related("requested_by"), LOOKUPS, filters)
+    days = next(
+        (days for days in analytics.LEDGER_RANGES if str(days) == request.GET.get("days")), min(analytics.LEDGER_RANGES)
+    )
+    now = timezone.now()
+    partitions = Partition.objects.select_related("run")
+    query = request.GET.copy()
+    query.pop("page", None)
+    context = {
+        "active": services.active_run(),
+        "page": Paginator(runs, PAGE_SIZE).get_page(request.GET.get("page")),
+        "filters": filters,
+        "choices": CHOICES,
+        "is_filtered": any(filters.values()),
+        "query": query.urlencode(),
+        "days": analytics.ledger_days(days, now),
+        "range": days,
+        "ranges": analytics.LEDGER_RANGES,
+        "bars": analytics.LEDGER_BARS,
+        "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MOST_PARTITIONS],
+        "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MOST_PARTITIONS],
+        "places": analytics_workers(database.shared_now()),
+        "is_written": get_watch().report().state("database") is PartState.OK,
+        "form": form,
+    }
+    return render(request, "dashboard/jobs.html", context, status=status)
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def job(request: HttpRequest, pk: int) -> HttpResponse:
+    """A run: how far it is, what it said, and what it did."""
+    services.sweep()
+    run = get_object_or_404(AnalyticsRun.objects.select_related("requested_by"), pk=pk)
+    lines = list(run.lines.order_by("-pk")[: MOST_LINES + 1])
+    return render(
+        request,
+        "dashboard/job.html",
+        {
+            "run": run,
+            "lines": lines[:MOST_LINES][::-1],
+            "lines_cut": len(lines) > MOST_LINES,
+            "partitions": run.partitions.order_by("-start", "grain")[:MOST_PARTITIONS],
+        },
+    )
+
+
+@require_POST
+@require_ability(Ability.RUN_ANALYTICS)
+def retry(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks for what a run left undone, without waiting for the next try."""
+    run = get_object_or_404(AnalyticsRun, pk=pk)
+    return _asked(request, services.retry(run, actor_of(request).user), f"run {run.pk}")
+
+
+@require_POST
+@require_ability(Ability.RUN_ANALYTICS)
+def retry_failed(request: HttpRequest) -> HttpResponse:
+    """Asks for all hours and days that failed, without waiting for their next tries."""
+    failed = list(Partition.objects.filter(state=Partition.State.FAILED).order_by("-start"))
+    return _asked(request, services.retry(failed, actor_of(request).user), f"{len(failed)} failed hours and days")
+
+
+def _asked(request: HttpRequest, run: AnalyticsRun, what: str) -> HttpResponse:
+    audit.record(actor_of(request), "analytics.retry", what, asked=f"run {run.pk}")
+    return HttpResponseRedirect(reverse("dashboard:job", args=[run.pk]))
+
+
+@require_POST
+@require_ability(Ability.RUN_ANALYTICS)
+def recompute(request: HttpRequest) -> HttpResponse:
+    """Asks for a range of hours to be computed anew, done or not."""
+    form = RangeForm(request.POST)
+    if not form.is_valid():
+        return _page(request, form, status=422)
+    since, until = form.cleaned_data["since"], form.cleaned_data["until"]
+    count = services.recompute(since, until)
+    if not count:
+        form.add_error(None, NOTHING)
+        return _page(request, form, status=422)
+    actor = actor_of(request)
+    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=actor.user)
+    words = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} to {until.astimezone(UTC):%Y-%m-%d %H:%M}"
+    audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {asked.pk}")
+    shown = " to ".join(zones.clock(at, "%-d %b %Y", "%H:%M") for at in (since, until))
+    messages.success(request, f"{count} hours and days are computed anew: {shown}.")
+    return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))

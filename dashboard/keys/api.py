@@ -1,0 +1,171 @@
+"""/keys: stream keys, and what is done to them. A secret is in the answer to its making, nowhere else."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from ninja import Field, Query, Router, Schema, Status
+
+from dashboard.access import actor_of
+from dashboard.api_base import ListOf, Paging, Problem, Text, When, allow, cut
+from dashboard.keys import queries as keys_queries
+from ingest.models import Application, StreamKey
+from ingest.models.names import validate_stream_name
+from ingest.services import actions as services_actions
+from ingest.services import keys, media_urls
+from ingest.services.keys import NewKey
+from ingest.services.roles import Ability
+
+router = Router(tags=["keys"])
+
+MOST_GRACE_S = int(keys.MAX_GRACE.total_seconds())
+
+State = Literal["active", "expiring", "grace", "disabled", "expired", "revoked"]
+
+
+class KeyOut(Schema):
+    """A stream key, never its secret."""
+
+    id: int
+    app: str
+    name: str = Field(description="Of the stream.")
+    label: str
+    prefix: str = Field(description="The secret's first characters; empty for one that was brought over.")
+    state: State = Field(description="expiring: within a week. grace: rotated, and still working.")
+    test_only: bool
+    expires_at: datetime | None
+    grace_until: datetime | None
+    max_kbps: int | None
+    over_limit: Literal["warn", "close"]
+    allowed_networks: list[str]
+    created_at: datetime
+    last_used_at: datetime | None
+    live: bool = Field(description="Something is published with it now.")
+
+    @classmethod
+    def of(cls, row: keys_queries.KeyRow) -> "KeyOut":
+        return cls(**_fields(row))
+
+
+class NewKeyOut(KeyOut):
+    """With its secret, at the only time that it is told."""
+
+    key: str
+    server: str = Field(description="OBS: Server. The key goes into the field below it.")
+    publish_url: str
+    play_url: str
+
+
+def _fields(row: keys_queries.KeyRow) -> dict[str, Any]:
+    key = row.key
+    own = ("label", "prefix", "test_only", "expires_at", "grace_until", "max_kbps", "over_limit", "allowed_networks")
+    return {
+        "id": key.pk,
+        "app": key.stream.application.name,
+        "name": key.stream.name,
+        "state": row.state,
+        "live": row.is_live,
+        **{name: getattr(key, name) for name in (*own, "created_at", "last_used_at")},
+    }
+
+
+class KeyFilters(Paging):
+    text: Text | None = Field(None, description="In a label, a stream's name or a key's first characters.")
+    state: State | None = Field(None, description="Without it all but the revoked.")
+
+
+Label = Annotated[str, Field(max_length=128)]
+
+
+class KeyIn(Schema):
+    app: Text
+    name: Text = Field(description="The stream is made if it isn't there.")
+    label: Label = ""
+    expires_at: When | None = None
+    max_kbps: int | None = Field(None, ge=1, le=2**31 - 1)
+    over_limit: Literal["warn", "close"] = "warn"
+    allowed_networks: Annotated[list[Text], Field(max_length=100)] = []
+    test_only: bool = False
+
+
+class RotateIn(Schema):
+    grace_s: int = Field(0, ge=0, le=MOST_GRACE_S, description="Seconds for which the old key goes on working.")
+
+
+@router.get("/keys", response=ListOf[KeyOut], auth=allow(Ability.MANAGE_KEYS), url_name="keys")
+def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
+    """Those that were used last come first."""
+    page, count = cut(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters)
+    return ListOf[KeyOut](items=[KeyOut.of(row) for row in keys_queries.shown(page)], count=count)
+
+
+@router.post(
+    "/keys",
+    response={201: NewKeyOut, 404: Problem, 422: Problem},
+    auth=allow(Ability.MANAGE_KEYS),
+    url_name="key-create",
+)
+def create(request: HttpRequest, response: HttpResponse, wish: KeyIn) -> Status[NewKeyOut | Problem]:
+    """Make a key. Its secret is in this answer, and nowhere else."""
+    actor, application = actor_of(request), get_object_or_404(Application, name=wish.app)
+    rights = wish.dict(exclude={"app", "name"})
+    try:
+        validate_stream_name(wish.name)
+        with transaction.atomic():
+            made = services_actions.create_key(
+                actor, stream=services_actions.make_stream(actor, application, wish.name), **rights
+            )
+    except ValidationError as error:
+        return Status(422, Problem(detail=" ".join(error.messages)))
+    return Status(201, _told(response, made))
+
+
+@router.post(
+    "/keys/{int:key_id}/rotate",
+    response={201: NewKeyOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.MANAGE_KEYS),
+    url_name="key-rotate",
+)
+def rotate(
+    request: HttpRequest, response: HttpResponse, key_id: int, wish: RotateIn | None = None
+) -> Status[NewKeyOut | Problem]:
+    """A new key with the same rights in place of this one. Its secret is in this answer, and nowhere else."""
+    grace = timedelta(seconds=wish.grace_s if wish else 0)
+    try:
+        made = services_actions.rotate_key(actor_of(request), _key(key_id), grace=grace)
+    except ValidationError as error:
+        return Status(409, Problem(detail=" ".join(error.messages)))
+    return Status(201, _told(response, made))
+
+
+@router.post(
+    "/keys/{int:key_id}/revoke",
+    response={200: KeyOut, 404: Problem},
+    auth=allow(Ability.MANAGE_KEYS),
+    url_name="key-revoke",
+)
+def revoke(request: HttpRequest, key_id: int) -> KeyOut:
+    """For good. What is live with it ends within two seconds."""
+    found = _key(key_id)
+    services_actions.revoke_key(actor_of(request), found)
+    return KeyOut.of(keys_queries.row(found, timezone.now()))
+
+
+def _key(key_id: int) -> StreamKey:
+    return get_object_or_404(StreamKey.objects.select_related("stream__application"), pk=key_id)
+
+
+def _told(response: HttpResponse, made: NewKey) -> NewKeyOut:
+    response["Cache-Control"] = "no-store"
+    strings = media_urls.strings(stream=made.key.stream, secret=made.secret)
+    return NewKeyOut(
+        **_fields(keys_queries.row(made.key, timezone.now())),
+        key=strings.key,
+        server=strings.server,
+        publish_url=strings.publish_url,
+        play_url=strings.play_url,
+    )

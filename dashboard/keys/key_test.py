@@ -1,0 +1,249 @@
+"""What comes of an encoder that is being tried out with a key: a checklist that fills by itself.
+
+A wrong key belongs to no stream, and an encoder seldom has the operator's address. So refusals are looked for in three
+circles: those that name this key or its stream; those from the operator's own address; and those that a mistake in
+the encoder's two fields would cause, from whatever address. The last two are called what they are: perhaps this one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from django.db.models import Q
+from django.utils import timezone
+
+from dashboard import lists, zones
+from dashboard.templatetags.ui import attempt_advice, end_advice, end_words, reason_words
+from ingest.contracts import StreamSnapshot
+from ingest.live_store import get_livestore
+from ingest.models import Attempt, Session, StreamKey
+
+BEFORE = timedelta(minutes=2)
+"""Refusals so long before the checklist was opened are shown as well: the operator opened it because of them."""
+
+MOST_ATTEMPTS = 6
+
+MEASURED_S = 10
+"""So long after the first media, bitrates are means worth to be compared,"""
+VERDICT_S = 20
+"""and checks that need ten seconds and their warm-up have spoken."""
+
+MISTAKES = (
+    *("key_missing", "key_unknown", "key_other_app", "key_other_stream", "unknown_app", "app_disabled", "banned"),
+    *("network_not_allowed", "tcp_reset", "protocol_error", "idle_timeout", "too_many_connections", "draining"),
+)
+"""Reasons that an encoder of whoever fills in its fields just now may be refused for."""
+
+State = Literal["wait", "good", "warn", "bad"]
+Whose = Literal["key", "address", "perhaps"]
+
+KEYFRAMES_S = 4.0
+"""Above it the interval between keyframes is too long (check gop_long)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the checklist."""
+
+    id: str
+    state: State
+    title: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    at: float
+    """The latest, seconds since the epoch."""
+    count: int
+    whose: Whose
+    address: str
+    encoder: str
+    words: str
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    steps: list[Step]
+    refusals: list[Refusal]
+    session_id: str
+    is_over: bool
+    """The encoder's session has ended."""
+
+    def public(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def progress(key: StreamKey, *, since: datetime, operator: str, now: datetime | None = None) -> Progress:
+    """What has come since then. `operator`: the address of who asks."""
+    now = now or timezone.now()
+    mine = Session.objects.filter(key=key, kind=Session.Kind.PUBLISH)
+    session = mine.filter(Q(ended_at__isnull=True) | Q(started_at__gte=since)).order_by("-started_at").first()
+    refusals = _refusals(key, since - BEFORE if session is None else session.started_at, operator)
+    snapshot = _snapshot(session)
+    return Progress(
+        steps=_steps(key, session, snapshot, refusals, now),
+        refusals=refusals,
+        session_id=str(session.pk) if session else "",
+        is_over=session is not None and session.ended_at is not None,
+    )
+
+
+def _snapshot(session: Session | None) -> StreamSnapshot | None:
+    if session is None or session.ended_at is not None:
+        return None
+    view = get_livestore().read()
+    wanted = str(session.pk)
+    return next((each for each in (*view.trials, *view.streams) if each["session_id"] == wanted), None)
+
+
+# --- Refusals ---
+
+
+def _refusals(key: StreamKey, since: datetime, operator: str) -> list[Refusal]:
+    stream = key.stream
+    named = Q(key=key) | Q(stream=stream) | Q(app=stream.application.name, name=stream.name)
+    hit = named | Q(address=operator) | Q(reason__in=MISTAKES)
+    found = lists.refused_publishers(since).filter(hit)[: MOST_ATTEMPTS * 5]
+    told = [_refusal(row, key, operator) for row in found]
+    nearest: dict[Whose, int] = {"key": 0, "address": 1, "perhaps": 2}
+    told.sort(key=lambda refusal: (nearest[refusal.whose], -refusal.at))
+    return told[:MOST_ATTEMPTS]
+
+
+def _refusal(row: Attempt, key: StreamKey, operator: str) -> Refusal:
+    stream = key.stream
+    names_it = row.key_id == key.pk or row.stream_id == stream.pk
+    names_it = names_it or (row.app, row.name) == (stream.application.name, stream.name)
+    return Refusal(
+        at=(row.last_at or row.at).timestamp(),
+        count=row.count,
+        whose="key" if names_it else "address" if row.address == operator else "perhaps",
+        address=row.address,
+        encoder=row.encoder,
+        words=row.description or reason_words(row.reason),
+        reason=row.reason,
+        advice=attempt_advice(row.reason) or end_advice(row.reason),
+    )
+
+
+# --- The checklist ---
+
+
+def _steps(
+    key: StreamKey,
+    session: Session | None,
+    snapshot: StreamSnapshot | None,
+    refusals: Sequence[Refusal],
+    now: datetime,
+) -> list[Step]:
+    if session is None:
+        return _before(refusals)
+    begun = [
+        Step("connect", "good", "Connected", f"From {session.address}, by {session.encoder or 'an unnamed encoder'}."),
+        Step(
+            "key",
+            "good",
+            "Key recognised",
+            f"It publishes {key.stream.path}" + (", as a test." if session.is_test else "."),
+        ),
+        Step("publish", "good", "Publishing accepted", f"At {zones.clock(session.started_at)}."),
+    ]
+    return begun + _media(key, session, snapshot, now)
+
+
+NOT_YET = (
+    ("publish", "Publishing accepted"),
+    ("video", "First picture"),
+    ("audio", "First sound"),
+    ("keyframes", "Keyframe interval"),
+    ("bitrate", "Bitrate"),
+    ("verdict", "Verdict"),
+)
+
+
+def _before(refusals: Sequence[Refusal]) -> list[Step]:
+    """Nobody publishes with the key: what is known is what was refused."""
+    latest = next(iter(refusals), None)
+    if latest is None:
+        head = [
+            Step("connect", "wait", "Connection", "None has come yet, from any address."),
+            Step("key", "wait", "Key recognised"),
+        ]
+    elif latest.whose == "perhaps":
+        words = f"Refused attempts came from {latest.address or 'unknown addresses'}: perhaps this encoder."
+        head = [Step("connect", "wait", "Connection", words), Step("key", "wait", "Key recognised")]
+    else:
+        came = f"From {latest.address}, by {latest.encoder or 'an unnamed encoder'}."
+        head = [
+            Step("connect", "good", "Connected", came),
+            Step("key", "bad", "Refused", f"{latest.words} {latest.advice}".strip()),
+        ]
+    return head + [Step(name, "wait", title) for name, title in NOT_YET]
+
+
+def _media(key: StreamKey, session: Session, snapshot: StreamSnapshot | None, now: datetime) -> list[Step]:
+    media = dict(snapshot["media"]) if snapshot else {}
+    video = media.get("video_codec") or session.video_codec
+    audio = media.get("audio_codec") or session.audio_codec
+    width, height = media.get("width") or session.width, media.get("height") or session.height
+    lived_s = ((session.ended_at or now) - session.started_at).total_seconds()
+    size = f"{video}, {width} × {height}." if width else f"{video}."
+    late: State = "warn" if lived_s > MEASURED_S else "wait"
+    steps = [
+        Step("video", "good", "First picture", size)
+        if video
+        else Step("video", late if key.stream.expect_video else "wait", "First picture", "None has come yet."),
+        Step("audio", "good", "First sound", f"{audio}.")
+        if audio
+        else Step("audio", late if key.stream.expect_audio else "wait", "First sound", "None has come yet."),
+        _keyframes(snapshot),
+        _bitrate(key, snapshot, lived_s),
+    ]
+    return [*steps, _verdict(session, snapshot, lived_s)]
+
+
+def _keyframes(snapshot: StreamSnapshot | None) -> Step:
+    interval = snapshot["keyframe_interval"] if snapshot else None
+    if interval is None:
+        return Step("keyframes", "wait", "Keyframe interval", "Known after the second keyframe.")
+    words = f"{interval:.1f} s."
+    if interval > KEYFRAMES_S:
+        return Step("keyframes", "warn", "Keyframe interval", f"{words} Set it to 2 s in the encoder.")
+    return Step("keyframes", "good", "Keyframe interval", words)
+
+
+def _bitrate(key: StreamKey, snapshot: StreamSnapshot | None, lived_s: float) -> Step:
+    if snapshot is None or snapshot["video_kbps"] is None or lived_s < MEASURED_S:
+        return Step("bitrate", "wait", "Bitrate", f"Known after {MEASURED_S} s.")
+    video, audio = snapshot["video_kbps"], snapshot["audio_kbps"] or 0.0
+    words = f"{video:,.0f} kbit/s video, {audio:,.0f} kbit/s audio."
+    if key.max_kbps is not None and video + audio > key.max_kbps:
+        return Step(
+            "bitrate", "bad", "Bitrate", f"{words} The key's limit is {key.max_kbps:,} kbit/s: lower the bitrate."
+        )
+    target = snapshot["target_kbps"]
+    if target and video < 0.7 * target:
+        return Step(
+            "bitrate", "warn", "Bitrate", f"{words} The target is {target:,} kbit/s: is the uplink fast enough?"
+        )
+    return Step("bitrate", "good", "Bitrate", words + (f" The target is {target:,} kbit/s." if target else ""))
+
+
+def _verdict(session: Session, snapshot: StreamSnapshot | None, lived_s: float) -> Step:
+    if session.ended_at is not None:
+        why = session.end_description or end_words(session.end_reason)
+        return Step(
+            "verdict", "warn" if lived_s < VERDICT_S else "good", "Ended", f"{why} {end_advice(session.end_reason)}"
+        )
+    if snapshot is None or lived_s < VERDICT_S:
+        return Step("verdict", "wait", "Verdict", f"Known {VERDICT_S} s after the start.")
+    issues = snapshot["issues"]
+    if not issues:
+        return Step("verdict", "good", "All is well", "No check has found anything wrong.")
+    said = " ".join(f"{issue['title']}: {issue['advice']}" for issue in issues)
+    bad = any(issue["level"] == "bad" for issue in issues)
+    return Step("verdict", "bad" if bad else "warn", f"{len(issues)} open issue{'s' if len(issues) > 1 else ''}", said)

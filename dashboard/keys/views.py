@@ -1,0 +1,307 @@
+"""Stream keys: the list, one key, and what is done to them. A secret is in the answer to its making, nowhere else.
+
+That answer is asked for by script and put into a dialog: it has no address of its own, so neither a reload nor the
+browser's history shows it, or makes another. It is never stored."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import BadRequest, ValidationError
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import Q
+from django.forms import Form
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard import lists
+from dashboard.access import actor_of, require_ability
+from dashboard.keys import key_test
+from dashboard.keys import queries as keys_queries
+from dashboard.zones import MomentField
+from ingest.models import Application, Attempt, Stream, StreamKey, names
+from ingest.models.names import NetworksField, validate_stream_name
+from ingest.services import actions as services_actions
+from ingest.services import audit, media_urls
+from ingest.services.keys import NewKey
+from ingest.services.roles import Ability
+
+GRACES = {"0": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
+"""How long a rotated key may go on working."""
+GRACE_WORDS = {
+    "0": "Not at all: what is live with it ends now",
+    "1h": "For an hour",
+    "24h": "For 24 hours",
+    "7d": "For 7 days",
+}
+
+MOST_KBPS = 2_000_000
+
+
+class RightsForm(forms.Form):
+    """What a key may do."""
+
+    label = forms.CharField(max_length=128, required=False, empty_value="")
+    expires_at = MomentField(required=False)
+    max_kbps = forms.IntegerField(required=False, min_value=1, max_value=MOST_KBPS)
+    over_limit = forms.ChoiceField(
+        choices=StreamKey.OverLimit.choices, initial=StreamKey.OverLimit.WARN, required=False
+    )
+    allowed_networks = NetworksField(required=False)
+    test_only = forms.BooleanField(required=False)
+
+    def clean_label(self) -> str:
+        label: str = self.cleaned_data["label"]
+        if not label.isprintable():
+            raise ValidationError("Use printable characters.")
+        return label
+
+    def clean_over_limit(self) -> str:
+        return self.cleaned_data["over_limit"] or StreamKey.OverLimit.WARN
+
+    def rights(self) -> dict[str, Any]:
+        """As `keyacts.create` and `keyacts.change` take them."""
+        return {name: self.cleaned_data[name] for name in RightsForm.base_fields}
+
+
+class ChangeForm(RightsForm):
+    """Of a key that is there."""
+
+
+class CreateForm(RightsForm):
+    """Of a new one. The stream is made if it isn't there."""
+
+    stream = forms.CharField(max_length=400)
+
+    def clean_stream(self) -> tuple[Application, str]:
+        app, slash, name = self.cleaned_data["stream"].strip().partition("/")
+        if not slash or not name:
+            raise ValidationError("Give the application and the stream, such as live/cam1.")
+        application = Application.objects.filter(name=app).first()
+        if application is None:
+            known = ", ".join(Application.objects.values_list("name", flat=True)[:10])
+            raise ValidationError(
+                f"There is no application {app}. There is: {known}." if known else "There is no application yet."
+            )
+        validate_stream_name(name)
+        return application, name
+
+    def clean_expires_at(self) -> datetime | None:
+        expires: datetime | None = self.cleaned_data["expires_at"]
+        if expires is not None and expires <= timezone.now():
+            raise ValidationError(f"This time is over: now it is {timezone.localtime():%-d %b, %H:%M}.")
+        return expires
+
+    def rights(self) -> dict[str, Any]:
+        return {name: value for name, value in super().rights().items() if name != "stream"}
+
+
+class RotateForm(forms.Form):
+    grace = forms.ChoiceField(choices=list(GRACE_WORDS.items()), initial="0")
+
+    def grace_time(self) -> timedelta:
+        return GRACES[self.cleaned_data["grace"]]
+
+
+PAGE_SIZE = 50
+REFUSED_WITHIN = timedelta(minutes=15)
+REFUSED_SHOWN = 12
+STREAMS_OFFERED = 500
+
+NEEDS_SCRIPT = (
+    "A key is shown in a dialog of the page, which needs JavaScript. Or use: manage.py streamkey create APP/NAME"
+)
+
+
+@require_safe
+@require_ability(Ability.MANAGE_KEYS)
+def keys(request: HttpRequest) -> HttpResponse:
+    """Those that were used last come first, by pages. What can't be understood filters nothing."""
+    filters = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in ("q", "state")}
+    page = Paginator(keys_queries.rows(text=filters["q"], state=filters["state"]), PAGE_SIZE).get_page(
+        request.GET.get("page")
+    )
+    query = request.GET.copy()
+    query.pop("page", None)
+    refused = _refused()
+    return render(
+        request,
+        "dashboard/keys.html",
+        {
+            "page": page,
+            "rows": keys_queries.shown(page.object_list),
+            "filters": filters,
+            "is_filtered": any(filters.values()),
+            "states": keys_queries.STATES.items(),
+            "counts": keys_queries.counts(),
+            "query": query.urlencode(),
+            "refused": refused[:REFUSED_SHOWN],
+            "refused_count": sum(row.count for row in refused),
+            "streams": Stream.objects.select_related("application")[:STREAMS_OFFERED],
+            "form": CreateForm(initial={"stream": request.GET.get("stream", "")[:255]}),
+        },
+    )
+
+
+@require_safe
+@require_ability(Ability.MANAGE_KEYS)
+def key(request: HttpRequest, pk: int) -> HttpResponse:
+    """One key: its rights, what can be done to it, and its rejected attempts."""
+    found = _key(pk)
+    return render(request, "dashboard/key.html", _context(found) | {"form": _change_form(found)})
+
+
+@require_safe
+@require_ability(Ability.MANAGE_KEYS)
+def waiting(request: HttpRequest, pk: int) -> HttpResponse:
+    """The checklist that fills while an encoder is tried out."""
+    found, now = _key(pk), timezone.now()
+    return render(
+        request,
+        "dashboard/key_test.html",
+        _context(found)
+        | {
+            "progress": key_test.progress(found, since=now, operator=audit.client_address(request)),
+            "boot": {
+                "url": f"{reverse('dashboard:key-progress', args=[pk])}?since={now.timestamp():.3f}",
+                "since": now.timestamp(),
+            },
+            "minutes": names.TEST_MOST // timedelta(minutes=1),
+        },
+    )
+
+
+@require_safe
+@never_cache
+@require_ability(Ability.MANAGE_KEYS)
+def progress(request: HttpRequest, pk: int) -> JsonResponse:
+    """What has come since `since` (seconds since the epoch), as `tryout.Progress`."""
+    try:
+        since = datetime.fromtimestamp(float(request.GET.get("since", "")), UTC)
+    except (ValueError, OverflowError, OSError):
+        raise BadRequest("since is no time") from None
+    found = key_test.progress(_key(pk), since=since, operator=audit.client_address(request))
+    return JsonResponse(found.public() | {"at": timezone.now().timestamp()})
+
+
+@require_POST
+@require_ability(Ability.MANAGE_KEYS)
+def create(request: HttpRequest) -> HttpResponse:
+    """The new key's secret, once; or, with status 422, what is wrong."""
+    _needs_script(request)
+    form = CreateForm(request.POST)
+    if not form.is_valid():
+        return _wrong(form)
+    actor, (application, name) = actor_of(request), form.cleaned_data["stream"]
+    try:
+        with transaction.atomic():
+            made = services_actions.create_key(
+                actor, stream=services_actions.make_stream(actor, application, name), **form.rights()
+            )
+    except ValidationError as error:
+        return JsonResponse({"errors": {"": error.messages}}, status=422)
+    return _made(request, made, "created")
+
+
+@require_POST
+@require_ability(Ability.MANAGE_KEYS)
+def rotate(request: HttpRequest, pk: int) -> HttpResponse:
+    """The successor's secret, once."""
+    _needs_script(request)
+    form, found = RotateForm(request.POST), _key(pk)
+    if not form.is_valid():
+        return _wrong(form)
+    try:
+        made = services_actions.rotate_key(actor_of(request), found, grace=form.grace_time())
+    except ValidationError as error:
+        return JsonResponse({"errors": {"": error.messages}}, status=422)
+    return _made(request, made, "rotated")
+
+
+@require_POST
+@require_ability(Ability.MANAGE_KEYS)
+def change(request: HttpRequest, pk: int) -> HttpResponse:
+    found = _key(pk)
+    form = ChangeForm(request.POST)
+    try:
+        if form.is_valid():
+            services_actions.change_key(actor_of(request), found, **form.rights())
+            messages.success(request, f"{found} is changed. What it says holds from the encoder’s next connection on.")
+            return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
+    except ValidationError as error:
+        form.add_error(None, error)
+    return render(request, "dashboard/key.html", _context(_key(pk)) | {"form": form}, status=422)
+
+
+@require_POST
+@require_ability(Ability.MANAGE_KEYS)
+def revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    found = _key(pk)
+    services_actions.revoke_key(actor_of(request), found)
+    messages.success(request, f"{found} is revoked. What is live with it ends within 2 s.")
+    return HttpResponseRedirect(reverse("dashboard:keys"))
+
+
+@require_POST
+@require_ability(Ability.MANAGE_KEYS)
+def enable(request: HttpRequest, pk: int) -> HttpResponse:
+    """Or disables it: `enabled` is 0."""
+    found, enabled = _key(pk), request.POST.get("enabled") == "1"
+    services_actions.enable_key(actor_of(request), found, enabled)
+    words = "can be used again." if enabled else "is disabled. What is live with it ends within 2 s."
+    messages.success(request, f"{found} {words}")
+    return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
+
+
+def _key(pk: int) -> StreamKey:
+    return get_object_or_404(StreamKey.objects.select_related("stream__application"), pk=pk)
+
+
+def _refused() -> list[Attempt]:
+    """Of the last minutes; players' are not about keys."""
+    found = lists.refused_publishers(timezone.now() - REFUSED_WITHIN)
+    return list(found.select_related("stream__application")[:200])
+
+
+def _context(found: StreamKey) -> dict[str, Any]:
+    now = timezone.now()
+    attempts = lists.attempts().filter(Q(key=found) | Q(stream=found.stream))
+    live = found.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
+    return {
+        "row": keys_queries.row(found, now),
+        "key": found,
+        "live": live,
+        "server": media_urls.server_of(stream=found.stream),
+        "attempts": attempts.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
+        "graces": GRACE_WORDS.items(),
+    }
+
+
+def _change_form(found: StreamKey) -> ChangeForm:
+    return ChangeForm(initial={name: getattr(found, name) for name in ChangeForm.base_fields})
+
+
+def _needs_script(request: HttpRequest) -> None:
+    """So that no page of the browser's history is the answer: a form that is sent by itself has no such header."""
+    if request.headers.get("X-Requested-With") != "fetch":
+        raise BadRequest(NEEDS_SCRIPT)
+
+
+def _wrong(form: Form) -> JsonResponse:
+    """By field what is wrong; of the whole under ""."""
+    errors = {"" if name == "__all__" else name: found for name, found in form.errors.items()}
+    return JsonResponse({"errors": errors}, status=422)
+
+
+def _made(request: HttpRequest, made: NewKey, verb: str) -> HttpResponse:
+    strings = media_urls.strings(stream=made.key.stream, secret=made.secret)
+    context = {"key": made.key, "paste": strings, "verb": verb}
+    response = render(request, "dashboard/_key_made.html", context, status=201)
+    response["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,131 @@
+"""What lists share: filters, and files of them as CSV and JSON.
+
+The process that sends a file may be the one that carries media: so rows are read and written in a thread, by pieces,
+and the event loop does no more than send a piece at a time."""
+
+import json
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Self, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db.models import Model, QuerySet
+from django.db.models.functions import Coalesce
+from django.http import HttpResponse, StreamingHttpResponse
+
+from analytics import csv_lines
+from ingest.models import Attempt, Session, StatusEvent, Stream
+from ingest.services.sessions import event_payload
+
+EVENT_COUNT = 50
+"""Events on a stream's page."""
+
+EVENT_SESSIONS = 5
+"""They are taken from this many of its latest publishers."""
+
+Filters = dict[str, Any]
+Row = TypeVar("Row", bound=Model)
+
+
+def latest_events(stream_id: int) -> list[dict[str, Any]]:
+    """The latest events of the stream's latest publishers, newest first."""
+    sessions = Session.objects.filter(stream_id=stream_id, kind=Session.Kind.PUBLISH, is_test=False)
+    recent = list(sessions.order_by("-started_at").values_list("pk", flat=True)[:EVENT_SESSIONS])
+    events = StatusEvent.objects.filter(session__in=recent).order_by("-at", "-sequence")[:EVENT_COUNT]
+    return [event_payload(event) for event in events]
+
+
+def open_publisher(stream: Stream) -> Session | None:
+    """The session that publishes the stream now."""
+    sessions = stream.sessions.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
+    return sessions.order_by("-started_at").first()
+
+
+def attempts() -> QuerySet[Attempt]:
+    """Newest first. `latest`: when the last of those came that a row stands for."""
+    return Attempt.objects.annotate(latest=Coalesce("last_at", "at")).order_by("-at", "-pk")
+
+
+def refused_publishers(since: datetime) -> QuerySet[Attempt]:
+    """What came since then, the latest first; players' refusals are left out."""
+    return narrow(attempts().exclude(action=Attempt.Action.PLAY), {"since": "latest__gte"}, {"since": since}).order_by(
+        Coalesce("last_at", "at").desc()
+    )
+
+
+def narrow(rows: QuerySet[Row], lookups: dict[str, str], values: Filters) -> QuerySet[Row]:
+    """Rows that match every given value; `lookups` says which field each name filters. None and "" filter nothing."""
+    wanted = {lookups[name]: value for name, value in values.items() if value not in (None, "")}
+    return rows.filter(**wanted)
+
+
+CHUNK_ROWS = 500
+"""Rows that a file's query gets from the database at a time."""
+
+PIECE = 60 * 1024
+"""Characters that are sent at a time, and what the last row is longer: Django parts what is over 64 KiB."""
+
+
+def lacking_answer(sentence: str) -> HttpResponse:
+    """In place of a file that would lack what the sentence says."""
+    return HttpResponse(sentence, status=503, content_type="text/plain; charset=utf-8")
+
+
+def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
+    return _answer(f"{name}.csv", "text/csv; charset=utf-8", csv_lines.lines(columns, rows))
+
+
+def json_answer(name: str, items: Iterable[dict[str, Any]]) -> StreamingHttpResponse:
+    """`{"items": [...], "count": N}`."""
+    return _answer(f"{name}.json", "application/json", _json(items))
+
+
+def _answer(file: str, kind: str, lines: Generator[str, None, None]) -> StreamingHttpResponse:
+    return StreamingHttpResponse(
+        Pieces(lines), content_type=kind, headers={"Content-Disposition": f'attachment; filename="{file}"'}
+    )
+
+
+class Pieces:
+    """The lines joined to pieces, as an asynchronous iterator. Each piece is made when it is asked for."""
+
+    _turn = threading.Lock()
+    """Of all files that are being made: several at once would hold up the event loop longer, and end no sooner."""
+
+    def __init__(self, lines: Generator[str, None, None]) -> None:
+        self._lines = lines
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        piece = await sync_to_async(self._next)()  # In the request's own thread: the rows use its database connection.
+        if not piece:
+            raise StopAsyncIteration
+        return piece
+
+    def close(self) -> None:
+        """Ends the query of a file that nobody waits for any more. Django calls it where it called the view."""
+        self._lines.close()
+
+    def _next(self) -> str:
+        parts: list[str] = []
+        length = 0
+        with self._turn:
+            for line in self._lines:
+                parts.append(line)
+                length += len(line)
+                if length >= PIECE:
+                    break
+        return "".join(parts)
+
+
+def _json(items: Iterable[dict[str, Any]]) -> Generator[str, None, None]:
+    count = 0
+    yield '{"items": ['
+    for item in items:
+        yield (", " if count else "") + json.dumps(item, cls=DjangoJSONEncoder)
+        count += 1
+    yield f'], "count": {count}}}'

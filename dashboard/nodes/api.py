@@ -1,0 +1,162 @@
+"""/nodes: the media nodes, and what may be asked of one."""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.http import Http404, HttpRequest
+from ninja import Body, Field, Query, Router, Schema, Status
+
+from dashboard.access import actor_of
+from dashboard.api_base import ListOf, Paging, Problem, allow
+from dashboard.nodes import queries as service
+from dashboard.nodes.queries import NodeNow, State
+from ingest.models import Node
+from ingest.services import actions as services_actions
+from ingest.services.nodes import NodeError
+from ingest.services.roles import Ability
+
+router = Router(tags=["nodes"])
+
+FIGURES = (
+    *("streams", "connections", "refused_connections", "in_kbps", "out_kbps"),
+    *("loop_delay_ms", "cpu_percent", "disk_free_percent"),
+)
+RECORDS = ("history_waiting", "history_dropped", "telemetry_dropped", "telemetry_failing_since")
+
+
+class NodeIssueOut(Schema):
+    """An open health issue of the node itself."""
+
+    check: str
+    level: str
+    since: datetime
+    actual: str
+    expected: str
+    title: str
+    advice: str
+
+
+class NodeOut(Schema):
+    """A media node. Its figures are null while it tells none."""
+
+    name: str
+    state: State = Field(
+        description="missing: it should run, but gives no sign of life; down: it was taken for dead, and its sessions "
+        "were ended; stopped: it stopped in order, or was forgotten."
+    )
+    since: datetime = Field(description="When it took this state, as far as that is known.")
+    address: str = Field(description="Where it listens.")
+    started_at: datetime
+    seen_at: datetime
+    publishers: int = Field(description="Sessions that are open: of a draining node, what is left.")
+    players: int
+    drain_requested_at: datetime | None
+    drain_grace_s: int | None
+    drain_left_s: float | None = Field(description="Seconds until what is still live there is ended.")
+    streams: int | None
+    connections: int | None
+    refused_connections: int | None = Field(description="Over the limits of connections, since its start.")
+    in_kbps: float | None
+    out_kbps: float | None
+    loop_delay_ms: float | None = Field(description="How late timers fired, the most of a second.")
+    cpu_percent: float | None = Field(description="Of one core.")
+    disk_free_percent: float | None
+    history_waiting: int | None = Field(description="Entries of history that wait for the database.")
+    history_dropped: int | None = Field(description="Entries of history that were lost since its start.")
+    telemetry_dropped: int | None = Field(description="Records of telemetry that were lost since its start.")
+    telemetry_failing_since: datetime | None
+    issues: list[NodeIssueOut]
+
+    @classmethod
+    def of(cls, node: NodeNow) -> "NodeOut":
+        figures: dict[str, Any] = dict(node.figures or {})
+        records = figures.get("records", {})
+        draining = node.row.drain_requested_at is not None
+        return cls(
+            name=node.name,
+            state=node.state,
+            since=node.since,
+            address=node.row.address,
+            started_at=node.row.started_at,
+            seen_at=node.row.seen_at,
+            publishers=node.publishers,
+            players=node.players,
+            drain_requested_at=node.row.drain_requested_at,
+            drain_grace_s=node.row.drain_grace_s if draining else None,
+            drain_left_s=node.left_s,
+            issues=figures.get("issues", []),
+            **{name: figures.get(name) for name in FIGURES},
+            **{name: records.get(name) for name in RECORDS},
+        )
+
+
+class DrainIn(Schema):
+    grace_s: int = Field(
+        service.USUAL_GRACE_S, ge=0, le=service.MOST_GRACE_S, description="Until what is still live there is ended."
+    )
+
+
+@router.get("/nodes", response=ListOf[NodeOut], auth=allow(Ability.VIEW), url_name="nodes")
+def nodes(request: HttpRequest, paging: Query[Paging]) -> ListOf[NodeOut]:
+    """All media nodes; those that need somebody come first."""
+    found = service.read()
+    page = found[paging.offset : paging.offset + paging.limit]
+    return ListOf[NodeOut](items=[NodeOut.of(node) for node in page], count=len(found))
+
+
+@router.get("/nodes/{name}", response={200: NodeOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="node")
+def node(request: HttpRequest, name: str) -> NodeOut:
+    """One media node."""
+    return NodeOut.of(_found(name))
+
+
+@router.post(
+    "/nodes/{name}/drain",
+    response={202: NodeOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.DRAIN),
+    url_name="drain",
+)
+def drain(request: HttpRequest, name: str, wish: Body[DrainIn | None] = None) -> Status[NodeOut | Problem]:
+    """Have the node take nothing new and, after `grace_s`, end what is left. 409 for a node that is down."""
+    grace_s = wish.grace_s if wish else service.USUAL_GRACE_S
+    return _ask(request, name, partial(services_actions.drain_node, grace_s=grace_s))
+
+
+@router.post(
+    "/nodes/{name}/resume",
+    response={202: NodeOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.DRAIN),
+    url_name="resume",
+)
+def resume(request: HttpRequest, name: str) -> Status[NodeOut | Problem]:
+    """Have a draining node take connections again: it does within 2 s. 409 for a node that is down."""
+    return _ask(request, name, services_actions.resume_node)
+
+
+@router.post(
+    "/nodes/{name}/forget",
+    response={202: NodeOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.DRAIN),
+    url_name="forget",
+)
+def forget(request: HttpRequest, name: str) -> Status[NodeOut | Problem]:
+    """Miss a node no more that is gone for good. 409 for one that isn't down."""
+    return _ask(request, name, services_actions.forget_node)
+
+
+def _ask(request: HttpRequest, name: str, act: Callable[..., Node]) -> Status[NodeOut | Problem]:
+    _found(name)
+    try:
+        act(actor_of(request), name)
+    except NodeError as error:
+        return Status(409, Problem(detail=str(error)))
+    return Status(202, NodeOut.of(_found(name)))
+
+
+def _found(name: str) -> NodeNow:
+    found = service.read(name=name)
+    if not found:
+        raise Http404
+    return found[0]

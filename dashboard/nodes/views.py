@@ -1,0 +1,104 @@
+"""The media nodes: the page of all, the page of one, and what an operator may ask of one."""
+
+from collections.abc import Callable
+from functools import partial
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard.access import actor_of, require_ability
+from dashboard.nodes import queries as service
+from dashboard.streams.queries import Now
+from ingest.models import Node, Session
+from ingest.services import actions as services_actions
+from ingest.services.nodes import NodeError
+from ingest.services.roles import Ability
+
+SESSIONS_SHOWN = 20
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def nodes(request: HttpRequest) -> HttpResponse:
+    """Every node; those that run fill themselves from /ws/live/."""
+    return render(request, "dashboard/nodes.html", {"nodes": service.read(), **_shared()})
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def node(request: HttpRequest, name: str) -> HttpResponse:
+    """One node: what is live there, and what was last."""
+    found = _found(name)
+    now = Now.read()
+    # A stream without publisher and players is told of for some time yet.
+    here = [each for each in now.by_id.values() if each["node"] == name and each["state"] != "offline"]
+    sessions = Session.objects.filter(node=found.row).select_related("stream").order_by("-started_at")
+    return render(
+        request,
+        "dashboard/node.html",
+        {
+            "node": found,
+            "streams": sorted(here, key=lambda stream: (stream["app"], stream["name"])),
+            "sessions": sessions[:SESSIONS_SHOWN],
+            **_shared(),
+        },
+    )
+
+
+@require_POST
+@require_ability(Ability.DRAIN)
+def drain(request: HttpRequest, name: str) -> HttpResponse:
+    """Have the node take nothing new; `grace_s` seconds later it ends what is left."""
+    _found(name)
+    given = request.POST.get("grace_s", "")
+    grace_s = int(given) if given.isdecimal() and len(given) < 9 else service.USUAL_GRACE_S
+    grace_s = min(grace_s, service.MOST_GRACE_S)
+    act = partial(services_actions.drain_node, grace_s=grace_s)
+    return _ask(request, name, act, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
+
+
+@require_POST
+@require_ability(Ability.DRAIN)
+def resume(request: HttpRequest, name: str) -> HttpResponse:
+    """Have a draining node take connections again."""
+    return _ask(request, name, services_actions.resume_node, f"{name} takes connections again within 2 s.")
+
+
+@require_POST
+@require_ability(Ability.DRAIN)
+def forget(request: HttpRequest, name: str) -> HttpResponse:
+    """Miss a node no more that is down, and gone for good."""
+    return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")
+
+
+def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
+    """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
+    _found(name)
+    words, status = said, 202
+    try:
+        act(actor_of(request), name)
+    except NodeError as error:
+        words, status = str(error), 409
+    if request.accepts("text/html"):
+        messages.add_message(request, messages.SUCCESS if status == 202 else messages.WARNING, words)
+        return HttpResponseRedirect(reverse("dashboard:nodes"))
+    return JsonResponse({"detail": words}, status=status)
+
+
+def _found(name: str) -> service.NodeNow:
+    found = service.read(name=name)
+    if not found:
+        raise Http404(f"There is no node {name}.")
+    return found[0]
+
+
+def _shared() -> dict[str, object]:
+    return {
+        "live_page": True,
+        "bootstrap": {"ws": "/ws/live/"},
+        "graces": service.GRACES,
+        "usual_grace_s": service.USUAL_GRACE_S,
+    }

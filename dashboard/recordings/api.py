@@ -1,0 +1,157 @@
+"""/recordings: what was recorded, its files, and their deletion."""
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from ninja import Body, Field, Query, Router, Schema, Status
+
+from dashboard.access import actor_of
+from dashboard.api_base import ListOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, cut
+from dashboard.lists import narrow
+from dashboard.recordings import queries as service
+from ingest import clean
+from ingest.models import Application, Recording
+from ingest.services import actions as services_actions
+from ingest.services import media_urls
+from ingest.services.recordings import RecordingProblem
+from ingest.services.roles import Ability
+
+router = Router(tags=["recordings"])
+
+LOOKUPS = {
+    "app": "application__name",
+    "name": "name",
+    "stream": "stream__name",
+    "state": "state",
+    "since": "started_at__gte",
+    "until": "started_at__lt",
+}
+
+State = Literal["recording", "complete", "failed"]
+
+
+class RecordingOut(Schema):
+    """A recording. While it is recorded, its duration and size are those at its begin."""
+
+    id: int
+    app: str
+    name: str = Field(description="Under which it is played.")
+    stream: str | None = Field(description="What was recorded.")
+    session_id: str | None = Field(description="The session that published it last.")
+    node: str | None
+    state: State
+    description: str = Field(description="Why it failed, or where it came from.")
+    started_at: datetime
+    ended_at: datetime | None
+    duration_ms: int
+    size_bytes: int
+    keep: bool = Field(description="Never deleted because of its age or of the room it takes.")
+    flv_url: str = Field(
+        description="By HTTP. Without the token that it takes, if its application doesn't say otherwise. Empty: the "
+        "listener is off."
+    )
+
+    @staticmethod
+    def resolve_app(row: Any) -> str:
+        return str(row.application.name)
+
+    @staticmethod
+    def resolve_flv_url(row: Any) -> str:
+        return media_urls.recording_url(row)
+
+    @staticmethod
+    def resolve_stream(row: Any) -> str | None:
+        return row.stream.name if row.stream else None
+
+    @staticmethod
+    def resolve_session_id(row: Any) -> str | None:
+        return str(row.session_id) if row.session_id else None
+
+    @staticmethod
+    def resolve_node(row: Any) -> str | None:
+        return row.node.name if row.node else None
+
+
+class RecordingFilters(Paging):
+    app: Text | None = None
+    name: Text | None = None
+    stream: Text | None = None
+    state: State | None = None
+    since: When | None = Field(None, description="Began at this time or later.")
+    until: When | None = Field(None, description="Began before this time.")
+
+
+class Why(Schema):
+    note: Text = Field("", description="Why, for the record.")
+
+
+@router.get("/recordings", response=ListOf[RecordingOut], auth=allow(Ability.VIEW), url_name="recordings")
+def recordings(request: HttpRequest, filters: Query[RecordingFilters]) -> dict[str, object]:
+    """The last begun first."""
+    page, count = cut(narrow(service.rows(), LOOKUPS, filters.model_dump(include=set(LOOKUPS))), filters)
+    return {"items": page, "count": count}
+
+
+@router.get(
+    "/recordings/{int:recording_id}",
+    response={200: RecordingOut, 404: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="recording",
+)
+def recording(request: HttpRequest, recording_id: int) -> Recording:
+    """One recording."""
+    return get_object_or_404(service.rows(), pk=recording_id)
+
+
+@router.get(
+    "/recordings/{int:recording_id}/download",
+    response={302: None, 404: Problem, 503: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="recording-download",
+)
+def download(request: HttpRequest, recording_id: int) -> HttpResponse | Status[Problem]:
+    """Its file, FLV: leads to the media listener by a URL that is good for a minute. 503 where that is off."""
+    row = get_object_or_404(service.rows(), pk=recording_id)
+    try:
+        return service.send(row, actor=actor_of(request))
+    except service.MediaOff as problem:
+        return Status(503, Problem(detail=str(problem)))
+
+
+@router.post(
+    "/recordings/{int:recording_id}/token",
+    response={201: TokenOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.SHARE),
+    url_name="recording-token",
+)
+def play_token(
+    request: HttpRequest, recording_id: int, wish: Body[TokenIn | None] = None
+) -> Status[TokenOut | Problem]:
+    """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
+    row = get_object_or_404(service.rows(), pk=recording_id)
+    if row.application.play_policy == Application.PlayPolicy.NONE:
+        return Status(409, Problem(detail="The application's streams and recordings can't be played."))
+    lifetime = timedelta(hours=wish.hours if wish else media_urls.USUAL_HOURS)
+    return Status(
+        201, TokenOut.of(services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime))
+    )
+
+
+@router.delete(
+    "/recordings/{int:recording_id}",
+    response={204: None, 404: Problem, 409: Problem},
+    auth=allow(Ability.DELETE_RECORDINGS),
+    url_name="recording-delete",
+)
+def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[Problem | None]:
+    """Delete it with its file. 409 while it is being recorded."""
+    row = get_object_or_404(service.rows(), pk=recording_id)
+    try:
+        services_actions.delete_recording(
+            actor_of(request), row, note=clean.text(why.note.strip(), service.NOTE_LENGTH)
+        )
+    except RecordingProblem as problem:
+        return Status(409, Problem(detail=str(problem)))
+    return Status(204, None)

@@ -1,0 +1,321 @@
+"""Reports: the archive with the plans, a report as a page and as files; those who make and send one. What they say is
+made in `analytics.reports`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.paginator import Paginator
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.fields.json import KT
+from django.db.models.functions import Coalesce
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from analytics.models import Report, ReportDelivery, ReportPlan
+from analytics.reports import delivery, periods, scopes, subprocess_jobs
+from analytics.reports.document import MOST_ROWS, Document
+from analytics.reports.periods import Period, PeriodProblem
+from analytics.reports.plans import addresses, next_due, scope_of, time_zones
+from analytics.reports.scopes import NoSuchScope, Scope
+from dashboard.access import actor_of, require_ability
+from dashboard.history.periods import BY_HOUR_UP_TO
+from dashboard.lists import narrow
+from dashboard.reports import actions as reports_actions
+from dashboard.reports import charts as reports_charts
+from ingest.models import Application, Stream
+from ingest.services import outgoing
+from ingest.services.roles import Ability
+
+DeliveryState = ReportDelivery.State
+
+LOOKUPS = {"kind": "kind", "plan": "plan__name", "scope": "scope"}
+
+
+def archived_reports() -> QuerySet[Report]:
+    """Newest first, without what they say but for `title` and `words`, the period's. `sent`, `waiting`, `given_up`:
+    how many of its deliveries stand so.
+    """
+    return (
+        Report.objects.defer("document")
+        .select_related("plan", "made_by")
+        .annotate(
+            title=KT("document__title"),
+            words=KT("document__period__words"),
+            sent=_count(DeliveryState.SENT),
+            waiting=_count(DeliveryState.WAITING, DeliveryState.SENDING),
+            given_up=_count(DeliveryState.FAILED),
+        )
+        .order_by("-made_at", "-pk")
+    )
+
+
+def narrow_whole(reports: QuerySet[Report], whole: str) -> QuerySet[Report]:
+    """ "yes": those whose hours had all been computed; "no": the others."""
+    complete = Q(hours_done__gte=F("hours_expected"))
+    return reports.filter(complete) if whole == "yes" else reports.exclude(complete) if whole == "no" else reports
+
+
+def archived_scopes() -> list[str]:
+    """Those that reports were made of, but for all streams."""
+    return list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct())
+
+
+def _count(*states: str) -> Coalesce:
+    """By a query of its own: grouping would read every report's whole document."""
+    found = ReportDelivery.objects.filter(report=OuterRef("pk"), state__in=states).order_by().values("report")
+    return Coalesce(Subquery(found.annotate(count=Count("pk")).values("count")), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """`next`: when it is made again; None: at no set time. `last`: the id of the report that it made last."""
+
+    plan: ReportPlan
+    scope_words: str
+    next: datetime | None
+    last: int | None
+
+
+def planned_reports(now: datetime) -> list[Planned]:
+    """By name."""
+    newest = Report.objects.filter(plan=OuterRef("pk")).order_by("-made_at", "-pk").values("pk")[:1]
+    rows = ReportPlan.objects.select_related("stream__application").annotate(last=Subquery(newest))
+    return [Planned(row, scope_of(row).words, next_due(row, now), row.last) for row in rows]
+
+
+Kind = ReportPlan.Kind
+
+MOST_STREAMS = 1000
+"""That the field of the scope proposes; any may be typed."""
+
+PERIODS = [
+    (Kind.DAILY, "A day"),
+    (Kind.WEEKLY, "A week, Monday to Sunday"),
+    (Kind.MONTHLY, "A month"),
+    (Kind.BROADCAST, "A stream's last broadcast"),
+]
+
+
+class MakeForm(forms.Form):
+    """`wanted`, once it is valid: the period and the scope to make one of."""
+
+    wanted: tuple[Period, Scope]
+
+    kind = forms.ChoiceField(label="Of", choices=PERIODS, initial=Kind.WEEKLY)
+    day = forms.DateField(
+        label="With this day",
+        required=False,
+        widget=forms.DateInput({"type": "date"}),
+        help_text="Empty: the last one that has ended.",
+    )
+    scope = forms.CharField(
+        label="Streams",
+        required=False,
+        max_length=400,
+        widget=forms.TextInput({"list": "scopes", "autocomplete": "off", "spellcheck": "false", "placeholder": "All"}),
+        help_text="An application such as live, or a stream such as live/studio-1. Empty: all.",
+    )
+    time_zone = forms.ChoiceField(choices=time_zones, initial="UTC", help_text="Whose days it speaks of.")
+
+    def clean_scope(self) -> Scope:
+        try:
+            return Scope.asked(str(self.cleaned_data["scope"]))
+        except NoSuchScope as problem:
+            raise ValidationError(str(problem)) from None
+
+    def clean(self) -> dict[str, Any]:
+        """Sets `wanted`."""
+        found: dict[str, Any] = super().clean() or {}
+        if not self.errors:
+            try:
+                self.wanted = _wanted(found["kind"], found["scope"], found["day"], periods.zone_of(found["time_zone"]))
+            except PeriodProblem as problem:
+                raise ValidationError({"day": str(problem)}) from None
+        return found
+
+
+def _wanted(kind: str, scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[Period, Scope]:
+    """Raises PeriodProblem and ValidationError."""
+    if kind == Kind.BROADCAST:
+        return _broadcast(scope, day, zone)
+    if day is None:
+        return periods.last_ended(kind, timezone.now(), zone), scope
+    return periods.containing(kind, day, zone), scope
+
+
+def _broadcast(scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[Period, Scope]:
+    """The last that was on air on the day, or the last of all. Raises PeriodProblem and ValidationError."""
+    if not scope.name:
+        raise ValidationError({"scope": "Give the stream whose broadcast it is about, such as live/studio-1."})
+    now = timezone.now()
+    since, until = now - scopes.LONGEST, now
+    if day is not None:
+        whole = periods.containing(Kind.DAILY, day, zone)
+        since, until = whole.since, whole.until
+    last = next((each for each in scopes.ended_broadcasts(scope, since, now) if each.since < until), None)
+    if last is None:
+        when = f"on {day} has ended" if day else f"has ended in the last {scopes.LONGEST.days} days"
+        raise ValidationError({"day": f"No broadcast of {scope.text} {when}."})
+    counted = last.counted(zone.key)
+    if counted is None:
+        raise ValidationError("It is not computed yet. Run the analytics (Jobs), then make its report.")
+    return counted
+
+
+class MailForm(forms.Form):
+    recipients = forms.CharField(
+        label="To",
+        widget=forms.Textarea({"rows": 4, "spellcheck": "false", "autocomplete": "off"}),
+        max_length=8000,
+        help_text="E-mail addresses, one a line. Whoever has got this report already gets it no second time.",
+        error_messages={"required": "Give at least one address."},
+    )
+
+    def clean_recipients(self) -> list[str]:
+        found = addresses(str(self.cleaned_data["recipients"]))
+        if not found:
+            raise ValidationError("Give at least one address.")
+        return found
+
+
+def known_scopes() -> list[Any]:
+    """Applications, and the first streams."""
+    streams = Stream.objects.select_related("application").order_by("application__name", "name")[:MOST_STREAMS]
+    return [*Application.objects.order_by("name").values_list("name", flat=True), *(each.path for each in streams)]
+
+
+PAGE_SIZE = 50
+
+FILES: dict[str, tuple[str, str, Callable[[Document], str | bytes]]] = {
+    "csv": ("CSV", "text/csv; charset=utf-8", delivery.report_csv),
+    "pdf": ("PDF", "application/pdf", subprocess_jobs.pdf),
+    "json": ("JSON", "application/json", delivery.report_json),
+}
+"""By the file's ending: the button's word, the content type, and what makes it."""
+
+KINDS = [(Kind.DAILY, "Daily"), (Kind.WEEKLY, "Weekly"), (Kind.MONTHLY, "Monthly"), (Kind.BROADCAST, "Of a broadcast")]
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def reports(request: HttpRequest) -> HttpResponse:
+    """Newest first, by pages. What can't be understood filters nothing."""
+    return _archive(request, MakeForm())
+
+
+def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpResponse:
+    names = (*LOOKUPS, "whole")
+    filters = {name: request.GET.get(name, "").replace("\0", "")[:400] for name in names}
+    found = narrow(archived_reports(), LOOKUPS, {name: filters[name] for name in LOOKUPS})
+    query = request.GET.copy()
+    query.pop("page", None)
+    context: dict[str, Any] = {
+        "page": Paginator(narrow_whole(found, filters["whole"]), PAGE_SIZE).get_page(request.GET.get("page")),
+        "filters": filters,
+        "is_filtered": any(filters.values()),
+        "query": query.urlencode(),
+        "kinds": KINDS,
+        "scopes": archived_scopes(),
+        "known_scopes": known_scopes(),
+        "plans": planned_reports(timezone.now()),
+        "may_plan": request.user.is_staff and request.user.has_perm("analytics.change_reportplan"),
+        "mail_is_missing": not outgoing.is_mail_set(),
+        "form": form,
+    }
+    return render(request, "dashboard/reports.html", context, status=status)
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def report(request: HttpRequest, pk: int) -> HttpResponse:
+    return _sheet(request, get_object_or_404(Report, pk=pk), None)
+
+
+def _sheet(request: HttpRequest, row: Report, form: MailForm | None, status: int = 200) -> HttpResponse:
+    """`form`: what was typed; None: the plan's recipients."""
+    document = row.document
+    deliveries = row.deliveries.all()
+    context = {
+        "report": row,
+        "document": document,
+        "rows": document["streams"][:MOST_ROWS],
+        "more_rows": max(0, len(document["streams"]) - MOST_ROWS),
+        "plots": [reports_charts.plot(chart, document["period"]["time_zone"]) for chart in document["charts"]],
+        "box": reports_charts.BOX,
+        "downloads": {form: words for form, (words, _, _) in FILES.items()},
+        "dates": _dates(row),
+        "deliveries": deliveries,
+        "is_sending": any(each.state in ("waiting", "sending") for each in deliveries),
+        "mail_form": form or MailForm(initial={"recipients": "\n".join(row.plan.addresses) if row.plan else ""}),
+        "mail_is_missing": not outgoing.is_mail_set(),
+    }
+    return render(request, "dashboard/report.html", context, status=status)
+
+
+def _dates(row: Report) -> str:
+    """What names the days that it is of in the address of a stream's history: there days are of UTC, hours are not."""
+    zone = timezone.get_current_timezone() if row.until - row.since <= BY_HOUR_UP_TO else UTC
+    first, last = row.since.astimezone(zone), (row.until - timedelta(microseconds=1)).astimezone(zone)
+    return urlencode({"from": first.date(), "to": last.date()})
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
+    """As a file: its streams as CSV, the sheet as PDF, or all that it says as JSON."""
+    row = get_object_or_404(Report, pk=pk)
+    if form not in FILES:
+        raise Http404
+    _, kind, made = FILES[form]
+    try:
+        answer = HttpResponse(made(row.document), content_type=kind)
+    except subprocess_jobs.NotMade as problem:
+        messages.error(request, str(problem))
+        return _sheet(request, row, None, status=503)
+    answer["Content-Disposition"] = f'attachment; filename="{delivery.file_name(row)}.{form}"'
+    return answer
+
+
+@require_POST
+@require_ability(Ability.RUN_ANALYTICS)
+def make(request: HttpRequest) -> HttpResponse:
+    """Makes one and leads to it."""
+    form = MakeForm(request.POST)
+    if not form.is_valid():
+        return _archive(request, form, status=422)
+    try:
+        made = reports_actions.make(actor_of(request), *form.wanted)
+    except subprocess_jobs.NotMade as problem:
+        form.add_error(None, str(problem))
+        return _archive(request, form, status=503)
+    return HttpResponseRedirect(reverse("dashboard:report", args=[made.pk]))
+
+
+@require_POST
+@require_ability(Ability.RUN_ANALYTICS)
+def send(request: HttpRequest, pk: int) -> HttpResponse:
+    """Sends it to each recipient who has not got it yet."""
+    row = get_object_or_404(Report, pk=pk)
+    form = MailForm(request.POST)
+    if not form.is_valid():
+        return _sheet(request, row, form, status=422)
+    recipients = form.cleaned_data["recipients"]
+    try:
+        count = reports_actions.send(actor_of(request), row, recipients)
+    except reports_actions.TooMany as problem:
+        form.add_error("recipients", str(problem))
+        return _sheet(request, row, form, status=429)
+    got = len(recipients) - count
+    words = f"It is sent to {count}." if count else "Nothing is sent."
+    messages.success(request, f"{words} {got} of these had it already." if got else words)
+    return HttpResponseRedirect(reverse("dashboard:report", args=[pk]))

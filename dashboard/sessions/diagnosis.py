@@ -1,0 +1,313 @@
+"""The first questions about a session, in the order to ask them, each with its answer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from urllib.parse import urlencode
+
+from django.db.models import Q, QuerySet, Sum
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard import zones
+from dashboard.sessions.advice import Advice, Back, KeyState, NodeState, Situation, advise, cause_rank
+from dashboard.streams import measurements
+from dashboard.streams.measurements import LastMinute, summarize_last_minute
+from dashboard.streams.queries import Now
+from dashboard.templatetags.ui import END_WORDS, HEALTH_WORDS, lasted, reason_words
+from ingest.contracts import Issue, NodeFigures, StreamSnapshot
+from ingest.models import Attempt, Node, Session
+from ingest.services import database
+
+Look = Literal["good", "warn", "bad", "none", "info"]
+
+SAME_TIME = timedelta(seconds=30)
+NODE_SILENT = timedelta(seconds=15)
+"""A node that was last seen before that is down, whatever its row says."""
+
+EXPECTED_ENDS = ("client_unpublish", "completed", "kicked", "replaced", "test_over")
+"""Ends that somebody wanted."""
+
+
+ISSUES_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    question: str
+    look: Look
+    says: str
+    detail: str
+    link: str = ""
+    link_text: str = ""
+
+
+def others(session: Session) -> QuerySet[Session]:
+    """The other publishers of its stream."""
+    rows = Session.objects.filter(app=session.app, name=session.name, kind=Session.Kind.PUBLISH)
+    return rows.exclude(pk=session.pk)
+
+
+def neighbours(session: Session) -> tuple[Session | None, Session | None]:
+    """The publishers of the stream just before and just after it."""
+    before = others(session).filter(started_at__lt=session.started_at).order_by("-started_at").first()
+    return before, others(session).filter(started_at__gte=session.started_at).order_by("started_at").first()
+
+
+class Questions:
+    """Asks database, nodes and lake once; `answers` puts it into words."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.at = timezone.now()
+        self._now = Now.read()
+        self._snapshot = self._now.by_id.get(session.stream_id or 0)
+        self.before, self.after = neighbours(session)
+        self._open = others(session).filter(ended_at__isnull=True).order_by("-started_at").first()
+        claimed = session.summary.get("metadata", {})
+        nominal = claimed.get("framerate") if isinstance(claimed, dict) else None
+        self.series = measurements.last_minute(session)
+        self.last: LastMinute = summarize_last_minute(
+            self.series,
+            target_kbps=measurements.target_kbps(session),
+            nominal_fps=nominal if isinstance(nominal, int | float) and nominal > 0 else None,
+        )
+        self._refused = self._attempts_since()
+        self.key_state = self._key_state()
+        self.node_state = self._node_state()
+        self.back = self._back()
+
+    def answers(self) -> list[Answer]:
+        asked: list[Callable[[], Answer]] = [
+            self._is_it_back,
+            self._why,
+            self._key_or_node,
+            self._key,
+            self._attempts,
+            self._what_to_do,
+        ]
+        return [answer() for answer in asked]
+
+    @property
+    def situation(self) -> Situation:
+        issue = self._issue if self.back == "on" else None
+        return Situation(
+            reason=self.session.end_reason,
+            seen=self.last.seen,
+            key=self.key_state,
+            node=self.node_state,
+            back=self.back,
+            refused=self._refused[1],
+            check=issue["check"] if issue else "",
+            check_title=issue["title"] if issue else "",
+            check_advice=issue["advice"] if issue else "",
+        )
+
+    @property
+    def advice(self) -> Advice:
+        return advise(self.situation)
+
+    # --- What is known ---
+
+    @property
+    def live(self) -> StreamSnapshot | None:
+        """What its node says of the stream, while this session publishes it."""
+        snapshot = self._snapshot
+        return snapshot if snapshot and snapshot["session_id"] == str(self.session.pk) else None
+
+    @property
+    def _issue(self) -> Issue | None:
+        """The worst open one; of several the one that the others follow from."""
+        return self._issues[0] if self._issues else None
+
+    @property
+    def _issues(self) -> list[Issue]:
+        issues = self.live["issues"] if self.live else []
+        return sorted(issues, key=lambda issue: (issue["level"], cause_rank(issue["check"]), issue["since"]))
+
+    def _back(self) -> Back:
+        if self.session.ended_at is None:
+            return "on"
+        if self._open is None:
+            return "off" if self.after is None else "again_off"
+        health = self._snapshot["health"] if self._snapshot else "none"
+        return health if health in ("warning", "bad") else "good"
+
+    def _key_state(self) -> KeyState:
+        key = self.session.key
+        if key is None:
+            return "none"
+        if key.revoked_at is not None:
+            return "revoked"
+        if not key.enabled:
+            return "disabled"
+        if (key.expires_at and key.expires_at <= self.at) or (key.grace_until and key.grace_until <= self.at):
+            return "expired"
+        if key.max_kbps and (self.last.wire_kbps or 0) > key.max_kbps:
+            return "over_limit"
+        return "fine"
+
+    def _node_state(self) -> NodeState:
+        node = self.session.node
+        if node is None:
+            return "unknown"
+        ticks = any(figures["node"] == node.name for figures in self._now.nodes)  # Though it can't write, perhaps.
+        if node.state == Node.State.DOWN or (node.seen_at < database.shared_now() - NODE_SILENT and not ticks):
+            return "down"
+        return "draining" if node.state == Node.State.DRAINING else "up"
+
+    def _attempts_since(self) -> tuple[int, str, Attempt | None]:
+        """How many publishes of the stream were refused since its end (of an open one: its begin), and the last."""
+        session = self.session
+        of_stream = Q(stream=session.stream_id) if session.stream_id else Q(app=session.app, name=session.name)
+        of_key = Q(key=session.key_id) if session.key_id else Q(pk__in=[])
+        since = session.ended_at or session.started_at
+        lately = Q(at__gte=since) | Q(last_at__gte=since)
+        rows = Attempt.objects.filter(lately, of_stream | of_key, action=Attempt.Action.PUBLISH)
+        last = rows.order_by("-at").first()
+        return (rows.aggregate(all=Sum("count"))["all"] or 0, last.reason if last else "", last)
+
+    # --- In words ---
+
+    def _is_it_back(self) -> Answer:
+        question, session = "Is it back?", self.session
+        stream = reverse("dashboard:stream", args=[session.app, session.name]) if session.stream_id else ""
+        if session.ended_at is None:
+            health = self.live["health"] if self.live else "none"
+            word = HEALTH_WORDS[health].lower()
+            looks: dict[str, Look] = {"good": "good", "warning": "warn", "bad": "bad"}
+            since = lasted(session.started_at, self.at)
+            return Answer(
+                question, looks.get(health, "none"), f"It is on air: {word}", f"For {since}.", stream, "See the stream."
+            )
+        if self._open is not None and self.after is not None:
+            bad = {"warning": ", with a warning", "bad": ", but bad"}.get(self.back, "")
+            off = lasted(session.ended_at, self.after.started_at)
+            detail = f"Off for {off}, then {_same(session, self.after)}."
+            look_: Look = "bad" if self.back == "bad" else "warn" if self.back == "warning" else "good"
+            return Answer(
+                question, look_, f"Yes, since {_time(self._open.started_at)}{bad}", detail, stream, "See the stream."
+            )
+        if self.after is not None and self.after.ended_at is not None:
+            link = reverse("dashboard:session", args=[self.after.pk])
+            came = _time(self.after.started_at)
+            detail = f"It came back at {came} with {_same(session, self.after)}, and ended again."
+            return Answer(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
+        off = lasted(session.ended_at, self.at)
+        look_ = "none" if session.end_reason in EXPECTED_ENDS else "bad"
+        detail = "Nobody has published the stream since."
+        return Answer(question, look_, f"No, off air for {off}", detail, stream, "See the stream.")
+
+    def _why(self) -> Answer:
+        session = self.session
+        if session.ended_at is None:
+            issues = self._issues
+            if not issues:
+                return Answer("What is wrong?", "good", "No check has anything against it", self.last.sentence)
+            says = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
+            named = " ".join(f"{issue['title'].rstrip('.')}." for issue in issues[:ISSUES_NAMED])
+            worst: Look = "bad" if issues[0]["level"] == "bad" else "warn"
+            return Answer("What is wrong?", worst, says, f"{named} {self.last.sentence}")
+        look_: Look = "none" if session.end_reason in EXPECTED_ENDS else "bad"
+        words = END_WORDS.get(session.end_reason, "Ended")
+        said = session.end_description.strip()
+        said = f"{said.rstrip('.')}. " if said else ""
+        return Answer("Why did it end?", look_, words, said + self.last.sentence)
+
+    def _key_or_node(self) -> Answer:
+        question, session = "One key or the whole node?", self.session
+        if session.node is None:
+            return Answer(question, "none", "Not known", "The node is not in the database any more.")
+        name = session.node.name
+        at = session.ended_at or self.at
+        same = Session.objects.filter(node=session.node, kind=Session.Kind.PUBLISH).exclude(pk=session.pk)
+        fell = same.filter(ended_at__range=(at - SAME_TIME, at + SAME_TIME)).count() if session.ended_at else 0
+        kept = same.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=at + SAME_TIME), started_at__lte=at).count()
+        figures = next((node for node in self._now.nodes if node["node"] == name), None)
+        state = {"up": _load(figures), "draining": "It is draining.", "down": "It is down now.", "unknown": ""}
+        now = state[self.node_state]
+        if self.node_state == "down":
+            seen = f"{name} was last seen at {_time(session.node.seen_at)}."
+            return Answer(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
+        running = f"{_count(kept)} on {name} kept running" if kept else f"No other publisher was on {name}"
+        if fell:
+            says = "Several at once" if kept else "All of the node"
+            detail = f"{_count(fell)} on {name} ended within 30 s of it. {running}. {now}"
+            return Answer(question, "warn" if kept else "bad", says, detail)
+        says = "Only this one" if session.ended_at else "Only this one is shown"
+        return Answer(question, "good", "Only this key" if session.key else says, f"{running}. {now}")
+
+    def _key(self) -> Answer:
+        question, key = "Key disabled, expired or over its limit?", self.session.key
+        if key is None:
+            login = self.session.login
+            detail = f"It used the encoder log-in {login}." if login else "It published without a key."
+            return Answer(question, "none", "No key", detail)
+        limit = f"its {key.max_kbps or 0:,} kbit/s"
+        expires = f"expires {_moment(key.expires_at)}" if key.expires_at else "has no expiry"
+        details = {
+            "fine": f"{key} is enabled, {expires}, and {f'stayed under {limit}' if key.max_kbps else 'has no limit'}.",
+            "revoked": f"{key} was revoked {_moment(key.revoked_at)}.",
+            "disabled": f"{key} is disabled.",
+            "expired": f"{key} expired {_moment(key.expires_at or key.grace_until)}.",
+            "over_limit": f"In its last minute the encoder sent {self.last.wire_kbps or 0:,.0f} kbit/s, over {limit}.",
+        }
+        says = {
+            "fine": "None of these",
+            "revoked": "It is revoked",
+            "disabled": "It is disabled",
+            "expired": "It has expired",
+            "over_limit": "Over its limit",
+        }
+        look_: Look = "good" if self.key_state == "fine" else "warn" if self.key_state == "over_limit" else "bad"
+        return Answer(question, look_, says[self.key_state], details[self.key_state])
+
+    def _attempts(self) -> Answer:
+        count, reason, last = self._refused
+        link = f"{reverse('dashboard:attempts')}?{_query(self.session)}"
+        if last is None:
+            since = "its end" if self.session.ended_at else "its begin"
+            detail = f"No encoder was refused since {since}."
+            if self.after is not None and self.session.ended_at:
+                detail = f"The next one, at {_time(self.after.started_at)}, was accepted."
+            return Answer("Rejected attempts since?", "good", "None", detail)
+        latest = last.last_at or last.at
+        detail = f"The last at {_time(latest)} from {last.address}: {last.description or reason_words(reason)}"
+        return Answer(
+            "Rejected attempts since?", "warn", f"{count:,}: {reason_words(reason)}", detail, link, "See them all."
+        )
+
+    def _what_to_do(self) -> Answer:
+        advice = self.advice
+        return Answer("What to do now", "info", advice.act, advice.why)
+
+
+def _same(one: Session, other: Session) -> str:
+    key = "the same key" if one.key_id and one.key_id == other.key_id else "another key" if other.key_id else ""
+    address = "the same address" if one.address == other.address else f"another address, {other.address}"
+    return f"{key} and {address}" if key else address
+
+
+def _load(figures: NodeFigures | None) -> str:
+    if figures is None:
+        return "It is up."
+    cpu, disk = figures["cpu_percent"], figures["disk_free_percent"]
+    said = [f"CPU {cpu:.0f} %" if cpu is not None else "", f"disk {disk:.0f} % free" if disk is not None else ""]
+    return f"It is up; {', '.join(filter(None, said))}." if any(said) else "It is up."
+
+
+def _count(publishers: int) -> str:
+    return f"{publishers:,} other publisher{'s' if publishers != 1 else ''}" if publishers else "No other publisher"
+
+
+def _time(at: datetime) -> str:
+    return zones.clock(at, "" if abs(timezone.now() - at) < timedelta(hours=20) else "%-d %b", is_named=False)
+
+
+def _moment(at: datetime | None) -> str:
+    return f"on {zones.clock(at, '%-d %b %Y', '%H:%M', is_named=False)}" if at else "at a time that is not known"
+
+
+def _query(session: Session) -> str:
+    return urlencode({"app": session.app, "name": session.name, "action": "publish"})

@@ -1,0 +1,364 @@
+"""Sessions: the list with its search, what it finds as a file, one session with the first questions, its timeline and
+charts, and two of them side by side: their facts, and where they differ."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from dashboard import lists
+from dashboard.access import actor_of, require_ability
+from dashboard.sessions import queries as sessions_queries
+from dashboard.sessions.diagnosis import Questions
+from dashboard.sessions.queries import FIELDS, MOST_ROWS, ORDERS, Search, SessionRow, session_rows, session_values
+from dashboard.streams import actions as streams_actions
+from dashboard.streams import measurements
+from dashboard.streams.actions import NOTE_LENGTH, ActionProblem
+from dashboard.streams.queries import Now
+from dashboard.templatetags.ui import END_WORDS, ended_words, figure, lasted
+from ingest.models import Node, Session
+from ingest.services.roles import Ability
+
+DASH = "–"
+AT_ITS_END = "known at its end"
+"""What a session that is on air does not tell yet."""
+APART = 0.1
+"""Figures that are further apart than this share of the larger differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    name: str
+    a: str
+    b: str
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    a: Session | None
+    b: Session | None
+
+    @classmethod
+    def of(cls, a: str, b: str) -> "Pair":
+        return cls(_session(a), _session(b))
+
+    @property
+    def span_s(self) -> int:
+        """How long the longer lasted."""
+        return max((int(_seconds(one)) + 1 for one in (self.a, self.b) if one), default=0)
+
+    @property
+    def boot(self) -> dict[str, Any]:
+        """What the page's script begins with. Times in seconds, those of `begins` since the epoch."""
+        both = [session for session in (self.a, self.b) if session is not None]
+        return {
+            "span": self.span_s,
+            "data": [reverse("dashboard:session-data", args=[session.pk]) for session in both],
+            "open": [session.ended_at is None for session in both],
+            "begins": [int(session.started_at.timestamp()) for session in both],
+        }
+
+    @property
+    def facts(self) -> list[Fact]:
+        if self.a is None or self.b is None:
+            return []
+        texts = [Fact(name, a := words(self.a), b := words(self.b), a != b) for name, words in TEXTS]
+        return texts + [_figures(name, value, self.a, self.b) for name, value in FIGURES]
+
+
+def _session(text: str) -> Session | None:
+    try:
+        return session_rows().filter(pk=uuid.UUID(text)).first()
+    except ValueError:
+        return None
+
+
+def _seconds(session: Session) -> float:
+    return max(0.0, (measurements.ended(session) - session.started_at).total_seconds())
+
+
+def _summary(session: Session, part: str, name: str) -> Any:
+    found = session.summary.get(part)
+    return found.get(name) if isinstance(found, dict) else None
+
+
+def _media_words(session: Session) -> str:
+    picture = f"{session.width} × {session.height}" if session.width else ""
+    words = [session.video_codec, _summary(session, "media", "profile"), picture]
+    return " ".join(str(word) for word in words if word) or DASH
+
+
+def _claimed_kbps(value: Any) -> str:
+    return f"{figure(value)}\u00a0kbit/s" if isinstance(value, int | float) and value > 0 else DASH
+
+
+TEXTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
+    ("Stream", lambda row: f"{row.app}/{row.name}"),
+    ("Kind", lambda row: "Published" if row.kind == Session.Kind.PUBLISH else "Played"),
+    ("End", lambda row: ended_words(row) if row.ended_at else "On air"),
+    ("Encoder", lambda row: row.encoder or DASH),
+    ("Address", lambda row: row.address),
+    ("Node", lambda row: row.node.name if row.node else DASH),
+    ("Key", lambda row: str(row.key or row.login or DASH)),
+    ("Video", _media_words),
+    ("Audio", lambda row: row.audio_codec or DASH),
+    ("Claimed frame rate", lambda row: str(_summary(row, "metadata", "framerate") or DASH)),
+    ("Claimed video bitrate", lambda row: _claimed_kbps(_summary(row, "metadata", "videodatarate"))),
+)
+FIGURES: tuple[tuple[str, Callable[[Session], tuple[float | None, str]]], ...] = (
+    ("Lasted", lambda row: (_seconds(row), lasted(row.started_at, measurements.ended(row)))),
+    (
+        "Data",
+        lambda row: (
+            (None, AT_ITS_END)
+            if row.ended_at is None
+            else (None, DASH)
+            if row.is_uncounted
+            else ((size := row.bytes_in or row.bytes_out), filesizeformat(size))
+        ),
+    ),
+    (
+        "Mean bitrate, all that was sent",
+        lambda row: _rate(_bytes(row) * 8 / 1000, row, "kbit/s", 0),
+    ),
+    ("Frames a second", lambda row: _rate(row.video_frames, row, "", 1)),
+    ("Keyframe every", lambda row: _every(row)),
+)
+
+
+def _bytes(session: Session) -> int:
+    return session.bytes_in or session.bytes_out
+
+
+def _rate(amount: float, session: Session, unit: str, decimals: int) -> tuple[float | None, str]:
+    seconds = _seconds(session)
+    if session.ended_at is None:
+        return None, AT_ITS_END
+    if not amount or seconds < 1:
+        return None, DASH
+    return amount / seconds, f"{figure(amount / seconds, decimals)}\u00a0{unit}".strip()
+
+
+def _every(session: Session) -> tuple[float | None, str]:
+    if session.ended_at is None:
+        return None, AT_ITS_END
+    if not session.keyframes:
+        return None, DASH
+    return _seconds(session) / session.keyframes, f"{_seconds(session) / session.keyframes:.1f}\u00a0s"
+
+
+def _figures(name: str, value: Callable[[Session], tuple[float | None, str]], a: Session, b: Session) -> Fact:
+    (one, one_text), (other, other_text) = value(a), value(b)
+    if AT_ITS_END in (one_text, other_text):
+        return Fact(name, one_text, other_text, False)
+    if one is None or other is None:
+        return Fact(name, one_text, other_text, (one is None) != (other is None))
+    return Fact(name, one_text, other_text, abs(one - other) > APART * max(abs(one), abs(other)))
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def sessions(request: HttpRequest) -> HttpResponse:
+    """By pages. htmx gets the results alone."""
+    search = Search.of(request.GET)
+    page = search.page(request.GET.get("before", ""))
+    now = Now.read()
+    query = request.GET.copy()
+    query.pop("before", None)
+    context: dict[str, Any] = {
+        "search": search,
+        "filters": search.shown,
+        "rows": [SessionRow.of(row, now) for row in page.rows],
+        "page": page,
+        "at": timezone.now(),
+        "query": query.urlencode(),
+    }
+    if request.headers.get("HX-Request") == "true":
+        return render(request, "dashboard/_sessions.html", context)
+    context |= {
+        "nodes": list(Node.objects.values_list("name", flat=True)),
+        "reasons": END_WORDS.items(),
+        "orders": ORDERS.items(),
+        "is_empty": not search.is_filtered and not Session.objects.exists(),
+        "most_rows": MOST_ROWS,
+    }
+    return render(request, "dashboard/sessions.html", context)
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def export_csv(request: HttpRequest) -> StreamingHttpResponse:
+    """What the page's filters find, the last begun first, MOST_ROWS at most."""
+    return lists.csv_answer(_name(), FIELDS, (list(values.values()) for values in _found(request)))
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def export_json(request: HttpRequest) -> StreamingHttpResponse:
+    """The same as JSON."""
+    return lists.json_answer(_name(), _found(request))
+
+
+def _found(request: HttpRequest) -> Iterator[dict[str, Any]]:
+    rows = Search.of(request.GET).rows()[:MOST_ROWS].iterator(lists.CHUNK_ROWS)
+    return (session_values(row) for row in rows)
+
+
+def _name() -> str:
+    return f"sessions-{timezone.now():%Y%m%d-%H%M}"
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def compare(request: HttpRequest) -> HttpResponse:
+    """Two sessions by `a` and `b`. Where one is missing or unknown, the page says how to choose."""
+    pair = Pair.of(request.GET.get("a", ""), request.GET.get("b", ""))
+    return render(request, "dashboard/sessions_compare.html", {"pair": pair})
+
+
+PLAYERS_SHOWN = 20
+POINTS = 600
+MOST_POINTS = 2000
+MOST_SPAN_S = 400 * 86400
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """In the order in which somebody asks who was called at night. Charts come after, by `data`."""
+    row = get_object_or_404(session_rows(), pk=pk)
+    is_publish = row.kind == Session.Kind.PUBLISH
+    questions = Questions(row) if is_publish else None
+    players = _players(row) if is_publish else None
+    target = measurements.target_kbps(row)
+    context: dict[str, Any] = {
+        "session": row,
+        "target": target,
+        "row": SessionRow.of(row, Now.read()),
+        "at": timezone.now(),
+        "end": measurements.ended(row),
+        "questions": questions,
+        "answers": questions.answers() if questions else [],
+        "acknowledged": streams_actions.end_acknowledgement(row),
+        "recordings": row.recordings.select_related("application"),
+        "players": players[:PLAYERS_SHOWN] if players is not None else [],
+        "player_count": players.count() if players is not None else 0,
+        "publisher": None if is_publish else _publisher(row),
+        "note_length": NOTE_LENGTH,
+        "boot": {
+            "data": reverse("dashboard:session-data", args=[pk]),
+            "open": row.ended_at is None,
+            "publish": is_publish,
+            "target": target,
+            "media": _media(row),
+            "metadata": row.summary.get("metadata") or {},
+        },
+    }
+    return render(request, "dashboard/session.html", context)
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
+    """What the page draws: lanes, events and samples. `points` and `span` (seconds): for a comparison."""
+    row = get_object_or_404(session_rows(), pk=pk)
+    series = measurements.samples(row, points=_whole(request, "points", POINTS, MOST_POINTS), span_s=_span(request))
+    events = measurements.events_of(row)
+    answer = JsonResponse(
+        {
+            "lanes": measurements.lanes(row, events, series.gaps),
+            "events": events,
+            "at": series.at,
+            "step_s": series.step_s,
+            "values": {name: series.values.get(name, []) for name in DRAWN},
+            "low": {name: series.low.get(name, []) for name in DRAWN},
+            "high": {name: series.high.get(name, []) for name in DRAWN},
+            "health": series.health,
+            "gaps": series.gaps,
+            "totals": vars(series.totals),
+            "problems": series.problems,
+        }
+    )
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+DRAWN = (
+    *("video_kbps", "audio_kbps", "fps", "keyframe_interval", "drift_dev", "rtt_ms", "players"),
+    *("ts_gap", "ts_regress", "missing_frames_est"),
+)
+
+
+@require_safe
+@require_ability(Ability.VIEW)
+def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
+    """Its samples as CSV, as many as the reader gives whole."""
+    row = get_object_or_404(session_rows(), pk=pk)
+    columns, rows = sessions_queries.series_rows(measurements.samples(row, points=measurements.MOST_POINTS))
+    return lists.csv_answer(f"samples-{pk}", columns, rows)
+
+
+@require_POST
+@require_ability(Ability.NOTE)
+def note(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Writes a note at the session."""
+    return _act(request, pk, streams_actions.note_session, "The note is saved.")
+
+
+@require_POST
+@require_ability(Ability.NOTE)
+def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
+    """Says that the session's end is known; the note goes with it."""
+    return _act(request, pk, streams_actions.acknowledge_end, "The end of the session is acknowledged.")
+
+
+def _act(request: HttpRequest, pk: uuid.UUID, act: Any, done: str) -> HttpResponse:
+    row = get_object_or_404(Session.objects.select_related("stream__application"), pk=pk)
+    words, status = done, 200
+    try:
+        act(row, actor_of(request), request.POST.get("note", ""))
+    except ActionProblem as problem:
+        words, status = str(problem), 409
+    if request.accepts("text/html"):
+        messages.add_message(request, messages.SUCCESS if status == 200 else messages.WARNING, words)
+        return HttpResponseRedirect(reverse("dashboard:session", args=[pk]))
+    return JsonResponse({"detail": words}, status=status)
+
+
+def _players(row: Session) -> QuerySet[Session]:
+    """Those that played the stream while it was published."""
+    plays = session_rows().filter(
+        app=row.app, name=row.name, kind=Session.Kind.PLAY, started_at__lte=measurements.ended(row)
+    )
+    return plays.exclude(ended_at__lt=row.started_at)
+
+
+def _publisher(row: Session) -> Session | None:
+    """Who published the stream when the player came."""
+    before = session_rows().filter(app=row.app, name=row.name, kind=Session.Kind.PUBLISH)
+    found = before.filter(started_at__lte=measurements.ended(row)).first()
+    return found if found and (found.ended_at is None or found.ended_at >= row.started_at) else None
+
+
+def _media(row: Session) -> dict[str, Any]:
+    own = {name: getattr(row, name) or None for name in ("video_codec", "audio_codec", "width", "height")}
+    return own | (row.summary.get("media") or {})
+
+
+def _whole(request: HttpRequest, name: str, usual: int, most: int) -> int:
+    text = request.GET.get(name, "")
+    return max(10, min(int(text), most)) if text.isascii() and text.isdigit() else usual
+
+
+def _span(request: HttpRequest) -> float | None:
+    return float(_whole(request, "span", 60, MOST_SPAN_S)) if "span" in request.GET else None

@@ -1,0 +1,291 @@
+"""What people do to a stream and its sessions: kick, note, acknowledge, mute alerts.
+
+Each is an event of the session, which open pages get at once, and an entry of the audit log. Muted are all of a
+stream's checks or one, for a while or until somebody lifts it: alerts ask `is_muted`; issues open and clear on the
+pages as ever."""
+
+import logging
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.db import transaction
+from django.db.models import Max, Q, QuerySet
+from django.utils import timezone
+
+from dashboard.lists import open_publisher
+from dashboard.models import Mute
+from dashboard.streams.queries import Now
+from ingest import clean, pages
+from ingest.contracts import Issue
+from ingest.contracts.health import STREAM_CHECKS
+from ingest.models import Session, StatusEvent, Stream
+from ingest.services import actions as services_actions
+from ingest.services import audit
+from ingest.services.audit import Actor
+from ingest.services.sessions import event_payload
+
+logger = logging.getLogger(__name__)
+
+NOTE_LENGTH = 200
+
+FIRST_SEQUENCE = 1_000_000
+"""Of people's events. The node of a live session numbers its own in memory, from 1 and far from here."""
+
+
+def latest_publisher(stream: Stream) -> Session | None:
+    """The session that publishes the stream now, else the last that did."""
+    return stream.sessions.filter(kind=Session.Kind.PUBLISH, is_test=False).order_by("-started_at").first()
+
+
+def put_event(
+    session: Session,
+    kind: str,
+    actor: Actor,
+    *,
+    code: str = "",
+    description: str = "",
+    detail: Mapping[str, Any] | None = None,
+) -> StatusEvent:
+    """Writes an act down as the session's event, whether that is live or not; pages hear of it once it is committed.
+
+    `detail` is kept as JSON, and with it `by`, who did it.
+    """
+    with transaction.atomic():
+        Session.objects.select_for_update().get(pk=session.pk)  # One number after the other.
+        own = StatusEvent.objects.filter(session=session, sequence__gte=FIRST_SEQUENCE)
+        last = own.aggregate(last=Max("sequence"))["last"]
+        event = StatusEvent.objects.create(
+            session=session,
+            sequence=FIRST_SEQUENCE if last is None else last + 1,
+            kind=kind,
+            code=clean.text(code, 64),
+            description=clean.text(description, 512),
+            detail=clean.jsonable({**(detail or {}), "by": actor.name}),
+        )
+        if session.stream_id is not None:
+            notify_pages(session.stream_id, "stream.event", pages.event_text(event_payload(event)))
+    return event
+
+
+def notify_pages(stream: int, kind: str, text: str) -> None:
+    """Sends to whoever has the stream's page open, after the transaction; walls look themselves at what they show of
+    it. Whatever the layer's trouble: it is written down, and pages that are loaded again have it.
+    """
+
+    def send() -> None:
+        layer = get_channel_layer()
+        if layer is None:
+            return
+        try:
+            async_to_sync(layer.group_send)(pages.stream_group(stream), {"type": kind, "text": text})
+            async_to_sync(layer.group_send)(pages.WALL, {"type": "live.marks", "stream": stream})
+        except Exception as error:
+            logger.warning("The channel layer did not take an operator's act: %s", type(error).__name__)
+
+    transaction.on_commit(send)
+
+
+class Kick(Enum):
+    ASKED = "asked"  # The session's node ends it within a second or two.
+    OFF_AIR = "off_air"  # Nobody publishes.
+    OTHER = "other"  # Another session than the one that was meant publishes.
+
+
+def kick_publisher(stream: Stream, actor: Actor, *, note: str, session_id: str = "") -> tuple[Kick, Session | None]:
+    """Ask for the end of the stream's publisher. A `session_id` limits it to that session."""
+    session = open_publisher(stream)
+    if session is None:
+        return Kick.OFF_AIR, None
+    if session_id and str(session.pk) != session_id:
+        return Kick.OTHER, session
+    said = clean.text(note.strip(), NOTE_LENGTH)
+    with transaction.atomic():
+        if not services_actions.kick(actor, session, note=said):
+            return Kick.OFF_AIR, None
+        put_event(session, "operator.kick", actor, description=said)
+    logger.info("Kick of %s, session %s, by %s. %s", stream.path, session.pk, actor.name, said)
+    return Kick.ASKED, session
+
+
+NOTE = "operator.note"
+ACKNOWLEDGED = "operator.ack"
+
+SAME_S = 0.5
+"""Two openings of an issue are further apart; JSON and databases round times."""
+
+
+class ActionProblem(Exception):  # noqa: N818 - an answer, not an error.
+    """It can't be done now. The message is for the operator."""
+
+
+def add_note(stream: Stream, actor: Actor, text: str) -> StatusEvent:
+    """For the session that publishes now, else for the last one. Raises ActProblem."""
+    said = clean.text(text.strip(), NOTE_LENGTH)
+    if not said:
+        raise ActionProblem("The note is empty.")
+    session = latest_publisher(stream)
+    if session is None:
+        raise ActionProblem("Nobody has published this stream yet: there is no session to note it at.")
+    with transaction.atomic():
+        audit.record(actor, "session.note", stream.path, stream=stream, session=session, note=said)
+        return put_event(session, NOTE, actor, description=said)
+
+
+def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "") -> StatusEvent:
+    """Of the open issue as it is now: should it open anew, or get worse, nobody has acknowledged that.
+
+    Raises ActProblem.
+    """
+    snapshot = Now.read().of_stream(stream)
+    issue = next((issue for issue in snapshot["issues"] if issue["check"] == check), None)
+    session = Session.objects.filter(pk=snapshot["session_id"]).first() if snapshot["session_id"] else None
+    if issue is None or session is None:
+        raise ActionProblem("This issue is not open any more.")
+    former = _of_opening(session, issue)
+    if former is not None:
+        return former
+    said = clean.text(note.strip(), NOTE_LENGTH)
+    detail = {"since": issue["since"], "level": issue["level"], "name": STREAM_CHECKS.get(check, check)}
+    with transaction.atomic():
+        audit.record(actor, "issue.acknowledge", stream.path, stream=stream, session=session, check=check, note=said)
+        return put_event(session, ACKNOWLEDGED, actor, code=check, description=said, detail=detail)
+
+
+def acknowledgements(session_id: str | None) -> list[dict[str, Any]]:
+    """Those of a session that is live, newest first, as pages get events."""
+    if not session_id:
+        return []
+    events = StatusEvent.objects.filter(session=uuid.UUID(session_id), kind=ACKNOWLEDGED).order_by("-sequence")
+    return [event_payload(event) for event in events]
+
+
+def _of_opening(session: Session, issue: Issue) -> StatusEvent | None:
+    """The acknowledgement of the issue since it opened, at this level."""
+    for event in StatusEvent.objects.filter(session=session, kind=ACKNOWLEDGED, code=issue["check"]):
+        is_same = abs(event.detail.get("since", 0) - issue["since"]) < SAME_S
+        if is_same and is_of_level(event, issue["level"]):
+            return event
+    return None
+
+
+def is_of_level(acknowledgement: StatusEvent, level: str) -> bool:
+    """Whether it is of an issue at this level too: not once the issue got worse."""
+    return acknowledgement.detail.get("level") in (level, "bad")
+
+
+SESSION_END = "session.ended"
+"""What an acknowledgement of a session's end is of, where an issue's names its check."""
+
+
+def note_session(session: Session, actor: Actor, text: str) -> StatusEvent:
+    """Raises ActProblem."""
+    said = clean.text(text.strip(), NOTE_LENGTH)
+    if not said:
+        raise ActionProblem("The note is empty.")
+    with transaction.atomic():
+        audit.record(actor, "session.note", _path(session), stream=session.stream, session=session, note=said)
+        return put_event(session, NOTE, actor, description=said)
+
+
+def acknowledge_end(session: Session, actor: Actor, text: str = "") -> StatusEvent:
+    """That the end is known; a second one changes nothing. Raises ActProblem while the session is open."""
+    if session.ended_at is None:
+        raise ActionProblem("The session has not ended. Issues are acknowledged on the stream's page.")
+    former = end_acknowledgement(session)
+    if former is not None:
+        return former
+    said = clean.text(text.strip(), NOTE_LENGTH)
+    with transaction.atomic():
+        audit.record(actor, "session.acknowledge", _path(session), stream=session.stream, session=session, note=said)
+        detail = {"name": "The end of the session"}
+        return put_event(session, ACKNOWLEDGED, actor, code=SESSION_END, description=said, detail=detail)
+
+
+def end_acknowledgement(session: Session) -> StatusEvent | None:
+    """Of its end."""
+    return StatusEvent.objects.filter(session=session, kind=ACKNOWLEDGED, code=SESSION_END).order_by("sequence").first()
+
+
+def _path(session: Session) -> str:
+    return f"{session.app}/{session.name}"
+
+
+MOST_HOURS = 31 * 24
+
+
+def active_mutes(now: datetime | None = None) -> QuerySet[Mute]:
+    """Those that hold now, of all streams."""
+    now = now or timezone.now()
+    lasting = Q(until__isnull=True) | Q(until__gt=now)
+    return Mute.objects.filter(lasting, lifted_at__isnull=True).select_related("by")
+
+
+def is_muted(stream: int, check: str, now: datetime | None = None) -> bool:
+    """Whether the stream (its row id) has no alerts of the check."""
+    return active_mutes(now).filter(stream=stream, check_code__in=("", check)).exists()
+
+
+def mute(stream: Stream, actor: Actor, *, check: str = "", hours: float | None = None, note: str = "") -> Mute:
+    """Mutes a check's alerts, or all ("") for so many hours (None: until it is lifted), in place of an earlier mute."""
+    now = timezone.now()
+    with transaction.atomic():
+        active_mutes(now).filter(stream=stream, check_code=check).update(lifted_at=now)
+        made = Mute.objects.create(
+            stream=stream,
+            check_code=clean.text(check, 32),
+            until=None if hours is None else now + timedelta(hours=hours),
+            note=clean.text(note.strip(), NOTE_LENGTH),
+            by=actor.user,
+            at=now,
+        )
+        until = made.until.isoformat() if made.until else None
+        audit.record(actor, "stream.mute", stream.path, stream=stream, check=check, until=until, note=made.note)
+        _record_event(stream, "operator.mute", actor, made.check_code, made.note, {"until": until})
+    return made
+
+
+def unmute(stream: Stream, actor: Actor, *, check: str | None = None) -> int:
+    """Lifts the mutes of the stream, or only that of a check ("": of all checks). How many there were."""
+    now = timezone.now()
+    with transaction.atomic():
+        held = active_mutes(now).filter(stream=stream)
+        if check is not None:
+            held = held.filter(check_code=check)
+        lifted = held.update(lifted_at=now)
+        if lifted:
+            audit.record(actor, "stream.unmute", stream.path, stream=stream, check=check)
+            _record_event(stream, "operator.unmute", actor, check or "", "", {})
+    return lifted
+
+
+def mute_payloads(stream: int) -> list[dict[str, Any]]:
+    """What holds of the stream, as pages get it: times in seconds since the epoch."""
+    return [
+        {
+            "check": row.check_code,
+            "at": row.at.timestamp(),
+            "until": row.until.timestamp() if row.until else None,
+            "note": row.note,
+            "by": row.by.get_username() if row.by else "",
+        }
+        for row in active_mutes().filter(stream=stream)
+    ]
+
+
+def muted_text(held: Iterable[dict[str, Any]]) -> str:
+    """What open pages are sent when a mute is made or lifted."""
+    return pages.to_json({"kind": "mutes", "mutes": list(held)})
+
+
+def _record_event(stream: Stream, kind: str, actor: Actor, check: str, note: str, detail: dict[str, Any]) -> None:
+    """In the feed of the latest publisher, if there was one yet."""
+    session = latest_publisher(stream)
+    if session is not None:
+        named = {**detail, "name": STREAM_CHECKS.get(check, check)}
+        put_event(session, kind, actor, code=check, description=note, detail=named)
+    notify_pages(stream.pk, "stream.mutes", muted_text(mute_payloads(stream.pk)))

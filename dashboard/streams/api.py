@@ -1,0 +1,377 @@
+"""/streams and /applications: what is on air, what was measured of it in the last hours (from the lake), what people do
+to a stream (kick, note, acknowledge, mute), and what it is: enabled, or deleted."""
+
+import time
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Body, Field, Query, Router, Schema, Status
+
+from dashboard.access import actor_of
+from dashboard.api_base import (
+    DeletionOut,
+    EnabledIn,
+    EventOut,
+    HowToDelete,
+    KickIn,
+    KickOut,
+    ListOf,
+    Paging,
+    Problem,
+    StreamOut,
+    Text,
+    TokenIn,
+    TokenOut,
+    allow,
+    cut,
+)
+from dashboard.lists import narrow
+from dashboard.models import Mute
+from dashboard.streams import actions as streams_actions
+from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
+from dashboard.streams.queries import Now, stream_row
+from ingest.contracts import Health, StreamState
+from ingest.models import Application, StatusEvent, Stream
+from ingest.services import actions as service_actions
+from ingest.services import media_urls, removal
+from ingest.services.roles import Ability
+
+router = Router(tags=["streams"])
+
+LOOKUPS = {"app": "application__name", "name": "name"}
+
+REFUSALS = {
+    Kick.OFF_AIR: "Nobody publishes this stream now.",
+    Kick.OTHER: "Another session publishes this stream by now.",
+}
+
+
+class StreamFilters(Paging):
+    app: Text | None = None
+    name: Text | None = None
+    state: StreamState | None = None
+    health: Health | None = None
+
+
+@router.get("/streams", response=ListOf[StreamOut], auth=allow(Ability.VIEW), url_name="streams")
+def streams(request: HttpRequest, filters: Query[StreamFilters]) -> ListOf[StreamOut]:
+    """All streams, on air or not; the last made comes first."""
+    now = Now.read()
+    rows = narrow(
+        Stream.objects.select_related("application").order_by("-created_at", "-pk"),
+        LOOKUPS,
+        {"app": filters.app, "name": filters.name},
+    )
+    page, count = cut(_in_condition(rows, now, filters.state, filters.health), filters)
+    return ListOf[StreamOut](items=[StreamOut.of(row, now.of_stream(row)) for row in page], count=count)
+
+
+def _in_condition(
+    rows: QuerySet[Stream], now: Now, state: StreamState | None, health: Health | None
+) -> QuerySet[Stream]:
+    """Rows of that state and health. What no node knows of is offline and without data."""
+    if state is None and health is None:
+        return rows
+    fitting = [
+        pk
+        for pk, snapshot in now.by_id.items()
+        if state in (None, snapshot["state"]) and health in (None, snapshot["health"])
+    ]
+    if state in (None, "offline") and health in (None, "none"):
+        return rows.exclude(pk__in=now.by_id.keys() - set(fitting))
+    return rows.filter(pk__in=fitting)
+
+
+@router.get(
+    "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="stream"
+)
+def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
+    """One stream by its public name."""
+    return _told(stream_row(app, name))
+
+
+@router.patch(
+    "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
+)
+def change(request: HttpRequest, app: str, name: str, wish: EnabledIn) -> StreamOut:
+    """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
+    row = stream_row(app, name)
+    service_actions.set_enabled(actor_of(request), row, wish.enabled)
+    return _told(row)
+
+
+class HowToDeleteStream(HowToDelete):
+    recordings: bool = Field(False, description="Its recordings with their files as well; else they stay.")
+
+
+@router.delete(
+    "/streams/{app}/{stream:name}",
+    response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
+    auth=allow(Ability.MANAGE_STREAMS),
+)
+def delete(
+    request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]
+) -> Status[DeletionOut | Problem | None]:
+    """Delete it with its keys, log-ins and what else is set up for it. Its history stays. 409 while it is live, unless
+    it is forced, and for a recording that can't be deleted.
+    """
+    row = stream_row(app, name)
+    if how.dry_run:
+        return Status(200, DeletionOut(**removal.of_streams(Stream.objects.filter(pk=row.pk)).as_dict()))
+    try:
+        removal.delete_stream(actor_of(request), row, force=how.force, with_recordings=how.recordings)
+    except removal.InTheWay as problem:
+        return Status(409, Problem(detail=str(problem)))
+    return Status(204, None)
+
+
+def _told(row: Stream) -> StreamOut:
+    return StreamOut.of(row, Now.read().of_stream(row))
+
+
+@router.post(
+    "/streams/{app}/{stream:name}/kick",
+    response={202: KickOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.KICK),
+    url_name="kick",
+)
+def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
+    """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
+    wish = wish or KickIn(note="", session_id="")
+    outcome, session = kick_publisher(
+        stream_row(app, name), note=wish.note, actor=actor_of(request), session_id=wish.session_id
+    )
+    if outcome is Kick.ASKED and session is not None:
+        return Status(202, KickOut(session_id=str(session.pk), detail="The publisher is being disconnected."))
+    return Status(409, Problem(detail=REFUSALS[outcome]))
+
+
+@router.post(
+    "/streams/{app}/{stream:name}/token",
+    response={201: TokenOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.SHARE),
+    url_name="play_token",
+)
+def play_token(
+    request: HttpRequest, app: str, name: str, wish: Body[TokenIn | None] = None
+) -> Status[TokenOut | Problem]:
+    """A signed token for playing the stream, and the URLs with it. 409 where nobody may play. It can't be revoked."""
+    row = stream_row(app, name)
+    if row.application.play_policy == Application.PlayPolicy.NONE:
+        return Status(409, Problem(detail="The application's streams can't be played."))
+    lifetime = timedelta(hours=wish.hours if wish else media_urls.USUAL_HOURS)
+    return Status(201, TokenOut.of(service_actions.play_link(actor_of(request), stream=row, lifetime=lifetime)))
+
+
+Check = Annotated[str, Field(max_length=32, pattern="^[a-z_]*$")]
+Note = Annotated[str, Field(max_length=NOTE_LENGTH)]
+
+
+class NoteIn(Schema):
+    note: Annotated[str, Field(min_length=1, max_length=NOTE_LENGTH)]
+
+
+class AcknowledgeIn(Schema):
+    check: Annotated[str, Field(min_length=1, max_length=32, description="Of an open issue.")]
+    note: Note = ""
+
+
+class MuteIn(Schema):
+    check: Check = Field("", description="Empty: every check.")
+    hours: float | None = Field(None, gt=0, le=streams_actions.MOST_HOURS, description="null: until it is lifted.")
+    note: Note = ""
+
+
+class MuteOut(Schema):
+    check: str = Field(alias="check_code")
+    at: datetime
+    until: datetime | None
+    note: str
+    by: str | None = Field(description="null: an API token, or somebody who is gone.")
+
+    @staticmethod
+    def resolve_by(row: Mute) -> str | None:
+        return row.by.get_username() if row.by else None
+
+
+@router.post(
+    "/streams/{app}/{stream:name}/notes",
+    response={201: EventOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.NOTE),
+    url_name="stream-notes",
+)
+def add_note(request: HttpRequest, app: str, name: str, wish: Body[NoteIn]) -> Status[StatusEvent | Problem]:
+    """A note for the session that publishes, else for the last one. 409 where there was none."""
+    try:
+        return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), wish.note))
+    except ActionProblem as problem:
+        return Status(409, Problem(detail=str(problem)))
+
+
+@router.post(
+    "/streams/{app}/{stream:name}/acknowledge",
+    response={201: EventOut, 404: Problem, 409: Problem},
+    auth=allow(Ability.NOTE),
+    url_name="stream-acknowledge",
+)
+def acknowledge(request: HttpRequest, app: str, name: str, wish: Body[AcknowledgeIn]) -> Status[StatusEvent | Problem]:
+    """Say that somebody knows of an open issue. Not of a later opening, nor when it gets worse. 409: it isn't open."""
+    try:
+        row = stream_row(app, name)
+        return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=wish.check, note=wish.note))
+    except ActionProblem as problem:
+        return Status(409, Problem(detail=str(problem)))
+
+
+@router.get(
+    "/streams/{app}/{stream:name}/mute",
+    response={200: ListOf[MuteOut], 404: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="stream-mute",
+)
+def mutes(request: HttpRequest, app: str, name: str) -> dict[str, object]:
+    """The mutes that hold now."""
+    rows = list(streams_actions.active_mutes().filter(stream=stream_row(app, name)))
+    return {"items": rows, "count": len(rows)}
+
+
+@router.post("/streams/{app}/{stream:name}/mute", response={201: MuteOut, 404: Problem}, auth=allow(Ability.NOTE))
+def mute(request: HttpRequest, app: str, name: str, wish: Body[MuteIn | None] = None) -> Status[Mute]:
+    """No alerts of the stream for a while. In place of an earlier mute of the same check."""
+    wish = wish or MuteIn(check="", hours=None)
+    row = stream_row(app, name)
+    made = streams_actions.mute(row, actor_of(request), check=wish.check, hours=wish.hours, note=wish.note)
+    return Status(201, made)
+
+
+class Which(Schema):
+    check: Check | None = Field(None, description="Only this check's; empty: only that of all checks at once.")
+
+
+@router.delete("/streams/{app}/{stream:name}/mute", response={204: None, 404: Problem}, auth=allow(Ability.NOTE))
+def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> Status[Problem | None]:
+    """Lift the stream's mutes. 404 when nothing was muted."""
+    if not streams_actions.unmute(stream_row(app, name), actor_of(request), check=which.check):
+        return Status(404, Problem(detail="Nothing of it is muted."))
+    return Status(204, None)
+
+
+MOST_S = 24 * 3600
+POINTS = 600
+BUDGET_S = 4.0
+"""How long a page waits for its charts; what was not read by then is named among the problems."""
+
+Column = list[float | None]
+
+
+class SampleRange(Schema):
+    seconds: int = Field(1800, ge=60, le=MOST_S, description="Up to now.")
+    points: int = Field(POINTS, ge=10, le=2000, description="More samples are gathered into so many spans.")
+
+
+class SamplesOut(Schema):
+    """Columns of one length, in the order of time."""
+
+    at: list[float] = Field(description="Seconds since the epoch.")
+    step_s: float = Field(description="A span's length; 0 where nothing is gathered: one sample is about a second.")
+    values: dict[str, Column] = Field(description="A gauge's mean, a counter's sum.")
+    low: dict[str, Column] = Field(description="A gauge's least value of a span.")
+    high: dict[str, Column] = Field(description="Its greatest.")
+    health: list[Health] = Field(description="The worst of a span.")
+    gaps: list[tuple[float, float]] = Field(description="Times (from, to) without media.")
+    problems: list[str] = Field(description="What could not be read, in sentences.")
+
+
+@router.get(
+    "/streams/{app}/{stream:name}/samples",
+    response={200: SamplesOut, 404: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="stream-samples",
+)
+def samples(request: HttpRequest, app: str, name: str, wanted: Query[SampleRange]) -> SamplesOut:
+    """The samples of all sessions that published the stream lately."""
+    from ingest.telemetry import reading  # Arrow is loaded where samples are read.
+
+    until_us = int(time.time() * 1_000_000)
+    series = reading.read_stream(
+        settings.LAKE_DIR,
+        stream_row(app, name).pk,
+        until_us - wanted.seconds * 1_000_000,
+        until_us,
+        points=wanted.points,
+        budget_s=BUDGET_S,
+    )
+    return SamplesOut.model_validate(asdict(series))
+
+
+applications_router = Router(tags=["applications"])
+
+
+class ApplicationOut(Schema):
+    name: str
+    enabled: bool = Field(description="Else nobody publishes or plays in it.")
+    publish: str = Field(alias="publish_policy", description="key: with a stream key. open: anyone.")
+    play: str = Field(alias="play_policy", description="public: anyone. token: with a play token. none: nobody.")
+    record: str = Field(description="none, requested: what publishers ask for, or all.")
+    encoder_login: bool = Field(description="Encoders are asked for a user and password.")
+    shared_objects: str = Field(description="none, temporary, or persistent.")
+    callback: str = Field(description="About whom the authorisation service is asked.")
+    play_recordings: str = Field(
+        description="signed: by a signed link or token. as_live: whoever may play what is live."
+    )
+    play_start_unit: str = Field(description="ms or s: the unit of the start and duration that players give.")
+    max_instances: int = Field(description="Of namespaces of its streams, rtmp://host/NAME/INSTANCE; 0: none.")
+
+
+@applications_router.get(
+    "/applications", response=ListOf[ApplicationOut], auth=allow(Ability.VIEW), url_name="applications"
+)
+def applications(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
+    """The last made comes first."""
+    page, count = cut(Application.objects.order_by("-created_at", "-pk"), paging)
+    return {"items": page, "count": count}
+
+
+@applications_router.get(
+    "/applications/{app}",
+    response={200: ApplicationOut, 404: Problem},
+    auth=allow(Ability.VIEW),
+    url_name="application",
+)
+def application(request: HttpRequest, app: str) -> Application:
+    """One application."""
+    return get_object_or_404(Application, name=app)
+
+
+@applications_router.patch(
+    "/applications/{app}", response={200: ApplicationOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
+)
+def change_application(request: HttpRequest, app: str, wish: EnabledIn) -> Application:
+    """Disable or enable it. Who publishes or plays in one that is disabled is ended within two seconds."""
+    row = get_object_or_404(Application, name=app)
+    service_actions.set_enabled(actor_of(request), row, wish.enabled)
+    return row
+
+
+@applications_router.delete(
+    "/applications/{app}",
+    response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
+    auth=allow(Ability.MANAGE_STREAMS),
+)
+def delete_application(request: HttpRequest, app: str, how: Query[HowToDelete]) -> Status[DeletionOut | Problem | None]:
+    """Delete it with its streams and all that is set up for them, its recordings with their files, and its shared
+    objects. History stays. 409 while one of its streams is live, unless it is forced.
+    """
+    row = get_object_or_404(Application, name=app)
+    if how.dry_run:
+        return Status(200, DeletionOut(**removal.of_applications(Application.objects.filter(pk=row.pk)).as_dict()))
+    try:
+        removal.delete_application(actor_of(request), row, force=how.force)
+    except removal.InTheWay as problem:
+        return Status(409, Problem(detail=str(problem)))
+    return Status(204, None)

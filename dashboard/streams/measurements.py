@@ -1,0 +1,222 @@
+"""What was measured of a session: its samples from the lake, its last minute in a sentence and in a word, and its lanes
+on one time axis (state, health, the statuses that were sent, what operators did).
+
+Times of lanes are seconds since the epoch."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from django.conf import settings
+from django.utils import timezone
+
+from dashboard.templatetags.ui import ended_words
+from ingest.live.description import claimed
+from ingest.live.publication import MOST_KBPS
+from ingest.models import Session, StatusEvent
+from ingest.services.sessions import event_payload
+from ingest.telemetry.series import Series
+
+Seen = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
+"""In the last minute: no samples, no media at the end, a falling bitrate, a long round trip, too few frames, none of
+these.
+"""
+
+
+LAST_S = 60
+AFTER = timedelta(seconds=3)
+"""How long after a session's end its last sample may be taken."""
+
+MOST_POINTS = 20_000
+"""As many as are read at once; more are gathered."""
+
+BUDGET_S = 6.0
+LAST_BUDGET_S = 2.0
+
+
+def ended(session: Session) -> datetime:
+    """When it ended; now, while it is open."""
+    return session.ended_at or timezone.now()
+
+
+def target_kbps(session: Session) -> float | None:
+    """What its video ought to have, as its node judges it: the stream's own target, else what the encoder claimed."""
+    own = session.stream.target_kbps if session.stream else None
+    metadata = session.summary.get("metadata")
+    return own or (claimed(metadata, "videodatarate", most=MOST_KBPS) if isinstance(metadata, dict) else None)
+
+
+def samples(session: Session, *, points: int, span_s: float | None = None) -> Series:
+    """All of its samples. `span_s`: as if it had lasted so many seconds, for two with spans of one length."""
+    until = ended(session) + AFTER if span_s is None else session.started_at + timedelta(seconds=span_s)
+    return _read(session, session.started_at, until, points, BUDGET_S)
+
+
+def last_minute(session: Session) -> Series:
+    end = ended(session)
+    return _read(session, end - timedelta(seconds=LAST_S), end + AFTER, 2 * LAST_S, LAST_BUDGET_S)
+
+
+def _read(session: Session, since: datetime, until: datetime, points: int, budget_s: float) -> Series:
+    from ingest.telemetry.reading import read_session  # Arrow is loaded where samples are read.
+
+    return read_session(
+        settings.LAKE_DIR,
+        str(session.pk),
+        _us(since),
+        max(_us(since) + 1, _us(until)),
+        node=session.node.name if session.node else "",
+        points=points,
+        budget_s=budget_s,
+    )
+
+
+def _us(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000)
+
+
+SPAN_S = 60
+EDGE = 5
+"""Samples at either end that are taken together, so that one odd second says nothing."""
+
+FALLEN = 0.7
+"""A bitrate that ended below this share of where it began, or of its target, fell."""
+SILENT_MS = 2000
+FAR_MS = 200
+SLOW = 0.9
+NBSP = "\u00a0"
+
+
+@dataclass(frozen=True, slots=True)
+class LastMinute:
+    """kbit/s of audio and video at its begin and end, ms, frames a second. None: not measured."""
+
+    seen: Seen = "nothing"
+    kbps_from: float | None = None
+    kbps_to: float | None = None
+    wire_kbps: float | None = None
+    rtt_ms: float | None = None
+    fps: float | None = None
+    silent_s: float = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """ "In the last 60 s the bitrate fell from 3,900 to 1,320 kbit/s and the round trip rose to 480 ms." """
+        if self.seen == "nothing" or self.kbps_from is None or self.kbps_to is None:
+            return "Nothing was measured in the last 60 s."
+        fell = self.kbps_to < self.kbps_from * FALLEN
+        begin, end = (_rounded(value) for value in (self.kbps_from, self.kbps_to))
+        if self.silent_s:
+            said = [f"no media arrived for the last {self.silent_s:.0f}{NBSP}s"]
+        elif fell:
+            said = [f"the bitrate fell from {begin} to {end}{NBSP}kbit/s"]
+        else:
+            said = [f"the bitrate was {'steady at' if self.seen != 'falling' else 'low,'} {end}{NBSP}kbit/s"]
+        if self.rtt_ms is not None and self.rtt_ms > FAR_MS:
+            said.append(f"the round trip rose to {self.rtt_ms:,.0f}{NBSP}ms")
+        if self.seen == "slow" and self.fps is not None:
+            said.append(f"only {self.fps:.1f} frames a second came")
+        return f"In the last 60{NBSP}s {' and '.join(said)}."
+
+
+def summarize_last_minute(
+    series: Series, *, target_kbps: float | None = None, nominal_fps: float | None = None
+) -> LastMinute:
+    """What stands out in the last minute's samples."""
+    if not series.at:
+        return LastMinute()
+    audio, video = series.values["audio_kbps"], series.values["video_kbps"]
+    total = [(a or 0.0) + (v or 0.0) for a, v in zip(audio, video, strict=True)]
+    idle = series.values["idle_ms"][-1] or 0.0
+    spoken = [value for value in total if value]
+    begin, end = _mean(total[:EDGE]) or 0.0, _mean(total[-EDGE:]) or 0.0
+    found = LastMinute(
+        kbps_from=begin,
+        kbps_to=end,
+        wire_kbps=_mean(series.values["wire_kbps"]),
+        rtt_ms=max((value for value in series.values["rtt_ms"][-EDGE:] if value is not None), default=None),
+        fps=_mean(series.values["fps"][-EDGE:]),
+        silent_s=idle / 1000 if idle > SILENT_MS else 0.0,
+    )
+    video_end = _mean(video[-EDGE:]) or 0.0
+    is_low = target_kbps is not None and video_end < target_kbps * FALLEN
+    checks: tuple[tuple[Seen, bool], ...] = (
+        ("silent", idle > SILENT_MS or not spoken),
+        ("falling", end < begin * FALLEN or is_low),
+        ("far", (found.rtt_ms or 0) > FAR_MS),
+        ("slow", nominal_fps is not None and found.fps is not None and found.fps < nominal_fps * SLOW),
+    )
+    seen: Seen = next((name for name, holds in checks if holds), "steady")
+    return LastMinute(seen, found.kbps_from, found.kbps_to, found.wire_kbps, found.rtt_ms, found.fps, found.silent_s)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _rounded(kbps: float) -> str:
+    """To ten where there are that many: 3,900."""
+    return f"{round(kbps, -1) if kbps >= 100 else kbps:,.0f}"
+
+
+EVENTS = 500
+"""The latest; the API has all."""
+
+STATUS = ("onstatus", "metadata", "publish.takeover", "config.changed", "limit.breached", "record.failed")
+"""Kinds of the lane of statuses: besides what was sent, what explains it."""
+
+RANK = {"good": 0, "warning": 1, "bad": 2}
+
+Span = dict[str, Any]
+
+
+def events_of(session: Session) -> list[dict[str, Any]]:
+    """The latest events, newest first, as pages get them."""
+    events = StatusEvent.objects.filter(session=session).order_by("-at", "-sequence")
+    return [event_payload(event) for event in events[:EVENTS]]
+
+
+def lanes(session: Session, events: Sequence[dict[str, Any]], gaps: Iterable[tuple[float, float]]) -> dict[str, Any]:
+    """`range` [from, to]; `state` and `health`: spans {from, to, level, label}; `dots` by lane: {at, label}."""
+    begin, end = session.started_at.timestamp(), ended(session).timestamp()
+    ordered = sorted(events, key=lambda event: (event["at"], event["sequence"]))
+    return {
+        "range": [begin, max(end, begin + 1)],
+        "open": session.ended_at is None,
+        "end": ended_words(session) if session.ended_at else "",
+        "state": _states(begin, end, gaps),
+        "health": _healths(ordered, begin, end) if session.kind == Session.Kind.PUBLISH else [],
+        "status": [event for event in ordered if event["kind"] in STATUS],
+        "operator": [event for event in ordered if event["kind"].startswith("operator.")],
+    }
+
+
+def _states(begin: float, end: float, gaps: Iterable[tuple[float, float]]) -> list[Span]:
+    """On air, less the gaps without media."""
+    spans, at = [], begin
+    for start, stop in gaps:
+        spans += [{"from": at, "to": start, "level": "live"}, {"from": start, "to": stop, "level": "off"}]
+        at = stop
+    return [*spans, {"from": at, "to": end, "level": "live"}]
+
+
+def _healths(events: Iterable[dict[str, Any]], begin: float, end: float) -> list[Span]:
+    """The worst of the issues that were open at each time. An issue that gets worse is opened anew."""
+    spans: list[Span] = []
+    opened: dict[str, str] = {}
+    at, level = begin, "good"
+    for event in events:
+        if event["kind"] == "health.opened":
+            opened[event["code"]] = event["level"] if event["level"] in RANK else "warning"
+        elif event["kind"] == "health.cleared":
+            opened.pop(event["code"], None)
+        else:
+            continue
+        worst = max(opened.values(), key=RANK.__getitem__, default="good")
+        if worst != level:
+            spans.append({"from": at, "to": event["at"], "level": level})
+            at, level = event["at"], worst
+    spans.append({"from": at, "to": end, "level": level})
+    return [span for span in spans if span["to"] > span["from"]]

@@ -1,0 +1,96 @@
+"""The admin of what is kept for clients: recordings, which are kept or deleted with their file, and shared objects."""
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+
+from ingest.admin_site import LongList
+from ingest.models import Recording, SharedObject
+from ingest.services import actions as services_actions
+from ingest.services import shared_objects
+from ingest.services.audit import actor_of
+from ingest.services.recordings import RecordingProblem
+
+if TYPE_CHECKING:
+    RecordingBase = admin.ModelAdmin[Recording]
+else:
+    RecordingBase = admin.ModelAdmin
+
+
+@admin.register(Recording)
+class RecordingAdmin(LongList, RecordingBase):
+    list_display = ("name", "application", "stream", "state", "started_at", "length", "size", "keep", "node")
+    list_filter = ("state", "keep", "application", "node", "started_at")
+    list_select_related = ("application", "stream__application", "node")
+    search_fields = ("name", "stream__name", "file")
+    fields = (
+        "keep",
+        *("name", "application", "stream", "session", "node", "state", "description"),
+        *("started_at", "ended_at", "length", "size", "file"),
+    )
+    readonly_fields = fields[1:]
+    records_itself = frozenset({"delete"})
+
+    @admin.display(ordering="duration_ms")
+    def length(self, recording: Recording) -> str:
+        return f"{recording.duration_ms / 1000:,.1f} s"
+
+    @admin.display(ordering="size_bytes")
+    def size(self, recording: Recording) -> str:
+        return filesizeformat(recording.size_bytes)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Recording | None = None) -> bool:
+        is_over = obj is None or obj.state != Recording.State.RECORDING
+        return is_over and super().has_delete_permission(request, obj)
+
+    def delete_model(self, request: HttpRequest, obj: Recording) -> None:
+        self._delete(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: "QuerySet[Recording]") -> None:
+        for recording in queryset:
+            self._delete(request, recording)
+
+    def _delete(self, request: HttpRequest, recording: Recording) -> None:
+        """With its file; where that can't be, both stay."""
+        try:
+            services_actions.delete_recording(actor_of(request), recording)
+        except RecordingProblem as error:
+            messages.error(request, f"{recording} was not deleted: {error}")
+
+
+if TYPE_CHECKING:
+    SharedObjectBase = admin.ModelAdmin[SharedObject]
+else:
+    SharedObjectBase = admin.ModelAdmin
+
+
+@admin.register(SharedObject)
+class SharedObjectAdmin(SharedObjectBase):
+    """One that is in use when it is deleted begins anew with what its clients change from then on."""
+
+    list_display = ("application", "instance", "name", "version", "properties", "updated_at")
+    list_filter = ("application", "updated_at")
+    list_select_related = ("application",)
+    search_fields = ("name",)
+    fields = ("application", "instance", "name", "version", "updated_at", "content")
+    readonly_fields = ("content",)
+
+    @admin.display
+    def properties(self, kept: SharedObject) -> int:
+        return len(shared_objects.unpack(kept.data))
+
+    @admin.display
+    def content(self, kept: SharedObject) -> str:
+        return shared_objects.shown(kept)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

@@ -1,0 +1,200 @@
+"""The admin's site and the base of its lists: whatever is added, changed or deleted in a form of it is written into
+the audit log, and a page of a table that grows without end costs the same however much history there is.
+
+What its actions do (revoke, drain) has its entry from `ingest.services.actions`. Not in `ingest.admin`: the site is
+made when that is loaded, to register its models."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import Manager, Model, QuerySet
+from django.http import HttpRequest
+from django.utils.functional import cached_property
+
+from ingest.models import Stream, StreamKey
+from ingest.services import audit
+from ingest.services.audit import actor_of
+from ingest.services.sql import MOST, count_up_to
+
+if TYPE_CHECKING:
+    AnyBase = admin.ModelAdmin[Model]
+else:
+    AnyBase = admin.ModelAdmin
+
+SUBJECTS: Mapping[type[Model], str] = {StreamKey: "key"}
+"""Of those whose model has a longer name than people give them."""
+
+SECRET = re.compile(r"passw|secret|token|existing_key|digest", re.IGNORECASE)
+"""Names of fields whose values are in no log."""
+
+UNSAID = "not shown"
+
+OWN = ("ingest", "analytics", "dashboard")
+"""Applications whose actions make their entries themselves."""
+
+MOST_OF_ACTION = 100
+"""Entries of one action of another package's admin; a page of its list has as many rows."""
+
+
+class AuditedMixin(AnyBase):
+    """A model's admin with entries for what its forms do.
+
+    `records_itself`, where the admin has it: the verbs (create, change, delete) whose entries its own code makes.
+    """
+
+    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
+        request._changes = changes(form, add=add) | of_rows(formsets or ())  # type: ignore[attr-defined]
+        return super().construct_change_message(request, form, formsets, add)
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        self._record(request, obj, "create", message)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        self._record(request, obj, "change", message)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Iterable[Model]) -> Any:
+        queryset = list(queryset)
+        for obj in queryset:
+            self._record(request, obj, "delete", [])
+        return super().log_deletions(request, queryset)  # type: ignore[arg-type]
+
+    def response_action(self, request: HttpRequest, queryset: "QuerySet[Model]", *args: Any) -> Any:
+        action = request.POST.get("action", "")
+        if action == "delete_selected" and "delete" in getattr(self, "records_itself", ()):
+            return super().response_action(request, queryset, *args)  # In transactions of its own.
+        with transaction.atomic():
+            answer = super().response_action(request, queryset, *args)
+            if type(self).__module__.partition(".")[0] not in OWN and action not in ("", "delete_selected"):
+                for pk in request.POST.getlist("_selected_action")[:MOST_OF_ACTION]:
+                    audit.record(actor_of(request), f"{subject(self.model)}.{action}"[:64], f"number {pk}")
+            return answer
+
+    def _record(self, request: HttpRequest, obj: Model, verb: str, message: Any) -> None:
+        """`message`: a text where an action of the project's own tells Django's history what it did."""
+        if verb in getattr(self, "records_itself", ()) or isinstance(message, str):
+            return
+        changed = getattr(request, "_changes", {}) if verb != "delete" else {}
+        if verb == "change" and not changed:
+            return
+        said: dict[str, Any] = {"changed": changed} if changed else {}
+        stream = obj if isinstance(obj, Stream) else getattr(obj, "stream", None)
+        audit.record(
+            actor_of(request),
+            f"{subject(type(obj))}.{verb}",
+            audit.name_of(obj),
+            stream=stream if isinstance(stream, Stream) and verb != "delete" else None,
+            **said,
+        )
+
+
+def subject(model: type[Model]) -> str:
+    """Such as encoder_login of EncoderLogin."""
+    return SUBJECTS.get(model) or re.sub(r"(?<!^)(?=[A-Z])", "_", model.__name__).lower()
+
+
+def changes(form: forms.BaseForm, *, add: bool) -> dict[str, list[Any]]:
+    """By field: what it was and what it is; of a new row only what it is. Secrets aren't told."""
+    found: dict[str, list[Any]] = {}
+    for name in form.changed_data:
+        field = form.fields.get(name)
+        if field is None or SECRET.search(name) or isinstance(field.widget, forms.PasswordInput):
+            found[name] = [UNSAID]
+            continue
+        now = plain(form.cleaned_data.get(name))
+        found[name] = [now] if add else [_before(field, form.initial.get(name)), now]
+    return found
+
+
+def of_rows(formsets: Iterable[Any]) -> dict[str, list[Any]]:
+    """By row of an inline: what changed in it."""
+    found: dict[str, list[Any]] = {}
+    for formset in formsets:
+        for form in formset.forms:
+            if form in formset.deleted_forms:
+                found[str(form.instance)] = ["deleted"]
+            elif form.has_changed():
+                found[str(form.instance)] = [changes(form, add=form in formset.extra_forms)]
+    return found
+
+
+def _before(field: forms.Field, value: Any) -> Any:
+    """A row that was chosen is kept as its key."""
+    if isinstance(field, forms.ModelChoiceField) and not isinstance(value, Model | list | tuple | type(None)):
+        value = field.queryset.filter(pk=value).first()  # type: ignore[union-attr]
+    return plain(value)
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, QuerySet | Manager):
+        value = list(value.all())
+    if isinstance(value, list | tuple | set):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str | dict) else str(value)
+
+
+class AuditedSite(admin.AdminSite):
+    """Mixes `Audited` into whatever is registered, other packages' models as well."""
+
+    def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
+        base = admin_class or admin.ModelAdmin
+        if not issubclass(base, AuditedMixin):
+            make: Any = type(base)
+            base = make(base.__name__, (AuditedMixin, base), {"__module__": base.__module__})
+        super().register(model_or_iterable, base, **options)
+
+
+if TYPE_CHECKING:
+    PaginatorBase = Paginator[Any]
+    AdminBase = admin.ModelAdmin[Any]
+else:
+    PaginatorBase = Paginator
+    AdminBase = object
+
+
+class BoundedPaginator(PaginatorBase):
+    """Counts `most` rows, and has the pages of as many."""
+
+    most = MOST
+
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        return count_up_to(rows, self.most)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there may be more."""
+        return self.count >= self.most
+
+
+class LongList(AdminBase):
+    """Mixed into a model's admin: the list counts no further than its pages go, gathers no dates, and offers no counts
+    of what filters would find.
+    """
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    newest = "-pk"
+    """The order, by an index, in which the latest rows come first."""
+
+
+class RecentValues(admin.AllValuesFieldListFilter):
+    """The values that a field has in the latest rows, of a `LongList`."""
+
+    most = MOST
+
+    def __init__(
+        self, field: Any, request: HttpRequest, params: Any, model: Any, model_admin: Any, field_path: str
+    ) -> None:
+        super().__init__(field, request, params, model, model_admin, field_path)
+        latest = model_admin.get_queryset(request).order_by(model_admin.newest).values_list(field_path, flat=True)
+        found: Any = sorted(set(latest[: self.most]))
+        self.lookup_choices = found

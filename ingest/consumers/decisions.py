@@ -1,0 +1,256 @@
+"""The database from the event loop: own threads, a limit in time, and decisions that fail closed.
+
+Reads have a few threads, so that neither a flood of refusals nor a herd of players queues behind writes; writes have
+one, since SQLite takes one writer at a time anyway. A decision that isn't there after LIMIT_S is refused. Its thread
+can't be stopped, so it asks its `Ticket` after its commit whether anybody still wants the result, and undoes it if not:
+of what came too late nothing is left."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from time import monotonic
+from typing import Any, Generic, NoReturn, TypeVar
+from weakref import WeakKeyDictionary
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db import Error as AnyDatabaseError
+from django.db import OperationalError
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+from ingest.consumers import journal
+from ingest.services.admission import NotYet
+from ingest.services.encoder_login import Challenged
+from ingest.services.refusals import Action, Refused
+
+T = TypeVar("T")
+
+LIMIT_S = 2.0
+READ_THREADS = 3
+AT_ONCE = READ_THREADS - 1
+"""Reads for players: those of publishers go first."""
+MAX_UNDONE = 2000
+"""Decisions that an executor may have before it, given up or not: a database that hangs may be asked for long."""
+
+THREADS = "rtmpweb-db"
+READ = ThreadPoolExecutor(READ_THREADS, thread_name_prefix=f"{THREADS}-read")
+WRITE = ThreadPoolExecutor(1, thread_name_prefix=f"{THREADS}-write")
+
+
+def is_here() -> bool:
+    """Whether the caller runs in one of these threads, and may ask the database at once."""
+    return threading.current_thread().name.startswith(THREADS)
+
+
+def set_up(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
+    """Has no statement of these threads wait for what others can do.
+
+    PostgreSQL gives one up in time, as SQLite does: one that hangs would hold the threads. SQLite leaves it to other
+    writers to bring its log into the database's file, which waits for the disk.
+    """
+    limits = {
+        "postgresql": f"SET statement_timeout = {settings.DATABASE_TIMEOUT_S * 1000:.0f}",
+        "sqlite": "PRAGMA wal_autocheckpoint = 0",
+    }
+    if is_here():
+        with connection.cursor() as cursor:
+            cursor.execute(limits[connection.vendor])
+
+
+_undone: dict[ThreadPoolExecutor, int] = {READ: 0, WRITE: 0}
+
+
+connection_created.connect(set_up, dispatch_uid="ingest.consumers.decisions")
+
+
+class TooSlow(Exception):  # noqa: N818 - an answer, not an error.
+    """The database did not answer within the limit."""
+
+
+def raise_if_late(until: float) -> None:
+    """Raises TooSlow from then on (`time.monotonic`): to be asked before a commit."""
+    if monotonic() > until:
+        raise TooSlow
+
+
+class _State(Enum):
+    OPEN = 0
+    DELIVERED = 1
+    ABANDONED = 2
+
+
+class Ticket:
+    """Decides, once and for both sides, whether a result was taken or given up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._state = _State.OPEN
+
+    def _settle(self, state: _State) -> bool:
+        with self._lock:
+            if self._state is _State.OPEN:
+                self._state = state
+            return self._state is state
+
+    def deliver(self) -> bool:
+        """By the thread, when the result exists. False: nobody wants it."""
+        return self._settle(_State.DELIVERED)
+
+    def abandon(self) -> bool:
+        """By the loop. False: too late, the result is being delivered."""
+        return self._settle(_State.ABANDONED)
+
+    @property
+    def abandoned(self) -> bool:
+        return self._state is _State.ABANDONED
+
+
+def _nothing(result: object) -> None:
+    """Undoes a read."""
+
+
+def _run(work: Callable[[], T], ticket: Ticket, undo: Callable[[T], None]) -> T:
+    if ticket.abandoned:
+        raise TooSlow
+    result = work()
+    if not ticket.deliver():
+        undo(result)
+    return result
+
+
+async def decide(
+    work: Callable[[], T],
+    *,
+    executor: ThreadPoolExecutor,
+    deadline: float,
+    undo: Callable[[T], None] = _nothing,
+) -> T:
+    """Runs `work` in the executor until `deadline` (the loop's time), or raises TooSlow, at once if too much waits.
+
+    After TooSlow or a cancellation `undo` is called with the result if there is one after all, in whichever thread.
+    """
+    loop = asyncio.get_running_loop()
+    if _undone[executor] >= MAX_UNDONE:
+        raise TooSlow
+    ticket = Ticket()
+    call = database_sync_to_async(_run, thread_sensitive=False, executor=executor)
+    task: asyncio.Task[T] = asyncio.ensure_future(call(work, ticket, undo))
+    _undone[executor] += 1
+    task.add_done_callback(lambda _: _done(executor))
+    try:
+        await asyncio.wait({task}, timeout=max(0.0, deadline - loop.time()))
+        if not task.done() and ticket.abandon():
+            task.add_done_callback(_swallow)
+            raise TooSlow
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        task.add_done_callback(_swallow if ticket.abandon() else lambda done: _take_back(done, undo))
+        raise
+    return task.result()
+
+
+def _done(executor: ThreadPoolExecutor) -> None:
+    _undone[executor] -= 1
+
+
+def _swallow(task: "asyncio.Task[T]") -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _take_back(task: "asyncio.Task[T]", undo: Callable[[T], None]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        undo(task.result())
+
+
+class Together(Generic[T]):
+    """One read for all who ask the same at the same time. It begins after each of them has asked: nothing is kept.
+
+    Of each question one read is under way, and one more waits for it; of all questions AT_ONCE, so that a thread is
+    left for others.
+    """
+
+    def __init__(self) -> None:
+        self._reads: dict[Hashable, _Read[T]] = {}
+        """The latest of each question and event loop."""
+        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    async def ask(self, question: Hashable, work: Callable[[], T], deadline: float) -> T:
+        """What `work` reads, or TooSlow at the deadline (the loop's time). The question names all it depends on."""
+        loop = asyncio.get_running_loop()
+        key = (loop, question)
+        read = self._reads.get(key)
+        if read is None or read.begun:
+            if len(self._reads) >= MAX_UNDONE:
+                raise TooSlow
+            read = self._reads[key] = _Read(after=read)
+            read.task = asyncio.ensure_future(self._run(key, read, work))
+            read.task.add_done_callback(_swallow)
+        await asyncio.wait({read.task}, timeout=max(0.0, deadline - loop.time()))
+        if not read.task.done():
+            raise TooSlow
+        return read.task.result()
+
+    async def _run(self, key: Hashable, read: "_Read[T]", work: Callable[[], T]) -> T:
+        try:
+            if read.after is not None:
+                await asyncio.wait({read.after.task})
+                read.after = None
+            loop = asyncio.get_running_loop()
+            async with self._room.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
+                read.begun = True
+                return await decide(work, executor=READ, deadline=loop.time() + LIMIT_S)
+        finally:
+            if self._reads.get(key) is read:
+                del self._reads[key]
+
+
+class _Read(Generic[T]):
+    task: "asyncio.Task[T]"
+
+    def __init__(self, after: "_Read[T] | None") -> None:
+        self.after = after
+        self.begun = False
+
+
+async def run(work: Callable[[], T], *, executor: ThreadPoolExecutor) -> T:
+    """Runs `work` without a limit: for a node's own upkeep, which repeats."""
+    result: T = await database_sync_to_async(work, thread_sensitive=False, executor=executor)()
+    return result
+
+
+PATIENCE = 0.9
+"""A statement that failed after this part of its time limit was waiting: the database is slow rather than broken."""
+
+
+async def decide_or_refuse(action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:
+    """What `work`, which gets the deadline (the loop's time), decides: else NotYet, Challenged, or Refused.
+
+    A database that fails or is too slow refuses, and so do our own faults.
+    """
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+
+    def refuse(reason: str) -> NoReturn:
+        raise Refused(action, reason, stream=None, key=None)
+
+    try:
+        return await work(started + LIMIT_S)
+    except (Refused, NotYet, Challenged):
+        raise
+    except TooSlow:
+        refuse("database_slow")
+    except OperationalError as error:
+        journal.database_failed(action, error, logging.WARNING)
+        waited = loop.time() - started >= PATIENCE * settings.DATABASE_TIMEOUT_S
+        refuse("database_slow" if waited else "database_error")
+    except AnyDatabaseError as error:
+        journal.database_failed(action, error, logging.ERROR)
+        refuse("database_error")
+    except Exception as error:
+        journal.failed(action, error)
+        refuse("internal_error")

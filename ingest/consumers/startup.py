@@ -1,0 +1,98 @@
+"""What a media node needs before it listens: the RTMP server's configuration from the project's settings, and its name
+in the database. The same for `runrtmp` and the embedded server."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from ingest.consumers import decisions
+from ingest.live import LiveSettings, QueueLimits
+from ingest.rtmp.limits import KIB, MIB, limits_for
+from ingest.server import Deadlines, ServerConfig
+from ingest.server.config import QUEUE, RecordingSettings, ThumbnailSettings
+from ingest.services import media_urls, nodes
+
+SETTINGS = {"rtmp": "RTMPWEB_RTMP", "rtmps": "RTMPWEB_RTMPS", "http": "RTMPWEB_MEDIA"}
+"""The setting of each listener's address."""
+
+ROOM_BESIDE = 1 * MIB
+"""In a player's queue beside the longest message, which no player would be sent otherwise."""
+
+
+def server_config(
+    rtmp: tuple[str, int] | None, rtmps: tuple[str, int] | None = None, media: tuple[str, int] | None = None
+) -> ServerConfig:
+    """Listeners on `rtmp`, with TLS on `rtmps`, and for FLV by HTTP on `media` (host, port), as RTMPWEB_* say. Raises
+    ImproperlyConfigured.
+    """
+    if rtmps and not (settings.TLS_CERT and settings.TLS_KEY):
+        raise ImproperlyConfigured(
+            "RTMPWEB_RTMPS needs a certificate: name its PEM files in RTMPWEB_TLS_CERT and RTMPWEB_TLS_KEY."
+        )
+    longest = settings.MAX_MESSAGE_MIB * MIB
+    limits = limits_for(longest)
+    return ServerConfig(
+        node=nodes.own_name(),
+        rtmp=rtmp,
+        rtmps=rtmps,
+        media=media,
+        media_origins=media_urls.origins(),
+        trusted_proxies=settings.TRUSTED_PROXIES,
+        certificate=settings.TLS_CERT,
+        certificate_key=settings.TLS_KEY,
+        reconnect_url=settings.RECONNECT_URL,
+        flush_ms=settings.FLUSH_MS,
+        read_ms=settings.READ_MS,
+        unsent_bytes=settings.UNSENT_KIB * KIB,
+        limits=limits,
+        queue=QueueLimits(size_bytes=max(QueueLimits().size_bytes, longest + ROOM_BESIDE)),
+        live=LiveSettings(caches_bytes=settings.CACHE_MIB * MIB),
+        disk=settings.DATA_DIR,
+        recording=RecordingSettings(
+            folder=settings.RECORDINGS_DIR,
+            rotate_s=settings.RECORD_ROTATE_S,
+            rotate_bytes=settings.RECORD_ROTATE_MIB * MIB,
+            min_free_bytes=settings.RECORDINGS_MIN_FREE_MIB * MIB,
+            queue=replace(QUEUE, size_bytes=max(QUEUE.size_bytes, longest + ROOM_BESIDE)),
+            limits=limits,
+        ),
+        thumbnails=_thumbnails(settings.THUMBNAILS_S),
+        deadlines=Deadlines(waiting_s=settings.WAITING_S, end_players_s=settings.END_PLAYERS_S),
+        max_connections=settings.MAX_CONNECTIONS,
+        max_connections_per_address=settings.MAX_CONNECTIONS_PER_ADDRESS,
+    )
+
+
+def _thumbnails(watched_s: int) -> ThumbnailSettings | None:
+    if not watched_s:
+        return None
+    return ThumbnailSettings(watched_s=watched_s, unwatched_s=max(watched_s, ThumbnailSettings().unwatched_s))
+
+
+T = TypeVar("T")
+
+ASK_S = 15.0
+"""For an answer: a database that hangs gives up sooner by itself, so that only a busy machine takes so long."""
+
+
+async def ask_before_start(work: Callable[[], T]) -> T:
+    """Raises TooSlow, and what `work` does."""
+    deadline = asyncio.get_running_loop().time() + ASK_S
+    return await decisions.decide(work, executor=decisions.WRITE, deadline=deadline)
+
+
+async def take_name(node: str, say: Callable[[str], None]) -> None:
+    """Returns once the name is this process's. Raises NameTaken, TooSlow and DatabaseError.
+
+    `say` is given a line if that takes a while.
+    """
+    claim = nodes.Claim(node)
+    if await ask_before_start(claim.take):
+        return
+    say(str(claim))
+    while not await ask_before_start(claim.take):  # noqa: ASYNC110 - another process may write.
+        await asyncio.sleep(nodes.LOOK_S)

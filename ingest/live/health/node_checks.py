@@ -1,0 +1,103 @@
+"""The table of checks of a node, by the figures that it tells each second."""
+
+from math import inf
+from operator import ge, lt
+from typing import Final
+
+from ingest.contracts import NodeFigures
+from ingest.live.health.engine import NBSP, Check, at_least, at_most, percent, span, times, whole
+
+
+def _files_share(figures: NodeFigures) -> float | None:
+    """Open files, in percent of those that the process may have open."""
+    process = figures.get("process")
+    if process is None or process["open_files"] is None or not process["most_files"]:
+        return None
+    return 100 * process["open_files"] / process["most_files"]
+
+
+def _files(figures: NodeFigures) -> str:
+    process = figures.get("process")
+    if process is None:
+        return ""
+    return f"{whole(process['open_files'] or 0)} of {whole(process['most_files'] or 0)} files"
+
+
+NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
+    Check(
+        code="node_cpu",
+        warning=90,
+        bad=inf,
+        hold_s=10,
+        unit="%",
+        measure=lambda figures: figures["cpu_percent"],
+        actual=lambda figures, passed: f"{passed.value:.0f}{NBSP}% of a processor",
+        title=lambda figures, passed: (
+            f"The node uses {passed.value:.0f}{NBSP}% of a processor{at_most(passed.value, passed.limit, '%')}, "
+            f"for {span(passed.lasted_s)}."
+        ),
+        advice="Media may come late to players: send new streams to another node, or drain this one.",
+    ),
+    Check(
+        code="disk_free",
+        warning=10,
+        bad=3,
+        hold_s=10,
+        unit="%",
+        passes=lt,
+        measure=lambda figures: figures["disk_free_percent"],
+        actual=lambda figures, passed: f"{passed.value:.1f}{NBSP}% free",
+        title=lambda figures, passed: (
+            f"{passed.value:.1f}{NBSP}% of the disk is free{at_least(passed.value, passed.limit, '%', 1)}."
+        ),
+        advice="Free space on it: recordings and telemetry stop when it is full.",
+    ),
+    Check(
+        code="node_files",
+        warning=80,
+        bad=95,
+        hold_s=0,
+        unit="%",
+        warms_up=False,
+        measure=_files_share,
+        actual=lambda figures, passed: f"{_files(figures)} ({percent(passed.value)})",
+        title=lambda figures, passed: (
+            f"The node has {_files(figures)} open that it may, {percent(passed.value)}"
+            f"{at_most(passed.value, passed.limit, '%')}."
+        ),
+        advice=(
+            "Without one nobody can connect, and nothing is recorded: raise the process's limit of open files "
+            "(ulimit -n; LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS."
+        ),
+    ),
+    Check(
+        code="disk_hangs",
+        warning=5,
+        bad=30,
+        hold_s=0,
+        unit="s",
+        measure=lambda figures: figures.get("disk_hangs_s"),
+        actual=lambda figures, passed: span(passed.value),
+        title=lambda figures, passed: f"The data folder's disk has not answered for {span(passed.value)}.",
+        advice="Look at it, or at where it is mounted from. Live streams go on; what is to be written waits in memory.",
+    ),
+    Check(
+        code="caches_full",
+        warning=1,
+        bad=inf,
+        hold_s=0,
+        unit="a minute",
+        passes=ge,
+        measure=lambda figures: figures.get("caches_dropped"),
+        actual=lambda figures, passed: f"{times(round(passed.value))} in the last minute",
+        expected=lambda figures, passed: "never" if passed.limit <= 1 else f"less than {passed.limit:g} times a minute",
+        title=lambda figures, passed: (
+            "What is kept for players that come late has no room: "
+            f"{times(round(passed.value))} in the last minute a stream's was dropped."
+        ),
+        advice=(
+            "Who comes to the largest streams waits for their next keyframe: raise RTMPWEB_CACHE_MIB, if the node has "
+            f"the memory, or set the encoders' keyframe interval to 2{NBSP}s."
+        ),
+    ),
+)

@@ -1,0 +1,133 @@
+"""What the commands share: parsing of paths, times and keys, the two forms of output, the question before a deletion,
+and how a command in the foreground tells an operator how it goes."""
+
+import json
+import os
+import re
+import sys
+from argparse import ArgumentParser
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from ingest.models import Application, Recording, Stream
+from ingest.models.names import validate_stream_name
+from ingest.services import actions as services_actions
+from ingest.services import removal
+from ingest.services.audit import Actor
+from ingest.services.removal import Removal
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def duration(text: str) -> timedelta:
+    """'90s', '30m', '24h', '30d', '2w'; '0' is none."""
+    found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    if found is None and text != "0":
+        raise CommandError(f"{text!r} is no duration: give a number and a unit, such as 30m, 24h or 30d.")
+    return timedelta(**{UNITS[found[2]]: int(found[1])}) if found else timedelta(0)
+
+
+def moment(text: str) -> datetime:
+    """A date or time in ISO 8601 (UTC where it says no zone), or how long from now, such as 30d."""
+    if re.fullmatch(r"\d+[smhdw]", text):
+        try:
+            return timezone.now() + duration(text)
+        except OverflowError:
+            raise CommandError(f"{text!r} from now is past the year 9999.") from None
+    try:
+        found = parse_datetime(text)
+        day = None if found else parse_date(text)
+    except ValueError:
+        found = day = None
+    if found is None and day is not None:
+        found = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    if found is None:
+        raise CommandError(f"{text!r} is no time: give one such as 2030-01-31T12:00, or how long, such as 30d.")
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def split_path(path: str) -> tuple[str, str]:
+    app, slash, name = path.partition("/")
+    if not app or not slash or not name:
+        raise CommandError(f"{path!r} is no stream: give APP/NAME, such as live/cam1.")
+    return app, name
+
+
+def application_of(name: str) -> Application:
+    application = Application.objects.filter(name=name).first()
+    if application is None:
+        raise CommandError(f"There is no application {name!r}. Make it with: manage.py application set {name}")
+    return application
+
+
+def stream_of(path: str, *, make: Actor | None = None) -> Stream:
+    """The stream APP/NAME; with `make`, who makes one that isn't there yet in its application."""
+    app, name = split_path(path)
+    application = application_of(app)
+    stream = Stream.objects.select_related("application").filter(application=application, name=name).first()
+    if stream is not None:
+        return stream
+    if make is None:
+        raise CommandError(f"There is no stream {path!r}.")
+    try:
+        validate_stream_name(name)
+        return services_actions.make_stream(make, application, name)
+    except ValidationError as error:
+        raise CommandError(f"{name!r} can't be a stream's name. {' '.join(error.messages)}") from None
+
+
+def recording_of(pk: int) -> Recording:
+    recording = Recording.objects.select_related("application", "stream").filter(pk=pk).first()
+    if recording is None:
+        raise CommandError(f"There is no recording {pk}. See: manage.py recording list")
+    return recording
+
+
+def iso(when: datetime | None) -> str | None:
+    """ISO 8601 in UTC."""
+    return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def put_json(out: OutputWrapper, value: Any) -> None:
+    """One line, as scripts read it."""
+    out.write(json.dumps(value))
+
+
+def add_deletion_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="although somebody publishes: what goes on is ended")
+    parser.add_argument("--yes", action="store_true", help="don't ask; what goes with it is said all the same")
+
+
+def confirm_deletion(out: OutputWrapper, path: str, plan: Removal, *, force: bool, yes: bool, json: bool) -> None:
+    """Returns if it is to be deleted. Raises CommandError, and InTheWay as the deletion would."""
+    removal.refuse_live(path, plan, force)
+    if json:
+        if not yes:
+            raise CommandError("With --json nothing is asked: give --yes as well. `show` says what goes with it.")
+        return
+    out.write(f"{path}: {plan.said}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError("Nothing is deleted, as there is nobody to ask: give --yes.")
+    out.write(f"Type {path} to delete it: ", ending="")
+    out.flush()
+    if sys.stdin.readline().strip() != path:
+        raise CommandError("Nothing is deleted.")
+
+
+class ForegroundCommand(BaseCommand):
+    def say(self, line: str) -> None:
+        """Streams go on, and a stop is in order, though whoever read the output is gone."""
+        try:
+            self.stdout.write(line)
+            self.stdout.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stdout.fileno())
+            os.close(nowhere)

@@ -1,0 +1,397 @@
+"""AMF0, the encoding of commands and data (Action Message Format 0, sections 2 and 3).
+
+How the types map to Python:
+
+| marker                  | Python                                                       |
+|-------------------------|--------------------------------------------------------------|
+| 00 number               | float (int is taken for encoding)                            |
+| 01 boolean              | bool                                                         |
+| 02 string, 0C long      | str; the encoder chooses by its length in UTF-8              |
+| 03 object               | dict                                                         |
+| 05 null                 | None                                                         |
+| 06 undefined            | UNDEFINED                                                    |
+| 07 reference            | the value that it stands for; Reference within that value    |
+| 08 ECMA array           | EcmaArray                                                    |
+| 0A strict array         | list                                                         |
+| 0B date                 | Date                                                         |
+| 0D unsupported          | UNSUPPORTED                                                  |
+| 0F XML document         | XmlDocument                                                  |
+| 10 typed object         | TypedObject                                                  |
+| 11 AMF3                 | what `amf3` makes of it; the encoder takes Amf3              |
+| 04 movie clip, 0E record set (reserved), 09 (only as an end) | refused                 |
+
+Whatever the bytes, decoding raises nothing but RemoteProtocolError. What is decoded is always a finite tree: a
+reference to a value that encloses it is given as `Reference`, so nobody who walks a peer's data can be caught in a
+loop, and what references stand for is counted against the limit of elements."""
+
+import struct
+from typing import Any, Final, TypeVar
+
+from ingest.rtmp.amf import (
+    AMF3,
+    BOOLEAN,
+    DATE,
+    ECMA_ARRAY,
+    LONG_STRING,
+    NULL,
+    NUMBER,
+    OBJECT,
+    OBJECT_END,
+    REFERENCE,
+    STRICT_ARRAY,
+    STRING,
+    TYPED_OBJECT,
+    UNDEFINED,
+    UNDEFINED_MARKER,
+    UNSUPPORTED,
+    UNSUPPORTED_MARKER,
+    XML_DOCUMENT,
+    Amf3,
+    Date,
+    EcmaArray,
+    Reader,
+    Reference,
+    Singleton,
+    TypedObject,
+    Writer,
+    XmlDocument,
+    amf3,
+    utf8,
+)
+from ingest.rtmp.amf.amf3_to_amf0 import Plain
+from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+
+__all__ = [
+    "UNDEFINED",
+    "UNSUPPORTED",
+    "Amf3",
+    "Date",
+    "Decoder",
+    "EcmaArray",
+    "Encoder",
+    "Plain",
+    "Reference",
+    "Singleton",
+    "TypedObject",
+    "XmlDocument",
+    "decode",
+    "decode_all",
+    "encode",
+]
+
+_f64: Final = struct.Struct(">d")
+_u16: Final = struct.Struct(">H")
+_u32: Final = struct.Struct(">I")
+_date: Final = struct.Struct(">dh")
+
+_Dict = TypeVar("_Dict", bound=dict[str, Any])
+
+
+class Decoder(Reader):
+    """The table of references is that of section 4.1.3.
+
+    `plain`: values in AMF3 are given as what AMF0 has for them, see `plain.Plain`.
+    """
+
+    __slots__ = ("amf3", "plain")
+
+    encoding = "AMF0"
+    refused = {
+        0x04: "an AMF0 movie clip is reserved and has no encoding",
+        OBJECT_END: "an AMF0 object end outside of an object",
+        0x0E: "an AMF0 record set is reserved and has no encoding",
+    }
+
+    def __init__(self, data: bytes, position: int, limits: Limits, elements: int, *, plain: bool = False) -> None:
+        super().__init__(data, position, limits, elements)
+        self.amf3: amf3.Decoder | None = None
+        """Once needed. Its tables are those of the message (AMF3 4.1)."""
+        self.plain = Plain() if plain else None
+
+    def rest(self) -> list[Any]:
+        """All values from `position` to `end`."""
+        values = []
+        while self.position < self.end:
+            values.append(self.value(0))
+        return values
+
+    def readable(self) -> list[Any]:
+        """The same as far as they can be read: `position` is then where the first begins that can't. Raises
+        LimitExceeded."""
+        values = []
+        while (start := self.position) < self.end:
+            try:
+                values.append(self.value(0))
+            except LimitExceeded:
+                raise
+            except RemoteProtocolError:
+                self.position = start
+                break
+        return values
+
+    def number(self, depth: int) -> float:
+        number: float = self.take(_f64)
+        return number
+
+    def boolean(self, depth: int) -> bool:
+        position = self.position
+        self.position = position + 1
+        if position >= self.end:
+            raise RemoteProtocolError("an AMF0 value is cut short")
+        return self.data[position] != 0
+
+    def string(self, depth: int) -> str:
+        return self.text(self.take(_u16))
+
+    def long_string(self, depth: int) -> str:
+        return self.text(self.take(_u32))
+
+    def xml(self, depth: int) -> XmlDocument:
+        return XmlDocument(self.text(self.take(_u32)))
+
+    def null(self, depth: int) -> None:
+        return None
+
+    def undefined(self, depth: int) -> Singleton:
+        return UNDEFINED
+
+    def unsupported(self, depth: int) -> Singleton:
+        return UNSUPPORTED
+
+    def date(self, depth: int) -> Date:
+        position = self.position
+        self.position = position + _date.size
+        if self.position > self.end:
+            raise RemoteProtocolError("an AMF0 date is cut short")
+        return Date(*_date.unpack_from(self.data, position))
+
+    def marked_reference(self, depth: int) -> Any:
+        return self.reference(self.take(_u16))
+
+    def object(self, depth: int) -> dict[str, Any]:
+        return self.properties({}, depth)
+
+    def typed_object(self, depth: int) -> TypedObject:
+        return self.properties(TypedObject(self.text(self.take(_u16))), depth)
+
+    def ecma_array(self, depth: int) -> EcmaArray:
+        return self.properties(EcmaArray(), depth, self.take(_u32))
+
+    def avmplus(self, depth: int) -> Any:
+        """One value in AMF3 (section 3.1), after which AMF0 goes on."""
+        if self.amf3 is None:
+            self.amf3 = amf3.Decoder(self.data, 0, self.limits, 0)
+        inner, before = self.amf3, self.elements
+        inner.position, inner.elements, inner.base = self.position, self.elements, depth
+        value = inner.value(depth)
+        self.position, self.elements = inner.position, inner.elements
+        if self.plain is None:
+            return value
+        self.spend(before - self.elements)  # As much again, for what becomes of them.
+        return self.plain.convert(value, depth)
+
+    def properties(self, target: _Dict, depth: int, count: int | None = None) -> _Dict:
+        """Properties to the end (section 2.11). Only an ECMA array may lack its end, at the end of the message."""
+        entered = self.enter(target, depth)
+        while True:
+            if count is not None and self.position == self.end and len(target) >= count:
+                break
+            name = self.text(self.take(_u16))
+            if not name and self.position < self.end and self.data[self.position] == OBJECT_END:
+                self.position += 1
+                break
+            target[name] = self.value(depth + 1)
+        self.leave(entered)
+        return target
+
+    def strict_array(self, depth: int) -> list[Any]:
+        count = self.take(_u32)
+        target: list[Any] = []
+        entered = self.enter(target, depth)
+        target.extend(self.value(depth + 1) for _ in range(count))
+        self.leave(entered)
+        return target
+
+
+Decoder.readers = {
+    NUMBER: Decoder.number,
+    BOOLEAN: Decoder.boolean,
+    STRING: Decoder.string,
+    OBJECT: Decoder.object,
+    NULL: Decoder.null,
+    UNDEFINED_MARKER: Decoder.undefined,
+    REFERENCE: Decoder.marked_reference,
+    ECMA_ARRAY: Decoder.ecma_array,
+    STRICT_ARRAY: Decoder.strict_array,
+    DATE: Decoder.date,
+    LONG_STRING: Decoder.long_string,
+    UNSUPPORTED_MARKER: Decoder.unsupported,
+    XML_DOCUMENT: Decoder.xml,
+    TYPED_OBJECT: Decoder.typed_object,
+    AMF3: Decoder.avmplus,
+}
+
+
+def decode(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
+    """The value at `position` and where the next one starts. Raises RemoteProtocolError."""
+    decoder = Decoder(data, position, limits, limits.amf_elements)
+    value = decoder.value(0)
+    return value, decoder.position
+
+
+def decode_all(
+    data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS, *, elements: int | None = None
+) -> list[Any]:
+    """All values from `position` to the end of a message's body, `elements` (else `limits.amf_elements`) at most.
+
+    Raises RemoteProtocolError.
+    """
+    return Decoder(data, position, limits, limits.amf_elements if elements is None else elements).rest()
+
+
+_number: Final = struct.Struct(">Bd")
+_short: Final = struct.Struct(">BH")
+_long: Final = struct.Struct(">BI")
+
+_SINGLETONS: Final = {UNDEFINED: UNDEFINED_MARKER, UNSUPPORTED: UNSUPPORTED_MARKER}
+
+MAX_REFERENCES: Final = 0x10000
+"""A reference has 16 bits."""
+
+
+class Encoder(Writer):
+    """An object or array that comes again is written as a reference (section 2.9)."""
+
+    __slots__ = ("amf3", "count", "open")
+
+    encoding = "AMF0"
+
+    def __init__(self, out: bytearray) -> None:
+        super().__init__(out)
+        self.count = 0
+        """Objects and arrays written so far, which is the next one's index."""
+        self.open: list[int] = []
+        """The indices of those being written, outermost first."""
+        self.amf3: amf3.Encoder | None = None
+        """Once needed. Its tables are those of the message (AMF3 4.1)."""
+
+    def number(self, value: float) -> None:
+        try:
+            self.out += _number.pack(NUMBER, value)
+        except (struct.error, OverflowError) as error:
+            raise LocalProtocolError("a number is too large for AMF0") from error
+
+    def boolean(self, value: bool) -> None:
+        self.out += b"\x01\x01" if value else b"\x01\x00"
+
+    def string(self, value: str) -> None:
+        text = utf8(value)
+        self.out += _short.pack(STRING, len(text)) if len(text) <= 0xFFFF else _long.pack(LONG_STRING, len(text))
+        self.out += text
+
+    def xml(self, value: XmlDocument) -> None:
+        text = utf8(value)
+        self.out += _long.pack(XML_DOCUMENT, len(text))
+        self.out += text
+
+    def null(self, value: None) -> None:
+        self.out.append(NULL)
+
+    def singleton(self, value: Singleton) -> None:
+        self.out.append(_SINGLETONS[value])
+
+    def date(self, value: Date) -> None:
+        try:
+            fields = _date.pack(value.milliseconds, value.zone_minutes)
+        except (struct.error, OverflowError) as error:
+            raise LocalProtocolError("a date is out of the range of AMF0") from error
+        self.out.append(DATE)
+        self.out += fields
+
+    def reference(self, value: Reference) -> None:
+        if not 0 <= value.level < len(self.open) or self.open[value.level] >= MAX_REFERENCES:
+            raise LocalProtocolError("an AMF0 reference to nothing")
+        self.out += _short.pack(REFERENCE, self.open[value.level])
+
+    def object(self, value: dict[str, Any]) -> None:
+        if self.enter(value):
+            self.out.append(OBJECT)
+            self.properties(value)
+
+    def ecma_array(self, value: EcmaArray) -> None:
+        if self.enter(value):
+            self.out += _long.pack(ECMA_ARRAY, len(value))
+            self.properties(value)
+
+    def typed_object(self, value: TypedObject) -> None:
+        if self.enter(value):
+            self.out.append(TYPED_OBJECT)
+            self.name(value.class_name)
+            self.properties(value)
+
+    def avmplus(self, value: Amf3) -> None:
+        """Section 3.1."""
+        if self.amf3 is None:
+            self.amf3 = amf3.Encoder(self.out)
+        self.out.append(AMF3)
+        self.amf3.value(value.value)
+
+    def strict_array(self, value: list[Any] | tuple[Any, ...]) -> None:
+        if self.enter(value):
+            self.out += _long.pack(STRICT_ARRAY, len(value))
+            for item in value:
+                self.value(item)
+            self.open.pop()
+
+    def properties(self, value: dict[str, Any]) -> None:
+        for name, item in value.items():
+            self.name(name)
+            self.value(item)
+        self.out += b"\x00\x00\x09"
+        self.open.pop()
+
+    def name(self, name: str) -> None:
+        text = utf8(name)
+        if len(text) > 0xFFFF:
+            raise LocalProtocolError("a name is too long for AMF0")
+        self.out += _u16.pack(len(text))
+        self.out += text
+
+    def enter(self, value: Any) -> bool:
+        """False when the value was written before and a reference to it does."""
+        index = self.indices.get(id(value))
+        if index is not None and index < MAX_REFERENCES:
+            self.out += _short.pack(REFERENCE, index)
+            return False
+        self.indices[id(value)] = self.count
+        self.open.append(self.count)
+        self.count += 1
+        return True
+
+
+Encoder.writers = {
+    float: Encoder.number,
+    int: Encoder.number,
+    bool: Encoder.boolean,
+    str: Encoder.string,
+    XmlDocument: Encoder.xml,
+    type(None): Encoder.null,
+    Singleton: Encoder.singleton,
+    Date: Encoder.date,
+    Reference: Encoder.reference,
+    dict: Encoder.object,
+    EcmaArray: Encoder.ecma_array,
+    TypedObject: Encoder.typed_object,
+    list: Encoder.strict_array,
+    tuple: Encoder.strict_array,
+    Amf3: Encoder.avmplus,
+}
+
+
+def encode(*values: Any) -> bytes:
+    """The values one after the other, as the body of one message. Raises LocalProtocolError."""
+    encoder = Encoder(bytearray())
+    for value in values:
+        encoder.value(value)
+    return bytes(encoder.out)

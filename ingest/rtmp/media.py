@@ -1,0 +1,387 @@
+"""What audio and video messages say of themselves, and how to write such messages. Pure, and not on the media path:
+`ingest.live.media` tells frames from headers there, by the first bytes alone.
+
+    message = read_video(payload)
+    if message and not message.fault: ...
+
+Messages with a codec id or sound format are `media_tags`; here are extended ones (Enhanced RTMP v2, "Enhanced Audio"
+and "Enhanced Video"; v1 has a part of it):
+
+    video   1 (1 bit) frame type (3) packet type (4)  [ModEx]*  [command (8)]  or  [multitrack]  FourCC  body
+    audio   9 (4 bits)               packet type (4)  [ModEx]*                     [multitrack]  FourCC  body
+
+    ModEx               size - 1 (8; 255: size - 1 in 16 more)  data  type (4)  next packet type (4)
+    multitrack          type (4) packet type (4), then
+    one track           FourCC  track (8)  body
+    many tracks         FourCC  [track (8)  size (24)  body]*
+    many codecs         [FourCC  track (8)  size (24)  body]*
+
+CodedFrames of AVC, HEVC and VVC begin with a composition time (24 bits, signed); CodedFramesX are without.
+
+What a peer sends is read as far as it makes sense, and `fault` says where that ends. Media is relayed as it came, so a
+faulty message ends no connection: it is counted."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+from ingest.rtmp.media_tags import (
+    COMPOSITION_FOURCC,
+    EX_AUDIO,
+    KEYFRAMES,
+    TIMESTAMP_OFFSET_NANO,
+    AudioPacket,
+    FrameType,
+    LegacyAudio,
+    LegacyVideo,
+    MultitrackType,
+    VideoPacket,
+    read_legacy_audio,
+    read_legacy_video,
+    write_legacy_audio,
+    write_legacy_video,
+)
+
+__all__ = [
+    "ExtendedAudio",
+    "ExtendedVideo",
+    "LegacyAudio",
+    "LegacyVideo",
+    "Track",
+    "read_audio",
+    "read_video",
+    "write_audio",
+    "write_video",
+]
+
+MAX_NANOSECONDS: Final = 999_999
+"""Less than the millisecond that RTMP's timestamps count."""
+
+MAX_DATA_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ModEx:
+    """One extension; types but 0 are reserved."""
+
+    type: int
+    data: bytes
+    """1 to 65,536 bytes."""
+
+    @property
+    def nanoseconds(self) -> int | None:
+        """What is to be added to the message's timestamp, if this says so in a way that is allowed."""
+        if self.type != TIMESTAMP_OFFSET_NANO or len(self.data) < 3:
+            return None
+        value = int.from_bytes(self.data[:3], "big")
+        return value if value <= MAX_NANOSECONDS else None
+
+
+def timestamp_offset(nanoseconds: int) -> ModEx:
+    return ModEx(TIMESTAMP_OFFSET_NANO, nanoseconds.to_bytes(3, "big"))
+
+
+def read_mod_ex(payload: bytes, at: int) -> tuple[ModEx, int, int] | None:
+    """The extension, the next packet type, and where that ends; None where the payload ends before."""
+    if at >= len(payload):
+        return None
+    size = payload[at] + 1
+    at += 1
+    if size == 256:
+        size = int.from_bytes(payload[at : at + 2], "big") + 1
+        at += 2
+    end = at + size
+    if end >= len(payload):
+        return None
+    return ModEx(payload[end] >> 4, payload[at:end]), payload[end] & 15, end + 1
+
+
+def write_mod_ex(extension: ModEx, next_packet_type: int) -> bytes:
+    size = len(extension.data)
+    if not 1 <= size <= MAX_DATA_BYTES:
+        raise ValueError("the data of an extension have 1 to 65,536 bytes")
+    length = bytes((size - 1,)) if size <= 255 else b"\xff" + (size - 1).to_bytes(2, "big")
+    return length + extension.data + bytes((extension.type << 4 | next_packet_type,))
+
+
+MAX_TRACK_BYTES: Final = 0xFFFFFF
+"""Of one track where there are many, by its size field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What a message holds of one track."""
+
+    fourcc: bytes
+    """4 bytes; codecs that nobody knows included."""
+    body: bytes = b""
+    """The codec's own data, the composition time taken off."""
+    track_id: int = 0
+    """0 to 255; 0 where a message has no tracks."""
+    composition_time_ms: int = 0
+    """-8,388,608 to 8,388,607."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Extended:
+    packet_type: int
+    """With tracks: of each of them, so never Multitrack. Reserved values are handed on as they are."""
+    tracks: tuple[Track, ...] = ()
+    multitrack: MultitrackType | None = None
+    mod_ex: tuple[ModEx, ...] = ()
+    fault: str = ""
+
+    @property
+    def timestamp_offset_ns(self) -> int:
+        """To be added to the message's timestamp: 0 to 999,999."""
+        offsets = [extension.nanoseconds for extension in self.mod_ex]
+        return next((offset for offset in reversed(offsets) if offset is not None), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedAudio(_Extended):
+    """`packet_type` is an `AudioPacket`, unless it is reserved."""
+
+    @property
+    def is_sequence_start(self) -> bool:
+        return self.packet_type == AudioPacket.SEQUENCE_START
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedVideo(_Extended):
+    """`packet_type` is a `VideoPacket`, unless it is reserved."""
+
+    frame_type: int = FrameType.KEYFRAME
+    """A `FrameType`, which says nothing where the packet type is Metadata."""
+    command: int | None = None
+    """Of command frames, which have no tracks (`VideoCommand`)."""
+
+    @property
+    def is_sequence_start(self) -> bool:
+        return self.command is None and self.packet_type in (
+            VideoPacket.SEQUENCE_START,
+            VideoPacket.MPEG2TS_SEQUENCE_START,
+        )
+
+    @property
+    def is_keyframe(self) -> bool:
+        is_frame = self.packet_type in (VideoPacket.CODED_FRAMES, VideoPacket.CODED_FRAMES_X) and bool(self.tracks)
+        return is_frame and self.frame_type in KEYFRAMES
+
+
+class _Reader:
+    """Reads one payload. Its attributes hold what was understood, `fault` why no more was."""
+
+    def __init__(self, payload: bytes, limits: Limits, multitrack: int, mod_ex: int) -> None:
+        self._payload = payload
+        self._limits = limits
+        self._multitrack_packet = multitrack
+        self._mod_ex_packet = mod_ex
+        self._at = 1
+        self.packet_type = payload[0] & 15
+        self.mod_ex: list[ModEx] = []
+        self.multitrack: MultitrackType | None = None
+        self.tracks: list[Track] = []
+        self.command: int | None = None
+        self.fault = ""
+
+    def extensions(self) -> bool:
+        while self.packet_type == self._mod_ex_packet:
+            if len(self.mod_ex) == self._limits.mod_ex_per_message:
+                return self._fail(f"more than {self._limits.mod_ex_per_message} extensions")
+            found = read_mod_ex(self._payload, self._at)
+            if found is None:
+                return self._fail("an extension is cut off")
+            extension, self.packet_type, self._at = found
+            self.mod_ex.append(extension)
+        return True
+
+    def is_metadata(self) -> bool:
+        """Metadata of tracks too: FFmpeg gives them the frame type of a command, which has but one byte."""
+        rest = self._payload[self._at : self._at + 2]
+        of_tracks = (
+            self.packet_type == self._multitrack_packet and len(rest) == 2 and rest[0] & 15 == VideoPacket.METADATA
+        )
+        return self.packet_type == VideoPacket.METADATA or of_tracks
+
+    def read_command(self) -> None:
+        if self._at < len(self._payload):
+            self.command = self._payload[self._at]
+        else:
+            self._fail("the command is cut off")
+
+    def read_tracks(self, composed: int | None) -> None:
+        """`composed` is the packet type whose bodies may begin with a composition time."""
+        if self.packet_type != self._multitrack_packet:
+            if fourcc := self._fourcc():
+                self._track(fourcc, 0, len(self._payload), composed)
+            return
+        kind, self.packet_type = self._byte() >> 4, self._byte() & 15
+        self._at += 1
+        if self._at > len(self._payload):
+            self._fail("the kind of multitrack is cut off")
+        elif kind not in list(MultitrackType):
+            self._fail("the kind of multitrack is unknown")
+        elif self.packet_type in (self._multitrack_packet, self._mod_ex_packet):
+            self._fail("a multitrack within a multitrack")
+        else:
+            self.multitrack = MultitrackType(kind)
+            self._many(composed)
+
+    def _many(self, composed: int | None) -> None:
+        many_codecs = self.multitrack == MultitrackType.MANY_TRACKS_MANY_CODECS
+        fourcc = b"" if many_codecs else self._fourcc()
+        if not many_codecs and not fourcc:
+            return
+        if self.multitrack == MultitrackType.ONE_TRACK:
+            if self._has(1):
+                self._at += 1
+                self._track(fourcc, self._payload[self._at - 1], len(self._payload), composed)
+            return
+        while self._at < len(self._payload):
+            if len(self.tracks) == self._limits.tracks_per_message:
+                self._fail(f"more than {self._limits.tracks_per_message} tracks")
+                return
+            if many_codecs:
+                fourcc = self._fourcc()
+            if self.fault or not self._has(4):
+                return
+            track_id = self._payload[self._at]
+            size = int.from_bytes(self._payload[self._at + 1 : self._at + 4], "big")
+            self._at += 4
+            if not self._has(size) or not self._track(fourcc, track_id, self._at + size, composed):
+                return
+        if not self.tracks:
+            self._fail("no track in a message of tracks")
+
+    def _track(self, fourcc: bytes, track_id: int, end: int, composed: int | None) -> bool:
+        composition_time_ms = 0
+        if self.packet_type == composed and fourcc in COMPOSITION_FOURCC:
+            if self._at + 3 > end:
+                return self._fail("the composition time is cut off")
+            composition_time_ms = int.from_bytes(self._payload[self._at : self._at + 3], "big", signed=True)
+            self._at += 3
+        self.tracks.append(Track(fourcc, self._payload[self._at : end], track_id, composition_time_ms))
+        self._at = end
+        return True
+
+    def _byte(self) -> int:
+        return self._payload[self._at] if self._at < len(self._payload) else 0
+
+    def _fourcc(self) -> bytes:
+        fourcc = self._payload[self._at : self._at + 4]
+        self._at += 4
+        if len(fourcc) == 4:
+            return fourcc
+        self._fail("the FourCC is cut off")
+        return b""
+
+    def _has(self, count: int) -> bool:
+        return self._at + count <= len(self._payload) or self._fail("a track is cut off")
+
+    def _fail(self, fault: str) -> bool:
+        self.fault = fault
+        return False
+
+
+def read_extended_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> ExtendedVideo:
+    """Of a payload that has a first byte, whose top bit is 1."""
+    reader = _Reader(payload, limits, VideoPacket.MULTITRACK, VideoPacket.MOD_EX)
+    frame_type = payload[0] >> 4 & 7
+    if reader.extensions():
+        if frame_type == FrameType.COMMAND and not reader.is_metadata():
+            reader.read_command()
+        else:
+            reader.read_tracks(VideoPacket.CODED_FRAMES)
+    return ExtendedVideo(
+        reader.packet_type,
+        tuple(reader.tracks),
+        reader.multitrack,
+        tuple(reader.mod_ex),
+        reader.fault,
+        frame_type,
+        reader.command,
+    )
+
+
+def read_extended_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> ExtendedAudio:
+    """Of a payload that has a first byte, whose sound format is 9."""
+    reader = _Reader(payload, limits, AudioPacket.MULTITRACK, AudioPacket.MOD_EX)
+    if reader.extensions():
+        reader.read_tracks(None)
+    return ExtendedAudio(
+        reader.packet_type, tuple(reader.tracks), reader.multitrack, tuple(reader.mod_ex), reader.fault
+    )
+
+
+def write_extended_video(video: ExtendedVideo) -> bytes:
+    """ValueError for what the layout can't say."""
+    start = 0x80 | video.frame_type << 4
+    if video.command is not None:
+        return _header(video, start, VideoPacket.MOD_EX, video.packet_type) + bytes((video.command,))
+    composed = video.packet_type == VideoPacket.CODED_FRAMES
+    return _write(video, start, VideoPacket.MULTITRACK, VideoPacket.MOD_EX, composed=composed)
+
+
+def write_extended_audio(audio: ExtendedAudio) -> bytes:
+    """ValueError for what the layout can't say."""
+    return _write(audio, EX_AUDIO << 4, AudioPacket.MULTITRACK, AudioPacket.MOD_EX, composed=False)
+
+
+def _write(message: _Extended, start: int, multitrack: int, mod_ex: int, *, composed: bool) -> bytes:
+    bodies = [_body(track, composed=composed) for track in message.tracks]
+    if message.multitrack is None:
+        (track,) = message.tracks
+        return _header(message, start, mod_ex, message.packet_type) + track.fourcc + bodies[0]
+    written = _header(message, start, mod_ex, multitrack)
+    written += bytes((message.multitrack << 4 | message.packet_type,))
+    if message.multitrack == MultitrackType.ONE_TRACK:
+        (track,) = message.tracks
+        return written + track.fourcc + bytes((track.track_id,)) + bodies[0]
+    if message.multitrack == MultitrackType.MANY_TRACKS:
+        (fourcc,) = {track.fourcc for track in message.tracks}
+        written += fourcc
+    for track, body in zip(message.tracks, bodies, strict=True):
+        if len(body) > MAX_TRACK_BYTES:
+            raise ValueError("a track among others has at most 16,777,215 bytes")
+        own = track.fourcc if message.multitrack == MultitrackType.MANY_TRACKS_MANY_CODECS else b""
+        written += own + bytes((track.track_id,)) + len(body).to_bytes(3, "big") + body
+    return written
+
+
+def _header(message: _Extended, start: int, mod_ex: int, packet_type: int) -> bytes:
+    types = [mod_ex] * len(message.mod_ex) + [packet_type]
+    extensions = zip(message.mod_ex, types[1:], strict=True)
+    return bytes((start | types[0],)) + b"".join(write_mod_ex(extension, then) for extension, then in extensions)
+
+
+def _body(track: Track, *, composed: bool) -> bytes:
+    if len(track.fourcc) != 4:
+        raise ValueError("a FourCC has 4 bytes")
+    if composed and track.fourcc in COMPOSITION_FOURCC:
+        return track.composition_time_ms.to_bytes(3, "big", signed=True) + track.body
+    return track.body
+
+
+def read_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyVideo | ExtendedVideo | None:
+    """A message of type 9; None for an empty one. Whatever it holds, nothing is raised."""
+    if not payload:
+        return None
+    return read_extended_video(payload, limits) if payload[0] & 0x80 else read_legacy_video(payload)
+
+
+def read_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyAudio | ExtendedAudio | None:
+    """A message of type 8; None for an empty one, which stands for silence. Whatever it holds, nothing is raised."""
+    if not payload:
+        return None
+    return read_extended_audio(payload, limits) if payload[0] >> 4 == EX_AUDIO else read_legacy_audio(payload)
+
+
+def write_video(video: LegacyVideo | ExtendedVideo) -> bytes:
+    """The payload. ValueError for what the layout can't say."""
+    return write_extended_video(video) if isinstance(video, ExtendedVideo) else write_legacy_video(video)
+
+
+def write_audio(audio: LegacyAudio | ExtendedAudio) -> bytes:
+    """The payload. ValueError for what the layout can't say."""
+    return write_extended_audio(audio) if isinstance(audio, ExtendedAudio) else write_legacy_audio(audio)

@@ -1,0 +1,305 @@
+"""What passes the ASGI border of a connection: who asks (connect), what for (publish, play), and why what began ends.
+
+Secrets are taken out of the names and set apart. Of each end, what the client is told when the server brings it about.
+`Driver` runs one application instance: a bounded inbox on one side, a table of message handlers on the other.
+
+The application is called with (scope, receive, send) once for each connection, and once for the node. `send` acts at
+once and never waits; a message that it doesn't know, or that lacks a field, is the application's error, raised to
+it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Any, Final, Literal, NamedTuple
+
+from ingest import credentials
+from ingest.contracts import ClientCapabilities, EndReason, LoginAnswer, PlayEvent, PublishEvent
+from ingest.rtmp import events
+from ingest.rtmp.capabilities import CapsEx
+from ingest.rtmp.messages.commands import text
+
+logger = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+ASGIApplication = Callable[[Any, Receive, Send], Awaitable[None]]
+
+ASGI_VERSION = {"version": "3.0", "spec_version": "1.0"}
+
+
+class Driver:
+    """One application instance, from its scope to its return."""
+
+    __slots__ = (
+        "_application",
+        "_ended",
+        "_handle",
+        "_inbox",
+        "_inbox_events",
+        "_label",
+        "_scope",
+        "_timer",
+        "_waiting",
+        "dropped",
+        "finishing",
+        "task",
+    )
+
+    def __init__(
+        self,
+        application: ASGIApplication,
+        scope: Mapping[str, Any],
+        *,
+        handle: Callable[[Message], None],
+        ended: Callable[["Driver"], None],
+        inbox_events: int,
+        label: str,
+    ) -> None:
+        """`handle` gets what the application sends; `ended` is called once: it returned, failed or was cancelled."""
+        self._application = application
+        self._scope = scope
+        self._handle = handle
+        self._ended = ended
+        self._inbox_events = inbox_events
+        self._label = label
+        self._inbox: list[Mapping[str, Any]] = []  # It is nearly always empty: a deque is ten times as large then.
+        self._waiting: asyncio.Future[None] | None = None
+        """The application's, for the next event."""
+        self._timer: asyncio.TimerHandle | None = None
+        self.finishing = False
+        self.dropped = 0
+        """Events that found the inbox full."""
+        self.task = asyncio.get_running_loop().create_task(self._run())
+
+    def put(self, event: Mapping[str, Any], *, droppable: bool = False) -> bool:
+        """Hand an event over. One that is droppable is left out while the application is behind: False."""
+        if droppable and len(self._inbox) >= self._inbox_events:
+            self.dropped += 1
+            return False
+        self._inbox.append(event)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+        return True
+
+    def take_unread(self) -> list[Mapping[str, Any]]:
+        """What the application left in its inbox when it ended."""
+        unread = list(self._inbox)
+        self._inbox.clear()
+        return unread
+
+    def finish(self, event: Mapping[str, Any], timeout_s: float) -> None:
+        """Hand the last event over; the application then has `timeout_s` to return before it is cancelled."""
+        if self.finishing:
+            return
+        self.put(event)
+        self.finishing = True
+        if not self.task.done():
+            self._timer = asyncio.get_running_loop().call_later(timeout_s, self._overdue)
+
+    def _overdue(self) -> None:
+        logger.warning("%s: the application did not return after its last event and is cancelled", self._label)
+        self.task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            await self._application(self._scope, self._receive, self._send)
+        except asyncio.CancelledError:
+            pass
+        except Exception:
+            logger.exception("%s: the application failed", self._label)
+        finally:
+            if self._timer:
+                self._timer.cancel()
+            self._ended(self)
+
+    async def _receive(self) -> Mapping[str, Any]:
+        while not self._inbox:
+            self._waiting = self.task.get_loop().create_future()
+            await self._waiting
+        self._waiting = None
+        return self._inbox.pop(0)
+
+    async def _send(self, message: Message) -> None:
+        self._handle(message)
+
+
+DisconnectReason = EndReason | Literal["rejected"]
+
+
+class Ending(NamedTuple):
+    reason: DisconnectReason
+    description: str
+
+
+class Status(NamedTuple):
+    level: str
+    code: str
+    description: str
+    """Empty: what is said of the session's end."""
+
+
+# FFmpeg stops at level 'error', librtmp at some codes. OBS reads nothing after Publish.Start: for it the close counts.
+PUBLISHER_STATUS: dict[EndReason, Status] = {
+    "idle_timeout": Status("error", "NetConnection.Connect.IdleTimeOut", "No media arrived in time."),
+    "kicked": Status("error", "NetStream.Publish.Rejected", "Stopped by an operator."),
+    "key_revoked": Status("error", "NetStream.Publish.Denied", "The stream key is no longer valid."),
+    "replaced": Status("error", "NetStream.Publish.BadName", "Another publisher took the stream over."),
+    "over_limit": Status("error", "NetStream.Publish.Rejected", "The bitrate is over the stream key's limit."),
+    "test_over": Status("error", "NetStream.Publish.Rejected", "The test has ended."),
+    "protocol_error": Status("error", "NetStream.Failed", "The client went over a limit of the server."),
+    "node_shutdown": Status("error", "NetConnection.Connect.AppShutdown", "The server is stopping."),
+    "lease_lost": Status("error", "NetStream.Publish.Failed", "The server lost its claim to the stream."),
+}
+
+# UnpublishNotify lets FFmpeg and librtmp end as at the end of a stream.
+PLAYER_STATUS: dict[EndReason, Status] = {
+    "idle_timeout": Status("error", "NetConnection.Connect.IdleTimeOut", "Nothing was heard from the player."),
+    "kicked": Status("error", "NetStream.Play.Failed", "Stopped by an operator."),
+    "key_revoked": Status("error", "NetStream.Play.Failed", "Playing is no longer allowed."),
+    "replaced": Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped."),
+    "elsewhere": Status("error", "NetStream.Play.StreamNotFound", ""),
+    "too_slow": Status("error", "NetStream.Play.Failed", "The player took less than it was sent, for too long."),
+    "protocol_error": Status("error", "NetStream.Failed", "The client went over a limit of the server."),
+    "node_shutdown": Status("status", "NetStream.Play.UnpublishNotify", "The server is stopping."),
+    "lease_lost": Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped."),
+}
+
+DESCRIPTIONS: dict[EndReason, str] = {
+    "client_unpublish": "The client ended it.",
+    "completed": "All that was to be played has been sent.",
+    "tcp_reset": "The client closed or lost the connection.",
+    "idle_timeout": "Nothing arrived in time.",
+    "kicked": "Stopped by an operator.",
+    "key_revoked": "The key is no longer valid.",
+    "replaced": "Another publisher took the stream over.",
+    "elsewhere": "The stream is published on another node.",
+    "protocol_error": "The client broke the protocol.",
+    "too_slow": "The player took less than it was sent, for too long.",
+    "test_over": "The test has gone on for as long as one may.",
+    "over_limit": "The bitrate stayed over the stream key's limit.",
+    "unreadable": "The recording can't be played.",
+    "unsupported_codec": "The player does not take the stream's codec.",
+    "node_shutdown": "The server stopped.",
+    "node_lost": "The server was lost.",
+    "lease_lost": "The server lost its claim to the stream.",
+}
+
+STREAM_ENDED: Final = "The stream has ended: its publisher left, and none has come back."
+
+LEFT: Final[tuple[EndReason, ...]] = ("client_unpublish", "tcp_reset")
+"""Of what a client does."""
+
+
+def session_reason(reason: DisconnectReason) -> EndReason:
+    """A session that ends because another request on its connection was refused was ended by the server's rule."""
+    return "kicked" if reason == "rejected" else reason
+
+
+URLS = ("tcUrl", "swfUrl", "pageUrl")
+
+FLASH_VER_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who called, as `connect` tells it. Empty for a connection that never got so far."""
+
+    app: str = ""
+    tc_url: str = ""
+    flash_ver: str = ""
+    query: dict[str, str] = field(default_factory=dict)
+    connect: dict[str, Any] = field(default_factory=dict)
+    capabilities: ClientCapabilities = field(default_factory=ClientCapabilities)
+    credential: str = field(default="", repr=False)
+    login: LoginAnswer | None = field(default=None, repr=False)
+
+    @property
+    def reconnects(self) -> bool:
+        """Whether the client acts on a reconnect request."""
+        return bool(self.capabilities.get("capsEx", 0) & CapsEx.RECONNECT)
+
+
+def read_caller(event: events.ConnectRequested) -> Caller:
+    """Everything but `credential` and `login` is masked."""
+    target = credentials.split_app(event.app)
+    secret = target.credential
+    raw_app = event.app.partition("?")[0].strip("/")
+    properties = event.properties
+    urls = {
+        name: credentials.scrub_url(properties[name], raw_app, secret)
+        for name in URLS
+        if isinstance(properties.get(name), str)
+    }
+    said = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
+    others = {name: value for name, value in properties.items() if name not in urls and name != "app"}
+    command = _shared(credentials.scrub(others, secret) | urls | {"app": target.name})
+    return Caller(
+        app=command["app"],
+        tc_url=command.get("tcUrl", ""),
+        flash_ver=text(command.get("flashVer"))[:FLASH_VER_LENGTH],
+        query=target.query,
+        connect={"object": command, "arguments": credentials.scrub(event.arguments, secret)},
+        capabilities=credentials.scrub(said, secret),
+        credential=secret,
+        login=target.login,
+    )
+
+
+def _shared(command: dict[str, Any]) -> dict[str, Any]:
+    """With texts that all connections share which say the same: a thousand players of one kind do."""
+    return {intern(name): intern(value) if type(value) is str else value for name, value in command.items()}
+
+
+Kind = Literal["connect", "publish", "play"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the application was asked and has not answered yet."""
+
+    kind: Kind
+    request_id: int
+    stream_id: int
+    credential: str = field(repr=False)
+    deadline: float
+    play: events.PlayRequested | None = None
+    """What exactly is to be played."""
+    forbidden: bool = False
+    """What it was to take the place of (play2) was kicked meanwhile."""
+
+
+PUBLISH_TYPES: dict[str, Literal["live", "record", "append"]] = {"live": "live", "record": "record", "append": "append"}
+"""Anything else is taken as live."""
+
+
+def publish_event(event: events.PublishRequested, caller: Caller) -> PublishEvent:
+    found = credentials.split_publish(event.name, caller.credential)
+    return {
+        "type": "rtmp.publish",
+        "request_id": event.request_id,
+        "stream_id": event.stream_id,
+        "name": found.name,
+        "credential": found.credential,
+        "credential_is_name": found.credential_is_name,
+        "query": found.query,
+        "publish_type": PUBLISH_TYPES.get(event.publish_type, "live"),
+    }
+
+
+def play_event(event: events.PlayRequested, caller: Caller) -> PlayEvent:
+    found = credentials.split_play(event.name, caller.credential)
+    return {
+        "type": "rtmp.play",
+        "request_id": event.request_id,
+        "stream_id": event.stream_id,
+        "name": found.name,
+        "credential": found.credential,
+        "query": found.query,
+        "start": event.start,
+        "duration": event.duration,
+        "reset": event.reset,
+        "transition": event.transition,
+    }

@@ -1,0 +1,318 @@
+"""The event loop's side of recordings: takes a stream's media off it and hands them to the threads that write.
+
+`Recorders` are all of a node: who writes, who waits for whom, and the wait for the last at the node's stop. A recording
+stands beside the media path: its files play at any moment, also when their writer is killed.
+
+The stream is tapped: what waits for the disk waits in a queue of its own, whose bounds drop frames up to the next
+keyframe. Nothing here waits for a file, and the media path knows of nothing but one more queue."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from ingest.contracts.connection import RecordEvent
+from ingest.flv.recording import FAILED, Report
+from ingest.live import LiveStream, Subscriber
+from ingest.live.player_queue import newest_headers
+from ingest.rtmp.limits import MIB
+from ingest.server.config import RecordingSettings
+from ingest.server.process import Job, ThreadPool
+from ingest.server.recording_writer import Locked, Order, Recording
+
+T = TypeVar("T")
+
+Tell = Callable[[Report], None]
+
+BATCH_BYTES: Final = 8 * MIB
+"""What goes to a thread at once; when more waits, it is written without gathering first."""
+
+
+LOCKED_S: Final = 0.25
+"""Between two tries of a file that somebody else has."""
+
+
+class Recorder:
+    """Of one publish session, from its start until its last file is closed."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        settings: RecordingSettings,
+        writers: ThreadPool,
+        tell: Tell,
+        done: Callable[["Recorder"], None],
+    ) -> None:
+        """`tell` gets the reports; `done` is called once, when nothing more will be written."""
+        self.recording = recording
+        self._settings = settings
+        self._writers = writers
+        self._tell = tell
+        self._done = done
+        self._loop = asyncio.get_running_loop()
+        self._subscriber = Subscriber(0, settings.queue, self._wake)
+        self._timer: asyncio.TimerHandle | None = None
+        self._busy_since: float | None = None
+        self.is_stalled = False
+        """The disk has taken nothing for too long, as was told."""
+        self._is_held = False
+        self._under_way_bytes = 0
+        self._dropped = 0
+        """Frames, beside those that the queue itself has dropped."""
+        self._live: LiveStream | None = None
+        self._closing = False
+
+    def start(self, live: LiveStream, now: float, *, hold: bool) -> None:
+        """`hold`: write nothing before `release`, as another recorder has the file."""
+        self._live = live
+        self._is_held = hold
+        live.tap(self._subscriber, now)
+        self._go_on()
+
+    def release(self, file: str) -> None:
+        """The other one has closed `file` (relative to the folder), which this one continues."""
+        self.recording.follow(file)
+        self._is_held = False
+        self._go_on()
+
+    def stop(self) -> None:
+        """The session is over: write what is left, and close the file."""
+        if self._live is None:
+            return
+        self._live.untap(self._subscriber)
+        self._live = None
+        self._closing = True
+        self._go_on()
+
+    def look(self, now: float) -> None:
+        """Tell, once, that the disk takes nothing. To be asked some times a second."""
+        settings = self._settings
+        if self.is_stalled or self._busy_since is None or now - self._busy_since < settings.stall_s:
+            return
+        self.is_stalled = True
+        text = f"The disk has taken nothing for {settings.stall_s:.0f} s. What it misses meanwhile is dropped."
+        self._tell(Report("failed", dropped_frames=self.dropped_frames, code=FAILED, description=text))
+
+    @property
+    def dropped_frames(self) -> int:
+        return self._subscriber.dropped_frames + self._dropped
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._subscriber.pending_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Of media: what waits, and what is under way to the disk."""
+        return self._subscriber.pending_bytes + self._under_way_bytes
+
+    def drop(self) -> None:
+        """All that waits, and what comes before the next keyframe: others need the memory."""
+        subscriber = self._subscriber
+        withdrawn = subscriber.withdraw()
+        self._dropped += sum(message.is_frame for message in withdrawn)
+        subscriber.wait_for_keyframe()
+        subscriber.catch_up(newest_headers([message for message in withdrawn if message.is_header]))
+
+    # --- Batches ---
+
+    def _wake(self, _subscriber: Subscriber) -> None:
+        if self._busy_since is None and self._timer is None and not self._is_held:
+            self._timer = self._loop.call_later(self._settings.gather_s, self._write)
+
+    def _go_on(self) -> None:
+        """Write what waits: at once if it is much or all there will be, else when some more has gathered."""
+        if self._busy_since is not None or self._is_held:
+            return
+        subscriber = self._subscriber
+        if self._closing or subscriber.pending_bytes >= BATCH_BYTES:
+            self._write()
+        elif subscriber.pending_messages or self._live is not None:
+            self._wake(subscriber)
+
+    def _write(self) -> None:
+        if self._live is not None:
+            self._live.gather()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        subscriber, recording = self._subscriber, self.recording
+        self._busy_since = self._loop.time()
+        dropped, before = self.dropped_frames, subscriber.sent_bytes
+        messages = subscriber.take_messages(BATCH_BYTES)
+        self._under_way_bytes = subscriber.sent_bytes - before
+        if messages:
+            self._submit(partial(recording.write, messages, dropped), self._written)
+        elif self._closing:
+            self._submit(partial(recording.close, dropped), self._closed)
+        else:
+            self._busy_since = None
+            self._go_on()
+
+    def _submit(self, work: Callable[[], list[Report]], then: Callable[[list[Report]], None]) -> None:
+        loop = self._loop
+
+        def job() -> None:
+            try:
+                reports = work()
+            except Locked:
+                _hand_over(loop, self._again, job)
+                return
+            except Exception as error:  # Our own fault: this recording is over, others go on.
+                _hand_over(loop, self._closed, self.recording.give_up(f"The recorder failed: {type(error).__name__}."))
+                raise
+            _hand_over(loop, then, reports)
+
+        self._writers.submit(job)
+
+    def _again(self, job: Job) -> None:
+        """The disk is not to blame, nor does a thread wait."""
+        self._busy_since = self._loop.time()
+        self._loop.call_later(LOCKED_S, self._writers.submit, job)
+
+    def _written(self, reports: list[Report]) -> None:
+        self._busy_since = None
+        self._under_way_bytes = 0
+        self.is_stalled = False
+        self._tell_all(reports)
+        self._go_on()
+
+    def _closed(self, reports: list[Report]) -> None:
+        if self._live is not None:
+            self._live.untap(self._subscriber)
+            self._live = None
+        self._tell_all([*reports, Report("over")])
+        self._done(self)
+
+    def _tell_all(self, reports: list[Report]) -> None:
+        for report in reports:
+            self._tell(report)
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, act: Callable[[T], None], given: T) -> None:
+    """From a thread to the loop, which may be closed by now: then nobody waits for it."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(act, given)
+
+
+logger = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.25
+
+MOST_UNTOLD: Final = 10_000
+"""Events that wait for a node's application which is being started anew."""
+
+
+Place = tuple[str, str]
+"""Application and name."""
+
+RECENT_S: Final = 10.0
+"""For so long the application may not know yet which file was closed last: who comes back to append is given it."""
+
+
+class Recorders:
+    """`tell_node` hands an event to the node's application; False: it can't take it now."""
+
+    def __init__(self, settings: RecordingSettings, tell_node: Callable[[Any], bool]) -> None:
+        self._settings = settings
+        self._tell_node = tell_node
+        self._writers = ThreadPool(settings.threads)
+        self._loop = asyncio.get_running_loop()
+        self._recorders: set[Recorder] = set()
+        """Those whose last file is not closed yet."""
+        self._followers: dict[Recorder, Recorder] = {}
+        """Who waits for whom: the one that continues what the other still writes, by the other."""
+        self._closed: dict[Place, tuple[str, float]] = {}
+        """By application and name: the file that was closed just now, and when, in seconds of the loop's clock."""
+        self._untold: deque[RecordEvent] = deque(maxlen=MOST_UNTOLD)
+        self._timer: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()
+
+    def begin(self, order: Order, live: LiveStream, now: float, tell: Tell) -> Recorder:
+        """Record the publisher that has just begun."""
+        former = self._writing(order) if order.mode == "append" else None
+        if order.mode == "append" and (order.app, order.name) in self._closed:
+            order = replace(order, file=self._closed[order.app, order.name][0])
+        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, tell, self._done)
+        self._recorders.add(recorder)
+        if former is not None:
+            self._followers[former] = recorder
+        recorder.start(live, now, hold=former is not None)
+        self._keep_looking()
+        return recorder
+
+    def tell_node(self, event: RecordEvent) -> None:
+        """What a publisher's own application can't be told any more, or later if the node's is being started anew."""
+        self._untold.append({**event, "type": "node.record"})
+        self._tell_untold()
+        self._keep_looking()
+
+    async def close(self, timeout_s: float) -> None:
+        """Wait for the files of sessions that are over; for so long at most, as a disk may hang."""
+        if self._recorders:
+            self._empty.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), timeout_s)
+        if self._recorders:
+            logger.error(
+                "%d recordings could not be closed, as the disk takes nothing. They are at the node's next start.",
+                len(self._recorders),
+            )
+        if self._timer is not None:
+            self._timer.cancel()
+        self._writers.close()
+
+    def _writing(self, order: Order) -> Recorder | None:
+        """The recorder that still has the recording which the order continues, and which nobody else waits for."""
+        for recorder in self._recorders:
+            other = recorder.recording.order
+            is_same = (other.app, other.name) == (order.app, order.name) and other.mode != "all"
+            if is_same and recorder not in self._followers:
+                return recorder
+        return None
+
+    def _done(self, recorder: Recorder) -> None:
+        self._recorders.discard(recorder)
+        order, file = recorder.recording.order, recorder.recording.file
+        if file and order.mode != "all":
+            self._closed[order.app, order.name] = (file, self._loop.time())
+        follower = self._followers.pop(recorder, None)
+        if follower is not None:
+            follower.release(file)
+        if not self._recorders:
+            self._empty.set()
+
+    def _keep_looking(self) -> None:
+        if self._timer is None and (self._recorders or self._untold or self._closed):
+            self._timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        for recorder in list(self._recorders):
+            recorder.look(now)
+        self._bound_memory()
+        self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
+        self._tell_untold()
+        self._timer = None
+        self._keep_looking()
+
+    def _bound_memory(self) -> None:
+        """One disk that hangs hangs for all of them: together they may hold no more than one node has to spare."""
+        excess = sum(recorder.held_bytes for recorder in self._recorders) - self._settings.memory_bytes
+        if excess <= 0:
+            return
+        for recorder in sorted(self._recorders, key=attrgetter("waiting_bytes"), reverse=True):
+            waiting = recorder.waiting_bytes
+            recorder.drop()
+            excess -= waiting - recorder.waiting_bytes
+            if excess <= 0:
+                return
+
+    def _tell_untold(self) -> None:
+        while self._untold and self._tell_node(self._untold[0]):
+            self._untold.popleft()

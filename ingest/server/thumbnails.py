@@ -1,0 +1,437 @@
+"""Thumbnails: a small picture of each live stream's last keyframe, made in a process of its own.
+
+Once a second it is looked at whose picture is next. A thread asks the decoder's process (`thumbnail_decoder`) for one
+picture after the other, with the codec's own data, taken out of the messages of a keyframe and its header.
+
+Nothing that the process does, or fails to do, costs more than the picture that it was asked for: a thread of its own
+waits for it, for a bounded time, then kills it; the next request starts another. None is started before the first.
+
+A stream is due when it has had no picture for `watched_s`, or `unwatched_s` where nobody looks at it, and a keyframe
+has come since. Of those that are due, the most overdue go first; so with more streams than the pace allows each has its
+turn less often. It costs the event loop a look at each stream and a copy of some keyframes, each second."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from math import inf
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple
+
+from ingest.contracts import NodeThumbnail
+from ingest.live import LiveStream, Publisher, Registry
+from ingest.live.gop_cache import Keyframe
+from ingest.rtmp.codecs import video_config
+from ingest.rtmp.media import ExtendedVideo, LegacyVideo, read_video
+from ingest.rtmp.media_tags import VIDEO_CODECS, VideoPacket, codec_name
+from ingest.server import thumbnail_decoder
+from ingest.server.config import ThumbnailSettings
+
+DECODERS: Final = {"H.264": "h264", "H.265": "hevc", "AV1": "libdav1d", "VP9": "vp9", "VP8": "vp8"}
+"""{codec: FFmpeg's name of a decoder in software}. There is no picture of others."""
+IN_BAND: Final = frozenset({"AV1", "VP9", "VP8"})
+"""Codecs whose keyframes can be decoded without a header."""
+
+
+class Request(NamedTuple):
+    decoder: str
+    header: bytes
+    """The codec's configuration record."""
+    keyframe: bytes
+
+
+class _Part(NamedTuple):
+    """The lowest track of a message, or the only one."""
+
+    codec: str
+    track: int
+    body: bytes
+    message: LegacyVideo | ExtendedVideo
+
+
+def request_of(found: Keyframe, side: int) -> Request | None:
+    """None for what can't be decoded, or is larger than `side` pixels across or down as far as its header says so."""
+    keyframe = _part(found.payload)
+    if keyframe is None or keyframe.codec not in DECODERS or not keyframe.body:
+        return None
+    header = _header(found.headers, keyframe)
+    if header is None and keyframe.codec not in IN_BAND:
+        return None
+    for part in (header, keyframe):
+        config = video_config(part.message) if part else None
+        if config and max(config.width or 0, config.height or 0) > side:
+            return None
+    return Request(DECODERS[keyframe.codec], header.body if header else b"", keyframe.body)
+
+
+def _header(payloads: Iterable[bytes], keyframe: _Part) -> _Part | None:
+    for payload in payloads:
+        part = _part(payload, keyframe.track)
+        if part and part.codec == keyframe.codec and _is_record(part.message):
+            return part
+    return None
+
+
+def _is_record(message: LegacyVideo | ExtendedVideo) -> bool:
+    if isinstance(message, ExtendedVideo) and message.packet_type != VideoPacket.SEQUENCE_START:
+        return False  # That of an MPEG-2 transport stream has another form.
+    return message.is_sequence_start
+
+
+def _part(payload: bytes, track: int | None = None) -> _Part | None:
+    """The part of that track, or of the lowest one."""
+    message = read_video(payload)
+    if message is None or message.fault:
+        return None
+    if isinstance(message, LegacyVideo):
+        return _Part(VIDEO_CODECS.get(message.codec, ""), 0, message.body, message) if not track else None
+    parts = [each for each in message.tracks if track is None or each.track_id == track]
+    if not parts:
+        return None
+    lowest = min(parts, key=lambda each: each.track_id)
+    return _Part(codec_name(lowest.fourcc), lowest.track_id, lowest.body, message)
+
+
+logger = logging.getLogger(__name__)
+
+PROGRAM: Final = (sys.executable, "-I", thumbnail_decoder.__file__)
+MARGIN_S: Final = 1.0
+"""After which the process ends itself, should nobody be left to do it."""
+MOST_ANSWER_BYTES: Final = 256 * 1024
+"""No picture of such a size is larger; what claims to be is no picture."""
+
+
+class Answer(NamedTuple):
+    image: bytes
+    """b"": there is none."""
+    reason: str = ""
+    """Why."""
+    took_s: float = 0.0
+
+
+class LostError(Exception):
+    """The process can't be started, has ended, or did not answer in time; its text says which."""
+
+
+class Decoder:
+    """One process at a time. Used by one thread, but for `kill`."""
+
+    def __init__(self, settings: ThumbnailSettings, program: tuple[str, ...] = PROGRAM) -> None:
+        self._settings = settings
+        self._program = program
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._asked = 0
+        self._closed = False
+
+    def ask(self, request: Request) -> Answer:
+        """Raises LostError; whatever went wrong, the next call begins anew."""
+        settings = self._settings
+        if self._asked >= settings.pictures:
+            self.end()
+        connection = self._socket or self._start()
+        self._asked += 1
+        began = time.monotonic()
+        try:
+            head = thumbnail_decoder.REQUEST.pack(
+                request.decoder.encode(),
+                settings.width,
+                settings.height,
+                settings.side * settings.side,
+                len(request.header),
+                len(request.keyframe),
+            )
+            deadline = began + settings.picture_s
+            connection.settimeout(settings.picture_s)
+            connection.sendall(head + request.header + request.keyframe)
+            is_picture, size = thumbnail_decoder.ANSWER.unpack(
+                _read(connection, thumbnail_decoder.ANSWER.size, deadline)
+            )
+            if size > MOST_ANSWER_BYTES:
+                raise LostError(f"it answered with {size} bytes")
+            answer = _read(connection, size, deadline)
+        except TimeoutError as error:
+            self.end()
+            raise LostError(f"it took over {settings.picture_s:g} s") from error
+        except OSError as error:
+            raise LostError(self._ended()) from error
+        except LostError:
+            self.end()
+            raise
+        took_s = time.monotonic() - began
+        return Answer(answer, "", took_s) if is_picture else Answer(b"", answer.decode(errors="replace"), took_s)
+
+    def _start(self) -> socket.socket:
+        settings = self._settings
+        ours, theirs = socket.socketpair()
+        limits = (str(settings.memory_bytes), str(settings.picture_s + MARGIN_S))
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [*self._program, *limits],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise LostError(f"it can't be started: {error.strerror}") from error
+        self._socket, self._asked = ours, 0
+        if self._closed:  # While it started.
+            self.kill()
+        try:
+            _read(ours, len(thumbnail_decoder.READY), time.monotonic() + settings.start_s)
+        except TimeoutError as error:
+            self.end()
+            raise LostError(f"it did not start within {settings.start_s:g} s") from error
+        except OSError as error:
+            raise LostError(self._ended()) from error
+        return ours
+
+    def _ended(self) -> str:
+        """How, in words. It has closed its end, so it ends now, unless it hangs there."""
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(self._settings.picture_s)
+        self.end()
+        code = process.returncode if process is not None else 0
+        return f"it ended by signal {-code}" if code < 0 else f"it ended with {code}"
+
+    def end(self) -> None:
+        """The process is gone afterwards."""
+        self.kill()
+        if self._socket is not None:
+            self._socket.close()
+        if self._process is not None:
+            self._process.wait()
+        self._socket = self._process = None
+
+    def kill(self) -> None:
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """From any thread: who waits for an answer has none at once, and whatever is started yet ends."""
+        self._closed = True
+        self.kill()
+
+
+def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
+    """TimeoutError after the deadline, ConnectionError where the other end is closed."""
+    data = bytearray()
+    while len(data) < size:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        connection.settimeout(left_s)
+        part = connection.recv(size - len(data))
+        if not part:
+            raise ConnectionError
+        data += part
+    return bytes(data)
+
+
+class Job(NamedTuple):
+    request: Request
+    done: Callable[[Answer | LostError], None]
+    """Called in the thread."""
+
+
+class DecoderThread:
+    """Works through jobs at the pace of the settings, in one thread, which starts with the first one."""
+
+    def __init__(self, settings: ThumbnailSettings, program: tuple[str, ...] = PROGRAM) -> None:
+        self._settings = settings
+        self._decoder = Decoder(settings, program)
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Job) -> None:
+        self._jobs.put(job)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rtmpweb-thumbnails", daemon=True)
+            self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        """Blocks until thread and process have ended, at most so long."""
+        self._closing.set()
+        self._jobs.put(None)
+        self._decoder.close()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                try:
+                    job = self._jobs.get(timeout=self._settings.idle_s)
+                except Empty:
+                    self._decoder.end()
+                    continue
+                if job is not None:
+                    self._closing.wait(self._work(job))
+        finally:
+            self._decoder.end()
+
+    def _work(self, job: Job) -> float:
+        """Returns how long to rest."""
+        began = time.monotonic()
+        answer: Answer | LostError
+        try:
+            answer = self._decoder.ask(job.request)
+        except LostError as error:
+            answer = error
+        except Exception as error:
+            logger.exception("The thumbnails' decoder can't be asked")
+            answer = LostError(type(error).__name__)
+        if not self._closing.is_set():
+            job.done(answer)
+        took_s = time.monotonic() - began
+        return max(1 / self._settings.per_s, took_s / self._settings.share) - took_s
+
+
+WARN_S = 60.0
+"""Between two lines of the log on processes that were lost."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A stream's last try."""
+
+    session: str = ""
+    at: float = -inf
+    keyframe: float = -inf
+    """When it arrived."""
+    failures: int = 0
+    """One after the other; a new session is tried at once, but they count on."""
+    is_waiting: bool = False
+    """For the decoder."""
+
+
+class Thumbnails:
+    """For one node. `tell` hands an event to its application."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        registry: Registry,
+        settings: ThumbnailSettings,
+        tell: Callable[[Any], object],
+        program: tuple[str, ...] = PROGRAM,
+    ) -> None:
+        self._loop = loop
+        self._registry = registry
+        self._settings = settings
+        self._tell = tell
+        self._painter = DecoderThread(settings, program)
+        self._turns: dict[str, _Turn] = {}
+        self._watched: frozenset[str] = frozenset()
+        self._waiting: dict[int, int] = {}
+        """Bytes of each keyframe that waits for the decoder, by its number."""
+        self._asked = 0
+        self._warned = -inf
+        self._closed = False
+
+    def watch(self, paths: Collection[str]) -> None:
+        """From now on somebody looks at these, and at no others."""
+        self._watched = frozenset(paths)
+
+    def tick(self, now: float) -> None:
+        """Once a second: asks for the pictures of those that are most overdue, until enough wait."""
+        settings, streams = self._settings, self._registry.streams
+        if len(self._turns) > 2 * len(streams) + 100:
+            self._turns = {path: turn for path, turn in self._turns.items() if path in streams}
+        due = [(overdue, stream) for stream in streams.values() if (overdue := self._due(stream, now)) >= 1]
+        for _, stream in sorted(due, key=lambda each: -each[0]):
+            if len(self._waiting) >= settings.per_s or sum(self._waiting.values()) >= settings.waiting_bytes:
+                return
+            self._ask(stream, stream.publisher, now)
+
+    def _due(self, stream: LiveStream, now: float) -> float:
+        """How much of its interval is over: from 1 on it is due."""
+        if stream.publisher is None:
+            return 0.0
+        turn = self._turns.get(stream.path)
+        if turn is None or turn.session != stream.publisher.session_id:
+            return inf
+        if turn.is_waiting:
+            return 0.0
+        settings = self._settings
+        interval_s = settings.watched_s if stream.path in self._watched else settings.unwatched_s
+        if turn.failures:
+            interval_s = min(max(interval_s, settings.unwatched_s) * 2.0 ** min(turn.failures, 16), settings.again_s)
+        return (now - turn.at) / interval_s
+
+    def _ask(self, stream: LiveStream, publisher: Publisher | None, now: float) -> None:
+        """Has the decoder look at the stream's keyframe, if another has come and may be decoded."""
+        turn = self._turns.setdefault(stream.path, _Turn())
+        if publisher is not None and turn.session != publisher.session_id:
+            turn.session, turn.is_waiting = publisher.session_id, False
+            turn.at = turn.keyframe = -inf
+        found = stream.keyframe(turn.keyframe, self._settings.keyframe_bytes)
+        if found is None:
+            return
+        turn.at, turn.keyframe = now, found.arrived
+        request = request_of(found, self._settings.side)
+        if request is None:
+            return
+        self._asked += 1
+        number = self._asked
+        turn.is_waiting = True
+        self._waiting[number] = len(request.header) + len(request.keyframe)
+        picture: NodeThumbnail = {
+            "type": "node.thumbnail",
+            "path": stream.path,
+            "session_id": turn.session,
+            "at_ms": time.time_ns() // 1_000_000,
+            "image": b"",
+        }
+
+        def done(answer: Answer | LostError) -> None:
+            self._loop.call_soon_threadsafe(self._done, number, picture, answer)
+
+        self._painter.submit(Job(request, done))
+
+    def _done(self, number: int, picture: NodeThumbnail, answer: Answer | LostError) -> None:
+        del self._waiting[number]
+        turn = self._turns.get(picture["path"])
+        if self._closed or turn is None or turn.session != picture["session_id"]:
+            return
+        turn.is_waiting = False
+        if isinstance(answer, Answer) and answer.image:
+            turn.failures = 0
+            self._tell(picture | {"image": answer.image})
+            return
+        turn.failures += 1
+        if isinstance(answer, LostError):
+            self._warn(picture["path"], answer)
+        else:
+            logger.debug("No thumbnail of %s: %s", picture["path"], answer.reason)
+
+    def _warn(self, path: str, error: LostError) -> None:
+        now = self._loop.time()
+        if now - self._warned >= WARN_S:
+            self._warned = now
+            logger.warning(
+                "The thumbnails' decoder was lost over a keyframe of %s: %s. It starts again with the next picture; "
+                "media are not concerned. RTMPWEB_THUMBNAILS_S=0 does without thumbnails.",
+                path,
+                error,
+            )
+
+    async def close(self, timeout_s: float) -> None:
+        """Returns when the process has ended."""
+        self._closed = True
+        await asyncio.to_thread(self._painter.close, timeout_s)

@@ -1,0 +1,223 @@
+"""The threads that read recordings for all players of a node, what is known of each file, and a player's read-ahead.
+
+What a player wants next is fetched by a thread while it sends what it has.
+
+A file is looked at once for all who ask for it at the same time, and again when it has changed: once in GROWING_S while
+it is being written, and then at what was added. Looking may mean to read all of a long file, so it has threads of its
+own, which leave most of the time to the event loop: those that feed players don't wait for it."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ingest.rtmp.limits import Limits
+from ingest.server.process import ThreadPool
+from ingest.server.vod.flv_source import Batch, FlvSource, RecordingInfo, Span, read_info
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+READING_THREADS: Final = 4
+LOOKING_THREADS: Final = 2
+GROWING_S: Final = 1.0
+"""Players that come until then are told the length that a growing file had; they are sent what it has."""
+MAX_LEAVES: Final = 64
+"""Files of which is kept what is known; a megabyte each at most."""
+
+Done = Callable[[T | Exception], None]
+"""Called in the event loop with what came of it."""
+
+
+class Library:
+    """One for each server. Its threads begin with the first recording that is played."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+        self.limits = limits
+        self.sent_bytes = 0
+        """By all players of recordings so far."""
+        self.loop = loop
+        self._reading = ThreadPool(READING_THREADS, "rtmpweb-playing")
+        self._looking = ThreadPool(LOOKING_THREADS, "rtmpweb-looking")
+        self._leaves: OrderedDict[Path, RecordingInfo] = OrderedDict()
+        self._asked: dict[Path, list[Done[RecordingInfo]]] = {}
+        """Who waits for what is being looked at."""
+
+    def look_up(self, path: Path, done: Done[RecordingInfo]) -> None:
+        """What is known of the file, as it is now. OSError, FlvError: it can't be played."""
+        waiting = self._asked.setdefault(path, [])
+        waiting.append(done)
+        if len(waiting) == 1:
+            known = self._leaves.get(path)
+            self._run(
+                self._looking,
+                lambda: read_info(path, known, self.limits, fresh_s=GROWING_S),
+                lambda found: self._known(path, found),
+            )
+
+    def run(self, job: Callable[[], T], done: Done[T]) -> None:
+        """Runs the job in one of the threads that read."""
+        self._run(self._reading, job, done)
+
+    def submit(self, job: Callable[[], object]) -> None:
+        """The same for one whose outcome nobody waits for."""
+        self._reading.submit(job)
+
+    def close(self) -> None:
+        """No more is asked for. What the threads have still to do, they do."""
+        self._reading.close()
+        self._looking.close()
+
+    def _known(self, path: Path, found: RecordingInfo | Exception) -> None:
+        self._leaves.pop(path, None)
+        if isinstance(found, RecordingInfo):
+            self._leaves[path] = found
+            if len(self._leaves) > MAX_LEAVES:
+                self._leaves.popitem(last=False)
+        for done in self._asked.pop(path):
+            done(found)
+
+    def _run(self, threads: ThreadPool, job: Callable[[], T], done: Done[T]) -> None:
+        def work() -> None:
+            outcome: T | Exception
+            try:
+                outcome = job()
+            except Exception as error:
+                outcome = error
+            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                self.loop.call_soon_threadsafe(done, outcome)
+
+        threads.submit(work)
+
+
+BEGIN_S: Final = 0.05
+"""Between two beginnings: a client that seeks without end gets the last of its wishes, so many times a second."""
+
+
+class ReadAhead:
+    """At most one job is under way. What comes of one that is no longer wanted is forgotten.
+
+    `take` is called with each batch that was asked for, `fail` once, instead of it, with why there is none.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        path: Path,
+        take: Callable[[Batch], None],
+        fail: Callable[[Exception], None],
+        *,
+        takes: int,
+    ) -> None:
+        """`takes`: which messages the player understands beside plain ones, as flags of CapsEx."""
+        self.leaf: RecordingInfo | None = None
+        """Not before the first batch."""
+        self.waiting_since: float | None = None
+        """While a batch is to come: since when."""
+        self._library = library
+        self._loop = library.loop
+        self._path = path
+        self._take = take
+        self._fail = fail
+        self._takes = takes
+        self._tape: FlvSource | None = None
+        self._span: Span | None = None
+        """Where to begin anew, once that can be."""
+        self._is_busy = False
+        self._is_closed = False
+        self._began = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, span: Span) -> None:
+        """Fetch the first batch of the span, in place of all that is under way."""
+        self._span = span
+        self.waiting_since = self._loop.time()
+        self._go_on()
+
+    def more(self) -> None:
+        """Fetch the next batch, unless one is to come anyway."""
+        if self.waiting_since is None:
+            self.waiting_since = self._loop.time()
+            self._go_on()
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._timer:
+            self._timer.cancel()
+        if self._tape:
+            self._library.submit(self._tape.close)
+            self._tape = None
+
+    def _go_on(self) -> None:
+        if self._is_busy or self._is_closed or self._timer:
+            return
+        if self.leaf is None:
+            self._is_busy = True
+            self._library.look_up(self._path, self._looked_up)
+        elif self._tape is None:
+            self._run_open(self.leaf)
+        elif self._span is not None:
+            wait_s = self._began + BEGIN_S - self._loop.time()
+            if wait_s > 0:
+                self._timer = self._loop.call_later(wait_s, self._is_time)
+            else:
+                self._began = self._loop.time()
+                tape, span, self._span = self._tape, self._span, None
+                self._run(lambda: tape.begin(span))
+        elif self.waiting_since is not None:
+            self._run(self._tape.read)
+
+    def _is_time(self) -> None:
+        self._timer = None
+        self._go_on()
+
+    def _looked_up(self, found: RecordingInfo | Exception) -> None:
+        self._is_busy = False
+        if isinstance(found, RecordingInfo):
+            self.leaf = found
+            self._go_on()
+        else:
+            self._failed(found)
+
+    def _run_open(self, leaf: RecordingInfo) -> None:
+        def open_tape() -> FlvSource | None:
+            """None where the player has gone while this waited for a thread."""
+            return None if self._is_closed else FlvSource(self._path, leaf, self._library.limits, self._takes)
+
+        self._is_busy = True
+        self._library.run(open_tape, self._opened)
+
+    def _opened(self, found: FlvSource | Exception | None) -> None:
+        self._is_busy = False
+        if found is None:
+            return
+        if isinstance(found, Exception):
+            self._failed(found)
+        elif self._is_closed:
+            self._library.submit(found.close)
+        else:
+            self._tape = found
+            self._go_on()
+
+    def _run(self, job: Callable[[], Batch]) -> None:
+        self._is_busy = True
+        self._library.run(job, self._came)
+
+    def _came(self, found: Batch | Exception) -> None:
+        self._is_busy = False
+        if self._span is not None:  # No longer wanted.
+            self._go_on()
+        elif isinstance(found, Exception):
+            self._failed(found)
+        elif not self._is_closed:
+            self.waiting_since = None
+            self._take(found)
+
+    def _failed(self, error: Exception) -> None:
+        if not self._is_closed:
+            self.waiting_since = None
+            self._fail(error)

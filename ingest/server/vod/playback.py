@@ -1,0 +1,356 @@
+"""A play session of a recording (RTMP 1.0, sections 7.2.2.1, 7.2.2.4, 7.2.2.5, 7.2.2.7 and 7.2.2.8).
+
+What is sent: onMetaData with the duration, headers, messages from the keyframe at or before the wanted time on, by the
+clock and as far ahead as the client wants. Timestamps are the file's time, which begins at 0, so what players show is
+what they seek by. But from the start that a `play` asks for they count from 0, until the client seeks: librtmp adds the
+start to them, as Flash Media Server's clients do, and `rtmpdump --resume` needs that.
+
+Nothing is dropped for a slow player: it is sent what it takes. What is kept for it is bounded by `AHEAD_BYTES`, one
+message, and the transport's buffer.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
+from ingest.flv import FlvError
+from ingest.log_records import about
+from ingest.rtmp import status
+from ingest.rtmp.messages.control import UserControl
+from ingest.server.asgi import Status
+from ingest.server.output import flush_one
+from ingest.server.playing import Finished, Player
+from ingest.server.ports import Link
+from ingest.server.vod.flv_source import AUDIO, VIDEO, Batch, Span
+from ingest.server.vod.library import ReadAhead
+from ingest.server.vod.pacing import ChunkLane, Pacing, PlaybackQueue
+
+logger = logging.getLogger(__name__)
+
+AHEAD_BYTES: Final = 256 * 1024
+"""Read ahead; a batch more is fetched below it."""
+DRY_S: Final = 2.0
+"""Without anything from the disk: then the client is told that there are no data for a while."""
+
+UNKNOWN_YET: Final = (
+    "The disk hangs, or the file is long and was not closed in order: then it can be played some minutes later, "
+    "once it is looked through. It was waited"
+)
+
+TYPES: Final[dict[Literal["audio", "video"], int]] = {"audio": AUDIO, "video": VIDEO}
+
+NOT_FOUND: Final = Status("error", status.PLAY_STREAM_NOT_FOUND, "The recording's file is missing.")
+BROKEN: Final = Status("error", status.PLAY_FILE_STRUCTURE_INVALID, "The recording can't be played any further.")
+UNREADABLE: Final = Status("error", status.PLAY_FAILED, "The recording can't be read.")
+
+
+class Playback(Player):
+    """From its accept to its end."""
+
+    def __init__(
+        self,
+        connection: Link,
+        stream_id: int,
+        accept: PlayAccept,
+        recording: RecordedFile,
+        span: Span,
+        finished: Finished,
+    ) -> None:
+        super().__init__(connection, stream_id, accept["session_id"], accept["path"])
+        self.file = recording["file"]
+        self.dropped_frames = 0
+        self._counts_from_start = True
+        lanes = [session.sending.lane for session in connection.sessions.values() if isinstance(session, Playback)]
+        self._outlet = connection.outlet
+        library = connection.server.library
+        self.sending: PlaybackQueue = PlaybackQueue(
+            ChunkLane.beside(lanes, stream_id), self._outlet, library, span.start_ms
+        )
+        stream = connection.rtmp.streams.get(stream_id)
+        self._pace = Pacing(stream.buffer_ms if stream else None)
+        takes = connection.rtmp.capabilities.caps_ex or 0
+        self._feed = ReadAhead(library, Path(self.file), self._came, self._failed, takes=takes)
+        self._finished = finished
+        self._span = span
+        self._joined = 0.0
+        self._arrived: Batch | Exception | None = None
+        self._is_fresh = True
+        """Nothing was fetched since it began, or began anew."""
+        self._is_described = False
+        """The client was sent the metadata: once, as FFmpeg takes those of another time than 0 for a track."""
+        self._is_last = False
+        self._fault = ""
+        self._asked_ms: float | None = None
+        """A seek that came before it was known how long the recording is."""
+        self._paused_ms: float | None = None
+        """While paused: the client's time then."""
+        self._is_dry = False
+        self._is_over = False
+        self._sent_all: float | None = None
+        """Since when the client has all, and may go back in it."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._turn: asyncio.Handle | None = None
+
+    # --- The session ---
+
+    def start(self, now: float) -> None:
+        self._joined = now
+        self._feed.begin(self._span)
+
+    def stop(self, now: float) -> Totals:
+        self._is_over = True
+        self._quiet()
+        self._feed.close()
+        self.sending.finish_message()
+        return Totals(
+            bytes_in=0,
+            bytes_out=self.sending.sent_bytes,
+            video_frames=self.sending.frames[VIDEO],
+            audio_frames=self.sending.frames[AUDIO],
+            keyframes=self.sending.keyframes,
+            dropped_frames=self.dropped_frames,
+            duration_ms=round((now - self._joined) * 1000),
+        )
+
+    def sample(self) -> PlayerSample:
+        return PlayerSample(
+            session_id=self.session_id,
+            path=self.path,
+            out_bytes=self.sending.sent_bytes,
+            dropped_frames=self.dropped_frames,
+            queued_ms=0,
+        )
+
+    @property
+    def position_ms(self) -> int:
+        """Up to where in the file the client was sent what it wants."""
+        return self.sending.position_ms
+
+    def reached(self, now: float) -> int | None:
+        sending = self.sending
+        return (sending.position_ms + sending.shift_ms) & 0xFFFFFFFF if sending.had_ms else None
+
+    def take_over(self, former: Player, now: float) -> None:
+        """What decoding needs of the time before counts as of the first frame, so that the client's time goes on."""
+        reached, start_ms = former.reached(now), self._span.start_ms
+        if reached is not None:
+            self.sending.shift_ms, self._counts_from_start = reached - start_ms, False
+            self._span = replace(self._span, had_ms={AUDIO: start_ms})
+        self.start(now)
+
+    # --- What it is asked ---
+
+    def pause(self, paused: bool, at_ms: float, now: float) -> bool:
+        """It goes on where it was, or where the client says, if that is elsewhere than where it paused. What was sent
+        ahead of its pause a client still has."""
+        self.sending.finish_message()
+        self._note_pause(paused, now)
+        if paused:
+            self._quiet()
+            self._pace.pause(now)
+            self._paused_ms = at_ms
+            self._tell(now, Status("status", status.PAUSE_NOTIFY, "Paused."))
+            return True
+        self._tell(now, Status("status", status.UNPAUSE_NOTIFY, "Playing goes on."))
+        paused_ms, self._paused_ms = self._paused_ms, None
+        self._pace.resume(now)
+        if paused_ms is not None and at_ms and at_ms != paused_ms:
+            self._begin(Span(self._file_ms(at_ms), self._span.stop_ms))
+        self.resume()
+        return True
+
+    def seek(self, at_ms: float, now: float) -> bool:
+        leaf = self._feed.leaf
+        if leaf is None:
+            self._asked_ms = at_ms
+            return True
+        time_ms = round(at_ms) if self._counts_from_start else self._file_ms(at_ms)
+        if not 0 <= time_ms <= leaf.duration_ms:
+            reason = f"The recording has {leaf.duration_ms / 1000:g} s."
+            self._tell(now, Status("error", status.SEEK_INVALID_TIME, reason))
+            return True
+        self.sending.finish_message()
+        self.connection.rtmp.send_user_control(UserControl.STREAM_EOF, self.stream_id)
+        self._tell_of_jump(now, f"Seeking {at_ms:g} ms.")
+        if self._counts_from_start:
+            self.sending.shift_ms, self._counts_from_start = 0, False
+        if self._paused_ms is not None:
+            self._paused_ms = at_ms
+        self._begin(Span(time_ms, self._span.stop_ms))
+        return True
+
+    def receive(self, kind: Literal["audio", "video"], wanted: bool, now: float) -> bool:
+        """Pictures come again from a keyframe on, at the time that the sound has reached."""
+        type_id, sending = TYPES[kind], self.sending
+        if not wanted:
+            sending.wanted.discard(type_id)
+            return True
+        self.sending.finish_message()
+        self._tell_of_jump(now, f"Sending {kind}.")
+        if type_id not in sending.wanted:
+            had = {**sending.had_ms, AUDIO: sending.position_ms} if kind == "audio" else {AUDIO: sending.heard_ms}
+            sending.wanted.add(type_id)
+            self._begin(Span(sending.position_ms, self._span.stop_ms, had_ms=had))
+        return True
+
+    def set_buffer(self, length_ms: int) -> None:
+        self._pace.set_ahead(length_ms)
+        self.resume()
+
+    def _file_ms(self, client_ms: float) -> int:
+        return round(client_ms - self.sending.shift_ms)
+
+    def _begin(self, span: Span) -> None:
+        """From elsewhere on; what waits is forgotten."""
+        self._quiet()
+        self._sent_all, self.is_complete = None, False
+        self.sending.begin(span.start_ms)
+        self._is_last = False
+        self._fault = ""
+        self._is_fresh = True
+        self._span = span
+        self._feed.begin(span)
+
+    def _tell(self, now: float, *statuses: Status) -> None:
+        super()._tell(now, *statuses)
+        self.connection.write_control()
+
+    def _tell_of_jump(self, now: float, description: str) -> None:
+        """As Flash Media Server does: FFmpeg drops all until Seek.Notify."""
+        connection = self.connection
+        connection.rtmp.send_status(self.stream_id, "status", status.SEEK_NOTIFY, description)
+        connection.rtmp.send_user_control(UserControl.STREAM_IS_RECORDED, self.stream_id)
+        connection.rtmp.send_user_control(UserControl.STREAM_BEGIN, self.stream_id)
+        self._tell(now, Status("status", status.PLAY_START, description))
+
+    # --- What is fetched ---
+
+    def _came(self, batch: Batch) -> None:
+        self._arrived = batch
+        flush_one(self)
+
+    def _failed(self, error: Exception) -> None:
+        self._arrived = error
+        flush_one(self)
+
+    def _receive_batch(self, batch: Batch, now: float) -> None:
+        self.sending.add(batch.pieces[1:] if self._is_fresh and self._is_described else batch.pieces)
+        self._is_described = True
+        self._is_last = batch.is_last
+        self._fault = batch.fault
+        if self._is_fresh:
+            self._is_fresh = False
+            self._pace.begin(now, batch.pieces[0].time_ms if batch.pieces else self._span.start_ms)
+        self._is_dry = False
+        if self._asked_ms is not None:
+            asked_ms, self._asked_ms = self._asked_ms, None
+            self.seek(asked_ms, now)
+            self.connection.process((), now)
+
+    # --- What is sent ---
+
+    def resume(self) -> None:
+        """The peer takes media again."""
+        if self._turn is None and not self._is_over:
+            self._turn = self.connection.loop.call_soon(flush_one, self)
+
+    def broken(self, error: Exception) -> None:
+        self.connection.broken(error)
+
+    def flush(self) -> None:
+        """Send what may be sent now; then see what is next."""
+        self._quiet()
+        if self._is_over or self._sent_all is not None:
+            return
+        now = self.connection.loop.time()
+        arrived, self._arrived = self._arrived, None
+        if isinstance(arrived, Exception):
+            self._give_up(arrived, now)
+            return
+        if arrived is not None:
+            self._receive_batch(arrived, now)
+        if self._paused_ms is None:
+            self.sending.write(self._pace.until_ms(now))
+            self._look_ahead(now)
+
+    # --- What is next ---
+
+    def _look_ahead(self, now: float) -> None:
+        sending, loop = self.sending, self.connection.loop
+        if sending.queued_bytes < AHEAD_BYTES and not self._is_last:
+            self._feed.more()
+        if not sending.is_empty:
+            if self._outlet.is_open:  # Else at `resume`.
+                next_ms = sending.next_ms
+                is_due = next_ms is None or next_ms <= self._pace.until_ms(now)
+                self._timer = loop.call_later(0 if is_due else self._pace.wait_s(next_ms or 0, now), flush_one, self)
+        elif self._is_last:
+            self._end(now)
+
+    def _quiet(self) -> None:
+        for handle in (self._timer, self._turn):
+            if handle:
+                handle.cancel()
+        self._timer = self._turn = None
+
+    def look(self, now: float) -> None:
+        """A disk that hangs: the client is told, and waits no longer than `disk_s`."""
+        super().look(now)
+        if self._sent_all is not None:
+            self._look_for_end(self._sent_all, now)
+            return
+        since = self._feed.waiting_since
+        if since is None or not self.sending.is_empty:
+            return
+        deadline_s = self.connection.server.config.deadlines.disk_s
+        if now - since >= deadline_s:
+            why = UNKNOWN_YET if self._feed.leaf is None else "Nothing came from the disk"
+            self._give_up(TimeoutError(f"{why} for {deadline_s:g} s."), now)
+        elif now - since >= DRY_S and not self._is_dry and self._paused_ms is None:
+            self._is_dry = True
+            self.connection.rtmp.send_user_control(UserControl.STREAM_DRY, self.stream_id)
+            self.connection.write_control()
+
+    def _end(self, now: float) -> None:
+        if self._fault:
+            self._give_up(FlvError(self._fault), now)
+            return
+        self._finished(self, now)
+
+    def stay(self, now: float) -> bool:
+        stays = self._sent_all is None
+        if stays:
+            self._sent_all, self.is_complete = now, True
+        return stays
+
+    def _look_for_end(self, sent_all: float, now: float) -> None:
+        """The client has added to its playlist, or had its time."""
+        deadlines = self.connection.server.config.deadlines
+        behind_s = (self._pace.played_ms(now) - self.position_ms) / 1000
+        is_late = behind_s >= deadlines.back_s or now - sent_all >= deadlines.most_back_s
+        if is_late or self.connection.rtmp.has_next_item(self.stream_id):
+            self._finished(self, now)
+
+    def completion(self) -> dict[str, Any]:
+        span, leaf = self._span, self._feed.leaf
+        whole_ms = leaf.duration_ms if leaf else 0
+        sent_ms = max(min(span.stop_ms or whole_ms, whole_ms) - span.start_ms, 0)
+        return {"duration": sent_ms / 1000, "bytes": float(self.sending.sent_bytes)}
+
+    def _give_up(self, error: Exception, now: float) -> None:
+        failure = next((told for kind, told in FAILURES.items() if isinstance(error, kind)), None)
+        if failure is None:
+            raise error
+        with about(session_id=self.session_id):
+            logger.warning("%s can't be played: %s", self.file, error)
+        self._finished(self, now, failure=failure, detail=f"The recording can't be played: {error}")
+
+
+FAILURES: Final[dict[type[Exception], Status]] = {
+    FlvError: BROKEN,
+    FileNotFoundError: NOT_FOUND,
+    OSError: UNREADABLE,
+}

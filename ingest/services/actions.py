@@ -1,0 +1,253 @@
+"""What people do, wherever they ask for it: each action with its entry of the audit log, in one transaction, without a
+secret.
+
+What is changed in a form of the admin has its entry from `ingest.admin_site`."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from ingest.models import Application, Ban, EncoderLogin, Node, Recording, Session, Stream, StreamKey
+from ingest.services import (
+    audit,
+    authorization,
+    bans,
+    database,
+    encoder_login,
+    keys,
+    media_urls,
+    nodes,
+    recording_import,
+    recordings,
+    sessions,
+)
+from ingest.services.audit import Actor
+from ingest.services.keys import NewKey
+
+
+def kick(actor: Actor, session: Session, *, note: str = "") -> bool:
+    """Asks for the end of a session. False: it has ended already."""
+    said = note.rstrip(" .")
+    sentence = f"Ended by {actor.name}: {said}." if said else f"Ended by {actor.name}."
+    with transaction.atomic():
+        if not sessions.request_stop(session_id=session.pk, reason="kicked", by=actor.user, note=sentence):
+            return False
+        target = f"{session.app}/{session.name}"
+        detail = {"note": said, "kind": session.kind}
+        audit.record(actor, "session.kick", target, stream=session.stream, session=session, **detail)
+    return True
+
+
+def make_stream(actor: Actor, application: Application, name: str) -> Stream:
+    """The stream of the name, made if it isn't there. The name has been validated. Raises ValidationError for one of an
+    instance too many."""
+    with transaction.atomic():
+        authorization.check_instance_room(application=application, made=[name])
+        stream, made = Stream.objects.get_or_create(application=application, name=name)
+        if made:
+            audit.record(actor, "stream.create", stream.path, stream=stream)
+    return stream
+
+
+def set_enabled(actor: Actor, row: Stream | Application, enabled: bool) -> None:
+    """What is disabled, or is in a disabled application, is refused to all, and ends within 2 s."""
+    if row.enabled == enabled:
+        return
+    stream = row if isinstance(row, Stream) else None
+    with transaction.atomic():
+        row.enabled = enabled
+        row.save(update_fields=["enabled"])
+        subject, verb = "stream" if stream else "application", "enable" if enabled else "disable"
+        audit.record(actor, f"{subject}.{verb}", str(row), stream=stream)
+
+
+def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_urls.PlayLink:
+    """A token that plays the stream, and the URLs with it. The entry says until when, never the token."""
+    with transaction.atomic():
+        link = media_urls.make_play_link(stream=stream, lifetime=lifetime)
+        audit.record(actor, "play_token.create", stream.path, stream=stream, expires_at=link.expires_at)
+    return link
+
+
+# --- Recordings ---
+
+
+def recording_link(actor: Actor, *, recording: Recording, lifetime: timedelta) -> media_urls.PlayLink:
+    """A token that plays the recording, and the URLs with it. The entry says until when, never the token."""
+    with transaction.atomic():
+        link = media_urls.make_recording_link(recording=recording, lifetime=lifetime)
+        name, until = recording_name(recording), link.expires_at
+        audit.record(
+            actor, "recording_token.create", name, stream=recording.stream, file=recording.file, expires_at=until
+        )
+    return link
+
+
+def delete_recording(actor: Actor, recording: Recording, *, note: str = "") -> None:
+    """With its file. Raises RecordingProblem, also for a file that can't be deleted."""
+    name, file, stream = recording_name(recording), recording.file, recording.stream
+    try:
+        with transaction.atomic():
+            recordings.delete(recording)
+            audit.record(actor, "recording.delete", name, stream=stream, file=file, note=note)
+    except OSError as error:
+        raise recordings.RecordingProblem(f"Its file can't be deleted: {error.strerror}.") from None
+
+
+def keep_recording(actor: Actor, recording: Recording, keep: bool) -> None:
+    """Whether it is spared when old recordings go."""
+    with transaction.atomic():
+        recording.keep = keep
+        recording.save(update_fields=["keep"])
+        verb = "keep" if keep else "unkeep"
+        audit.record(
+            actor, f"recording.{verb}", recording_name(recording), stream=recording.stream, file=recording.file
+        )
+
+
+def import_recording(actor: Actor, *, stream: Stream, name: str, source: Path) -> Recording:
+    """What is raised: as of `recordingimport.add`."""
+    recording = recording_import.add(stream=stream, name=name, source=source)
+    audit.record(actor, "recording.import", recording_name(recording), stream=stream, file=recording.file)
+    return recording
+
+
+def recording_name(recording: Recording) -> str:
+    return f"{recording.application.name}/{recording.name}"
+
+
+# --- Nodes ---
+
+
+def drain_node(actor: Actor, name: str, *, grace_s: int) -> Node:
+    """Raises NodeError, as all of a node do."""
+    with transaction.atomic():
+        node = nodes.request_drain(name=name, grace_s=grace_s, now=database.look_at_shared_clock())
+        audit.record(actor, "node.drain", name, grace_s=grace_s)
+    return node
+
+
+def resume_node(actor: Actor, name: str) -> Node:
+    with transaction.atomic():
+        node = nodes.cancel_drain(name=name)
+        audit.record(actor, "node.resume", name)
+    return node
+
+
+def forget_node(actor: Actor, name: str) -> Node:
+    with transaction.atomic():
+        node = nodes.forget(name=name)
+        audit.record(actor, "node.forget", name)
+    return node
+
+
+# --- Bans ---
+
+
+def lift_bans(actor: Actor, addresses: Iterable[str]) -> int:
+    """Hears the addresses again; how many bans there were. Raises ValidationError."""
+    lifted = 0
+    with transaction.atomic():
+        for address in addresses:
+            found = bans.lift(address=address, now=timezone.now(), by=actor.user)
+            if found:
+                audit.record(actor, "ban.lift", address)
+            lifted += found
+    return lifted
+
+
+def ban(actor: Actor, *, address: str, seconds: int) -> Ban:
+    """Raises ValidationError."""
+    with transaction.atomic():
+        made = bans.impose(address=address, seconds=seconds, now=timezone.now())
+        audit.record(actor, "ban.create", made.address, seconds=seconds)
+    return made
+
+
+# --- Encoders' log-ins ---
+
+
+def make_login(actor: Actor, *, stream: Stream, user: str, **rights: Any) -> encoder_login.NewPassword:
+    """`rights` and what is raised: as of `encoderlogin.create`."""
+    with transaction.atomic():
+        made = encoder_login.create(stream=stream, user=user, **rights)
+        audit.record(actor, "encoder_login.create", audit.name_of(made.login), stream=stream)
+    return made
+
+
+def set_login_password(actor: Actor, login: EncoderLogin, *, password: str = "") -> encoder_login.NewPassword:
+    """Raises ValidationError."""
+    with transaction.atomic():
+        made = encoder_login.set_password(login=login, password=password)
+        audit.record(actor, "encoder_login.password", audit.name_of(login), stream=login.stream)
+    return made
+
+
+def revoke_login(actor: Actor, login: EncoderLogin) -> None:
+    with transaction.atomic():
+        encoder_login.revoke(login=login)
+        audit.record(actor, "encoder_login.revoke", audit.name_of(login), stream=login.stream)
+
+
+CHANGEABLE_OF_KEY = ("label", "expires_at", "allowed_networks", "max_kbps", "over_limit", "test_only")
+
+
+def create_key(actor: Actor, *, stream: Stream, secret: str | None = None, **rights: Any) -> NewKey:
+    """`rights`: as of `keys.create`, which says what is raised."""
+    with transaction.atomic():
+        made = keys.create(stream=stream, secret=secret, **rights)
+        told = rights | {"imported": secret is not None}
+        _record_key(actor, "key.create", made.key, **_said(told))
+    return made
+
+
+def rotate_key(actor: Actor, key: StreamKey, *, grace: timedelta = timedelta(0)) -> NewKey:
+    """Raises ValidationError as `keys.rotate`."""
+    with transaction.atomic():
+        made = keys.rotate(key=key, grace=grace)
+        _record_key(actor, "key.rotate", key, grace_s=int(grace.total_seconds()), successor=audit.name_of(made.key))
+    return made
+
+
+def revoke_key(actor: Actor, key: StreamKey) -> None:
+    """The key's sessions end within 2 s."""
+    with transaction.atomic():
+        keys.revoke(key=key)
+        _record_key(actor, "key.revoke", key)
+
+
+def enable_key(actor: Actor, key: StreamKey, enabled: bool) -> None:
+    """A disabled key publishes nothing, and what it publishes ends; it can be enabled again."""
+    with transaction.atomic():
+        key.enabled = enabled
+        key.save(update_fields=["enabled"])
+        _record_key(actor, "key.enable" if enabled else "key.disable", key)
+
+
+def change_key(actor: Actor, key: StreamKey, **rights: Any) -> None:
+    """Changes what of CHANGEABLE is given and differs. Raises ValidationError."""
+    changed = {name: [getattr(key, name), value] for name, value in rights.items() if getattr(key, name) != value}
+    if not changed:
+        return
+    for name, value in rights.items():
+        setattr(key, name, value)
+    key.full_clean(exclude=["stream", "digest"])
+    with transaction.atomic():
+        key.save(update_fields=list(changed))
+        _record_key(actor, "key.change", key, changed=changed)
+
+
+def _record_key(actor: Actor, action: str, key: StreamKey, **detail: Any) -> None:
+    audit.record(actor, action, audit.name_of(key), stream=key.stream, **detail)
+
+
+def _said(rights: dict[str, Any]) -> dict[str, Any]:
+    """What is not as it is without being said."""
+    told = {name: value for name, value in rights.items() if value not in (None, "", [], (), False)}
+    if "max_kbps" not in told:
+        told.pop("over_limit", None)
+    return told

@@ -1,0 +1,362 @@
+"""What a connection asks for, and what the key, token or log-in that it shows is good for: whether it may connect, and
+where it may publish. Each function raises `Refused` with the reason, and only reads.
+
+`Access` has what several connections name, read at once. An instance of an application is a namespace of its streams,
+whose names begin with its name (RTMP 1.0, 7.2.1.1: appName/appInstance). None has a row of its own: one is there as
+long as a stream or a recording of it is. How many an application may have is said by the application; in one that is
+open they come with whoever publishes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal, NoReturn, Self
+
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+
+from ingest import clean
+from ingest.credentials import is_masked, looks_like_key
+from ingest.models import Application, EncoderLogin, Recording, Stream, StreamKey, names
+from ingest.models.names import instance_of, is_instance, is_stream_name
+from ingest.services import encoder_login, keys, play_tokens
+from ingest.services.refusals import Action, Refused
+
+
+def split_instance(app: str) -> tuple[str, str]:
+    """What a client connects to: the application, and its instance or ""."""
+    application, _, instance = app.partition("/")
+    return application, instance
+
+
+def full_name(instance: str, name: str) -> str:
+    """A stream's name, by what a client of the instance calls it. Who gives none has none."""
+    return f"{instance}/{name}" if instance and name else name
+
+
+def is_known_instance(*, application: Application, instance: str) -> bool:
+    return any(each.filter(instance=instance).exists() for each in _within(application))
+
+
+def instance_names(*, application: Application) -> set[str]:
+    """Of those that its streams and recordings have."""
+    streams, recordings = (each.filter(instance__gt="").values_list("instance") for each in _within(application))
+    return {name for (name,) in streams.union(recordings)}
+
+
+def _within(application: Application) -> tuple[QuerySet[Stream], QuerySet[Recording]]:
+    of = {"application": application}
+    return Stream.objects.filter(**of).order_by(), Recording.objects.filter(**of).order_by()
+
+
+def instance_refusal(
+    *, application: Application, instance: str
+) -> Literal["", "instance_unknown", "too_many_instances"]:
+    """Whether a client may connect to it, or publish a stream that is the first of it; "": it may.
+
+    A key that stands in its place is never taken for one, whether it is known here or only looks like one.
+    """
+    if not is_instance(instance) or is_masked(instance):
+        return "instance_unknown"
+    if is_known_instance(application=application, instance=instance):
+        return ""
+    if application.publish_policy != Application.PublishPolicy.OPEN:
+        return "instance_unknown"
+    if looks_like_key(instance) or keys.find(secret=instance) is not None:
+        return "instance_unknown"
+    return "" if len(instance_names(application=application)) < application.max_instances else "too_many_instances"
+
+
+def check_instance_room(*, application: Application, made: Iterable[str]) -> None:
+    """Raises ValidationError if streams of these names, which are to be made, would be of an instance too many."""
+    wanted = {instance_of(name) for name in made} - {""}
+    if not wanted:
+        return
+    there = instance_names(application=application)
+    if wanted - there and len(wanted | there) > application.max_instances:
+        raise ValidationError(
+            f"The application {application.name} may have {application.max_instances} instances, and has {len(there)}. "
+            f"Take one of those, or let it have more: manage.py application set {application.name} --max-instances N"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The connection that asks."""
+
+    address: str
+    encoder: str
+    node: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRequest:
+    """As in contracts.PublishEvent: `name` is public or masked; the credential is a key, or a stream's name where the
+    application is open or the connection has logged in."""
+
+    app: str
+    name: str
+    credential: str
+    credential_is_name: bool
+    publish_type: str = "live"
+    login: int | None = None
+    """By which the connection has logged in."""
+    instance: str = ""
+    """Of the application; names are those within it, in which all streams are that can be published then."""
+
+    @property
+    def in_its_instance(self) -> "PublishRequest":
+        """INSTANCE/NAME, asked for in the application, is NAME in the instance, so that a key in the name's place is
+        seen."""
+        instance, _, credential = self.credential.rpartition("/")
+        if self.instance or not (self.credential_is_name and instance and credential):
+            return self
+        return replace(self, instance=instance, credential=credential)
+
+    @property
+    def may_be_a_name(self) -> bool:
+        """Whether the credential may be a stream's public name."""
+        return self.credential_is_name and not looks_like_key(self.credential)
+
+    @property
+    def asked(self) -> str:
+        """The whole public name that is asked for; "": the credential may be one, or says which it is."""
+        return "" if self.credential_is_name else full_name(self.instance, self.name)
+
+    @property
+    def as_name(self) -> str:
+        """The credential as a whole public name."""
+        return full_name(self.instance, self.credential)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Applications by name, keys by digest, streams by application and name: one statement for each kind."""
+
+    applications: Mapping[str, Application]
+    keys: Mapping[str, StreamKey]
+    streams: Mapping[tuple[int, str], Stream]
+
+    @classmethod
+    def read(cls, *, applications: Iterable[str], secrets: Iterable[str] = (), names: Iterable[str] = ()) -> Self:
+        """`secrets` and `names`: what may be a key, and what a stream's whole public name."""
+        digests = {keys.digest(secret) for secret in secrets if secret}
+        found = StreamKey.objects.select_related("stream__application").filter(digest__in=digests) if digests else ()
+        by_digest = {key.digest: key for key in found}
+        by_name = {key.stream.application.name: key.stream.application for key in by_digest.values()}
+        if wanted := {name for name in applications if clean.fits(name)} - by_name.keys():
+            by_name |= {row.name: row for row in Application.objects.filter(name__in=wanted).order_by()}
+        public = {name for name in names if clean.fits(name)}
+        streams = Stream.objects.filter(name__in=public).order_by() if public else ()
+        return cls(by_name, by_digest, {(row.application_id, row.name): row for row in streams})
+
+    def application(self, name: str) -> Application | None:
+        return self.applications.get(name)
+
+    def key(self, secret: str) -> StreamKey | None:
+        """The key that has the secret, whatever its state, with its stream and application."""
+        return self.keys.get(keys.digest(secret)) if secret else None
+
+    def stream(self, application: Application, name: str) -> Stream | None:
+        return self.streams.get((application.pk, name))
+
+
+def refuse(
+    action: Action, reason: str, *, stream: Stream | None = None, key: StreamKey | None = None, **values: object
+) -> NoReturn:
+    raise Refused(action, reason, stream=stream.pk if stream else None, key=key.pk if key else None, **values)
+
+
+def application_of(action: Action, name: str, access: Access, *, or_disabled: bool = False) -> Application:
+    application = access.application(name)
+    if application is None:
+        refuse(action, "unknown_app")
+    if not application.enabled and not or_disabled:
+        refuse(action, "app_disabled")
+    return application
+
+
+def read_connections(connections: Iterable[tuple[str, str]]) -> Access:
+    """What connections name: the application, or an instance of it, and the credential of each ("": none)."""
+    several = list(connections)
+    return Access.read(
+        applications={split_instance(app)[0] for app, _ in several}, secrets={credential for _, credential in several}
+    )
+
+
+def connect(
+    *,
+    app: str,
+    credential: str,
+    address: str,
+    now: datetime,
+    is_token: bool = False,
+    only_plays: bool = False,
+    access: Access | None = None,
+) -> Application:
+    """An enabled application. A credential on it is checked here, as far as it can be: which stream a key is to publish
+    or a token to play comes later. `is_token`: it came as one, not as a key. `access`: `named_by` this and others.
+
+    `only_plays`: it may be disabled, as that is checked at play too; recordings are downloaded all the same.
+    """
+    name, instance = split_instance(app)
+    access = access or read_connections([(app, credential)])
+    application = application_of("connect", name, access, or_disabled=only_plays)
+    if "/" in app and (why_not := instance_refusal(application=application, instance=instance)):
+        refuse("connect", why_not)
+    if credential:
+        _check_presented(application, instance, credential, access, is_token=is_token, address=address, now=now)
+    return application
+
+
+def _check_presented(
+    application: Application,
+    instance: str,
+    credential: str,
+    access: Access,
+    *,
+    is_token: bool,
+    address: str,
+    now: datetime,
+) -> None:
+    """A key of the application, or a token of one of its streams or recordings. Where what is live takes none, anything
+    else may be called a token, such as a CDN's: nobody asks for it.
+    """
+    takes_tokens = application.play_policy == Application.PlayPolicy.TOKEN
+    is_token = is_token and not looks_like_key(credential)
+    found = _token_of(credential, now)
+    if found is not None:
+        if not found[0].filter(application=application).exists():
+            refuse("connect", "token_invalid")
+        if takes_tokens and found[1] == "expired":
+            refuse("connect", "token_expired")
+    elif is_token and not takes_tokens:
+        return
+    elif is_token and access.key(credential) is None:
+        refuse("connect", "token_invalid")
+    else:
+        check_key("connect", application, credential, access, instance=instance, address=address, now=now)
+
+
+def _token_of(
+    credential: str, now: datetime
+) -> tuple[QuerySet[Stream] | QuerySet[Recording], play_tokens.Verdict] | None:
+    """What the token is for, whether it is there or not; None: it is none of ours."""
+    stream, verdict = play_tokens.stream_of(token=credential, now=now)
+    if stream:
+        return Stream.objects.filter(pk=stream), verdict
+    recording, verdict = play_tokens.recording_of(token=credential, now=now)
+    return (Recording.objects.filter(pk=recording), verdict) if recording else None
+
+
+def check_key(
+    action: Action,
+    application: Application,
+    secret: str,
+    access: Access,
+    *,
+    instance: str,
+    address: str,
+    now: datetime,
+    wanted: str = "",
+) -> StreamKey:
+    """The secret's key, if it lets this address publish to `wanted` ("": to its own stream) in the application; in an
+    instance of that, if there is one ("": in any or none).
+    """
+    key = access.key(secret)
+    if key is None:
+        refuse(action, "key_unknown")
+    stream = key.stream
+    if stream.application_id != application.pk:
+        refuse(action, "key_other_app", key=key)
+    if (wanted and wanted != stream.name) or not is_in(stream, instance):
+        refuse(action, "key_other_stream", key=key)
+    found = keys.state(key=key, now=now)
+    if found != "active":
+        refuse(action, f"key_{found}", stream=stream, key=key, when=key.expires_at or now)
+    if not keys.allows(key=key, address=address):
+        refuse(action, "network_not_allowed", stream=stream, key=key, address=address)
+    rests_until = keys.rests_until(key=key, now=now)
+    if rests_until is not None:
+        refuse(action, "over_limit", stream=stream, key=key, kbps=key.max_kbps, when=rests_until)
+    if key.test_only and keys.test_rests_until(key=key, now=now) is not None:
+        refuse(action, "test_over", stream=stream, key=key, minutes=names.TEST_MOST // timedelta(minutes=1))
+    if not stream.enabled:
+        refuse(action, "stream_disabled", stream=stream, key=key)
+    return key
+
+
+def is_in(stream: Stream, instance: str) -> bool:
+    """Whether it is one of the instance's; "": of any or none."""
+    return not instance or instance_of(stream.name) == instance
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a publisher may publish. `stream` is None for an open application's stream that isn't there yet."""
+
+    application: Application
+    name: str
+    stream: Stream | None
+    key: StreamKey | None
+    login: EncoderLogin | None = None
+
+    @property
+    def is_trial(self) -> bool:
+        return self.key is not None and self.key.test_only
+
+
+def read_requests(requests: Iterable[PublishRequest]) -> Access:
+    """What the requests name."""
+    several = [request.in_its_instance for request in requests]
+    return Access.read(
+        applications={request.app for request in several},
+        secrets={request.credential for request in several},
+        names={request.as_name for request in several if request.may_be_a_name},
+    )
+
+
+def find_target(request: PublishRequest, address: str, now: datetime, access: Access | None = None) -> Target:
+    """`access`: `named_by` this request and others."""
+    access = access or read_requests([request])
+    application = application_of("publish", request.app, access)
+    request = request.in_its_instance
+    if request.login is not None and request.may_be_a_name:
+        return _by_login(application, request.login, request, now)
+    if not request.credential:
+        refuse("publish", "key_missing")
+    is_open = application.publish_policy == Application.PublishPolicy.OPEN
+    if request.may_be_a_name:
+        named = access.stream(application, request.as_name)
+        if named is not None or (is_open and access.key(request.credential) is None):
+            return _by_name(application, request.as_name, named)
+    where: dict[str, Any] = {"instance": request.instance, "wanted": request.asked, "address": address}
+    key = check_key("publish", application, request.credential, access, now=now, **where)
+    return Target(application, key.stream.name, key.stream, key)
+
+
+def _by_login(application: Application, pk: int, request: PublishRequest, now: datetime) -> Target:
+    """A publisher that has logged in: its stream, by its public name or by none."""
+    name = request.as_name
+    login = encoder_login.find(pk=pk)
+    if login is None:
+        refuse("publish", "login_revoked")
+    is_other = name not in ("", login.stream.name) or not is_in(login.stream, request.instance)
+    if login.stream.application_id != application.pk or is_other:
+        refuse("publish", "login_other_stream", stream=login.stream)
+    encoder_login.check(login, now, "publish")
+    return Target(application, login.stream.name, login.stream, None, login)
+
+
+def _by_name(application: Application, name: str, stream: Stream | None) -> Target:
+    """A publisher that gave a public name and no key."""
+    if application.publish_policy != Application.PublishPolicy.OPEN:
+        refuse("publish", "key_missing", stream=stream)
+    if stream is None and not is_stream_name(name):
+        refuse("publish", "name_invalid")
+    instance = instance_of(name)
+    if stream is None and instance and (why_not := instance_refusal(application=application, instance=instance)):
+        refuse("publish", why_not)
+    if stream is not None and not stream.enabled:
+        refuse("publish", "stream_disabled", stream=stream)
+    return Target(application, name, stream, None)

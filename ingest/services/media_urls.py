@@ -1,0 +1,238 @@
+"""The exact strings that people paste into encoders and players, and the URLs by which streams and recordings are had
+from the media listener, and from which pages they may be."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from django.conf import settings
+from django.utils import timezone
+
+from ingest.models import Recording, Stream
+from ingest.models.names import instance_of
+from ingest.services import play_tokens
+
+PORTS = {"rtmp": 1935, "rtmps": 443}
+"""What a URL means that names no port."""
+WILDCARDS = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound.
+SAFE = "!$'()*+,;=:@~/"
+"""Of a stream's name, which has a slash behind its instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paste:
+    """OBS has two fields, Server and Stream key; most other encoders take `publish_url` whole."""
+
+    stream: str
+    key: str = field(repr=False)
+    server: str
+    publish_url: str = field(repr=False)
+    play_url: str
+    rtmps_server: str = ""
+    """Instead of `server`, for encoders that speak TLS; empty while RTMPS is off."""
+
+    @property
+    def keyed_url(self) -> str:
+        """With the public name, for encoders that need one: the key is in the query."""
+        return f"{self.play_url}?key={self.key}"
+
+    @property
+    def ffmpeg(self) -> str:
+        """A command line that fits a file or a device."""
+        coding = "-c:v libx264 -preset veryfast -b:v 2500k -maxrate 2500k -bufsize 5000k -g 60 -c:a aac -b:a 160k"
+        return f"ffmpeg -re -i INPUT {coding} -f flv '{self.publish_url}'"
+
+    def as_dict(self) -> dict[str, str]:
+        """Without what is empty."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+def node_url(plain: Sequence[tuple[str, int]], tls: Sequence[tuple[str, int]]) -> str:
+    """By which players reach a node with these listeners: RTMPWEB_NODE_URL, else by what is known; empty: by nothing.
+
+    A host that RTMPWEB_RTMP_HOST names may be that of several nodes: then it leads nobody to this one.
+    """
+    if settings.NODE_URL:
+        return str(settings.NODE_URL)
+    for scheme, addresses in (("rtmp", plain), ("rtmps", tls)):
+        for host, port in addresses:
+            if settings.RTMP_HOST or host not in WILDCARDS:
+                return _base(scheme, host, port)
+    return ""
+
+
+def server_base() -> str:
+    """rtmp://host[:port], as encoders reach it. RTMPWEB_RTMP_HOST names the host; a wildcard listener has no name."""
+    return _base("rtmp", *(settings.RTMP_ADDRESS or ("", PORTS["rtmp"])))
+
+
+def _base(scheme: str, host: str, port: int) -> str:
+    host = url_host(settings.RTMP_HOST or host)
+    return f"{scheme}://{host}" if port == PORTS[scheme] else f"{scheme}://{host}:{port}"
+
+
+def url_host(host: str) -> str:
+    """A host as URLs write it; a wildcard, by which nobody is reached, as this machine."""
+    host = "127.0.0.1" if host in WILDCARDS else host
+    return f"[{host}]" if ":" in host else host
+
+
+def server(*, app: str, instance: str = "") -> str:
+    return f"{server_base()}/{publish_path(app, instance)}"
+
+
+def server_of(*, stream: Stream) -> str:
+    """Where its encoders connect to."""
+    return server(app=stream.application.name, instance=instance_of(stream.name))
+
+
+def publish_path(app: str, instance: str) -> str:
+    return f"{app}/{instance}" if instance else app
+
+
+def play_url(*, stream: Stream) -> str:
+    return name_url(app=stream.application.name, name=stream.name)
+
+
+def name_url(*, app: str, name: str) -> str:
+    return f"{server(app=app)}/{quote(name, safe=SAFE)}"
+
+
+def strings(*, stream: Stream, secret: str) -> Paste:
+    app, instance = stream.application.name, instance_of(stream.name)
+    address = server_of(stream=stream)
+    return Paste(
+        stream=stream.path,
+        key=secret,
+        server=address,
+        publish_url=f"{address}/{secret}",
+        play_url=play_url(stream=stream),
+        rtmps_server=(
+            f"{_base('rtmps', *settings.RTMPS_ADDRESS)}/{publish_path(app, instance)}" if settings.RTMPS_ADDRESS else ""
+        ),
+    )
+
+
+MOST_HOURS: Final = 31 * 24
+"""For which a token may be valid: it can't be revoked."""
+
+USUAL_HOURS: Final = play_tokens.LIFETIME / timedelta(hours=1)
+
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class PlayLink:
+    """Whoever has one of the URLs can play until the token expires."""
+
+    token: str = field(repr=False)
+    expires_at: datetime
+    play_url: str = field(repr=False)
+    """RTMP."""
+    flv_url: str = field(repr=False)
+    """FLV over HTTP; empty where the media listener is off."""
+    ws_url: str = field(repr=False)
+    """FLV over WebSocket, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Whoever has one of the URLs can look at the live stream, if that begins soon."""
+
+    ws_url: str = field(repr=False)
+    flv_url: str = field(repr=False)
+
+
+def make_play_link(*, stream: Stream, lifetime: timedelta = play_tokens.LIFETIME) -> PlayLink:
+    now = timezone.now().replace(microsecond=0)
+    token = play_tokens.issue(stream=stream.pk, lifetime=lifetime, now=now)
+    return _play_link(token, now + lifetime, play_url(stream=stream), _live_file(stream))
+
+
+def make_recording_link(*, recording: Recording, lifetime: timedelta = play_tokens.LIFETIME) -> PlayLink:
+    """Of this recording and no other of its name."""
+    now = timezone.now().replace(microsecond=0)
+    token = play_tokens.issue_recording(recording=recording.pk, lifetime=lifetime, now=now)
+    play_url = name_url(app=recording.application.name, name=recording.name)
+    return _play_link(token, now + lifetime, play_url, _recording_file(recording))
+
+
+def _play_link(token: str, expires_at: datetime, play_url: str, file: str) -> PlayLink:
+    query, base = f"?token={token}", media_base()
+    return PlayLink(
+        token=token,
+        expires_at=expires_at,
+        play_url=play_url + query,
+        flv_url=f"{base}{file}{query}" if base else "",
+        ws_url=f"{_ws(base)}{file}{query}" if base else "",
+    )
+
+
+def make_preview(*, stream: Stream, page: str) -> Preview | None:
+    """`page`: the host by which who asks reaches the dashboard. None where the media listener is off."""
+    base = media_base(page)
+    if not base:
+        return None
+    rest = f"{_live_file(stream)}?token={play_tokens.issue_preview(stream=stream.pk)}"
+    return Preview(ws_url=f"{_ws(base)}{rest}", flv_url=f"{base}{rest}")
+
+
+def media_origins(page: str) -> list[str]:
+    """By which a page of that host reaches the media listener: http[s] and ws[s]; none where that is off."""
+    base = media_base(page)
+    if not base:
+        return []
+    origin = "{0.scheme}://{0.netloc}".format(urlsplit(base))
+    return [origin, _ws(origin)]
+
+
+def _live_file(stream: Stream) -> str:
+    return f"/live/{stream.application.name}/{quote(stream.name, safe=SAFE)}.flv"
+
+
+def _ws(base: str) -> str:
+    return f"ws{base.removeprefix('http')}"
+
+
+def recording_url(recording: Recording) -> str:
+    """FLV by HTTP, of the newest recording of that name; empty where the media listener is off."""
+    base = media_base()
+    return f"{base}{_recording_file(recording)}" if base else ""
+
+
+def _recording_file(recording: Recording) -> str:
+    return f"/recordings/{recording.application.name}/{quote(recording.name, safe=SAFE)}.flv"
+
+
+def download_url(recording: Recording) -> str:
+    """By which whoever has it may download this one, if that begins soon; empty likewise."""
+    url = recording_url(recording)
+    return url and f"{url}?token={play_tokens.issue_download(recording=recording.pk)}"
+
+
+def media_base(page: str = "") -> str:
+    """http[s]://host[:port][/path], as browsers reach the media listener; empty where it is off.
+
+    `page`: the host by which the dashboard was reached: a listener on all addresses is behind it too.
+    """
+    if settings.MEDIA_ADDRESS is None:
+        return ""
+    if settings.MEDIA_URL_BASE:
+        return str(settings.MEDIA_URL_BASE)
+    host, port = settings.MEDIA_ADDRESS
+    if page and host in WILDCARDS:
+        host = page
+    return f"http://{url_host(host)}:{port}"
+
+
+def origins() -> frozenset[str]:
+    """RTMPWEB_MEDIA_ORIGINS, else by what is known of the dashboard's own: "*" for all."""
+    if settings.MEDIA_ORIGINS:
+        return frozenset(origin.lower().rstrip("/") for origin in settings.MEDIA_ORIGINS)
+    scheme = "https" if settings.BEHIND_TLS else "http"
+    port = DEFAULT_PORTS["https"] if settings.BEHIND_TLS else (settings.HTTP_ADDRESS or ("", 80))[1]
+    suffix = "" if port == DEFAULT_PORTS[scheme] else f":{port}"
+    hosts = {f"{scheme}://{host}{suffix}" for host in settings.ALLOWED_HOSTS if not host.startswith(("*", "."))}
+    return frozenset(origin.lower() for origin in hosts.union(settings.CSRF_TRUSTED_ORIGINS) if "*" not in origin)

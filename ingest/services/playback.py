@@ -1,0 +1,314 @@
+"""What somebody may play of a name: what is live, its recording, or either (RTMP 1.0, section 7.2.2.1); how long that
+is, and where to go if another node publishes it. Only reads.
+
+Where neither is there, a player waits for the live stream, if somebody may come to publish it. Media never leave their
+node, so players of another one are told where to go.
+
+Names of recordings are asked for in several spellings: FFmpeg and others put `flv:` or `mp4:` before them and an ending
+behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. It
+needs a token also where everybody may play what is live, unless its application says otherwise, and that may be one of
+its own: for a recording of no stream the only one. A download goes by none of that: its token, which a role was needed
+for, is the permission. So does an operator's look at what is live."""
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, NoReturn
+
+from django.db.models import Case, Exists, OuterRef, QuerySet, When
+from django.utils.http import content_disposition_header
+
+from ingest import clean
+from ingest.contracts import Labels, RecordedFile
+from ingest.credentials import is_masked, looks_like_key
+from ingest.models import Application, Lease, Node, Recording, Stream
+from ingest.models.names import instance_of, is_stream_name, name_within
+from ingest.services import authorization, keys, play_tokens, recordings
+from ingest.services.refusals import Refused, describe
+
+Wanted = Literal["live", "recorded", "any"]
+
+PREFIXES: Final = ("flv:", "mp4:", "f4v:")
+ENDINGS: Final = (".flv", ".mp4", ".f4v")
+
+COMPLETE_FIRST: Final = Case(When(state=Recording.State.COMPLETE, then=0), default=1)
+"""One that is being recorded plays as far as it is written, where there is none that is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playable:
+    application: Application
+    name: str
+    """As it is kept: without a prefix."""
+    stream: Stream | None
+    """None: there is but the recording, or nothing yet."""
+    recording: RecordedFile | None
+    is_preview: bool = False
+    """An operator's look."""
+
+    @property
+    def is_download(self) -> bool:
+        return self.recording is not None and "disposition" in self.recording
+
+    @property
+    def is_recording_alone(self) -> bool:
+        """What is live under the name is not meant, or not for this player."""
+        return self.recording is not None and ("disposition" in self.recording or "alone" in self.recording)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Nobody has published it yet, nor has it been recorded."""
+        return self.stream is None and self.recording is None
+
+    @property
+    def is_permitted(self) -> bool:
+        """By its token alone, whatever else decides who may play."""
+        return self.is_preview or self.is_download
+
+
+@dataclass(frozen=True, slots=True)
+class PlayGrant:
+    """What a player gets; the session's row is for history to write."""
+
+    session: uuid.UUID
+    app: str
+    name: str
+    labels: Labels
+    recording: RecordedFile | None
+    start_unit: Literal["ms", "s"]
+    """Of the start that players ask for."""
+    is_preview: bool = False
+    fencing: int = 0
+
+    @property
+    def path(self) -> str:
+        return f"{self.app}/{self.name}"
+
+    @property
+    def is_download(self) -> bool:
+        return self.recording is not None and "disposition" in self.recording
+
+
+def wanted_by(start: float) -> Wanted:
+    """By the argument of `play`; below 0 are -1, live, and what means either."""
+    if start >= 0:
+        return "recorded"
+    return "live" if start == -1 else "any"
+
+
+def spellings(name: str) -> list[str]:
+    """The names that may be meant, the first of them most likely."""
+    last = name_within(name)
+    start = name.removesuffix(last)
+    bare = next((last.removeprefix(prefix) for prefix in PREFIXES if last.startswith(prefix)), last)
+    base = next((bare.removesuffix(ending) for ending in ENDINGS if bare.endswith(ending)), bare)
+    those = [each for each in dict.fromkeys((last, bare, base)) if each and clean.fits(each)]
+    return [f"{start}{each}" for each in those] if clean.fits(start) else []
+
+
+def check(
+    *, app: str, name: str, credential: str, now: datetime, wanted: Wanted = "any", by_http: bool = False
+) -> Playable:
+    """What of it may be played, or downloaded if it is asked for `by_http`. Raises Refused.
+
+    A stream need not be live: its player waits for the publisher. Where anyone may publish under any name, that name
+    need not be known either. A recording that is wanted has to be there.
+    """
+    names = spellings(name)
+    if by_http and wanted == "recorded" and credential:
+        downloadable = _downloadable(app, names, credential, now)
+        if downloadable is not None:
+            return downloadable
+    streams = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
+    stream = _first(names, list(streams))
+    if stream is not None and wanted == "live" and credential and _may_look(stream, credential, now):
+        return Playable(stream.application, stream.name, stream, None, is_preview=True)
+    application = stream.application if stream is not None else _application(app)
+    if not application.enabled:
+        _refuse("app_disabled")
+    if application.play_policy == Application.PlayPolicy.NONE:
+        _refuse("play_not_allowed")
+    recording = None if wanted == "live" else _recording(application, names, credential, now)
+    live = None if wanted == "recorded" else stream
+    why_not: dict[Literal["live", "recorded"], str] = {}
+    if live is not None or (stream is None and wanted != "recorded" and _may_come(application, name)):
+        why_not["live"] = _reason(application, live, credential, now)
+    if recording is not None:
+        why_not["recorded"] = _reason(application, recording.stream or stream, credential, now, recording)
+    if not why_not:
+        _refuse("stream_unknown" if stream is None else "recording_unknown", stream)
+    ruled_by = live or (recording and recording.stream) or stream
+    if all(why_not.values()):
+        reasons = [*why_not.values()]
+        _refuse("token_expired" if "token_expired" in reasons else reasons[0], ruled_by)
+    if recording is None or why_not["recorded"]:
+        return Playable(application, live.name if live else name, live, None)
+    file = _file(recording)
+    if why_not.get("live"):
+        file["alone"] = True
+    return Playable(application, (live or recording).name, ruled_by, file)
+
+
+def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Playable | None:
+    """What the token lets its bearer download, in whatever state; None: it is for something else."""
+    pk, verdict = play_tokens.download(token=token, now=now)
+    if not pk:
+        return None
+    if verdict == "expired":
+        _refuse("download_expired")
+    those = Recording.objects.filter(pk=pk, application__name=app, name__in=names)
+    recording = those.select_related("application", "stream").first()
+    if recording is None:
+        _refuse("download_unknown")
+    file = _file(recording)
+    file["disposition"] = content_disposition_header(True, recordings.download_name(recording)) or ""
+    return Playable(recording.application, recording.name, recording.stream, file)
+
+
+def _may_look(stream: Stream, token: str, now: datetime) -> bool:
+    """Whether the token is an operator's, for this stream."""
+    pk, verdict = play_tokens.preview(token=token, now=now)
+    if pk == stream.pk and verdict == "expired":
+        _refuse("token_expired", stream)
+    return pk == stream.pk and verdict == "valid"
+
+
+def grant(*, session: uuid.UUID, playable: Playable) -> PlayGrant:
+    application, stream = playable.application, playable.stream
+    return PlayGrant(
+        session=session,
+        app=application.name,
+        name=playable.name,
+        labels={"stream": stream.pk if stream is not None else 0, "key": None},
+        recording=playable.recording,
+        start_unit="s" if application.play_start_unit == Application.StartUnit.SECONDS else "ms",
+        is_preview=playable.is_preview,
+    )
+
+
+def _refuse(reason: str, stream: Stream | None = None) -> NoReturn:
+    raise Refused("play", reason, stream=stream.pk if stream is not None else None, key=None)
+
+
+def _application(name: str) -> Application:
+    application = Application.objects.filter(name=name).first() if clean.fits(name) else None
+    if application is None:
+        _refuse("unknown_app")
+    return application
+
+
+def _first(names: list[str], streams: list[Stream]) -> Stream | None:
+    by_name = {stream.name: stream for stream in streams}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _recording(application: Application, names: list[str], token: str, now: datetime) -> Recording | None:
+    """The one that the token is for; else the newest that is complete, of the first spelling that has any."""
+    linked, _ = play_tokens.recording_of(token=token, now=now) if token else (0, "invalid")
+    if linked:
+        those = Recording.objects.filter(pk=linked, application=application, name__in=names).select_related("stream")
+        if (row := those.first()) is not None:
+            return row
+    for name in names:
+        those = Recording.objects.filter(application=application, name=name).select_related("stream")
+        found = those.order_by(COMPLETE_FIRST, "-started_at").first()
+        if found is not None:
+            return found
+    return None
+
+
+def _may_come(application: Application, name: str) -> bool:
+    """Whether a stream of the name begins with whoever publishes under it first. A key, or what is left of one that was
+    masked, is nobody's name."""
+    if application.publish_policy != Application.PublishPolicy.OPEN or not is_stream_name(name):
+        return False
+    instance, last = instance_of(name), name_within(name)
+    if instance and authorization.instance_refusal(application=application, instance=instance):
+        return False
+    return not (is_masked(last) or looks_like_key(last)) and keys.find(secret=last) is None
+
+
+def _reason(
+    application: Application, stream: Stream | None, credential: str, now: datetime, recording: Recording | None = None
+) -> str:
+    """Why it, or its recording, may not be played by the rules of the stream; "": it may. A recording's own token does
+    what one of the stream does."""
+    if stream is not None and not stream.enabled:
+        return "stream_disabled"
+    is_signed = recording is not None and application.play_recordings == Application.PlayRecordings.SIGNED
+    if application.play_policy != Application.PlayPolicy.TOKEN and not is_signed:
+        return ""
+    if not credential:
+        return "token_missing"
+    found: list[play_tokens.Verdict] = ["invalid"]
+    if stream is not None:
+        found.append(play_tokens.verify(token=credential, stream=stream.pk, now=now))
+    if recording is not None:
+        pk, verdict = play_tokens.recording_of(token=credential, now=now)
+        found.append(verdict if pk == recording.pk else "invalid")
+    return "" if "valid" in found else "token_expired" if "expired" in found else "token_invalid"
+
+
+def _file(recording: Recording) -> RecordedFile:
+    return {
+        "recording": recording.pk,
+        "name": recording.name,
+        "file": str(recordings.path_of(recording)),
+        "duration_ms": recording.duration_ms,
+    }
+
+
+ASKED_AT_ONCE: Final = 500
+"""Streams in one query: players may wait for any number."""
+
+
+def told_elsewhere(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
+    """What players of these (app/name) are told, of those that are published, but not on this node."""
+    asked, found = sorted(paths), dict[str, str]()
+    for start in range(0, len(asked), ASKED_AT_ONCE):
+        names = {path.partition("/")[2] for path in asked[start : start + ASKED_AT_ONCE]}
+        rows = _held(node, now).filter(stream__name__in=names)
+        for app, name, *place in rows.values_list("stream__application__name", "stream__name", *PLACE):
+            if (path := f"{app}/{name}") in paths:
+                found[path] = describe("elsewhere", where=_where(*place))
+    return found
+
+
+def refuse_elsewhere(*, found: Playable, node: str, now: datetime) -> None:
+    """Raises Refused if what is live of it is published, but not on this node."""
+    if found.stream is None or found.is_recording_alone:
+        return
+    place = _held(node, now).filter(stream=found.stream).values_list(*PLACE).first()
+    if place is not None:
+        raise Refused("play", "elsewhere", stream=found.stream.pk, key=None, where=_where(*place))
+
+
+PLACE: Final = ("node__name", "node__url", "shares_url")
+
+
+def _held(node: str, now: datetime) -> QuerySet[Any]:
+    """Each with whether another node that runs has told the same URL as its own: that of a balancer, most likely."""
+    others = Node.objects.filter(url=OuterRef("node__url")).exclude(pk=OuterRef("node")).exclude(state=Node.State.DOWN)
+    held = Lease.objects.filter(session__isnull=False, expires_at__gt=now).exclude(node__name=node)
+    return held.annotate(shares_url=Exists(others))
+
+
+def _where(name: str | None, url: str | None, shares_url: bool) -> str:
+    """By its name alone, if it has not told how it is reached and no other."""
+    return f"{url} ({name})" if url and not shares_url else str(name)
+
+
+def play_length_s(*, app: str, name: str, credential: str, now: datetime, shared_now: datetime | None = None) -> float:
+    """Seconds of the recording that would be played; 0 for what is live, or was never recorded.
+
+    `shared_now`: by the clock that leases go by (ingest.services.database); None: as `now`. Raises Refused as `play` of
+    it would be.
+    """
+    found = check(app=app, name=name, credential=credential, now=now)
+    if found.recording is None:
+        return 0.0
+    live = Lease.objects.filter(stream=found.stream, session__isnull=False, expires_at__gt=shared_now or now)
+    if not found.is_recording_alone and live.exists():
+        return 0.0
+    return found.recording["duration_ms"] / 1000
