@@ -63,14 +63,14 @@ class Fanout:
     def leave(self, player: Subscriber) -> None:
         """What it was sent stays in the figures."""
         if player in self._players:
-            self.fall_behind(player)
+            self.leave_live_edge(player)
             del self._players[player]
             self._departed = _joined(self._departed, (player,))
             self._changed()
 
     def mute(self, player: Subscriber, kinds: frozenset[Kind], now: float) -> dict[Kind, float]:
         """The player is sent all kinds but these. Gives those that it was not sent until now, and since when."""
-        self.fall_behind(player)
+        self.leave_live_edge(player)
         former = player.muted
         player.muted = {kind: former.get(kind, now) for kind in kinds}
         self._queued.clear()
@@ -87,28 +87,28 @@ class Fanout:
 
     def catch_up(self, subscriber: Subscriber, *, without_video: bool) -> None:
         """Its queue is empty: it is level if it is to be given whatever the others are."""
-        if not subscriber.may_be_level(without_video=without_video):
+        if not subscriber.can_join_live_edge(without_video=without_video):
             return
         if self._log.is_extended and ALL_EXTENSIONS & ~subscriber.takes:
             return
         if subscriber in self._players and subscriber not in self._level:
-            subscriber.become_level(self._given)
+            subscriber.join_live_edge(self._given)
             self._level[subscriber] = None
             self._groups = None
             self._queued.clear()
 
-    def fall_behind(self, subscriber: Subscriber) -> None:
+    def leave_live_edge(self, subscriber: Subscriber) -> None:
         """From now on it has a queue of its own."""
         if subscriber in self._level:
             del self._level[subscriber]
-            subscriber.fall_behind()
+            subscriber.leave_live_edge()
             self._groups = None
             self._queued.clear()
 
-    def all_fall_behind(self) -> None:
+    def all_leave_live_edge(self) -> None:
         """What comes next is not for each of them."""
         for subscriber in list(self._level):
-            self.fall_behind(subscriber)
+            self.leave_live_edge(subscriber)
 
     # --- The media path ---
 
@@ -124,7 +124,7 @@ class Fanout:
                 except Exception:  # Our own fault: its queue meets it again, and that ends this player only.
                     behind.append(subscriber)
         for subscriber in behind:
-            self.fall_behind(subscriber)
+            self.leave_live_edge(subscriber)
         self._given.add(batch)
         if len(self._level) < len(self._players):
             for message in batch.messages:

@@ -325,7 +325,7 @@ class MediaPath:
         """Its first: who was given sound alone has to wait for a keyframe now."""
         self.deliver()
         self._without_video = False
-        self._fanout.all_fall_behind()
+        self._fanout.all_leave_live_edge()
 
     def _note(self, kind: MediaKind, tag: Tag, payload: bytes, now: float) -> None:
         """A faulty message, one of several tracks, or with extensions."""
@@ -333,7 +333,7 @@ class MediaPath:
         if tag.needs and not self._log.is_extended:
             self.deliver()
             self._log.is_extended = True
-            self._fanout.all_fall_behind()
+            self._fanout.all_leave_live_edge()
         if tag.is_faulty and self.publication is not None:
             self.publication.meter.fault()
         if self._description.several(kind, tag, payload, now):

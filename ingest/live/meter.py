@@ -225,7 +225,7 @@ class Meter:
         self._idle_before_s = self.idle_s(now)
         self.is_paused = True
 
-    def go_on(self, now: float) -> None:
+    def resume(self, now: float) -> None:
         """Its silence before counts on."""
         self.is_paused = False
         self._idle_from = now - self._idle_before_s

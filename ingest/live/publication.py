@@ -83,12 +83,12 @@ class Evaluation:
 
     def follow(self, rules: Mapping[str, HealthRule]) -> None:
         """The stream's own rules, from now on."""
-        self.health.judge_by(with_rules(self._table, rules))
+        self.health.set_rules(with_rules(self._table, rules))
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
         self._silent_s = SILENT_S if own is None else own
 
-    def judge(self, now: float, wall: float, claimed_kbps: float | None) -> None:
+    def evaluate(self, now: float, wall: float, claimed_kbps: float | None) -> None:
         """Once a second, when the meter has measured. `claimed_kbps`: of the video, by the metadata."""
         publisher, figures = self._publisher, self.figures
         figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
@@ -184,7 +184,7 @@ class Publication:
         """What the publisher's encoder is called."""
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
-        self._judging = Evaluation(publisher, self.meter, settings, now)
+        self._evaluation = Evaluation(publisher, self.meter, settings, now)
         self._target_kbps = limits["target_kbps"]
         self.target_kbps: int | None = None
         """Of the video: what the stream's settings say, else what the metadata claims."""
@@ -225,26 +225,26 @@ class Publication:
     @property
     def issues(self) -> list[Issue]:
         """The open ones, worst first."""
-        return self._judging.health.issues
+        return self._evaluation.health.issues
 
     @property
     def health(self) -> Health:
         """The worst open issue; none while there is nothing to judge."""
-        health = self._judging.health
+        health = self._evaluation.health
         return health.worst if self.meter.last_media is not None or health.issues else "none"
 
     @property
     def is_unrecorded(self) -> bool:
         """It is to be recorded, and was not when it was judged last."""
-        return bool(self._judging.figures.recording_failure)
+        return bool(self._evaluation.figures.recording_failure)
 
-    def judge_by(self, rules: Mapping[str, HealthRule]) -> None:
+    def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
         """The stream's own rules of health have changed."""
-        self._judging.follow(rules)
+        self._evaluation.follow(rules)
 
     def breach(self, now: float) -> str:
         """Why the session must end now, as a sentence; "" while it need not."""
-        return self._judging.limit.breach(now)
+        return self._evaluation.limit.breach(now)
 
     # --- Once a second ---
 
@@ -253,7 +253,7 @@ class Publication:
         meter = self.meter
         meter.set_wall(now, wall)
         meter.measure(now, audience, self._claimed_fps)
-        self._judging.judge(now, wall, self._claimed_kbps)
+        self._evaluation.evaluate(now, wall, self._claimed_kbps)
         return meter.sample(now, health=self.health, target_kbps=self.target_kbps)
 
     def last(self, now: float, audience: Audience) -> Sample:

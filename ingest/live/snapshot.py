@@ -112,7 +112,7 @@ class Tick:
         self._left = deque(registry.streams.values())
         self.told = TickReport(counted=[registry.forgotten])
 
-    def go_on(self, now: float, wall: float, most: int | None = None) -> bool:
+    def advance(self, now: float, wall: float, most: int | None = None) -> bool:
         """The next streams, so many at most (None: all). Whether that was the last. `wall`: seconds since the epoch."""
         for _ in range(len(self._left) if most is None else min(most, len(self._left))):
             self._add(self._left.popleft(), now, wall)

@@ -80,7 +80,7 @@ class LiveStream(MediaPath):
         else:
             self._begin_time(None)
         self._without_video = True
-        self._fanout.all_fall_behind()
+        self._fanout.all_leave_live_edge()
         for subscriber in self._everyone:
             subscriber.wait_for_keyframe()
 
@@ -111,10 +111,10 @@ class LiveStream(MediaPath):
         if self.publication is not None:
             self.publication.meter.pause(now)
 
-    def go_on(self, now: float) -> None:
+    def resume(self, now: float) -> None:
         """The publisher's pause is over."""
         if self.publication is not None:
-            self.publication.meter.go_on(now)
+            self.publication.meter.resume(now)
 
     # --- Players ---
 

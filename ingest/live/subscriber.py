@@ -208,8 +208,8 @@ class Subscriber(PlayerQueue):
 
     def begin_anywhere(self) -> None:
         """No keyframe is to be waited for: a picture that is whole after a while is better than none."""
-        if self._gate in (Gate.JOINING, Gate.SHED):
-            self._gate = Gate.PRESSED if self._is_pressed else Gate.OPEN
+        if self._gate in (Gate.JOINING, Gate.WAIT_KEYFRAME):
+            self._gate = Gate.DROP_DISPOSABLE if self._drops_disposable else Gate.OPEN
 
     def catch_up(self, headers: Iterable[SharedMessage]) -> None:
         """What the player was not sent while it was muted, and needs for what follows."""
@@ -239,20 +239,20 @@ class Subscriber(PlayerQueue):
     # --- Level with the stream ---
 
     @property
-    def is_level(self) -> bool:
+    def is_at_live_edge(self) -> bool:
         return self._given is not None
 
-    def may_be_level(self, *, without_video: bool) -> bool:
+    def can_join_live_edge(self, *, without_video: bool) -> bool:
         """Whether it is to be given all that comes, and has all that came. `without_video`: of a stream that has none,
         so that there is no keyframe to wait for."""
         if self.write is None or self._queue or self.muted:
             return False
         return self._gate is Gate.OPEN or (without_video and self._gate is Gate.JOINING)
 
-    def become_level(self, given: Given) -> None:
+    def join_live_edge(self, given: Given) -> None:
         self._given, self._given_before = given, given.copy()
 
-    def fall_behind(self) -> None:
+    def leave_live_edge(self) -> None:
         """What it was given as all were counts as its own."""
         given, before = self._given, self._given_before
         if given is not None and before is not None:
@@ -363,7 +363,7 @@ class Subscriber(PlayerQueue):
 
     def is_too_slow(self, now: float) -> bool:
         """Whether it stays over its bounds."""
-        patience, last = self.limits.patience_s, self.last_shed
+        patience, last = self.limits.patience_s, self.last_drop
         return last is not None and now - last <= patience <= last - self._over_since
 
 

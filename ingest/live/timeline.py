@@ -91,7 +91,7 @@ class Timeline:
         step = timestamp - self.last
         if not 0 <= step <= self._regular_ms:
             step = timestamp_difference(timestamp, self.last)
-            self._judge(step)
+            self._classify(step)
         self.last = timestamp
         self.dts += step
         self._steps.append(step)
@@ -108,7 +108,7 @@ class Timeline:
         self.dts += sum(steps)
         self._steps.extend(steps)
 
-    def _judge(self, step: int) -> None:
+    def _classify(self, step: int) -> None:
         if step < 0:
             self.regressions += 1
         elif step > self._gap_ms:

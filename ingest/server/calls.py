@@ -6,14 +6,16 @@ Neither holds the connection up: media and commands go on while an answer is awa
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ingest import credentials
 from ingest.contracts import CallError, CallEvent, CallResult, Invoke, InvokeResult, LengthEvent, LengthResult
 from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, Phase, events
 from ingest.rtmp.status import CALL_FAILED
-from ingest.server.ports import Link
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +29,7 @@ class Calls:
 
     __slots__ = ("_asked", "_connection", "_invoked", "_put")
 
-    def __init__(self, connection: Link, put: Callable[..., None]) -> None:
+    def __init__(self, connection: "Connection", put: Callable[..., None]) -> None:
         """`put` hands a message to the application."""
         self._connection = connection
         self._put = put
@@ -58,7 +60,7 @@ class Calls:
         connection = self._connection
         if connection.ending:
             return
-        if not connection.control.turns.has_one(connection.loop.time()):
+        if not connection.control.throttle.take(connection.loop.time()):
             connection.rtmp.fail_call(event.request_id, CALL_FAILED, TOO_OFTEN)
             return
         found = credentials.split_play(event.name, connection.control.caller.credential)
@@ -84,7 +86,7 @@ class Calls:
                 logger.error("The result of a procedure can't be sent to its caller: %s.", error)
             self._connection.rtmp.fail_call(request_id, CALL_FAILED, NOT_SENDABLE)
         else:
-            self._connection.is_of_use = True
+            self._connection.has_activity = True
         self._connection.write_control()
 
     def error(self, message: CallError) -> None:
@@ -192,11 +194,7 @@ class Calls:
         return self._connection.control.secrets
 
 
-class HasCalls(Protocol):
-    calls: Calls
-
-
-CALLS: Final[dict[str, Callable[[HasCalls, Any], None]]] = {
+CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
     "rtmp.result": lambda control, message: control.calls.result(message),
     "rtmp.error": lambda control, message: control.calls.error(message),
     "rtmp.length.result": lambda control, message: control.calls.length(message),
@@ -205,7 +203,7 @@ CALLS: Final[dict[str, Callable[[HasCalls, Any], None]]] = {
 """What the application sends."""
 
 
-def _close_requested(connection: Link, event: events.CloseRequested, now: float) -> None:
+def _close_requested(connection: "Connection", event: events.CloseRequested, now: float) -> None:
     connection.end("client_unpublish", "close from the client.", tell=False, linger_s=0)
 
 

@@ -9,7 +9,7 @@ from ingest.live import LiveSettings, QueueLimits
 from ingest.live.shared_objects import ObjectLimits
 from ingest.rtmp.limits import DEFAULT_LIMITS, MIB, Limits
 
-QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, spares=1.0, thinned=1.0)
+QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, disposable_at=1.0, slow_share=1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,9 @@ class TimeSlices:
 
     def _begin(self) -> None:
         self._ends = self._loop.time() + SLICE_S
-        self._next = self._loop.call_soon(self._go_on)
+        self._next = self._loop.call_soon(self._next_slice)
 
-    def _go_on(self) -> None:
+    def _next_slice(self) -> None:
         self._next = None
         if self._waiting:
             self._begin()

@@ -82,9 +82,9 @@ class ReadBatching:
 
     def _begin(self) -> None:
         self._left = list(self._members)
-        self._go_on()
+        self._next_slice()
 
-    def _go_on(self) -> None:
+    def _next_slice(self) -> None:
         now, members = self._loop.time(), self._members
         portion, self._left = self._left[:PORTION], self._left[PORTION:]
         for connection in portion:
@@ -94,7 +94,7 @@ class ReadBatching:
                 except Exception as error:
                     connection.broken(error)  # Our own fault; the others are still read.
         if self._left:
-            self._next = self._loop.call_soon(self._go_on)
+            self._next = self._loop.call_soon(self._next_slice)
         elif members:
             self._due = max(self._due + self._interval_s, now)
             self._next = self._loop.call_at(self._due, self._begin)

@@ -72,13 +72,13 @@ class Recorder:
         self._live = live
         self._is_held = hold
         live.tap(self._subscriber, now)
-        self._go_on()
+        self._write_more()
 
     def release(self, file: str) -> None:
         """The other one has closed `file` (relative to the folder), which this one continues."""
         self.recording.follow(file)
         self._is_held = False
-        self._go_on()
+        self._write_more()
 
     def stop(self) -> None:
         """The session is over: write what is left, and close the file."""
@@ -87,7 +87,7 @@ class Recorder:
         self._live.untap(self._subscriber)
         self._live = None
         self._closing = True
-        self._go_on()
+        self._write_more()
 
     def look(self, now: float) -> None:
         """Tell, once, that the disk takes nothing. To be asked some times a second."""
@@ -125,7 +125,7 @@ class Recorder:
         if self._busy_since is None and self._timer is None and not self._is_held:
             self._timer = self._loop.call_later(self._settings.gather_s, self._write)
 
-    def _go_on(self) -> None:
+    def _write_more(self) -> None:
         """Write what waits: at once if it is much or all there will be, else when some more has gathered."""
         if self._busy_since is not None or self._is_held:
             return
@@ -152,7 +152,7 @@ class Recorder:
             self._submit(partial(recording.close, dropped), self._closed)
         else:
             self._busy_since = None
-            self._go_on()
+            self._write_more()
 
     def _submit(self, work: Callable[[], list[Report]], then: Callable[[list[Report]], None]) -> None:
         loop = self._loop
@@ -180,7 +180,7 @@ class Recorder:
         self._under_way_bytes = 0
         self.is_stalled = False
         self._tell_all(reports)
-        self._go_on()
+        self._write_more()
 
     def _closed(self, reports: list[Report]) -> None:
         if self._live is not None:

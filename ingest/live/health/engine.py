@@ -263,14 +263,14 @@ class HealthEngine(Generic[F]):
 
     def __init__(self, started: float, checks: Sequence[Check[F]], *, warm_up_s: float = WARM_UP_S) -> None:
         self._begins = started + warm_up_s
-        self._judged = started
+        self._evaluated = started
         self._rows: dict[str, _Row[F]] = {}
         """Of the checks that are not at rest: nearly always none."""
-        self.judge_by(checks)
+        self.set_rules(checks)
         self.issues: list[Issue] = []
         """Those that are open, worst first, in the table's order. Replaced as a whole, never changed in place."""
 
-    def judge_by(self, checks: Sequence[Check[F]]) -> None:
+    def set_rules(self, checks: Sequence[Check[F]]) -> None:
         """From now on by other rules. What is open and still judged stays so until it clears by them."""
         self._checks = checks
         by: dict[object, list[tuple[Callable[[F], float | None], float]]] = {gt: [], ge: [], lt: []}
@@ -288,7 +288,7 @@ class HealthEngine(Generic[F]):
         """Judge once; to be called about once a second. `flows`: media arrive."""
         is_warm, rows = now >= self._begins, self._rows
         if is_warm and flows and not rows and self._is_quiet(figures):
-            self._judged = now
+            self._evaluated = now
             if self.issues:
                 self.issues = []
             return self.issues
@@ -307,10 +307,10 @@ class HealthEngine(Generic[F]):
                 if row.is_at_rest:
                     del rows[check.code]
             elif row := rows.get(check.code):
-                row.stand_still(now - self._judged)
+                row.stand_still(now - self._evaluated)
             if row is not None and row.issue is not None:
                 found.append(row.issue)
-        self._judged = now
+        self._evaluated = now
         if len(found) > 1:
             found.sort(key=lambda issue: LEVELS.index(issue["level"]))
         self.issues = found

@@ -92,7 +92,7 @@ class ObjectRegistry(Generic[M]):
     # --- From the keeper ---
 
     def loaded(self, shared: LiveObject[M], version: int, slots: Mapping[str, Stored]) -> list[Delivery[M]]:
-        """The object, as it was saved. What those who wait for it have asked for is done by `go_on`, for each."""
+        """The object, as it was saved. What those who wait for it have asked for is done by `resume`, for each."""
         if self.bytes + sum(shared.cost(name, value) for name, value in slots.items()) > self.limits.node_bytes:
             return self.failed(shared, NOT_CREATED)
         shared.pending, shared.waiting, shared.loader = shared.waiting or {}, None, None
@@ -102,7 +102,7 @@ class ObjectRegistry(Generic[M]):
         shared.take_unsaved()
         return []
 
-    def go_on(self, shared: LiveObject[M], member: M) -> list[Delivery[M]]:
+    def resume(self, shared: LiveObject[M], member: M) -> list[Delivery[M]]:
         """With what the client asked for before the object was loaded, unless that was done since."""
         if member not in shared.pending:
             return []

@@ -20,7 +20,7 @@ from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, CloseConnection, Ping
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from ingest.server.asgi import DisconnectReason
+from ingest.server.asgi import DisconnectReason, close_code
 
 Header = tuple[str, str]
 
@@ -217,21 +217,6 @@ BINARY: Final = 0x82
 _medium: Final = struct.Struct(">BBH")
 _long: Final = struct.Struct(">BBQ")
 
-CLOSE_CODES: Final[dict[DisconnectReason, int]] = {
-    "client_unpublish": 1000,
-    "kicked": 4403,
-    "key_revoked": 4403,
-    "elsewhere": 4404,
-    "protocol_error": 1002,
-    "node_shutdown": 1001,
-    "completed": 1000,
-    "too_slow": 4408,
-    "idle_timeout": 4408,
-}
-"""Section 7.4; those from 4000 on are our own, after HTTP's statuses."""
-OTHERWISE: Final = 1012
-"""The service restarts: try again."""
-
 CLOSED: Final[tuple[DisconnectReason, str]] = ("client_unpublish", "The viewer closed the WebSocket.")
 
 REASON_BYTES: Final = 123
@@ -297,4 +282,4 @@ class WebSocketExchange:
             return b""
         self._is_open = False
         text = description.encode()[:REASON_BYTES].decode(errors="ignore")
-        return self._ws.send(CloseConnection(CLOSE_CODES.get(reason, OTHERWISE), text))
+        return self._ws.send(CloseConnection(close_code(reason), text))

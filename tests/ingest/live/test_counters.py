@@ -7,7 +7,7 @@ from tests.ingest.live.payloads import LABELS, START_WALL, Player, keyframe, mak
 
 def tick(registry: Registry, now: float) -> TickReport:
     made = Tick(registry, now)
-    assert made.go_on(now, START_WALL + now)
+    assert made.advance(now, START_WALL + now)
     return made.told
 
 

@@ -1,13 +1,13 @@
 """How often something may happen in a second."""
 
-from ingest.server.connection_limits import RateLimit, Throttle
+from ingest.rate_limit import TokenBucket
 
 RATE, BURST_S = 2000, 5.0
 
 
 def passed(*looks: tuple[float, int]) -> list[bool]:
     """For each (time, what came since the look before)."""
-    allowance = RateLimit(RATE, BURST_S, 0.0)
+    allowance = TokenBucket(RATE, RATE * BURST_S)
     total, found = 0, []
     for now, count in looks:
         total += count
@@ -41,10 +41,10 @@ def test_a_silence_earns_nothing() -> None:
 
 def test_turns() -> None:
     """Three at once, then two a second; who was silent may come at once again."""
-    turns = Throttle(2, 3)
+    turns = TokenBucket(2, 3)
     assert [turns.wait_s(10.0) for _ in range(5)] == [0, 0, 0, 0.5, 1.0]
-    assert not turns.has_one(11.0)
+    assert not turns.take(11.0)
     assert turns.wait_s(11.5) == 0
     assert turns.wait_s(11.5) == 0.5
-    assert [turns.has_one(60.0) for _ in range(5)] == [True] * 3 + [False] * 2
-    assert turns.has_one(60.5), "those that were refused don't count"
+    assert [turns.take(60.0) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert turns.take(60.5), "those that were refused don't count"

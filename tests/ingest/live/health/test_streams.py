@@ -121,7 +121,7 @@ def test_a_pause_is_no_silence() -> None:
     watched.play(video(20) + audio(20), until=20)
     watched.stream.pause(20.0)
     watched.play([Message(50.0, "audio", 20_000, 200)], until=49)
-    watched.stream.go_on(50.0)
+    watched.stream.resume(50.0)
     later = [Message(each.at + 50, each.kind, each.timestamp + 20_000, each.size, each.is_keyframe)
              for each in video(60) + audio(60)]  # fmt: skip
     watched.play(later)

@@ -115,7 +115,7 @@ async def test_the_kernel_has_the_patience_too(
     app: ScriptedApplication, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Linux ends a connection whose window stays closed for TCP_USER_TIMEOUT, at the probe after that."""
-    monkeypatch.setattr("ingest.server.sockets.DEAD_PEERS", (("TCP_USER_TIMEOUT", 2000),))
+    monkeypatch.setattr("ingest.server.sockets.KEEPALIVE_OPTIONS", (("TCP_USER_TIMEOUT", 2000),))
     server = await serve(**NOT_YET)
     async with Stage(server.addresses[0][1]) as stage:
         camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")

@@ -303,8 +303,8 @@ async def test_what_is_kept_for_a_player_that_does_not_read(
             await asyncio.sleep(0.02)
             kept: Any = session
             held.append(
-                kept.sending.queued_bytes
-                + kept.sending.lane.waiting_bytes
+                kept.queue.queued_bytes
+                + kept.queue.chunk_lane.waiting_bytes
                 + connection.transport.get_write_buffer_size()
             )
         assert max(held) < MIB

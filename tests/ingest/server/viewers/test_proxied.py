@@ -55,7 +55,7 @@ async def test_each_client_has_a_limit_of_its_own(serve: Serve, app: ScriptedApp
         more = await ask(port, URL, headers=by("192.0.2.7"))
         assert (more.status, more.headers["retry-after"]) == (503, "5")
         assert "this address" in more.detail
-        assert server.places.take_refused() == [{"address": "192.0.2.7", "count": 1}]
+        assert server.connection_limits.take_refused() == [{"address": "192.0.2.7", "count": 1}]
     assert await within(5, partial(connections, server), 0) == 0
     async with Viewer(port, URL, headers=by("192.0.2.7")) as viewer:
         await viewer.wait_until(lambda: viewer.status == 200)

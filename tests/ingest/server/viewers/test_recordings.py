@@ -7,8 +7,7 @@ import pytest
 
 from ingest.flv.tags import Tag, TagReader, tag_bytes
 from ingest.server import RtmpServer
-from ingest.server.connection import Connection
-from ingest.server.media import MediaConnection
+from ingest.server.connection_base import BaseConnection
 from ingest.server.media.live_viewer import file_start
 from ingest.server.vod.library import READING_THREADS
 from tests.ingest.server.app import Instance, Message, ScriptedApplication
@@ -172,7 +171,7 @@ async def test_what_is_not_there(media_port: int, app: ScriptedApplication, file
     assert (await app.event("rtmp.stop"))["reason"] in ("kicked", "completed")
 
 
-async def is_full(connection: Connection | MediaConnection) -> bool:
+async def is_full(connection: BaseConnection) -> bool:
     return connection.outlet.is_full
 
 
