@@ -39,7 +39,6 @@ class Fanout:
         self._queued: dict[tuple[Kind, int], dict[int, Several]] = {}
         """Those with a queue: by kind and needs of a message, and then by what they lack of the needs."""
         self._given = Given()
-        """To those that are level."""
         self._departed = Audience()
         """What those were sent that have left."""
 
@@ -61,7 +60,6 @@ class Fanout:
         self._changed()
 
     def leave(self, player: Subscriber) -> None:
-        """What it was sent stays in the figures."""
         if player in self._players:
             self.leave_live_edge(player)
             del self._players[player]
@@ -98,7 +96,6 @@ class Fanout:
             self._queued.clear()
 
     def leave_live_edge(self, subscriber: Subscriber) -> None:
-        """From now on it has a queue of its own."""
         if subscriber in self._level:
             del self._level[subscriber]
             subscriber.leave_live_edge()
@@ -140,7 +137,6 @@ class Fanout:
         return groups
 
     def _queue(self, message: SharedMessage, main: dict[Kind, int]) -> None:
-        """To each that has a queue, as it takes it."""
         kind, needs = message.kind, message.needs if isinstance(message, ExtendedMessage) else 0
         parts = self._queued.get((kind, needs))
         if parts is None:

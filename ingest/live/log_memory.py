@@ -27,13 +27,11 @@ class LogMemory:
         self._held: dict[MemoryHolder, int] = {}
 
     def hold(self, log: MemoryHolder, size_bytes: int) -> None:
-        """The log holds so much from now on."""
         self.held_bytes += size_bytes - self._held.pop(log, 0)
         if size_bytes:
             self._held[log] = size_bytes
 
     def fits(self, log: MemoryHolder, size_bytes: int) -> bool:
-        """Whether the log may hold so much as it is."""
         return self._left(log, size_bytes) >= 0
 
     def make_room(self, log: MemoryHolder, size_bytes: int) -> bool:

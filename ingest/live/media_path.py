@@ -44,7 +44,6 @@ class KnownFrames:
         self._by_fourcc: set[bytes] = set()
 
     def add(self, payload: bytes) -> None:
-        """It was one."""
         if len(payload) < FOURCC_BYTES:
             return
         first = payload[0]
@@ -129,7 +128,6 @@ class MediaPath:
     # --- The media path ---
 
     def video(self, timestamp: int, payload: bytes, now: float) -> None:
-        """A message of type 9."""
         publication = self.publication
         if publication is None or not payload:
             return
@@ -274,7 +272,6 @@ class MediaPath:
             self._tell()
 
     def _becomes_main(self, kind: MediaKind, tag: Tag) -> bool:
-        """Whether the track is lower than the main one so far."""
         beginning, is_video = self._beginning, kind == "video"
         self._forget_known()
         if tag.is_faulty or tag.track > (beginning.video_track if is_video else beginning.audio_track):
@@ -293,7 +290,6 @@ class MediaPath:
         return last is None or now - last > SOUND_ALONE_S
 
     def _came(self, *, urgent: bool) -> None:
-        """Something is to be delivered."""
         if self._wake is None:
             self.deliver()
             self.gather()

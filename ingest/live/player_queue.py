@@ -58,7 +58,6 @@ def without_video(queue: Collection[SharedMessage]) -> Iterator[SharedMessage]:
 
 
 def without_oldest(queue: Collection[SharedMessage], most_messages: int, most_bytes: int) -> Iterator[SharedMessage]:
-    """The newest of them, about so many and so much."""
     size, count = sum(message.size for message in queue), len(queue)
     for message in queue:
         if (size <= most_bytes and count <= most_messages) or message.is_header:
@@ -204,7 +203,6 @@ class PlayerQueue:
         )
 
     def _drop(self) -> None:
-        """A bound was passed, or the part of it."""
         newest = self._queue[-1]
         now = newest.arrived
         if self._is_slow and now - self._cut_at > RECOVERED_S:

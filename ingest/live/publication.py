@@ -33,7 +33,6 @@ class LiveSettings:
     warm_up_s: float = WARM_UP_S
     """For so long a new session's health is not judged."""
     limit: LimitSettings = field(default_factory=LimitSettings)
-    """How a key's bitrate limit is measured and held."""
 
 
 STARVING: Final = "starving"
@@ -53,8 +52,6 @@ PUBLISHES_S: Final = 600
 
 
 class Evaluation:
-    """Of one publishing session."""
-
     def __init__(self, publisher: Publisher, meter: Meter, settings: LiveSettings, now: float) -> None:
         self._publisher = publisher
         self._meter = meter
@@ -82,7 +79,6 @@ class Evaluation:
         self.follow(publisher.limits.get("health", {}))
 
     def follow(self, rules: Mapping[str, HealthRule]) -> None:
-        """The stream's own rules, from now on."""
         self.health.set_rules(with_rules(self._table, rules))
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
@@ -105,7 +101,6 @@ class Evaluation:
         self.health.update(figures, now, wall, flows=flows)
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
-        """What is measured over time."""
         meter = self._meter
         reading, before, elapsed_ms = meter.reading, meter.before, meter.elapsed_ms
         self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
@@ -136,7 +131,6 @@ class Evaluation:
             self._usual.add(figures.video_kbps)
 
     def _is_broken(self, figures: Figures) -> bool:
-        """Whether nothing comes any more of one of the tracks."""
         meter = self._meter
         return (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
             figures.without_video_s > MISSING_S and meter.video_line.frames > 0
@@ -181,7 +175,6 @@ class Publication:
         )
         self.meter = Meter(publisher, now, audience, figures, node=node, app=app, name=name)
         self.encoder = publisher.encoder
-        """What the publisher's encoder is called."""
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
         self._evaluation = Evaluation(publisher, self.meter, settings, now)
@@ -193,19 +186,16 @@ class Publication:
     # --- What it says of itself ---
 
     def claim(self, metadata: Any) -> None:
-        """It has sent these."""
         self.metadata = sanitise(metadata)
         self.encoder = clean.encoder_name(self.encoder, self.metadata)
         self.meter.call(self.encoder)
         self._believe()
 
     def withdraw(self) -> None:
-        """It has cleared its metadata."""
         self.metadata = {}
         self._believe()
 
     def _believe(self) -> None:
-        """What of the metadata is measured by."""
         self._claimed_fps = claimed(self.metadata, "framerate", most=MOST_FPS)
         self._claimed_kbps = claimed(self.metadata, "videodatarate", most=MOST_KBPS)
         target = self._target_kbps or self._claimed_kbps
@@ -239,7 +229,6 @@ class Publication:
         return bool(self._evaluation.figures.recording_failure)
 
     def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
-        """The stream's own rules of health have changed."""
         self._evaluation.follow(rules)
 
     def breach(self, now: float) -> str:
@@ -249,7 +238,6 @@ class Publication:
     # --- Once a second ---
 
     def tick(self, now: float, wall: float, audience: Audience) -> Sample:
-        """Of the time since the last tick."""
         meter = self.meter
         meter.set_wall(now, wall)
         meter.measure(now, audience, self._claimed_fps)

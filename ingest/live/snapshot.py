@@ -82,8 +82,6 @@ def _slowest(players: Iterable[Subscriber]) -> list[SlowPlayer]:
 
 @dataclass(slots=True)
 class TickReport:
-    """What the streams have to tell."""
-
     samples: list[Sample] = field(default_factory=list)
     streams: list[StreamSnapshot] = field(default_factory=list)
     players: list[PlayerSample] = field(default_factory=list)
@@ -92,11 +90,9 @@ class TickReport:
     unrecorded: int = 0
     """Publishers that are to be recorded, and are not just now."""
     counted: list[MediaCounters] = field(default_factory=list)
-    """Of each stream, and of those that were forgotten."""
 
     @property
     def counters(self) -> MediaCounters:
-        """Of all of the node's streams so far."""
         return sum_counters(self.counted)
 
 

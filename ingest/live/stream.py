@@ -107,12 +107,10 @@ class LiveStream(MediaPath):
         return meter.totals
 
     def pause(self, now: float) -> None:
-        """The publisher pauses: it is awaited, and not silent."""
         if self.publication is not None:
             self.publication.meter.pause(now)
 
     def resume(self, now: float) -> None:
-        """The publisher's pause is over."""
         if self.publication is not None:
             self.publication.meter.resume(now)
 
@@ -120,7 +118,6 @@ class LiveStream(MediaPath):
 
     @property
     def subscribers(self) -> Several:
-        """The players."""
         return self._fanout.players
 
     @property
@@ -129,7 +126,6 @@ class LiveStream(MediaPath):
 
     @property
     def player_count(self) -> int:
-        """Without those that are not counted."""
         return self._fanout.count
 
     def subscribe(self, subscriber: Subscriber, now: float, *, cached: bool = True) -> None:

@@ -64,11 +64,9 @@ class Batch:
         return found
 
     def wire(self, stream_id: int) -> bytes:
-        """All of them, in chunks, on this message stream."""
         return self._log.wire(self._span, stream_id)
 
     def form(self, make: "Form") -> bytes:
-        """What `make` makes of it."""
         found = self._forms.get(make)
         if found is None:
             found = self._forms[make] = make(self)
@@ -81,7 +79,6 @@ Form = Callable[[Batch], bytes]
 
 @lru_cache(maxsize=64)
 def in_chunks(stream_id: int) -> Form:
-    """For who plays on this message stream."""
     return lambda batch: batch.wire(stream_id)
 
 
@@ -122,8 +119,6 @@ NOTHING_GIVEN: Final = Given()
 
 
 class Subscriber(PlayerQueue):
-    """`take` empties the queue."""
-
     __slots__ = (
         "_counts_payloads",
         "_dropped_at",
@@ -156,7 +151,6 @@ class Subscriber(PlayerQueue):
         by payloads."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
-        """The message stream that the player plays on."""
         self.session_id = session_id
         self.is_counted = is_counted
         """Among the stream's players: an operator's look is not, though what it is sent is."""
@@ -165,7 +159,6 @@ class Subscriber(PlayerQueue):
         self._sent_bytes = 0
         self.write = write
         self.form = form or in_chunks(stream_id)
-        """How it is given a batch."""
         self._counts_payloads = form is not None
         self._given: Given | None = None
         """While it is level: what those are given,"""
@@ -362,7 +355,6 @@ class Subscriber(PlayerQueue):
         )
 
     def is_too_slow(self, now: float) -> bool:
-        """Whether it stays over its bounds."""
         patience, last = self.limits.patience_s, self.last_drop
         return last is not None and now - last <= patience <= last - self._over_since
 
@@ -387,7 +379,6 @@ class TimelineShift:
         self._first: int | None = None
 
     def at(self, timestamp: int) -> int:
-        """The player's time."""
         reached = self._reached
         if reached is None:
             return timestamp

@@ -126,7 +126,6 @@ class ApplicationSide:
             raise ValueError(f"unknown message type {kind!r} for {self.scope_name}")
 
     def refuse(self, request: Request, code: str, description: str) -> None:
-        """The peer is told that the answer is no."""
         raise NotImplementedError
 
     def reject(self, request: Request, message: Message) -> None:
@@ -142,7 +141,6 @@ class ApplicationSide:
         """The client's status for a session that the server ends, if there is one for it."""
 
     def peer_ending(self) -> Ending:
-        """What the peer's close means."""
         return Ending("tcp_reset", DESCRIPTIONS["tcp_reset"])
 
     @property
@@ -243,7 +241,6 @@ class ApplicationSide:
         self._settle(request_id)  # Nobody waits for the answer any more.
 
     def _settle(self, request_id: int) -> None:
-        """It is pending no longer."""
         del self.requests[request_id]
         if self.connection.lost and not self.requests:
             self.finish()

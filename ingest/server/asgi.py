@@ -31,23 +31,6 @@ ASGI_VERSION = {"version": "3.0", "spec_version": "1.0"}
 
 
 class Driver:
-    """One application instance, from its scope to its return."""
-
-    __slots__ = (
-        "_application",
-        "_ended",
-        "_handle",
-        "_inbox",
-        "_inbox_events",
-        "_label",
-        "_scope",
-        "_timer",
-        "_waiting",
-        "dropped",
-        "finishing",
-        "task",
-    )
-
     def __init__(
         self,
         application: ASGIApplication,
@@ -85,7 +68,6 @@ class Driver:
         return True
 
     def take_unread(self) -> list[Mapping[str, Any]]:
-        """What the application left in its inbox when it ended."""
         unread = list(self._inbox)
         self._inbox.clear()
         return unread
@@ -148,7 +130,6 @@ RESTARTS: Final = 1012
 class End(NamedTuple):
     description: str
     publisher: Status | None = None
-    """What the client is told."""
     player: Status | None = None
     close_code: int = RESTARTS
     """Of a viewer's WebSocket (RFC 6455, section 7.4); those from 4000 on are our own, after HTTP's statuses."""
@@ -257,7 +238,6 @@ class Caller:
 
     @property
     def reconnects(self) -> bool:
-        """Whether the client acts on a reconnect request."""
         return bool(self.capabilities.get("capsEx", 0) & CapsEx.RECONNECT)
 
 

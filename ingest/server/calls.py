@@ -25,8 +25,6 @@ NOT_SENDABLE: Final = "The procedure's result can't be sent."
 
 
 class Calls:
-    """Those of one connection, with their time limits."""
-
     __slots__ = ("_asked", "_connection", "_invoked", "_put")
 
     def __init__(self, connection: "Connection", put: Callable[..., None]) -> None:
@@ -103,7 +101,6 @@ class Calls:
         self._asked[request_id] = connection.loop.call_later(limit_s, overdue, request_id)
 
     def _takes_answer(self, request_id: int) -> bool:
-        """Whether this still can be answered."""
         timer = self._asked.pop(request_id, None)
         if timer is None:
             return False
@@ -154,7 +151,6 @@ class Calls:
         connection.write_control()
 
     def invoked(self, event: events.ResultReceived) -> None:
-        """The client's answer."""
         awaited = self._invoked.pop(event.transaction, None)
         if awaited:
             request_id, timer = awaited
@@ -180,7 +176,6 @@ class Calls:
     # --- Both ---
 
     def lost(self) -> None:
-        """The connection is gone: nobody is answered, and nobody answers."""
         for timer in self._asked.values():
             timer.cancel()
         self._asked.clear()
@@ -190,7 +185,6 @@ class Calls:
 
     @property
     def _secrets(self) -> credentials.Secrets:
-        """What the client has presented so far."""
         return self._connection.control.secrets
 
 

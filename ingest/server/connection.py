@@ -29,8 +29,6 @@ NONCE_BYTES = 1528
 
 
 class Connection(BaseConnection):
-    """The asyncio shell around one `ServerConnection`."""
-
     __slots__ = (
         *("_backlog", "_batching", "_greeted", "_is_read_once", "_ping_timestamp", "_reading_paused", "flash_ver"),
         *("has_activity", "last_received", "limits", "next_check_at", "ping_sent", "pinged_at", "read_fd"),
@@ -45,7 +43,6 @@ class Connection(BaseConnection):
         self.flash_ver = ""
         self.last_received = self.opened
         self.ready_since: float | None = None
-        """When the handshake was complete."""
         self.round_trip_ms: float | None = None
         """As measured by the protocol: first by the handshake, then by pings."""
         self._greeted: float | None = None
@@ -87,7 +84,6 @@ class Connection(BaseConnection):
             self.read_fd = transport.get_extra_info("socket").fileno()
 
     def accepted(self, transport: asyncio.BaseTransport) -> None:
-        """TCP's connection is there: it counts from here on."""
         config = self.server.config
         self._connect(transport)
         self.rtmp = ServerConnection(config.limits, nonce=os.urandom(NONCE_BYTES), window_bytes=config.window_bytes)
@@ -154,7 +150,6 @@ class Connection(BaseConnection):
         self._follow_pause()
 
     def follow_window(self) -> None:
-        """Go on if the peer's window has opened."""
         if self.outlet.is_window_closed:
             self.outlet.follow_window()
             self._resume_players()
@@ -184,7 +179,6 @@ class Connection(BaseConnection):
         self._follow_pause()
 
     def after_decision(self, now: float) -> None:
-        """Go on with what arrived while the decision was awaited."""
         try:
             found = self.rtmp.events()
         except RemoteProtocolError as error:

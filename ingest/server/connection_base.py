@@ -169,5 +169,4 @@ class BaseConnection(asyncio.BufferedProtocol):
     # --- From the clock ---
 
     def sweep(self, deadlines: Deadlines, now: float) -> None:
-        """Enforce the deadlines."""
         raise NotImplementedError

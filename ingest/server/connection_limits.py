@@ -73,7 +73,6 @@ class ConnectionLimits:
         self._taken: Counter[str] = Counter()
         self._total = 0
         self.refused = 0
-        """Since the start."""
         self._refused: dict[str, RefusedConnections] = {}
         """By what counts as one address; each with the first that came of it."""
         self._logged = float("-inf")
@@ -110,7 +109,6 @@ class ConnectionLimits:
             del self._taken[unit]
 
     def take_refused(self) -> list[RefusedConnections]:
-        """Who was refused since this was asked last."""
         found, self._refused = self._refused, {}
         return list(found.values())
 

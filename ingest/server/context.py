@@ -24,7 +24,6 @@ class ServerContext:
     flusher: Flusher
     read_batching: ReadBatching
     watched_batching: ReadBatching
-    """Of publishers that have players."""
     library: Library
     objects: SharedObjects
 
@@ -40,10 +39,8 @@ class ServerContext:
         self.recorders: Recorders | None = None
         self.loop_delay = LoopDelay()
         self.emptied = asyncio.Event()
-        """The last connection is gone."""
 
     def open(self) -> None:
-        """On the loop that serves."""
         config, loop = self.config, asyncio.get_running_loop()
         self.loop = loop
         self.connection_limits = ConnectionLimits(config, loop.time)
@@ -55,7 +52,6 @@ class ServerContext:
         self.objects = SharedObjects(loop, config.objects, config.limits, config.deadlines)
 
     def close(self) -> None:
-        """All connections are gone."""
         for part in (self.flusher, self.read_batching, self.watched_batching, self.library, self.objects):
             part.close()
 
@@ -76,5 +72,4 @@ class ServerContext:
             self.emptied.set()
 
     def _wake(self, stream: LiveStream, is_urgent: bool) -> None:
-        """It has something to deliver."""
         self.flusher.wake(stream, is_urgent)

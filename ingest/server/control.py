@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 
 class Control(ApplicationSide):
-    """A connection's application, and the translation between it and the protocol."""
-
     __slots__ = ("_accepted", "_has_unknown_message", "calls", "refusals", "secrets")
 
     connection: "Connection"
@@ -42,7 +40,6 @@ class Control(ApplicationSide):
         self.refusals: list[Ending] = []
         """Of plays, one after the other, since the connection has played something."""
         self._accepted = False
-        """Whether `connect` succeeded."""
         self._has_unknown_message = False
 
     # --- From the protocol ---

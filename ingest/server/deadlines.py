@@ -26,7 +26,6 @@ CHECK_EVERY: Final = 4
 
 
 def sweep(connection: "Connection", deadlines: Deadlines, now: float) -> None:
-    """Enforce the deadlines of one connection."""
     outlet = connection.outlet
     if connection.control.requests:
         connection.control.refuse_overdue(now)

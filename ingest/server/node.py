@@ -36,8 +36,6 @@ PORTION = 20
 
 
 class Node:
-    """Drives one application for the listener, and the tick."""
-
     def __init__(self, server: "RtmpServer") -> None:
         self._server = server
         self._loop = server.loop
@@ -45,9 +43,8 @@ class Node:
         self._timer: asyncio.TimerHandle | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._tick: Tick | None = None
-        """The one that is under way,"""
         self._slice: asyncio.Handle | None = None
-        """and its next turn."""
+        """Of the tick that is under way."""
         self._stopped = False
         self._slices = TimeSlices(self._loop)
         """Of ends that are told to many players at once."""
@@ -76,7 +73,6 @@ class Node:
         self._timer = self._loop.call_at(self._due, self._begin)
 
     def put_state(self) -> None:
-        """Tell the application that the server drains, or listens again."""
         self.put({"type": "node.draining" if self._server.draining else "node.resumed"})
 
     def put(self, message: Any, *, droppable: bool = False) -> bool:
@@ -200,7 +196,6 @@ class Node:
             self._slice = self._loop.call_soon(self._next_slice, most)
 
     def _report(self, found: TickReport, *, droppable: bool) -> None:
-        """Send what happened since the last report."""
         server, now, at = self._server, self._loop.time(), clock.now()
         publishers = 0
         for session in list(server.sessions.values()):

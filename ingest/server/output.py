@@ -26,21 +26,6 @@ from ingest.server.sockets import tcp_info, undelivered_bytes
 class Outlet:
     """The shell of a connection tells it of `pause_writing`, `resume_writing`, and when something was received."""
 
-    __slots__ = (
-        "_joins",
-        "_kept",
-        "_time",
-        "blocked_bytes",
-        "blocked_since",
-        "control_waiting",
-        "delivered_since",
-        "is_full",
-        "is_open",
-        "is_window_closed",
-        "transport",
-        "window",
-    )
-
     def __init__(
         self, transport: asyncio.Transport, window: SendingWindow, time: Callable[[], float], *, joins: bool
     ) -> None:
@@ -48,9 +33,7 @@ class Outlet:
         self.transport = transport
         self.window = window
         self.is_open = True
-        """Whether media may be written."""
         self.is_full = False
-        """The transport's buffer."""
         self.is_window_closed = False
         self.blocked_since: float | None = None
         """Since when either is so, and the peer has taken nothing."""
@@ -115,7 +98,6 @@ class Outlet:
         self._follow()
 
     def _release(self) -> None:
-        """What is kept and has room."""
         window = self.window
         room = window.room if window.is_strict else len(self._kept)
         if self._kept and room > 0 and not self.transport.is_closing():
@@ -195,7 +177,6 @@ class LiveOutput(Session):
     """A player of a live stream: its queue on one side, the connection's outlet on the other."""
 
     def _follow(self, live: LiveStream, subscriber: Subscriber) -> None:
-        """The rest of its making."""
         self.live = live
         self.subscriber = subscriber
         self._outlet = self.connection.outlet

@@ -44,7 +44,6 @@ class Switch:
         new.stand_by(now)
 
     def complete(self, now: float) -> None:
-        """The new one can begin, or the old one is over."""
         old, new, connection = self.old, self.new, self.new.connection
         old.switch = new.switch = None
         connection.rtmp.send_play_status(new.stream_id, status.PLAY_TRANSITION_COMPLETE, details=self._name)

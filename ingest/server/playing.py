@@ -145,7 +145,6 @@ class Playing(LiveOutput, Player):
         self._began = 0.0
         self._warned_at: float | None = None
         self._queued: list[SharedMessage] = []
-        """What it begins with in the place of another."""
         subscriber = Subscriber(
             stream_id,
             connection.server.config.queue,
@@ -308,7 +307,6 @@ class Playing(LiveOutput, Player):
         return ""
 
     def check_codec(self) -> None:
-        """The stream is sent by another codec than before."""
         why = self.unsupported()
         if why and not self._stopped:
             self.connection.stop_session(self, "unsupported_codec", why)

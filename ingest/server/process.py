@@ -46,7 +46,6 @@ class LoopDelay:
 
     @property
     def figures(self) -> LoopDelays:
-        """All since the start."""
         return {"bounds_s": list(BOUNDS_S), "counts": list(self._counts), "sum_s": round(self._sum_s, 6)}
 
 
@@ -63,7 +62,6 @@ class TimeSlices:
         self._waiting: deque[tuple[object, Callable[[], None]]] = deque()
         self._next: asyncio.Handle | None = None
         self._ends = 0.0
-        """When this slice ends."""
 
     def do(self, owner: object, work: Callable[[], None]) -> None:
         """At once if there is time and nothing waits."""

@@ -55,7 +55,6 @@ class SessionRecording:
         self._dropped_at = -inf
 
     def start(self, now: float) -> None:
-        """The session has begun."""
         recorders = self._connection.server.recorders
         if recorders is None:
             failure = Report("failed", code=FAILED, description=NOT_SET_UP)
@@ -121,7 +120,6 @@ class SessionRecording:
             connection.server.recorders.tell_node(event)
 
     def _say(self, level: Level, code: str, description: str) -> None:
-        """Queues an onStatus."""
         connection = self._connection
         if not connection.lost and not connection.ending:
             connection.rtmp.send_status(self._stream_id, level, code, description)
@@ -175,7 +173,6 @@ class Publishing(Session):
         self._paused_s = 0.0
         """How long it was paused since its latest media, but for the pause that lasts."""
         self._awaited_from = 0.0
-        """What `last_media` became when its latest pause was over."""
         self._time = connection.loop.time
         self._description: tuple[dict[str, Any], MediaInfo] | None = None
         self._fourccs = live.fourccs
@@ -217,11 +214,9 @@ class Publishing(Session):
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody plays it."""
         return bool(self.live.subscribers)
 
     def stop(self, now: float) -> Totals:
-        """Leave the live stream, whose players stay."""
         try:
             self.report_description()
         finally:
@@ -285,7 +280,6 @@ class Publishing(Session):
             self.connection.loop.call_soon(self._check_codecs)  # Not while a message is on its way to them.
 
     def _check_codecs(self) -> None:
-        """Players that don't take the codec that is sent now end."""
         for player in self._players():
             player.check_codec()
 

@@ -24,8 +24,6 @@ PORTION: Final = 64
 
 
 class Batched(Protocol):
-    """A connection that may be read in batches."""
-
     transport: asyncio.Transport
     read_fd: int | None
     """Its socket, to be read from here; None: its transport has to do it."""
@@ -44,8 +42,6 @@ class Batched(Protocol):
 
 
 class ReadBatching:
-    """The connections that are read in batches, each `read_ms`."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, read_ms: int, buffer: memoryview, *, fewest: int = 1) -> None:
         """`fewest`: with fewer that want to be it is not worth while."""
         self._loop = loop

@@ -224,7 +224,6 @@ class Recorders:
         self._writers = ThreadPool(settings.threads)
         self._loop = asyncio.get_running_loop()
         self._recorders: set[Recorder] = set()
-        """Those whose last file is not closed yet."""
         self._followers: dict[Recorder, Recorder] = {}
         """Who waits for whom: the one that continues what the other still writes, by the other."""
         self._closed: dict[Place, tuple[str, float]] = {}
@@ -234,7 +233,6 @@ class Recorders:
         self._empty = asyncio.Event()
 
     def begin(self, order: Order, live: LiveStream, now: float, tell: Tell) -> Recorder:
-        """Record the publisher that has just begun."""
         former = self._writing(order) if order.mode == "append" else None
         if order.mode == "append" and (order.app, order.name) in self._closed:
             order = replace(order, file=self._closed[order.app, order.name][0])

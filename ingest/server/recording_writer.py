@@ -77,7 +77,6 @@ class Recording:
         self._continues = order.file if order.mode == "append" else ""
         self._file: RecordingFile | None = None
         self._told: Report | None = None
-        """What was told of the file, once it holds media."""
         self._name = order.name
         self._began = 0.0
         """Seconds since the epoch."""
@@ -88,7 +87,6 @@ class Recording:
         """For the other writer."""
         self._headers: dict[tuple[Kind, int], SharedMessage] = {}
         self._pictured: int | None = None
-        """The latest picture's timestamp."""
         self._keyed: int | None = None
         """The latest keyframe's. None: there was none, so that the stream gave pictures as none is to be waited for."""
         self._latest: int | None = None
@@ -121,7 +119,6 @@ class Recording:
         return self._take_reports()
 
     def close(self, dropped: int) -> list[Report]:
-        """The session is over."""
         try:
             self._end_file(dropped)
         except ERRORS as error:

@@ -42,8 +42,6 @@ NOT_CREATED: Final = "SharedObject.ObjectCreationFailed"
 
 @dataclass(eq=False, slots=True)
 class User(Member):
-    """A connection that may use shared objects."""
-
     connection: "Connection"
     limit: TokenBucket
     work: int = 0
@@ -54,8 +52,6 @@ Shared = LiveObject[User]
 
 
 class _Load(NamedTuple):
-    """An object that the application was asked for."""
-
     shared: Shared
     overdue: asyncio.TimerHandle
 
@@ -112,7 +108,6 @@ class SharedObjects:
             self._objects.leave(user)
 
     def close(self) -> None:
-        """All connections are gone."""
         self._slices.close()
         for timer in (*self._timers.values(), *(load.overdue for load in self._loads.values())):
             timer.cancel()
@@ -167,7 +162,6 @@ class SharedObjects:
         member.connection.control.try_put(message)
 
     def loaded(self, message: ObjectLoaded) -> None:
-        """The application's answer, through whichever connection."""
         refused = message["refused"]
         shared = self._forget_load(message["request_id"])
         if shared is None:

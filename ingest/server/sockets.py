@@ -64,7 +64,6 @@ _COUNT = struct.Struct("=i")
 
 class TcpInfo(NamedTuple):
     rtt_ms: float | None
-    """The smoothed round-trip time."""
     retransmits: int | None
     """Segments sent again since the connection began."""
     acknowledged_bytes: int = 0

@@ -36,8 +36,6 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A pair that can be served."""
-
     context: ssl.SSLContext
     expires: datetime
 
@@ -116,7 +114,6 @@ class ServedCertificate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
         return self.current.context
 
     def reload(self) -> None:

@@ -64,8 +64,6 @@ LEVELS: Final[tuple[Level, ...]] = ("bad", "warning")
 
 
 class Passed(NamedTuple):
-    """An issue that is to be put into words."""
-
     level: Level
     value: float
     limit: float
@@ -87,7 +85,6 @@ class Check(Generic[F]):
     measure: Callable[[F], float | None]
     """None: there is nothing to judge."""
     title: Callable[[F, Passed], str]
-    """The sentence."""
     actual: Callable[[F, Passed], str]
     advice: str | Callable[[F, Passed], str]
     expected: Callable[[F, Passed], str] | None = None
@@ -126,7 +123,6 @@ class Check(Generic[F]):
 
     @property
     def is_low(self) -> bool:
-        """What is under its limits is wrong."""
         return self.passes is lt
 
     @property
@@ -209,7 +205,6 @@ class _Row(Generic[F]):
         """No level is open or about to be."""
 
     def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
-        """`value` is what the check measures."""
         check = self.check
         self.is_over = value is not None and check.passes(value, check.warning)
         self.is_at_rest = True
@@ -259,8 +254,6 @@ class _Row(Generic[F]):
 
 
 class HealthEngine(Generic[F]):
-    """The issues of one publishing session, or of a node."""
-
     def __init__(self, started: float, checks: Sequence[Check[F]], *, warm_up_s: float = WARM_UP_S) -> None:
         self._begins = started + warm_up_s
         self._evaluated = started
@@ -343,5 +336,4 @@ class HealthEngine(Generic[F]):
 
     @property
     def worst(self) -> Health:
-        """Of the open issues; good where there is none."""
         return self.issues[0]["level"] if self.issues else "good"

@@ -41,8 +41,6 @@ BURST_S: Final = 5.0
 
 
 class MediaConnection(BaseConnection):
-    """The asyncio shell around one request."""
-
     control: MediaControl
 
     def __init__(self, server: "ServerContext") -> None:
@@ -57,9 +55,7 @@ class MediaConnection(BaseConnection):
         self._start_ms: int | None = None
         """Of a recording; None: from its beginning, the file as it is."""
         self._socket: WebSocketExchange | None = None
-        """Of a request for a WebSocket."""
         self._has_answered = False
-        """Whether a response has begun."""
         self.is_attempt = False
         """Whether operators are told of it although the application was asked nothing."""
         self._received_bytes = 0

@@ -35,8 +35,6 @@ _known: Final = ", ".join(METHODS)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole response."""
-
     status: HTTPStatus
     detail: str = ""
     """For a person; empty: the response has no body."""
@@ -137,8 +135,6 @@ class UnreadableRequest(Exception):  # noqa: N818 - a finding, not an error of o
 
 
 class Request:
-    """What a request's head says."""
-
     def __init__(self, head: h11.Request) -> None:
         self.head = head
         self.method = head.method.decode("ascii")
@@ -154,7 +150,6 @@ class Request:
 
     @property
     def upgrades(self) -> bool:
-        """Whether it asks for a WebSocket."""
         return self.field("Upgrade").lower() == "websocket"
 
 
@@ -179,7 +174,6 @@ class HttpExchange:
         return Request(event)
 
     def answer(self, answer: Answer, headers: Iterable[Header] = ()) -> bytes:
-        """A whole response."""
         body = answer.body
         kind = (JSON,) if body else ()
         length = () if answer.status == HTTPStatus.NO_CONTENT else (("Content-Length", str(len(body))),)
@@ -228,7 +222,6 @@ class UnusableUpgrade(Exception):  # noqa: N818 - an answer, not an error.
 
 
 def frame_header(size: int) -> bytes:
-    """Of a message in one frame."""
     if size < 126:
         return bytes((BINARY, size))
     if size < 1 << 16:
@@ -249,7 +242,6 @@ class WebSocketExchange:
         self._is_open = False
 
     def begin(self, headers: Iterable[Header]) -> bytes:
-        """The answer that makes it a WebSocket."""
         extra = [(name.encode(), value.encode()) for name, value in headers]
         answer = self._ws.send(AcceptConnection(extra_headers=extra))
         self._is_open = True

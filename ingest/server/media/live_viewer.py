@@ -38,7 +38,6 @@ def tag_of(message: SharedMessage) -> bytes:
 
 
 def tags_of(batch: Batch) -> bytes:
-    """All of its messages as tags."""
     return b"".join([tag_of(message) for message in batch.messages])
 
 

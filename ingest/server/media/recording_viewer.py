@@ -36,8 +36,6 @@ _range: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 @dataclass(slots=True)
 class Part:
-    """An open file, and what of it is to be sent."""
-
     descriptor: int
     offset: int
     end: int
@@ -119,7 +117,6 @@ def _open(path: Path) -> Part:
 
 
 def _tag_at(part: Part, offset: int, limits: Limits) -> tuple[int, int, bytes]:
-    """Type, timestamp and payload."""
     before = os.pread(part.descriptor, BEFORE_TAG_BYTES, offset - POINTER_BYTES)
     if len(before) < BEFORE_TAG_BYTES:
         raise FlvError("the file has become shorter")

@@ -55,7 +55,6 @@ class Span:
         return max(self.had_ms.values(), default=0)
 
     def takes(self, type_id: int, time_ms: int, *, is_frame: bool) -> bool:
-        """Whether a message that stands behind the beginning belongs to it."""
         if self.stop_ms is not None and time_ms >= self.stop_ms:
             return False
         return not is_frame or time_ms >= self.had_ms.get(type_id, time_ms)
@@ -91,8 +90,6 @@ DATA_AMF0: Final = int(MessageType.DATA_AMF0)
 
 
 class RecordedMessage(NamedTuple):
-    """A message to be sent."""
-
     type_id: int
     """8, 9 or 18."""
     time_ms: int
@@ -120,7 +117,6 @@ class RecordingInfo:
     """Size and time of the latest change."""
     index: FlvIndex
     metadata: bytes
-    """The payload of the onMetaData that players are sent."""
     checked_at: float
     """When that was true, by the process's clock."""
 
@@ -158,7 +154,6 @@ def read_info(path: Path, known: RecordingInfo | None, limits: Limits, *, fresh_
 
 
 def _told(tag: Tag) -> media.Tag:
-    """What an audio or video tag holds."""
     return media.video_tag(tag.payload) if tag.type_id == VIDEO else media.audio_tag(tag.payload)
 
 
@@ -205,7 +200,6 @@ class FlvSource:
             return self._batch(pieces)
 
     def read(self) -> Batch:
-        """What follows."""
         with self._reading():
             return self._batch([])
 

@@ -39,7 +39,6 @@ class Library:
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
         self.limits = limits
         self.sent_bytes = 0
-        """By all players of recordings so far."""
         self.loop = loop
         self._reading = ThreadPool(READING_THREADS, "rtmpweb-playing")
         self._scanning = ThreadPool(SCANNING_THREADS, "rtmpweb-looking")
@@ -60,7 +59,6 @@ class Library:
             )
 
     def run(self, job: Callable[[], T], done: Done[T]) -> None:
-        """Runs the job in one of the threads that read."""
         self._run(self._reading, job, done)
 
     def submit(self, job: Callable[[], object]) -> None:

@@ -60,7 +60,6 @@ class Pacing:
         return self._first_ms + (now - self._began) * 1000 + self._ahead_ms
 
     def played_ms(self, now: float) -> float:
-        """Where the player is, if it plays as the time goes."""
         return self.until_ms(self._paused if self._paused is not None else now) - self._ahead_ms
 
     def wait_s(self, time_ms: int, now: float) -> float:
@@ -89,7 +88,6 @@ class ChunkLane:
 
     @classmethod
     def beside(cls, others: Iterable["ChunkLane"], stream_id: int) -> "ChunkLane":
-        """One for a message stream of a connection that has others."""
         taken = {lane.number for lane in others}
         return cls(min(set(range(len(taken) + 1)) - taken), stream_id)
 

@@ -204,7 +204,6 @@ class Playback(Player):
         return round(client_ms - self.queue.shift_ms)
 
     def _begin(self, span: Span) -> None:
-        """From elsewhere on; what waits is forgotten."""
         self._quiet()
         self._sent_all, self.is_complete = None, False
         self.queue.begin(span.start_ms)
