@@ -1,9 +1,9 @@
 """Who is given a live stream's messages, and what they were sent: its players; or its taps, which are none.
 
-Nearly all players of a stream have been given the same: they are *level*, and each batch of the log goes to all of them
-as the same bytes. Nothing is counted for each: what one of them was sent is what all were sent, since it became level.
-A player whose peer is behind, that has just joined, or is sent less than all, has a queue of its own, which costs an
-append for each message; it is level again once that is empty (see `Subscriber`).
+Nearly all players of a stream have been given the same: they are at the *live edge*, and each batch of the log goes to
+all of them as the same bytes. Nothing is counted for each: what one of them was sent is what all were sent, since it
+came there. A player whose peer is behind, that has just joined, or is sent less than all, has a queue of its own, which
+costs an append for each message; it is there again once that is empty (see `Subscriber`).
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ class Fanout:
     goes through: they may come, go and pause as often as they like between two batches.
     """
 
-    __slots__ = ("_departed", "_given", "_groups", "_level", "_log", "_players", "_queued", "_several", "place")
+    __slots__ = ("_at_edge", "_departed", "_given", "_groups", "_log", "_players", "_queued", "_several", "place")
 
     def __init__(self, log: StreamLog) -> None:
         self._log = log
@@ -33,9 +33,9 @@ class Fanout:
         """The players, as long as no other comes or goes."""
         self.place = log.place()
         """As far as they were given the log."""
-        self._level: dict[Subscriber, None] = {}
+        self._at_edge: dict[Subscriber, None] = {}
         self._groups: dict[Form, list[tuple[Write, Subscriber]]] | None = {}
-        """Those that are level, by how they are given a batch."""
+        """Those at the live edge, by how they are given a batch."""
         self._queued: dict[tuple[Kind, int], dict[int, Several]] = {}
         """Those with a queue: by kind and needs of a message, and then by what they lack of the needs."""
         self._given = Given()
@@ -81,30 +81,30 @@ class Fanout:
         slow = sum(1 for player in self.players if player.is_slow(now) and player.is_counted)
         return _joined(self._departed, self.players, count=self.count, slow=slow)
 
-    # --- Level or behind ---
+    # --- At the live edge or behind ---
 
     def catch_up(self, subscriber: Subscriber, *, without_video: bool) -> None:
-        """Its queue is empty: it is level if it is to be given whatever the others are."""
+        """Its queue is empty: it is at the live edge if it is to be given whatever the others are."""
         if not subscriber.can_join_live_edge(without_video=without_video):
             return
         if self._log.is_extended and ALL_EXTENSIONS & ~subscriber.takes:
             return
-        if subscriber in self._players and subscriber not in self._level:
+        if subscriber in self._players and subscriber not in self._at_edge:
             subscriber.join_live_edge(self._given)
-            self._level[subscriber] = None
+            self._at_edge[subscriber] = None
             self._groups = None
             self._queued.clear()
 
     def leave_live_edge(self, subscriber: Subscriber) -> None:
-        if subscriber in self._level:
-            del self._level[subscriber]
+        if subscriber in self._at_edge:
+            del self._at_edge[subscriber]
             subscriber.leave_live_edge()
             self._groups = None
             self._queued.clear()
 
     def all_leave_live_edge(self) -> None:
         """What comes next is not for each of them."""
-        for subscriber in list(self._level):
+        for subscriber in list(self._at_edge):
             self.leave_live_edge(subscriber)
 
     # --- The media path ---
@@ -123,7 +123,7 @@ class Fanout:
         for subscriber in behind:
             self.leave_live_edge(subscriber)
         self._given.add(batch)
-        if len(self._level) < len(self._players):
+        if len(self._at_edge) < len(self._players):
             for message in batch.messages:
                 self._queue(message, main)
 
@@ -131,7 +131,7 @@ class Fanout:
         groups = self._groups
         if groups is None:
             groups = self._groups = {}
-            for subscriber in self._level:
+            for subscriber in self._at_edge:
                 if subscriber.write is not None:
                     groups.setdefault(subscriber.form, []).append((subscriber.write, subscriber))
         return groups
@@ -149,7 +149,7 @@ class Fanout:
     def _part(self, kind: Kind, needs: int) -> dict[int, Several]:
         parts: dict[int, list[Subscriber]] = {}
         for subscriber in self._players:
-            if subscriber not in self._level and kind not in subscriber.muted:
+            if subscriber not in self._at_edge and kind not in subscriber.muted:
                 parts.setdefault(needs & ~subscriber.takes, []).append(subscriber)
         return {lacking: tuple(part) for lacking, part in parts.items()}
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from ingest.contracts import EndReason, RtmpScope, Totals
+from ingest.credentials import Secrets
 from ingest.log_records import about
 from ingest.rate_limit import TokenBucket
 from ingest.rtmp import events
@@ -88,7 +89,7 @@ Answer = Callable[[Any, Request, Message], None]
 class ApplicationSide:
     """A connection's application. What it sends, and what a refusal looks like, is for who inherits this."""
 
-    __slots__ = ("_returned", "caller", "connection", "driver", "had_session", "id", "requests", "throttle")
+    __slots__ = ("_returned", "caller", "connection", "driver", "had_session", "id", "requests", "secrets", "throttle")
 
     protocol = "rtmp"
     """How logs name the connection."""
@@ -108,6 +109,8 @@ class ApplicationSide:
         self.had_session = False
         self.caller = Caller()
         """Who called, as far as it is known."""
+        self.secrets = Secrets()
+        """What it has presented so far."""
         config = connection.server.config
         self.throttle = TokenBucket(config.questions_per_s, config.questions_at_once)
         """Of what the application is asked but `connect`."""
@@ -224,6 +227,7 @@ class ApplicationSide:
         play: events.PlayRequested | None = None,
     ) -> None:
         """At once, or when its turn has come."""
+        self.secrets.add(message["credential"])
         wait_s = self.throttle.wait_s(now) if kind != "connect" else 0.0
         deadline = now + wait_s + self.connection.server.config.deadlines.decision_s
         self.requests[request_id] = Request(kind, request_id, stream_id, message["credential"], deadline, play)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingest.contracts import ConnectEvent, EndReason, MediaInfo, PublishAccept, Totals
-from ingest.credentials import Secrets, scrub_text
+from ingest.credentials import scrub_text
 from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, events
 from ingest.rtmp.status import CONNECT_REJECTED, RECONNECT_REQUEST
@@ -29,14 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class Control(ApplicationSide):
-    __slots__ = ("_accepted", "_has_unknown_message", "calls", "refusals", "secrets")
+    __slots__ = ("_accepted", "_has_unknown_message", "calls", "refusals")
 
     connection: "Connection"
 
     def __init__(self, connection: "Connection") -> None:
         super().__init__(connection)
         self.calls = Calls(connection, self.put)
-        self.secrets = Secrets()
         self.refusals: list[Ending] = []
         """Of plays, one after the other, since the connection has played something."""
         self._accepted = False
@@ -190,19 +189,6 @@ class Control(ApplicationSide):
         connection.process((), now)
 
     # --- Inside ---
-
-    def ask(
-        self,
-        kind: Kind,
-        request_id: int,
-        stream_id: int,
-        now: float,
-        message: Any,
-        *,
-        play: events.PlayRequested | None = None,
-    ) -> None:
-        self.secrets.add(message["credential"])
-        super().ask(kind, request_id, stream_id, now, message, play=play)
 
     def refuse(self, request: Request, code: str, description: str) -> None:
         if request.kind == "connect":

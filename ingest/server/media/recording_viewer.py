@@ -133,6 +133,8 @@ UNREADABLE: Final = Answer(
     HTTPStatus.SERVICE_UNAVAILABLE, "The recording can't be read now.", (("Retry-After", str(RETRY_S)),)
 )
 
+FAILURES: Final[dict[type[Exception], Answer]] = {FileNotFoundError: GONE, FlvError: BROKEN, OSError: UNREADABLE}
+
 FLV: Final = ("Content-Type", "video/x-flv")
 
 
@@ -209,14 +211,13 @@ class RecordingViewer(Session):
                 (("Content-Range", f"bytes */{error.size}"),),
             )
             self.connection.refuse(beyond, reason="completed")
-        elif isinstance(error, FileNotFoundError):
-            self.connection.refuse(GONE, reason="completed")
-        elif isinstance(error, FlvError):
-            self.connection.refuse(BROKEN, f"{BROKEN.detail} {error}", reason="completed")
-        elif isinstance(error, OSError):
-            self.connection.refuse(UNREADABLE, f"{UNREADABLE.detail} {error.strerror}", reason="completed")
-        else:
+            return
+        answer = next((answer for kind, answer in FAILURES.items() if isinstance(error, kind)), None)
+        if answer is None:
             self.connection.broken(error)
+        else:
+            detail = "" if answer is GONE else getattr(error, "strerror", None) or error
+            self.connection.refuse(answer, f"{answer.detail} {detail}".rstrip(), reason="completed")
 
     def check_deadlines(self, deadlines: Deadlines, now: float) -> None:
         """A disk that gives nothing for long ends it; what a thread has opened by then is closed when it is back."""
