@@ -233,7 +233,7 @@ class Publisher:
     """Asked once a second."""
     recording: Callable[[], str] | None = None
     """Why what is to be recorded of it is not, just now, as a sentence; "": it is. Asked once a second."""
-    watched: Callable[[], None] | None = None
+    on_watched: Callable[[], None] | None = None
     """Called when its first player joins, and when its last one leaves."""
-    described: Callable[[dict[str, Any], MediaInfo], None] | None = None
+    on_description: Callable[[dict[str, Any], MediaInfo], None] | None = None
     """Called when the metadata or what the sequence headers say has changed."""

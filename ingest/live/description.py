@@ -223,7 +223,7 @@ class Description:
                 self._codecs[kind, track.track_id] = codec_name(track.fourcc)
         return True
 
-    def tell_tracks(self, video_track: int, audio_track: int) -> None:
+    def set_tracks(self, video_track: int, audio_track: int) -> None:
         """All but the main ones, which are given."""
         main = (("video", video_track), ("audio", audio_track))
         found = [

@@ -31,7 +31,7 @@ class LiveSettings:
     """How long a stream without publisher and players is kept, and the longest gap put into the players' timeline."""
     checks: tuple[Check[Figures], ...] = CHECKS
     warm_up_s: float = WARM_UP_S
-    """For so long a new session's health is not judged."""
+    """For so long a new session's health is not evaluated."""
     limit: LimitSettings = field(default_factory=LimitSettings)
 
 
@@ -201,10 +201,10 @@ class Publication:
         target = self._target_kbps or self._claimed_kbps
         self.target_kbps = round(target) if target else None
 
-    def tell(self, media: MediaInfo) -> None:
+    def notify(self, media: MediaInfo) -> None:
         """The metadata are others, or what is known of its media."""
-        if self.publisher.described is not None:
-            self.publisher.described(self.metadata, media)
+        if self.publisher.on_description is not None:
+            self.publisher.on_description(self.metadata, media)
 
     # --- How it is ---
 
@@ -219,13 +219,13 @@ class Publication:
 
     @property
     def health(self) -> Health:
-        """The worst open issue; none while there is nothing to judge."""
+        """The worst open issue; none while there is nothing to evaluate."""
         health = self._evaluation.health
         return health.worst if self.meter.last_media is not None or health.issues else "none"
 
     @property
     def is_unrecorded(self) -> bool:
-        """It is to be recorded, and was not when it was judged last."""
+        """It is to be recorded, and was not when it was evaluated last."""
         return bool(self._evaluation.figures.recording_failure)
 
     def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
@@ -245,6 +245,6 @@ class Publication:
         return meter.sample(now, health=self.health, target_kbps=self.target_kbps)
 
     def last(self, now: float, audience: Audience) -> Sample:
-        """Of the time since the last tick, as the session ends. It is not judged any more."""
+        """Of the time since the last tick, as the session ends. It is not evaluated any more."""
         self.meter.measure(now, audience, self._claimed_fps)
         return self.meter.sample(now, health=self.health, target_kbps=self.target_kbps)

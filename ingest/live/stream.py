@@ -140,17 +140,17 @@ class LiveStream(MediaPath):
             subscriber.begin((), now, at_keyframe=self.lacks_keyframes)
         self._fanout.join(subscriber)
         if len(self.subscribers) == 1:
-            self._tell_publisher()
+            self._notify_publisher()
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """The player leaves. What it was sent stays in the stream's figures."""
         self._fanout.leave(subscriber)
         if not self.subscribers:
-            self._tell_publisher()
+            self._notify_publisher()
 
-    def _tell_publisher(self) -> None:
-        if self.publisher is not None and self.publisher.watched is not None:
-            self.publisher.watched()
+    def _notify_publisher(self) -> None:
+        if self.publisher is not None and self.publisher.on_watched is not None:
+            self.publisher.on_watched()
 
     def catch_up(self, subscriber: Subscriber) -> None:
         """It has taken all that it was given, and its peer takes more: it may be given the same as others."""

@@ -168,7 +168,7 @@ class TrackTime:
             self._latest = timestamp
             self.arrived = now
             return (timestamp + self.shift) & MASK
-        return self._time.mend(self, timestamp, now)
+        return self._time.repair(self, timestamp, now)
 
     @property
     def latest(self) -> int:
@@ -293,7 +293,7 @@ class PlayersTime:
 
     # --- Rare ---
 
-    def mend(self, track: TrackTime, timestamp: int, now: float) -> int:
+    def repair(self, track: TrackTime, timestamp: int, now: float) -> int:
         """The players' time of a frame whose step is not small."""
         is_first = not track.has_begun
         if is_first:

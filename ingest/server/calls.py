@@ -93,7 +93,7 @@ class Calls:
 
     def length(self, message: LengthResult) -> None:
         if self._takes_answer(message["request_id"]):
-            self._tell_length(message["request_id"], message["seconds"])
+            self._answer_length(message["request_id"], message["seconds"])
 
     def _await_answer(self, request_id: int, overdue: Callable[[int], None]) -> None:
         connection = self._connection
@@ -113,13 +113,13 @@ class Calls:
 
     def _no_length(self, request_id: int) -> None:
         if self._takes_answer(request_id):
-            self._tell_length(request_id, 0.0)
+            self._answer_length(request_id, 0.0)
 
     def _fail(self, request_id: int, code: str, description: str) -> None:
         self._connection.rtmp.fail_call(request_id, code, description)
         self._connection.write_control()
 
-    def _tell_length(self, request_id: int, seconds: float) -> None:
+    def _answer_length(self, request_id: int, seconds: float) -> None:
         self._connection.rtmp.answer_call(request_id, float(seconds))
         self._connection.write_control()
 
@@ -132,7 +132,7 @@ class Calls:
         if connection.lost:
             return
         if connection.ending or rtmp.phase is not Phase.CONNECTED or len(self._invoked) >= limit:
-            self._tell_result(request_id, False, [])
+            self._put_result(request_id, False, [])
             return
         try:
             if request_id is None:
@@ -146,7 +146,7 @@ class Calls:
         except LocalProtocolError as error:
             with about(client=connection.peer[0]):
                 logger.error("A call to a client can't be sent: %s.", error)
-            self._tell_result(request_id, False, [])
+            self._put_result(request_id, False, [])
             return
         connection.write_control()
 
@@ -155,15 +155,15 @@ class Calls:
         if awaited:
             request_id, timer = awaited
             timer.cancel()
-            self._tell_result(request_id, event.succeeded, credentials.scrub(event.values, *self._secrets))
+            self._put_result(request_id, event.succeeded, credentials.scrub(event.values, *self._secrets))
 
     def _unanswered(self, transaction: float) -> None:
         awaited = self._invoked.pop(transaction, None)
         if awaited:
             self._connection.rtmp.calls.forget(transaction)
-            self._tell_result(awaited[0], False, [])
+            self._put_result(awaited[0], False, [])
 
-    def _tell_result(self, request_id: int | None, succeeded: bool, values: list[Any]) -> None:
+    def _put_result(self, request_id: int | None, succeeded: bool, values: list[Any]) -> None:
         if request_id is not None:
             result: InvokeResult = {
                 "type": "rtmp.invoke.result",

@@ -58,19 +58,19 @@ class SessionRecording:
         recorders = self._connection.server.recorders
         if recorders is None:
             failure = Report("failed", code=FAILED, description=NOT_SET_UP)
-            self._connection.loop.call_soon(self._told, failure)  # After Publish.Start: GStreamer wants no other first.
+            self._connection.loop.call_soon(self._reported, failure)  # GStreamer wants Publish.Start first.
         else:
-            self._recorder = recorders.begin(self._order, self._live, now, self._told)
+            self._recorder = recorders.begin(self._order, self._live, now, self._reported)
 
     def stop(self) -> None:
         """The session ends: what there is of it is still written, and told of when it is."""
         if self._recorder is not None:
             self._recorder.stop()
         if self._is_on:
-            self._say("status", STOP, "Recording has stopped.")
+            self._send_status("status", STOP, "Recording has stopped.")
         self._is_over = True
         if self._recorder is None:
-            self._told(Report("over"))
+            self._reported(Report("over"))
 
     def failure(self) -> str:
         """Why it is not recorded, or not all of it, as a sentence; "": it is. To be asked once a second."""
@@ -85,7 +85,7 @@ class SessionRecording:
             return f"{self._dropped:,} of its frames are missing so far, as the disk is behind."
         return self._failure
 
-    def _told(self, report: Report) -> None:
+    def _reported(self, report: Report) -> None:
         if report.state == "failed":
             self._failure = report.description
             self._is_stall = self._recorder is not None and self._recorder.is_stalled
@@ -93,11 +93,11 @@ class SessionRecording:
             self._failure = ""
         if report.state == "started" and not self._is_on and not self._is_over:
             self._is_on = True
-            self._say("status", START, f"Recording {report.name}.")
+            self._send_status("status", START, f"Recording {report.name}.")
             self._write()
         elif report.state == "failed" and not self._is_over:
             self._is_on = False
-            self._say("warning", report.code, report.description)
+            self._send_status("warning", report.code, report.description)
             self._write()
         connection, order = self._connection, self._order
         event: RecordEvent = {
@@ -119,7 +119,7 @@ class SessionRecording:
         if not connection.control.try_put(event) and connection.server.recorders is not None:
             connection.server.recorders.tell_node(event)
 
-    def _say(self, level: Level, code: str, description: str) -> None:
+    def _send_status(self, level: Level, code: str, description: str) -> None:
         connection = self._connection
         if not connection.lost and not connection.ending:
             connection.rtmp.send_status(self._stream_id, level, code, description)
@@ -160,8 +160,8 @@ class Publishing(Session):
             started=clock.now(),
             socket=self._socket,
             recording=self._recording.failure if self._recording is not None else None,
-            watched=connection.read_at_once,
-            described=self._described,
+            on_watched=connection.read_at_once,
+            on_description=self._described,
         )
         # Where no key is needed the credential may be the public name, which is nothing to hide.
         self.secret = "" if accept["path"].endswith(f"/{credential}") else credential

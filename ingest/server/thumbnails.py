@@ -317,13 +317,13 @@ class Thumbnails:
         loop: asyncio.AbstractEventLoop,
         registry: Registry,
         settings: ThumbnailSettings,
-        tell: Callable[[Any], object],
+        put: Callable[[Any], object],
         program: tuple[str, ...] = PROGRAM,
     ) -> None:
         self._loop = loop
         self._registry = registry
         self._settings = settings
-        self._tell = tell
+        self._put = put
         self._painter = DecoderThread(settings, program)
         self._turns: dict[str, _Turn] = {}
         self._watched: frozenset[str] = frozenset()
@@ -401,7 +401,7 @@ class Thumbnails:
         turn.is_waiting = False
         if isinstance(answer, Answer) and answer.image:
             turn.failures = 0
-            self._tell(picture | {"image": answer.image})
+            self._put(picture | {"image": answer.image})
             return
         turn.failures += 1
         if isinstance(answer, LostError):

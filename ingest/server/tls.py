@@ -110,7 +110,7 @@ class ServedCertificate:
         """What was wrong with the pair that was read last."""
         self.current = load(chain, key)
         self._warned = now() - timedelta(days=1)
-        self._tell()
+        self._log_served()
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -153,9 +153,9 @@ class ServedCertificate:
             self._complaint = str(error)
         else:
             self._loaded, self._complaint = found, ""
-            self._tell()
+            self._log_served()
 
-    def _tell(self) -> None:
+    def _log_served(self) -> None:
         logger.info("RTMPS serves %s, valid until %s", self._chain, self.current.expires.isoformat(" ", "minutes"))
         self._warn()
 

@@ -153,7 +153,7 @@ def read_info(path: Path, known: RecordingInfo | None, limits: Limits, *, fresh_
     return RecordingInfo(identity, version, index, metadata, time.monotonic())
 
 
-def _told(tag: Tag) -> media.Tag:
+def _describe(tag: Tag) -> media.Tag:
     return media.video_tag(tag.payload) if tag.type_id == VIDEO else media.audio_tag(tag.payload)
 
 
@@ -252,7 +252,7 @@ class FlvSource:
         tag = next(reader.read(self._stream), None)
         if tag is None or tag.type_id not in (AUDIO, VIDEO):
             raise FlvError(f"the file has no header at byte {offset} any more")
-        payload = self._fitting(tag, _told(tag))
+        payload = self._fitting(tag, _describe(tag))
         return None if payload is None else RecordedMessage(tag.type_id, time_ms, payload, False, False)
 
     def _fitting(self, tag: Tag, told: media.Tag) -> bytes | None:
@@ -304,7 +304,7 @@ class FlvSource:
         if span.stop_ms is not None and time_ms >= span.stop_ms + BACK_MS:  # Audio and video are interleaved.
             self._is_over = True
             return None
-        told = _told(tag)
+        told = _describe(tag)
         if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
             return None
         is_wanted = told.is_frame and tag.type_id == (VIDEO if self.info.index.marks.has_video else AUDIO)

@@ -225,7 +225,7 @@ def test_what_the_headers_say_is_told_when_it_changes() -> None:
     told: list[tuple[dict[str, object], MediaInfo]] = []
     stream = make_stream()
     session = publisher()
-    session.described = lambda metadata, media: told.append((metadata, media))
+    session.on_description = lambda metadata, media: told.append((metadata, media))
     stream.start(session, 0.0)
     send_headers(stream)
     stream.video(5, AVC_HEADER, 0.1)
