@@ -149,7 +149,7 @@ class Fanout:
     def _part(self, kind: Kind, needs: int) -> dict[int, Several]:
         parts: dict[int, list[Subscriber]] = {}
         for subscriber in self._players:
-            if subscriber not in self._at_edge and kind not in subscriber.muted:
+            if not subscriber.is_at_live_edge and kind not in subscriber.muted:
                 parts.setdefault(needs & ~subscriber.takes, []).append(subscriber)
         return {lacking: tuple(part) for lacking, part in parts.items()}
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from ingest.contracts import EndReason, MediaInfo
+from ingest.contracts import EndReason
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
 from ingest.server.application import Session
 from ingest.server.asgi import DESCRIPTIONS, Ending
@@ -142,10 +142,12 @@ class Connection(BaseConnection):
             self.read_on()
 
     def read_on(self) -> None:
+        """It is in no batch any more."""
         self._batching, self._is_read_once = None, False
         self._follow_pause()
 
     def read_once(self) -> None:
+        """Its transport is to read, and then to cease again."""
         self._is_read_once = True
         self._follow_pause()
 
@@ -193,9 +195,6 @@ class Connection(BaseConnection):
                 self.control.status_sent(event, now)
             else:
                 self._backlog.append(event)
-
-    def described(self, session: Session, metadata: dict[str, Any], media: MediaInfo) -> None:
-        self.control.description_changed(session, metadata, media)
 
     def _follow_pause(self) -> None:
         wanted = (self.rtmp.paused or (self._batching is not None and not self._is_read_once)) and not self.ending

@@ -5,8 +5,9 @@ A recording goes from its order to its end, with what the client and the applica
 Audio and video come straight from the protocol, whose sink it is; all else by the connection's events."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ingest import clock
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
@@ -100,22 +101,16 @@ class SessionRecording:
             self._send_status("warning", report.code, report.description)
             self._write()
         connection, order = self._connection, self._order
-        event: RecordEvent = {
-            "type": "rtmp.record",
-            "session_id": self._session_id,
-            "stream_id": self._stream_id,
-            "state": report.state,
-            "mode": order.mode,
-            "name": report.name,
-            "file": report.file,
-            "began": report.began,
-            "is_continued": report.is_continued,
-            "duration_ms": report.duration_ms,
-            "size_bytes": report.size_bytes,
-            "dropped_frames": report.dropped_frames,
-            "code": report.code,
-            "description": report.description,
-        }
+        event = cast(
+            "RecordEvent",
+            {
+                "type": "rtmp.record",
+                "session_id": self._session_id,
+                "stream_id": self._stream_id,
+                "mode": order.mode,
+                **asdict(report),
+            },
+        )
         if not connection.control.try_put(event) and connection.server.recorders is not None:
             connection.server.recorders.tell_node(event)
 
