@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +23,33 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def take() -> None:
     tasks.handle_events(timezone.now())
+
+
+def begin(*streams: Stream) -> None:
+    """That each is published, taken for its receivers."""
+    for stream in streams:
+        live(stream).publish()
+    take()
+
+
+def delivered(webhook: Webhook, stream: Stream) -> Delivery:
+    begin(stream)
+    delivery.deliver_webhook(webhook.pk)
+    return Delivery.objects.get()
+
+
+def by_threads(number: int, work: Callable[[], object]) -> None:
+    def run() -> None:
+        try:
+            work()
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
 
 
 def names(receiver: HttpReceiver) -> list[str]:
@@ -62,18 +90,7 @@ def test_an_event_is_taken_once(webhook: Webhook, stream: Stream) -> None:
     told = live(stream)
     for _ in range(3):
         told.opened()
-
-    def run() -> None:
-        try:
-            take()
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    by_threads(3, take)
     take()
     assert Delivery.objects.count() == 3
 
@@ -98,14 +115,9 @@ def test_filters_choose(webhook: Webhook, stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_a_failure_is_tried_again_later_and_keeps_its_id(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_a_failure_is_tried_again_and_keeps_its_id(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(500, b"broken"), answer(200)]
-    live(stream).publish()
-    take()
-    delivery.deliver_webhook(webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.status_code, row.error, row.response) == ("waiting", 500, "It answered 500.", "broken")
     assert 7 < (row.next_at - timezone.now()).total_seconds() < 13
     assert delivery.deliver_webhook(webhook.pk) == 0
@@ -157,9 +169,7 @@ def test_a_clock_that_is_set_back_changes_no_order(
 
 
 @pytest.mark.both_forms
-def test_after_a_day_it_is_given_up_and_can_be_sent_again(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_given_up_after_a_day_it_can_be_sent_again(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(410)]
     told = live(stream)
     told.publish()
@@ -186,9 +196,7 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
 ) -> None:
     monkeypatch.setattr(channels.post, "__kwdefaults__", {"timeout_s": 0.5})
     receiver.behaviours = [getattr(receiver, how)]
-    live(stream).publish()
-    live(make_stream("cam-2")).publish()
-    take()
+    begin(stream, make_stream("cam-2"))
     assert delivery.deliver_webhook(webhook.pk) == 2
     for row in Delivery.objects.all():
         assert row.error == "There was no answer within 0.5 s."
@@ -196,23 +204,15 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
         assert row.duration_ms < 3000
 
 
-def test_of_an_endless_answer_only_the_beginning_is_kept(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_of_an_endless_answer_the_beginning_is_kept(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [receiver.flood]
-    live(stream).publish()
-    take()
-    delivery.deliver_webhook(webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.response) == ("done", "y" * 512)
 
 
 def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(302, Location=receiver.url)]
-    live(stream).publish()
-    take()
-    delivery.deliver_webhook(webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.status_code, len(receiver.got)) == ("waiting", 302, 1)
     assert "redirects" in row.error
 
@@ -220,9 +220,7 @@ def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, st
 @pytest.mark.both_forms
 def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook) -> None:
     Webhook.objects.filter(pk=webhook.pk).update(url="http://127.0.0.1:9/")
-    for number in range(delivery.AT_ONCE + 3):
-        live(make_stream(f"cam-{number}")).publish()
-    take()
+    begin(*(make_stream(f"cam-{number}") for number in range(delivery.AT_ONCE + 3)))
     assert delivery.deliver_webhook(webhook.pk) == delivery.AT_ONCE
     assert delivery.deliver_webhook(webhook.pk) == 0
     untried = Delivery.objects.filter(attempts=0)
@@ -232,32 +230,16 @@ def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook) -> None:
 
 @pytest.mark.both_forms
 def test_two_workers_never_send_the_same_at_the_same_time(webhook: Webhook, receiver: HttpReceiver) -> None:
-    for number in range(10):
-        live(make_stream(f"cam-{number}")).publish()
-    take()
-
-    def run() -> None:
-        try:
-            delivery.deliver_webhook(webhook.pk)
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    begin(*(make_stream(f"cam-{number}") for number in range(10)))
+    by_threads(4, lambda: delivery.deliver_webhook(webhook.pk))
     ids = [got.headers["X-Rtmpweb-Id"] for got in receiver.got]
     assert len(ids) == len(set(ids)) == 10
     assert set(Delivery.objects.values_list("state", "attempts")) == {("done", 1)}
 
 
 @pytest.mark.both_forms
-def test_what_a_dead_worker_had_claimed_is_sent_by_another(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
-    live(stream).publish()
-    take()
+def test_what_a_dead_worker_claimed_another_sends(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+    begin(stream)
     row = Delivery.objects.get()
     assert delivery._claim(row)
     assert delivery.receivers(timezone.now()) == ([], False)
@@ -271,8 +253,7 @@ def test_what_a_dead_worker_had_claimed_is_sent_by_another(
 
 @pytest.mark.both_forms
 def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: Stream) -> None:
-    live(stream).publish()
-    take()
+    begin(stream)
     mine = Delivery.objects.get()
     assert delivery._claim(mine)
     Delivery.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
@@ -309,13 +290,10 @@ def test_private_addresses_are_refused_unless_the_setting_allows_them(
     webhook.save()
     delivery.enqueue_test(webhook)
     delivery.deliver_webhook(webhook.pk)
-    row = Delivery.objects.get()
-    assert "RTMPWEB_WEBHOOK_PRIVATE=1" in row.error
+    assert "RTMPWEB_WEBHOOK_PRIVATE=1" in Delivery.objects.get().error
     assert not receiver.got
-
-
-def test_a_test_event_is_sent(webhook: Webhook, receiver: HttpReceiver, settings: Any) -> None:
-    delivery.enqueue_test(webhook)
+    settings.WEBHOOK_PRIVATE = True
+    Delivery.objects.update(next_at=timezone.now())
     delivery.deliver_webhook(webhook.pk)
     assert kinds(receiver) == ["test"]
     assert receiver.got[0].is_signed_with(webhook.secret)
