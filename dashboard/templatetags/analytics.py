@@ -173,10 +173,10 @@ def line_mark(line: RunLine) -> SafeString:
 
 
 MAIL_CHIPS = {
-    ReportDelivery.State.WAITING: ("clock", "plain", "Waiting"),
-    ReportDelivery.State.SENDING: ("clock", "plain", "Being sent"),
-    ReportDelivery.State.SENT: ("good", "good", "Sent"),
-    ReportDelivery.State.FAILED: ("bad", "bad", "Given up"),
+    ReportDelivery.Progress.WAITING: ("clock", "plain", "Waiting"),
+    ReportDelivery.Progress.SENDING: ("clock", "plain", "Being sent"),
+    ReportDelivery.Progress.SENT: ("good", "good", "Sent"),
+    ReportDelivery.Progress.FAILED: ("bad", "bad", "Given up"),
 }
 """By a delivery's state: icon, class, word."""
 
@@ -198,7 +198,7 @@ def health_mark(health: str) -> SafeString:
 @register.simple_tag
 def mail_chip(delivery: ReportDelivery) -> SafeString:
     """What became of an e-mail as icon and word. One that failed and is to be tried again is said to be."""
-    name, classes, word = MAIL_CHIPS[ReportDelivery.State(delivery.state)]
-    if delivery.state == ReportDelivery.State.WAITING and delivery.error:
+    name, classes, word = MAIL_CHIPS[delivery.progress]
+    if delivery.progress == ReportDelivery.Progress.WAITING and delivery.error:
         name, classes, word = "warn", "warn", "Failed, tried again"
     return format_html('<span class="chip {}">{}{}</span>', classes, icon(name), word)

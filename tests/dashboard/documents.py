@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from analytics.models import METRIC_VERSION, Report
+from analytics.models import METRIC_VERSION, Report, ReportDelivery
 from analytics.reports.document import Chart, Document, StreamRow
+from ingest.delivery.engine import enqueue
 
 SINCE = datetime(2026, 11, 8, 23, tzinfo=UTC)
 WEEK = timedelta(days=7)
@@ -109,3 +110,9 @@ def make_report(said: Document | None = None, **fields: Any) -> Report:
         "document": said or document(),
     }
     return Report.objects.create(**(row | fields))
+
+
+def make_delivery(report: Report, address: str, **fields: Any) -> ReportDelivery:
+    made = ReportDelivery.to(report, address, **fields)
+    enqueue([made])
+    return made

@@ -16,15 +16,14 @@ from analytics.models import (
     Dimension,
     Grain,
     Partition,
-    ReportDelivery,
     ReportPlan,
     RunLine,
 )
 from dashboard import access
-from dashboard.models import Alert, AlertRule, Delivery, Webhook
-from ingest.models import Application, Attempt, Ban, Node, Recording, Session, StatusEvent, Stream
+from dashboard.models import Alert, AlertRule
+from ingest.models import Application, Attempt, Ban, Delivery, Node, Recording, Session, StatusEvent, Stream, Webhook
 from ingest.services import audit, keys
-from tests.dashboard.documents import make_report
+from tests.dashboard.documents import make_delivery, make_report
 from tests.dashboard.rollups import hour, make_rollup
 
 
@@ -101,7 +100,7 @@ def _alerts(session: Session) -> dict[str, Any]:
         once="house",
         number=int(now.timestamp() * 1e6),
         webhook=webhook,
-        alert=alert,
+        about=f"alert:{alert.pk}",
         kind="alert.opened",
         body={"subject": "live/cam-1"},
         state=Delivery.State.DEAD,
@@ -138,7 +137,7 @@ def _analytics(user: User) -> dict[str, Any]:
         Partition.objects.create(grain=Grain.HOUR, start=start, **fields)
     plan = ReportPlan.objects.create(name="Each Monday", kind="weekly", recipients="ops@example.org", is_enabled=False)
     report = make_report(plan=plan)
-    ReportDelivery.objects.create(report=report, recipient="ops@example.org", state="sent", attempts=1, sent_at=now)
+    make_delivery(report, "ops@example.org", state="done", attempts=1, ended_at=now)
     return {"run": run.pk, "report": report.pk}
 
 

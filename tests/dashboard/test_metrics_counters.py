@@ -8,9 +8,8 @@ import pytest
 from django.test import Client
 
 from dashboard import metrics
-from dashboard.models import DeliveryCount
 from ingest.consumers.active import Counts
-from ingest.models import Stream
+from ingest.models import DeliveryCount, Stream
 from tests.dashboard.conftest import snapshot
 from tests.dashboard.scraping import put, scrape, values
 

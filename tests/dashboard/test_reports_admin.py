@@ -8,10 +8,10 @@ from django.apps import apps
 from django.test import Client
 from django_celery_beat.models import PeriodicTask
 
-from analytics.models import AnalyticsRun, Report, ReportDelivery, ReportPlan, RunLine
+from analytics.models import AnalyticsRun, Report, ReportPlan, RunLine
 from ingest.models import AuditEntry, Stream
 from tests.dashboard.conftest import client_of, make_stream, make_user
-from tests.dashboard.documents import make_report
+from tests.dashboard.documents import make_delivery, make_report
 
 pytestmark = pytest.mark.django_db
 
@@ -89,7 +89,7 @@ def test_a_name_is_taken_once(boss: Client) -> None:
 
 def test_the_archive_and_the_log_are_to_read(boss: Client) -> None:
     report = make_report()
-    delivery = ReportDelivery.objects.create(report=report, recipient="ops@example.org", error="451 later")
+    delivery = make_delivery(report, "ops@example.org", error="451 later")
     run = AnalyticsRun.objects.create(trigger="page", state="done")
     line = RunLine.objects.create(run=run, text="Begins on host-1.")
     for model, row, words in (

@@ -10,8 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from dashboard import access
-from dashboard.models import Webhook
-from ingest.models import AuditEntry, Installation, Stream, StreamKey
+from ingest.models import AuditEntry, Installation, Stream, StreamKey, Webhook
 from ingest.services import installation, keys
 from ingest.services.installation import StartError
 

@@ -140,7 +140,7 @@ def test_made_twice_it_is_one_report_with_one_delivery_each() -> None:
     (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
     first, again = (builder.make(period, plans.scope_of(row), plan=row) for _ in range(2))
     assert first == again
-    assert sorted(first.deliveries.values_list("recipient", flat=True)) == ["a@example.org", "b@example.org"]
+    assert sorted(first.deliveries.values_list("address", flat=True)) == ["a@example.org", "b@example.org"]
 
 
 def test_plans_of_an_application_and_of_a_stream() -> None:

@@ -7,9 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.alerts import delivery
 from dashboard.alerts import queries as alerts_queries
-from dashboard.models import Delivery, Webhook
+from ingest.delivery import engine
+from ingest.models import Delivery, Webhook
 
 pytestmark = pytest.mark.django_db
 
@@ -19,7 +19,7 @@ SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", 
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda: delivery.receivers(timezone.now()), lambda: list(alerts_queries.webhooks())],
+    [lambda: engine.receivers(timezone.now()), lambda: list(alerts_queries.webhooks())],
     ids=["receivers", "webhooks"],
 )
 def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> None:
@@ -30,7 +30,7 @@ def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> 
         for query in asked.captured_queries:
             cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
             plans += [row[3] for row in cursor.fetchall()]
-    of_deliveries = [plan for plan in plans if "dashboard_delivery" in plan or " U0" in plan or " U1" in plan]
+    of_deliveries = [plan for plan in plans if "ingest_delivery" in plan or " U0" in plan or " U1" in plan]
     assert of_deliveries
     assert [plan for plan in of_deliveries if not any(f"INDEX {name} " in f"{plan} " for name in SMALL)] == []
 

@@ -7,9 +7,11 @@ import pytest
 from django.db import DataError, OperationalError
 
 from dashboard import tasks
-from dashboard.alerts import delivery
-from dashboard.models import Alert, AlertRule, Delivery, Webhook
-from ingest.models import Stream
+from dashboard.alerts import messages
+from dashboard.models import Alert, AlertRule
+from ingest.delivery import engine
+from ingest.models import Delivery, Stream, Webhook
+from ingest.tasks import deliver
 from tests.dashboard.alerting.conftest import Told
 from tests.dashboard.alerting.test_alarms import after, rule, run, told
 
@@ -21,14 +23,14 @@ def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monke
     rule()
     publisher.opened("gop_long", at=after(seconds=-9))
     publisher.opened()
-    real = delivery.alert_deliveries
+    real = messages.alert_deliveries
 
     def of_alert(alert: Alert, *rest: Any) -> list[Delivery]:
         if alert.check_code == "gop_long":
             raise DataError("too long")
         return real(alert, *rest)
 
-    monkeypatch.setattr(delivery, "alert_deliveries", of_alert)
+    monkeypatch.setattr(messages, "alert_deliveries", of_alert)
     run()
     assert [row.body["alert"]["check"] for row in Delivery.objects.all()] == ["starving"]
     monkeypatch.undo()
@@ -56,28 +58,28 @@ def test_a_time_zone_that_this_machine_does_not_know_is_utc(stream: Stream) -> N
 def test_where_one_step_fails_the_others_are_done(
     webhook: Webhook, publisher: Told, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sent: list[int] = []
-    monkeypatch.setattr(tasks.deliver_webhook, "delay", sent.append)
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr(deliver, "delay", lambda *to: sent.append(to))
     monkeypatch.setattr(AlertRule.objects, "filter", lambda **_: 1 / 0)
-    delivery.enqueue_test(webhook)
+    engine.enqueue([messages.test_delivery(webhook)])
     tasks.take_outbox()
-    assert sent == [webhook.pk]
-    assert "take failed" in caplog.text
+    assert sent == [("webhook", webhook.pk)]
+    assert "handle_events failed" in caplog.text
 
 
 @pytest.mark.both_forms
 def test_a_busy_database_is_a_warning_without_a_traceback(
     webhook: Webhook, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sent: list[int] = []
-    monkeypatch.setattr(tasks.deliver_webhook, "delay", sent.append)
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr(deliver, "delay", lambda *to: sent.append(to))
 
     def locked(**_: Any) -> None:
         raise OperationalError("database is locked")
 
     monkeypatch.setattr(AlertRule.objects, "filter", locked)
-    delivery.enqueue_test(webhook)
+    engine.enqueue([messages.test_delivery(webhook)])
     tasks.take_outbox()
-    assert sent == [webhook.pk], "the others are done all the same"
-    assert "Webhooks and alerts: look waits for the database: OperationalError" in caplog.text
+    assert sent == [("webhook", webhook.pk)], "the others are done all the same"
+    assert "Webhooks and alerts: check_rules waits for the database: OperationalError" in caplog.text
     assert not [record for record in caplog.records if record.levelname == "ERROR" or record.exc_info]

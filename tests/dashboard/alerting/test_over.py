@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from dashboard.alerts import evaluation
-from dashboard.models import Alert, AlertRule, Webhook
+from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
-from ingest.models import Application, Node, StatusEvent, Stream
+from ingest.models import Application, Node, StatusEvent, Stream, Webhook
 from ingest.services import nodes
 from ingest.services.audit import Actor
 from tests.dashboard.alerting.conftest import Told, issue

@@ -4,8 +4,7 @@ import pytest
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.models import Delivery, Webhook
-from ingest.models import Application, OutboxEvent, Session, Stream
+from ingest.models import Application, Delivery, OutboxEvent, Session, Stream, Webhook
 from ingest.services import outbox, removal
 from ingest.services.audit import Actor
 from tests.dashboard.conftest import make_session

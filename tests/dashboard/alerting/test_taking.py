@@ -7,9 +7,10 @@ from django.db import DataError, OperationalError
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerts import delivery, evaluation
-from dashboard.models import Alert, Delivery, Webhook
-from ingest.models import OutboxEvent, Stream
+from dashboard.alerts import evaluation
+from dashboard.models import Alert
+from ingest.delivery import engine
+from ingest.models import Delivery, OutboxEvent, Stream, Webhook
 from tests.dashboard.alerting.conftest import live
 from tests.dashboard.alerting.test_alarms import rule
 from tests.dashboard.conftest import make_stream
@@ -23,14 +24,14 @@ def take() -> int:
 
 def fails_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """The database refuses the first messages."""
-    real, errors = delivery.enqueue, [error]
+    real, errors = engine.enqueue, [error]
 
     def put(messages: Any) -> None:
         if errors:
             raise errors.pop()
         real(messages)
 
-    monkeypatch.setattr(delivery, "enqueue", put)
+    monkeypatch.setattr(engine, "enqueue", put)
 
 
 def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
@@ -44,13 +45,13 @@ def test_each_event_is_a_transaction_of_its_own_with_a_pause_after_it(
     pauses: list[float] = []
     taken: list[int] = []
     monkeypatch.setattr("dashboard.alerts.evaluation.time.sleep", pauses.append)
-    real = delivery.enqueue
+    real = engine.enqueue
 
     def put(messages: Any) -> None:
         taken.append(OutboxEvent.objects.filter(taken_at__isnull=False).count() - len(pauses))
         real(messages)
 
-    monkeypatch.setattr(delivery, "enqueue", put)
+    monkeypatch.setattr(engine, "enqueue", put)
     assert take() == 12
     assert taken == [1] * 12
     assert (len(pauses), min(pauses) >= evaluation.PAUSE_S) == (12, True)
