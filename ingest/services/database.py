@@ -290,13 +290,13 @@ def lacks_tables(error: BaseException) -> bool:
 def version_difference() -> str:
     """In what the database is of another version, and what to do; empty: in nothing. DatabaseError: no answer."""
     executor = MigrationExecutor(connection)
-    if words := newer_version(executor.loader):
+    if words := of_another_version(executor.loader):
         return words
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return f"The database lacks {len(waiting)} migrations of this version: {MIGRATE_ADVICE}" if waiting else ""
 
 
-def newer_version(loader: MigrationLoader) -> str:
+def of_another_version(loader: MigrationLoader) -> str:
     """The same for a database that this version would write into as if it knew it: a newer version has migrated it, or
     one from before the first release made it."""
     if UNRELEASED in loader.applied_migrations:
@@ -324,7 +324,7 @@ def check_before_migrate(*, plan: list[Any], using: str, **kwargs: object) -> No
     if using != DEFAULT_DB_ALIAS:
         return
     loader = MigrationLoader(connection)
-    if words := newer_version(loader):
+    if words := of_another_version(loader):
         raise CommandError(words)
     applied = loader.applied_migrations
     ours = [name for app, name in applied if app == "ingest"]

@@ -124,7 +124,7 @@ def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, command: list[st
     ],
     ids=["serve", "migrate", "runrtmp", "runweb", "beat", "worker"],
 )
-def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path, command: list[str]) -> None:
+def test_a_database_of_a_of_another_version_is_left_alone(tmp_path: Path, command: list[str]) -> None:
     installation = Installation(tmp_path)
     installation.put_tables()
     with contextlib.closing(sqlite3.connect(installation.database)) as database, database:
@@ -140,7 +140,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path, command: li
         assert database.execute("SELECT count(*) FROM ingest_node").fetchone() == (0,)
 
 
-def test_a_web_process_that_looked_at_nothing_serves_nothing_of_a_newer_version(tmp_path: Path) -> None:
+def test_a_web_process_that_looked_at_nothing_serves_nothing_of_a_of_another_version(tmp_path: Path) -> None:
     installation = Installation(tmp_path / "var")
     installation.put_tables()
     with contextlib.closing(sqlite3.connect(installation.database)) as database, database:
