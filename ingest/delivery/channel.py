@@ -41,7 +41,7 @@ class Channel(ABC, Generic[M]):
     at_once: ClassVar[int] = 1
     """Messages of different series that one receiver is sent at the same time."""
     is_exclusive: ClassVar[bool] = False
-    """A receiver that a worker is busy with is left to it."""
+    """A receiver that a worker is busy with is left to it, whatever comes."""
 
     def __enter__(self) -> "Channel[M]":
         return self

@@ -80,15 +80,19 @@ def due(now: datetime) -> "QuerySet[Delivery]":
 
 
 def receivers(now: datetime) -> list[tuple[str, int | None]]:
-    """By channel, and of webhooks by row: those that have something due. Of an exclusive channel, and that nobody is
-    busy with.
+    """Those that have something due, by channel, and of webhooks by row. One that somebody is busy with is left to him,
+    but for what doesn't come last, where the channel isn't exclusive.
     """
-    found = set(due(now).order_by().values_list("channel", "webhook").distinct())
+    found = _receivers(due(now))
     if found:
-        claimed = Delivery.objects.filter(state=Waiting, claimed_until__gt=now).order_by()
-        busy = set(claimed.values_list("channel", "webhook").distinct())
-        found -= {receiver for receiver in busy if CHANNELS[receiver[0]].is_exclusive}
+        busy = found & _receivers(Delivery.objects.filter(state=Waiting, claimed_until__gt=now))
+        urgent = _receivers(due(now).exclude(rows_that(lambda kind: kind.comes_last))) if busy else set()
+        found -= {each for each in busy if CHANNELS[each[0]].is_exclusive or each not in urgent}
     return sorted(found, key=lambda receiver: (receiver[0], receiver[1] or 0))
+
+
+def _receivers(rows: "QuerySet[Delivery]") -> set[tuple[str, int | None]]:
+    return set(rows.order_by().values_list("channel", "webhook").distinct())
 
 
 def deliver(channel: str, webhook: int | None = None) -> int:

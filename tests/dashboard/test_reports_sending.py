@@ -1,13 +1,18 @@
-"""How many addresses an account may have reports sent to."""
+"""How many addresses an account may have reports sent to, and who sees them."""
+
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from analytics.models import Report, ReportDelivery
+from dashboard import tasks
 from dashboard.throttle import MAILED
 from ingest.models import AuditEntry
-from tests.dashboard.conftest import client_of, make_user
-from tests.dashboard.documents import make_report
+from tests.dashboard.conftest import api_token, client_of, make_user
+from tests.dashboard.documents import make_delivery, make_report
 
 pytestmark = pytest.mark.django_db
 
@@ -39,3 +44,17 @@ def test_an_account_sends_to_so_many_addresses_an_hour() -> None:
     assert send(ana, another, 1, 1)[0] == 429
     ben = client_of(make_user("analyst", name="ben"))
     assert send(ben, another, 1, AT_ONCE)[0] == 302
+
+
+def test_who_gets_reports_is_not_in_the_log_that_any_viewer_sees(viewer: Client) -> None:
+    make_delivery(make_report(), "ops@example.org", state="done")
+    assert "ops@example.org" not in viewer.get("/alerts/deliveries/").content.decode()
+    assert viewer.get("/api/v1/deliveries", headers=api_token("viewer")).json()["count"] == 0
+
+
+@pytest.mark.both_forms
+def test_who_has_got_a_report_is_known_for_as_long_as_it_is_there(settings: Any) -> None:
+    settings.KEEP_HOOKS_DAYS = 7
+    make_delivery(make_report(), "ops@example.org", state="done", ended_at=timezone.now() - timedelta(days=30))
+    tasks.prune_told()
+    assert ReportDelivery.objects.get().address == "ops@example.org"

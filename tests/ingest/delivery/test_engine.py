@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -102,8 +103,19 @@ def test_what_comes_last_lets_others_go_before(pager: type[Pager], monkeypatch: 
     assert [words for _, words in pager.sent] == ["alert.opened: no 3", "rare: no 1", "rare: no 2"]
 
 
-def test_a_mail_is_made_once_for_all_whom_it_tells_the_same(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "EMAIL_URL", "smtp://mail.example.org")
+def test_one_worker_is_enough_for_what_comes_last(pager: type[Pager], monkeypatch: pytest.MonkeyPatch) -> None:
+    known(monkeypatch, Kind("rare", comes_last=True))
+    engine.enqueue([message(1, "rare"), message(2, "rare")])
+    assert engine._claim(Delivery.objects.get(once="1"), 30)
+    assert engine.receivers(timezone.now()) == []
+    engine.enqueue([message(3)])
+    assert engine.receivers(timezone.now()) == [("pager", None)]
+    monkeypatch.setattr(pager, "is_exclusive", True)
+    assert engine.receivers(timezone.now()) == []
+
+
+def test_a_mail_is_made_once_for_all_whom_it_tells_the_same(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.EMAIL_URL = "smtp://mail.example.org"
     made: list[str] = []
 
     def mail(row: Delivery) -> MailContent:
