@@ -1,6 +1,5 @@
 """The admin of analytics: plans of reports; history, runs and the archive to read. Schedules: Periodic tasks."""
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -98,7 +97,7 @@ class WithReports(ChangeList):
 
 @admin.register(ReportDelivery)
 class ReportDeliveryAdmin(LongList, ReadOnlyAdmin):
-    list_display = fields = ("recipient", "report", "mail_state", "attempts", "next_at", "mail_sent_at", "error")
+    list_display = fields = ("recipient", "report", "mail_state", "attempts", "next_at", "sent_at", "error")
     list_filter = (ProgressFilter,)
     search_fields = ("address",)
     newest = "-number"
@@ -107,21 +106,9 @@ class ReportDeliveryAdmin(LongList, ReadOnlyAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return WithReports
 
-    @admin.display(description="recipient", ordering="address")
-    def recipient(self, row: ReportDelivery) -> str:
-        return row.address
-
-    @admin.display(description="report", ordering="about")
-    def report(self, row: ReportDelivery) -> str:
-        return str(row.report)
-
     @admin.display(description="state", ordering="state")
     def mail_state(self, row: ReportDelivery) -> str:
         return str(row.progress.label)
-
-    @admin.display(description="sent at", ordering="ended_at")
-    def mail_sent_at(self, row: ReportDelivery) -> datetime | None:
-        return row.sent_at
 
 
 @admin.register(AnalyticsRun)

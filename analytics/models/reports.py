@@ -180,6 +180,10 @@ class ReportDelivery(Delivery):
         return Report.objects.defer("document").get(pk=report_of(self))
 
     @property
+    def recipient(self) -> str:
+        return self.address
+
+    @property
     def progress(self) -> Progress:
         if self.state == self.State.WAITING and self.is_claimed:
             return self.Progress.SENDING

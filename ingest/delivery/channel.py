@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import ClassVar, Generic, TypeVar
 
 from ingest.models import Delivery
@@ -33,7 +32,7 @@ class Answer:
 
 
 class Channel(ABC, Generic[M]):
-    """Made for each go of the engine, and entered: one connection may serve all of its messages."""
+    """Made for each go of the engine, and closed after it: one connection may serve all of its messages."""
 
     name: ClassVar[str]
     claim_s: ClassVar[float]
@@ -43,13 +42,8 @@ class Channel(ABC, Generic[M]):
     is_exclusive: ClassVar[bool] = False
     """A receiver that a worker is busy with is left to it, whatever comes."""
 
-    def __enter__(self) -> "Channel[M]":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        return None
+    def close(self) -> None:
+        pass
 
     @abstractmethod
     def prepare(self, row: Delivery) -> M:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from email.mime.image import MIMEImage
 from email.utils import parseaddr
-from types import TracebackType
 
 from django.conf import settings
 from django.core.mail import EmailMessage, EmailMultiAlternatives, get_connection
@@ -57,9 +56,7 @@ class EmailChannel(Channel[EmailMultiAlternatives | None]):
         self._made: tuple[object, MailContent] | None = None
         """Of the last message, and by what it was made."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         if self._connection is not None:
             close_mail(self._connection)
 

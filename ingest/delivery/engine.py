@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
@@ -101,7 +102,7 @@ def deliver(channel: str, webhook: int | None = None) -> int:
     """
     ends = time.monotonic() + RUN_S
     tried = 0
-    with CHANNELS[channel]() as sender:
+    with closing(CHANNELS[channel]()) as sender:
         while time.monotonic() < ends:
             rows = list(_next(channel, webhook, timezone.now())[: sender.at_once])
             lost = [row for row in rows if row.claim is not None and kind_of(row).at_most_once]
