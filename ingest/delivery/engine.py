@@ -113,7 +113,7 @@ def deliver(channel: str, webhook: int | None = None) -> int:
             if not (claimed or lost):
                 break
             tried += len(claimed)
-            if claimed and not _is_there(sender, webhook, claimed):
+            if claimed and not _send(sender, webhook, claimed):
                 break
     return tried
 
@@ -134,8 +134,8 @@ def _message(channel: Channel[Any], row: Delivery) -> Any:
         return Answer(None, UNMADE)
 
 
-def _is_there(channel: Channel[Any], webhook: int | None, claimed: Sequence[tuple[Delivery, Any]]) -> bool:
-    """Sends them and writes down what became of them. False: the receiver is not there, and is left alone."""
+def _send(channel: Channel[Any], webhook: int | None, claimed: Sequence[tuple[Delivery, Any]]) -> bool:
+    """Sends them, and writes down what became of them. False: nobody is there, and is left alone for a while."""
     sent = iter(channel.send([(row, message) for row, message in claimed if not isinstance(message, Answer)]))
     answers = [message if isinstance(message, Answer) else next(sent) for _, message in claimed]
     now = timezone.now()
