@@ -18,7 +18,7 @@ from analytics.schemas import Computed
 from ingest.contracts import Sample
 from ingest.telemetry.lake import SAMPLES, hour_folder, write_parquet
 from ingest.telemetry.reading import read_session
-from tests.dashboard.rollups import make_rollup
+from tests.dashboard.house import make_rollup
 from tests.ingest.telemetry.records import NOON, sample
 
 pytestmark = pytest.mark.django_db

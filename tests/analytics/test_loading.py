@@ -24,8 +24,8 @@ from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partitio
 from analytics.tables import FIGURES_FILE, HOUR, partition_folder
 from ingest.models import Application, Stream
 from tests.dashboard.conftest import client_of, make_user
-from tests.dashboard.rollups import USUAL, make_rollup
-from tests.ingest.simultaneous import at_once
+from tests.dashboard.house import USUAL, make_rollup
+from tests.ingest.faults import at_once
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 

@@ -15,7 +15,7 @@ from bench.load.reel import reel
 from bench.load.run import Load, run
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 
 PUBLISHERS, PLAYERS = 3, 4
 FLUSH_MS = 20
@@ -30,12 +30,12 @@ def clip() -> Clip:
 
 
 @pytest.fixture
-def app() -> ScriptedApplication:
-    return ScriptedApplication()
+def app() -> ScriptedApp:
+    return ScriptedApp()
 
 
 @pytest_asyncio.fixture
-async def target(app: ScriptedApplication) -> AsyncIterator[Target]:
+async def target(app: ScriptedApp) -> AsyncIterator[Target]:
     server = RtmpServer(app, ServerConfig(node="node-1", rtmp=("127.0.0.1", 0), flush_ms=FLUSH_MS))
     await server.start()
     yield Target("127.0.0.1", server.addresses[0][1], "live")
@@ -58,7 +58,7 @@ class Marks:
         self.seen.append("end")
 
 
-async def test_a_load_that_comes_through(target: Target, clip: Clip, app: ScriptedApplication) -> None:
+async def test_a_load_that_comes_through(target: Target, clip: Clip, app: ScriptedApp) -> None:
     """Two players read, two count; the second and third publisher begin 1.2 and 0.5 s after the first."""
     marks = Marks()
     load = Load(target, clip, PUBLISHERS, players=PLAYERS, readers=2, seconds=1.0, settle_s=1.5)
@@ -84,7 +84,7 @@ async def test_a_load_that_comes_through(target: Target, clip: Clip, app: Script
     assert counted == window.frames
 
 
-async def test_refusals_are_named(target: Target, clip: Clip, app: ScriptedApplication) -> None:
+async def test_refusals_are_named(target: Target, clip: Clip, app: ScriptedApp) -> None:
     app.refuse("play", "NetStream.Play.Failed", "Not today.")
     window = await run(Load(target, clip, 1, players=2, seconds=0.1, settle_s=0.1))
     assert window.errors == ["NetStream.Play.Failed: Not today."] * 2
@@ -93,7 +93,7 @@ async def test_refusals_are_named(target: Target, clip: Clip, app: ScriptedAppli
         await run(Load(target, clip, 1, seconds=0.1, settle_s=0.1))
 
 
-async def test_a_lost_connection_is_named(target: Target, clip: Clip, app: ScriptedApplication) -> None:
+async def test_a_lost_connection_is_named(target: Target, clip: Clip, app: ScriptedApp) -> None:
     begun = asyncio.Event()
 
     class Kick(Marks):
@@ -109,7 +109,7 @@ async def test_a_lost_connection_is_named(target: Target, clip: Clip, app: Scrip
     assert len(window.errors) == 1
 
 
-async def test_cycles_are_counted(target: Target, app: ScriptedApplication) -> None:
+async def test_cycles_are_counted(target: Target, app: ScriptedApp) -> None:
     cycles = await run_cycles(target, 0.5, Marks(), names(clients=2), settle_s=0.1)
     assert cycles.errors == []
     published = sum(bool(connection.of("rtmp.publish")) for connection in app.connections)

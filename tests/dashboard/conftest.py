@@ -1,8 +1,11 @@
 """Fixtures of the dashboard: users of each role, streams, and a node's figures as it would put them."""
 
+import csv
+import io
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,6 +15,7 @@ from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from analytics.reports import builder, subprocess_jobs
 from analytics.reports.periods import Period
@@ -21,7 +25,8 @@ from dashboard.metrics import exposition
 from dashboard.system.watch import Watch, get_watch
 from ingest import live_store
 from ingest.contracts import NodeFigures, StreamSnapshot
-from ingest.models import Application, Node, Session, Stream
+from ingest.live_store import get_livestore
+from ingest.models import Application, AuditEntry, Node, Session, Stream
 from ingest.services import installation
 from ingest.services.audit import Actor
 from tests.ingest.removing import meanwhile
@@ -73,8 +78,8 @@ def reports_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess_jobs, "report", report)
 
 
-def make_user(*roles: str, name: str = "mira") -> User:
-    user = User.objects.create_user(name, password=PASSWORD)
+def make_user(*roles: str, name: str = "mira", **fields: Any) -> User:
+    user = User.objects.create_user(name, password=PASSWORD, **fields)
     # A migration makes the groups, but a test with real transactions leaves an empty database to the next.
     user.groups.set(Group.objects.get_or_create(name=role)[0] for role in roles)
     return user
@@ -86,14 +91,28 @@ def client_of(user: User) -> Client:
     return client
 
 
-@pytest.fixture
-def viewer(db: None) -> Client:
-    return client_of(make_user("viewer", name="vera"))
+def user_fixture(role: str, name: str, **fields: bool) -> Any:
+    """A client that such a user is logged in with."""
+
+    @pytest.fixture
+    def logged_in(db: None) -> Client:
+        return client_of(make_user(role, name=name, **fields))
+
+    return logged_in
+
+
+viewer = user_fixture("viewer", "vera")
+operator = user_fixture("operator", "omar")
+analyst = user_fixture("analyst", "ana")
+manager = user_fixture("key manager", "kim")
+admin = user_fixture("admin", "ada")
+boss = user_fixture("admin", "boss", is_superuser=True, is_staff=True)
 
 
 @pytest.fixture
-def operator(db: None) -> Client:
-    return client_of(make_user("operator", name="omar"))
+def lake(tmp_path: Path, settings: Settings) -> Path:
+    settings.LAKE_DIR = tmp_path / "lake"
+    return tmp_path / "lake"
 
 
 @pytest.fixture
@@ -125,17 +144,34 @@ def make_session(stream: Stream, *, age_s: float = 60, ended_ago_s: float | None
 
 
 def api_token(role: str = "viewer", **fields: Any) -> dict[str, str]:
-    """Headers of a script with a new token of the role."""
     return {"Authorization": f"Bearer {access.create_token(name=f'{role}-script', role=role, **fields).secret}"}
 
 
+def text_of(client: Client, url: str, **query: str) -> str:
+    answer = client.get(url, query)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def lacks(page: str, *words: str) -> list[str]:
+    return [each for each in words if each not in page]
+
+
+def audited(*fields: str) -> list[Any]:
+    return list(AuditEntry.objects.order_by("pk").values_list(*fields, flat=len(fields) == 1))
+
+
 def file_text(answer: Any) -> str:
-    """The text of a file that comes in pieces."""
+    """The text of a file, also of one that comes in pieces."""
 
     async def joined() -> str:
         return b"".join([piece async for piece in answer]).decode()
 
-    return async_to_sync(joined)()
+    return async_to_sync(joined)() if answer.streaming else str(answer.content.decode())
+
+
+def csv_rows(answer: Any) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file_text(answer))))
 
 
 def figures(node: str = "n1", at: float | None = None) -> NodeFigures:
@@ -197,6 +233,17 @@ def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
         "metadata": {},
     }
     return cast(StreamSnapshot, base | fields)
+
+
+def issue(check: str = "starving", level: str = "bad", **fields: Any) -> dict[str, Any]:
+    """Of a stream or a node, as its node tells it."""
+    words = {"actual": "7 s", "expected": "5 s at most", "title": "Nothing has arrived for 7 s", "advice": "Look."}
+    return {"check": check, "level": level, "since": 1_700_000_000.25, **words, **fields}
+
+
+def put_node(*streams: Any, node: str = "n1", **fields: Any) -> None:
+    """A node's figures and what it says of its streams, as it puts them each second."""
+    async_to_sync(get_livestore().put_node)(cast(NodeFigures, {**figures(node), **fields}), streams)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from dashboard.streams import measurements
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
 from tests.dashboard.conftest import client_of, file_text, make_session, make_user
-from tests.dashboard.rollups import EMPTY
+from tests.dashboard.house import EMPTY
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
 
@@ -29,7 +29,6 @@ ROWS = 1500
 
 
 def furnish(stream: Stream) -> Session:
-    """More rows of each kind than a piece holds."""
     session = make_session(stream)
     begun = timezone.now().replace(minute=0, second=0, microsecond=0)
     words = "x" * 100
@@ -54,7 +53,6 @@ def furnish(stream: Stream) -> Session:
 
 @pytest.fixture
 def series(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session whose samples are many."""
     series = Series(step_s=0.0)
     series.at = [float(row) for row in range(ROWS)]
     series.health = ["good"] * ROWS
@@ -163,17 +161,9 @@ WIDE = ("＝1+1", "＋1", "－1", "＠x", "﹦1", "\u22121", "\ufeff＝1")
 TEXTS = ("cam-1", "a=1", "1-1", "名前", "'=1", "", " ", "\ufeff", "(=1)", "🎥")
 
 
-@pytest.mark.parametrize("text", [*FORMULAS, *WIDE])
-def test_no_text_is_a_formula_to_a_spreadsheet(text: str) -> None:
-    assert cell(text) == f"'{text}"
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_other_texts_stay_as_they_are(text: str) -> None:
-    assert cell(text) == text
-
-
-def cell(text: str) -> str:
-    """As it comes out of a file."""
+@pytest.mark.parametrize(
+    ("text", "shown"), [*((text, f"'{text}") for text in (*FORMULAS, *WIDE)), *((text, text) for text in TEXTS)]
+)
+def test_no_text_is_a_formula_to_a_spreadsheet_and_others_stay(text: str, shown: str) -> None:
     answer = file_text(csv_answer("x", ["a", "b"], [[text, 1]]))
-    return list(csv.reader(io.StringIO(answer, newline="")))[1][0]
+    assert list(csv.reader(io.StringIO(answer, newline="")))[1][0] == shown

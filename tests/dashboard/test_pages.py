@@ -1,54 +1,38 @@
-"""What pages show, and what they never do."""
+"""What pages show, and what a strict policy, contrast and the words in two languages ask of them and of their files."""
 
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
-from django.db import connection
-from django.test import AsyncClient, Client
-from django.utils import timezone
+from django.contrib.staticfiles import finders
+from django.test import Client
+from django.utils.formats import date_format
 
-from ingest.live_store import get_livestore
-from ingest.models import Attempt, Node, StatusEvent, Stream
-from ingest.services import encoder_login
-from tests.dashboard.conftest import client_of, figures, make_session, make_stream, make_user, snapshot
+from dashboard import vendor
+from dashboard.templatetags import ui
+from ingest.contracts import END_REASONS
+from ingest.models import Stream
+from ingest.services.refusals import REASONS
+from tests.dashboard.conftest import client_of, lacks, make_stream, make_user
 
 PAGES = ("/", "/attempts/", "/recordings/", "/streams/live/cam-1/")
 
 
-class Blocks(HTMLParser):
-    """The JSON blocks of a page by id, and what a strict policy forbids."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.data: dict[str, Any] = {}
-        self.forbidden: list[str] = []
-        self._open: str | None = None
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        names = dict(attrs)
-        self._open = names.get("id") if tag == "script" and names.get("type") == "application/json" else None
-        inline = tag == "script" and "src" not in names and self._open is None
-        if inline or tag == "style" or any(name == "style" or name.startswith("on") for name in names):
-            self.forbidden.append(self.get_starttag_text() or tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._open = None
-
-    def handle_data(self, data: str) -> None:
-        if self._open:
-            self.data[self._open] = json.loads(data)
+def forbidden(page: str) -> list[str]:
+    """What a strict policy forbids of a page or a template: styles, handlers and scripts in the text itself."""
+    inline = re.findall(r"<style|<[^<>]*\s(?:style|on[a-z]+)\s*=", page)
+    scripts = re.findall(r"<script([^>]*)>", page)
+    return inline + [script for script in scripts if "src=" not in script and "application/json" not in script]
 
 
-def blocks(client: Client, path: str) -> Blocks:
+def block(client: Client, path: str, name: str) -> Any:
     answer = client.get(path)
     assert answer.status_code == 200
-    return Blocks(answer.content.decode())
+    (found,) = re.findall(rf'<script id="{name}" type="application/json">(.*?)</script>', answer.content.decode())
+    return json.loads(found)
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/login/"])
@@ -56,165 +40,19 @@ def test_a_page_has_a_strict_policy_and_keeps_it(operator: Client, stream: Strea
     answer = operator.get(path)
     policy = answer["Content-Security-Policy"]
     assert "unsafe" not in policy
-    assert "default-src 'self'" in policy
-    assert "frame-ancestors 'none'" in policy
+    assert lacks(policy, "default-src 'self'", "frame-ancestors 'none'") == []
     assert answer["X-Frame-Options"] == "DENY"
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Referrer-Policy"] == "same-origin"
-    assert Blocks(answer.content.decode()).forbidden == []
+    assert forbidden(answer.content.decode()) == []
 
 
 def test_the_wall_tells_its_script_where_to_find_what(viewer: Client, stream: Stream) -> None:
-    data = blocks(viewer, "/").data["bootstrap"]
+    data = block(viewer, "/", "bootstrap")
     assert data["ws"] == "/ws/live/"
     assert data["stream_url"].replace("__APP__", "live").replace("__NAME__", "cam-1") == "/streams/live/cam-1/"
     assert viewer.get(data["sessions_url"]).json() == {"items": [], "count": 0}
     assert data["server"].startswith("rtmp://")
-
-
-def test_a_streams_page_shows_the_whole_picture_at_once(viewer: Client, stream: Stream) -> None:
-    session = make_session(stream)
-    for sequence in range(1, 61):
-        StatusEvent.objects.create(session=session, sequence=sequence, kind="onstatus", code="NetStream.Publish.Start")
-    store = get_livestore()
-    sample: Any = {
-        "at": 1000.0,
-        "video_kbps": 2480.0,
-        "audio_kbps": 128.0,
-        "fps": 30.0,
-        "keyframe_interval": 2.0,
-        "drift_dev": 1.0,
-        "rtt_ms": 12.0,
-        "players": 3,
-        "health": "good",
-    }
-    async_to_sync(store.put_node)(figures(), [snapshot(stream, metadata={"videodatarate": float("nan")})])
-    async_to_sync(store.append_samples)({stream.pk: sample})
-    async_to_sync(store.append_samples)({stream.pk: sample | {"at": 1001.0, "fps": None}})
-    boot = blocks(viewer, "/streams/live/cam-1/").data["boot"]
-    assert boot["kind"] == "snapshot"
-    assert boot["stream"]["video_kbps"] == 2480.5
-    assert boot["stream"]["metadata"] == {"videodatarate": None}
-    assert boot["samples"]["at"] == [1000.0, 1001.0]
-    assert boot["samples"]["fps"] == [30.0, None]
-    assert [event["sequence"] for event in boot["events"]] == list(range(60, 10, -1))
-    assert boot["events"][0]["session_id"] == str(session.pk)
-
-
-def test_who_logged_in_is_shown_where_others_have_their_key(viewer: Client, stream: Stream) -> None:
-    made = encoder_login.create(stream=stream, user="bob", label="van")
-    make_session(stream, login=made.login)
-    page = viewer.get("/streams/live/cam-1/").content.decode()
-    assert page.count("van (bob)") == 2
-    for secret in (made.password, made.login.salt, made.login.adobe, made.login.llnw):
-        assert secret not in page
-
-
-def test_an_offline_streams_page_says_so(viewer: Client, stream: Stream) -> None:
-    boot = blocks(viewer, "/streams/live/cam-1/").data["boot"]
-    assert (boot["stream"]["state"], boot["stream"]["video_kbps"]) == ("offline", None)
-    assert boot["events"] == []
-
-
-@pytest.mark.parametrize("path", ["/streams/live/none/", "/streams/none/cam-1/", "/streams/live/cam-1/more/"])
-def test_an_unknown_stream_is_404(viewer: Client, stream: Stream, path: str) -> None:
-    assert viewer.get(path).status_code == 404
-
-
-def test_only_who_may_kick_sees_the_form(viewer: Client, operator: Client, stream: Stream) -> None:
-    assert "/streams/live/cam-1/kick" in operator.get("/streams/live/cam-1/").content.decode()
-    assert "/streams/live/cam-1/kick" not in viewer.get("/streams/live/cam-1/").content.decode()
-
-
-def test_a_kick_by_form_comes_back_to_the_page_and_says_what_happened(operator: Client, stream: Stream) -> None:
-    session = make_session(stream)
-    form = {"note": "wrong scene", "session_id": str(session.pk)}
-    answer = operator.post("/streams/live/cam-1/kick", form, follow=True)
-    assert answer.redirect_chain == [("/streams/live/cam-1/", 302)]
-    assert "The publisher of live/cam-1 is being disconnected." in answer.content.decode()
-    session.refresh_from_db()
-    assert (session.stop_requested, session.stop_note) == ("kicked", "Ended by omar: wrong scene.")
-
-
-def test_a_kick_of_the_publisher_before_leaves_the_new_one_alone(operator: Client, stream: Stream) -> None:
-    before, now = make_session(stream, age_s=90, ended_ago_s=30), make_session(stream, age_s=10)
-    answer = operator.post(
-        "/streams/live/cam-1/kick", {"session_id": str(before.pk)}, headers={"Accept": "application/json"}
-    )
-    assert answer.status_code == 409
-    now.refresh_from_db()
-    assert now.stop_requested == ""
-
-
-def test_kick_is_by_post_only(operator: Client, stream: Stream) -> None:
-    assert operator.get("/streams/live/cam-1/kick").status_code == 405
-
-
-# --- Attempts ---
-
-
-@pytest.fixture
-def attempts(db: None) -> None:
-    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    for index in range(60):
-        Attempt.objects.create(
-            at=noon + timedelta(minutes=index),
-            action="publish" if index % 2 else "connect",
-            app="live",
-            name=f"cam{index}<b>",
-            address="198.51.100.1" if index < 3 else "192.0.2.7",
-            reason="bad_key" if index % 2 else "unknown_app",
-            description="The key is not known.",
-        )
-
-
-def shown(client: Client, query: str = "") -> list[str]:
-    page = client.get(f"/attempts/{query}").context["page"]
-    return [attempt.name for attempt in page]
-
-
-def test_an_attempt_that_came_again(db: None) -> None:
-    client = client_of(make_user("viewer"))
-    now = timezone.now()
-    Attempt.objects.create(
-        at=now - timedelta(minutes=5), last_at=now - timedelta(seconds=2), count=12, action="publish", address="x"
-    )
-    assert re.search(r"×12, last \d\u00a0s ago", client.get("/attempts/").content.decode())
-
-
-def names(*indices: int) -> list[str]:
-    return [f"cam{index}<b>" for index in indices]
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("", names(*range(59, 9, -1))),
-        ("?page=2", names(*range(9, -1, -1))),
-        ("?page=99", names(*range(9, -1, -1))),
-        ("?page=x", names(*range(59, 9, -1))),
-        ("?address=198.51.100.1", names(2, 1, 0)),
-        ("?address=198.51.100.1&reason=bad_key", names(1)),
-        ("?action=connect&since=2026-03-01T12:57", names(58)),
-        ("?until=2026-03-01T12:02:00Z", names(1, 0)),
-        ("?name=cam59", names(59)),
-        ("?app=other", []),
-        ("?since=nonsense&address=198.51.100.1", names(2, 1, 0)),
-        ("?name=%00&address=198.51.100.1", names(2, 1, 0)),
-    ],
-)
-def test_attempts_are_filtered_and_paged(viewer: Client, attempts: None, query: str, expected: list[str]) -> None:
-    assert shown(viewer, query) == expected
-
-
-@pytest.mark.both_forms
-def test_what_a_peer_sent_is_escaped(viewer: Client, attempts: None) -> None:
-    page = viewer.get("/attempts/?address=198.51.100.1").content.decode()
-    assert "cam2&lt;b&gt;" in page
-    assert "cam2<b>" not in page
-
-
-# --- Theme, health ---
 
 
 def test_the_theme_is_in_the_first_byte_of_the_page(viewer: Client) -> None:
@@ -232,53 +70,6 @@ def test_the_theme_switch_leads_to_no_other_site(viewer: Client) -> None:
     assert viewer.post("/theme/", {"theme": "dark", "next": "//example.org/"})["Location"] == "/"
 
 
-def health(client: Client) -> tuple[int, dict[str, Any]]:
-    """Status and body of /healthz, without what it says of each part."""
-    answer = client.get("/healthz")
-    body = answer.json()
-    assert body.pop("parts").keys() >= {"database", "nodes", "worker_default", "worker_analytics", "beat", "disk"}
-    return answer.status_code, body
-
-
-@pytest.fixture
-def running_node(db: None) -> Node:
-    return Node.objects.create(name="n1")
-
-
-def test_healthz_is_ok_while_a_node_runs(client: Client, db: None, caplog: pytest.LogCaptureFixture) -> None:
-    assert health(client) == (503, {"status": "degraded", "database": "ok", "nodes": 0})
-    assert not caplog.records
-    Node.objects.create(name="n1")
-    async_to_sync(get_livestore().put_node)(figures(), [])
-    assert health(client) == (200, {"status": "ok", "database": "ok", "nodes": 1})
-    answer = client.get("/healthz")
-    assert set(answer.json()["parts"].values()) == {"ok"}
-    assert "no-store" in answer["Cache-Control"]
-
-
-async def test_healthz_is_answered_by_address_while_pages_want_an_allowed_host(
-    async_client: AsyncClient, transactional_db: None, running_node: Node, settings: Any
-) -> None:
-    settings.ALLOWED_HOSTS = ["stream.example.org"]
-    by_address = {"host": "127.0.0.1:8000"}
-    assert (await async_client.get("/healthz", headers=by_address)).status_code == 200
-    assert (await async_client.get("/login/", headers=by_address)).status_code == 400
-
-
-@pytest.mark.both_forms
-def test_healthz_says_that_the_database_is_away(client: Client, transactional_db: None) -> None:
-    async_to_sync(get_livestore().put_node)(figures(), [])
-    name = connection.settings_dict["NAME"]
-    connection.close()
-    connection.settings_dict["NAME"] = "/nowhere/gone"
-    try:
-        found = health(client)
-    finally:
-        connection.close()
-        connection.settings_dict["NAME"] = name
-    assert found == (503, {"status": "degraded", "database": "unreachable", "nodes": 1})
-
-
 def test_navigation_has_what_the_role_may_open(db: None) -> None:
     make_stream("cam-1")
 
@@ -292,3 +83,158 @@ def test_navigation_has_what_the_role_may_open(db: None) -> None:
     keeper.is_staff = True
     keeper.save()
     assert "Keys" in labels(client_of(keeper))
+
+
+ROOT = Path(__file__).resolve().parents[2]
+MAILS = ROOT / "templates" / "reports"
+"""They are sent, not served: what reads e-mail takes its look from style attributes alone."""
+TEMPLATES = sorted(path for path in (ROOT / "templates").rglob("*.html") if MAILS not in path.parents)
+STATIC = ROOT / "dashboard" / "static" / "dashboard"
+CSS = STATIC / "css"
+
+Tokens = dict[str, str]
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_a_template_keeps_the_strict_policy_and_its_icons_exist(template: Path) -> None:
+    text = template.read_text()
+    assert forbidden(text) == []
+    symbols = set(re.findall(r'<symbol id="i-([a-z]+)"', (ROOT / "templates/dashboard/_icons.html").read_text()))
+    assert set(re.findall(r'{% icon "([a-z]+)"', text)) <= symbols
+
+
+def test_every_static_file_that_a_template_names_exists() -> None:
+    named = {name for path in TEMPLATES for name in re.findall(r"{% static '([^']+)' %}", path.read_text())}
+    own = {name for name in named if not name.startswith("vendor/")}
+    assert own
+    assert [name for name in own if finders.find(name) is None] == []
+    assert {Path(name).name for name in named - own} <= {Path(name).name for name in vendor.FILES}
+
+
+def test_every_module_that_a_script_imports_exists() -> None:
+    for script in (STATIC / "js").glob("*.js"):
+        for name in re.findall(r'from "\./([^"]+)"', script.read_text()):
+            assert (STATIC / "js" / name).is_file(), f"{script.name} imports {name}"
+
+
+def _tokens() -> dict[str, Tokens]:
+    """The light set, and the dark one as the system's choice and as the user's."""
+    text = (CSS / "tokens.css").read_text()
+    blocks = re.findall(r"([^{}]*)\{([^{}]*--bg:[^{}]*)\}", text)
+    assert len(blocks) == 3
+    names = ("light", "system dark", "chosen dark")
+    return {
+        name: dict(re.findall(r"(--[\w-]+):\s*([^;]+);", body)) for name, (_, body) in zip(names, blocks, strict=True)
+    }
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+TEXT_PAIRS = [
+    *[(text, on) for text in ("--text", "--text-2", "--text-3") for on in ("--bg", "--surface", "--sunken")],
+    *[(text, "--surface") for text in ("--accent", "--good", "--warn", "--bad", "--none")],
+    *[(f"--{health}", f"--{health}-tint") for health in ("good", "warn", "bad", "none")],
+    ("--text", "--accent-tint"),
+    ("--on-solid", "--solid"),
+]
+MARK_PAIRS = [
+    (mark, "--surface")
+    for mark in ("--line-strong", "--focus", "--good-mark", "--warn-mark", "--bad-mark", "--none-mark", "--series")
+]
+
+
+@pytest.mark.parametrize("theme", ["light", "system dark", "chosen dark"])
+def test_contrast_keeps_its_floors(theme: str) -> None:
+    tokens = _tokens()[theme]
+    low = {
+        pair: round(_contrast(tokens[pair[0]], tokens[pair[1]]), 2)
+        for pairs, floor in ((TEXT_PAIRS, 4.5), (MARK_PAIRS, 3.0))
+        for pair in pairs
+        if _contrast(tokens[pair[0]], tokens[pair[1]]) < floor
+    }
+    assert low == {}
+
+
+def test_both_dark_sets_are_one() -> None:
+    tokens = _tokens()
+    assert tokens["system dark"] == tokens["chosen dark"]
+
+
+def test_every_end_reason_has_words_in_templates_and_in_scripts() -> None:
+    script = (STATIC / "js" / "events.js").read_text()
+    assert set(END_REASONS) == set(ui.END_WORDS)
+    for name in ("END_WORDS", "PLAYER_END_WORDS"):
+        table = re.search(rf"const {name} = \{{(.*?)\}};", script, re.DOTALL)
+        assert table is not None
+        assert dict(re.findall(r'(\w+): "([^"]+)"', table.group(1))) == getattr(ui, name)
+
+
+def test_advice_is_for_reasons_that_exist() -> None:
+    assert set(ui.ATTEMPT_ADVICE) <= set(REASONS)
+    assert set(ui.END_ADVICE) | set(ui.PLAYER_END_WORDS) | set(ui.PLAYER_END_ADVICE) <= set(END_REASONS)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0\u00a0s"),
+        (59.4, "59\u00a0s"),
+        (60, "1\u00a0min 0\u00a0s"),
+        (3599, "59\u00a0min 59\u00a0s"),
+        (5909, "1\u00a0h 38\u00a0min"),
+        (6 * 86400 + 4 * 3600 + 1, "6\u00a0d 4\u00a0h"),
+        (-5, "0\u00a0s"),
+    ],
+)
+def test_a_length_of_time_in_words(seconds: float, words: str) -> None:
+    start = datetime(2026, 11, 14, tzinfo=UTC)
+    assert ui.lasted(start, start + timedelta(seconds=seconds)) == words
+
+
+def test_a_time_in_the_admin_is_short_and_says_its_zone() -> None:
+    assert date_format(datetime(2026, 11, 14, 20, 54, tzinfo=UTC), "DATETIME_FORMAT") == "2026-11-14 20:54Z"
+
+
+def test_a_code_becomes_words_and_a_sentence_stays() -> None:
+    assert ui.reason_words("key_unknown") == "Key unknown"
+    assert ui.reason_words("The stream key is not known.") == "The stream key is not known."
+
+
+def test_an_icon_escapes_what_it_is_given() -> None:
+    assert '"><script>' not in ui.icon('"><script>', '"><script>')
+
+
+def test_the_lock_file_names_no_registry_and_pins_everything() -> None:
+    lock = json.loads((ROOT / "package-lock.json").read_text())
+    wanted = json.loads((ROOT / "package.json").read_text())["dependencies"]
+    assert "://" not in (ROOT / "package-lock.json").read_text()
+    for name, version in wanted.items():
+        package = lock["packages"][f"node_modules/{name}"]
+        assert package["version"] == version
+        assert package["integrity"].startswith("sha512-")
+
+
+def test_vendor_copies_what_has_changed_and_nothing_else(tmp_path: Path) -> None:
+    modules, target = tmp_path / "node_modules", tmp_path / "vendor"
+    for name in vendor.FILES:
+        (modules / name).parent.mkdir(parents=True, exist_ok=True)
+        (modules / name).write_text(name)
+    assert vendor.copy(modules, target) == [target / Path(name).name for name in vendor.FILES]
+    assert vendor.copy(modules, target) == []
+    (modules / vendor.FILES[0]).write_text("newer")
+    assert vendor.copy(modules, target) == [target / Path(vendor.FILES[0]).name]
+    assert (target / Path(vendor.FILES[0]).name).read_text() == "newer"
+
+
+def test_vendor_names_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=Path(vendor.FILES[0]).name):
+        vendor.copy(tmp_path / "node_modules", tmp_path / "vendor")

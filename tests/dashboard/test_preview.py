@@ -1,17 +1,20 @@
-"""The preview: who gets its URLs, what they let their bearer have, and which pages may use them."""
+"""A stream to look at: the preview's URLs, what their bearer has, which pages may use them; and its picture."""
 
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
+from ingest.live_store import Thumbnail, get_livestore
 from ingest.models import Application, Stream
 from ingest.services import play_tokens, playback
 from ingest.services.playback import Playable
 from ingest.services.refusals import Refused
-from tests.dashboard.conftest import client_of, make_stream, make_user
+from tests.dashboard.conftest import make_stream
 
 PATH = "/streams/live/cam-1/preview"
 
@@ -36,9 +39,7 @@ def refusal(token: str, name: str = "cam-1", **fields: Any) -> str:
 
 
 @pytest.mark.parametrize("policy", Application.PlayPolicy.values)
-def test_a_viewer_may_look_whatever_the_play_policy_is(
-    viewer: Client, stream: Stream, settings: Any, policy: str
-) -> None:
+def test_a_viewer_may_look_whatever_the_policy_is(viewer: Client, stream: Stream, settings: Any, policy: str) -> None:
     settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE = ("127.0.0.1", 8001), ""
     Application.objects.update(play_policy=policy)
     found = urls(viewer)
@@ -97,21 +98,63 @@ def test_only_the_streams_page_may_get_media_and_from_there_alone(
     assert "blob:" not in others.replace("img-src 'self' data: blob:", "")
 
 
-def test_without_the_media_listener_it_says_what_to_set(viewer: Client, stream: Stream, settings: Any) -> None:
-    settings.MEDIA_ADDRESS = None
-    answer = viewer.post(PATH, headers={"Accept": "application/json"})
+@pytest.mark.parametrize(
+    ("address", "secure", "setting"),
+    [(None, False, "RTMPWEB_MEDIA"), (("127.0.0.1", 8001), True, "RTMPWEB_MEDIA_URL")],
+    ids=["no media listener", "plain http for a page by https"],
+)
+def test_where_it_can_not_be_it_says_what_to_set(
+    viewer: Client, stream: Stream, settings: Any, address: Any, secure: bool, setting: str
+) -> None:
+    settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE = address, ""
+    answer = viewer.post(PATH, headers={"Accept": "application/json"}, secure=secure)
     assert answer.status_code == 503
-    assert "RTMPWEB_MEDIA" in answer.json()["detail"]
-    assert "connect-src 'self';" in viewer.get("/streams/live/cam-1/")["Content-Security-Policy"] + ";"
+    assert setting in answer.json()["detail"]
+    if address is None:
+        assert "connect-src 'self';" in viewer.get("/streams/live/cam-1/")["Content-Security-Policy"] + ";"
 
 
-def test_a_page_by_https_gets_nothing_by_plain_http(viewer: Client, stream: Stream, settings: Any) -> None:
-    settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE = ("127.0.0.1", 8001), ""
-    answer = viewer.post(PATH, headers={"Accept": "application/json"}, secure=True)
-    assert answer.status_code == 503
-    assert "RTMPWEB_MEDIA_URL" in answer.json()["detail"]
+PICTURE = Thumbnail(1_700_000_000_123, b"RIFF....WEBP")
+THUMBNAIL = "/streams/live/cam-1/thumbnail.webp"
 
 
-def test_who_has_no_role_gets_no_url(stream: Stream) -> None:
-    answer = client_of(make_user()).post(PATH, headers={"Accept": "application/json"})
-    assert answer.status_code == 403
+@pytest.fixture
+def kept(stream: Stream) -> None:
+    async_to_sync(get_livestore().put_thumbnail)(stream.path, PICTURE)
+
+
+@pytest.mark.both_forms
+def test_who_may_view_has_it(kept: None, viewer: Client) -> None:
+    assert reverse("dashboard:thumbnail", args=["live", "cam-1"]) == THUMBNAIL
+    answer = viewer.get(THUMBNAIL)
+    assert (answer.status_code, answer.content, answer["Content-Type"]) == (200, PICTURE.image, "image/webp")
+    assert answer["Cache-Control"] == "private, no-cache"
+
+
+def test_the_one_that_a_snapshot_names_never_changes(kept: None, viewer: Client) -> None:
+    named = viewer.get(f"{THUMBNAIL}?v={PICTURE.at_ms}")
+    assert named["Cache-Control"] == "private, max-age=900, immutable"
+    other = viewer.get(f"{THUMBNAIL}?v=1")
+    assert (other.content, other["Cache-Control"]) == (PICTURE.image, "private, no-cache")
+
+
+def test_a_browser_that_has_it_is_told_so(kept: None, viewer: Client) -> None:
+    etag = viewer.get(THUMBNAIL)["ETag"]
+    again = viewer.get(THUMBNAIL, headers={"If-None-Match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+    assert viewer.get(THUMBNAIL, headers={"If-None-Match": '"1"'}).status_code == 200
+
+
+def test_there_is_none_of_others(kept: None, viewer: Client) -> None:
+    for name in ("cam-2", "none"):
+        assert viewer.get(f"/streams/live/{name}/thumbnail.webp").status_code == 404
+
+
+@pytest.mark.both_forms
+def test_who_looks_at_it_watches_the_stream(kept: None, viewer: Client, client: Client) -> None:
+    watched = async_to_sync(get_livestore().awatched)
+    client.get(THUMBNAIL)
+    viewer.get("/streams/live/none/thumbnail.webp")
+    assert watched() == []
+    viewer.get(THUMBNAIL)
+    assert watched() == ["live/cam-1"]

@@ -189,40 +189,19 @@ TABLE = {
 }
 """{method and path: an ability of ingest/services/roles.py, "log in" or "nothing"}."""
 
-SOCKETS = {
-    "/ws/live/": "view",
-    "/ws/attempts/": "view",
-    "/ws/streams/{stream}/": "view",
-}
+SOCKETS = {"/ws/live/": "view", "/ws/attempts/": "view", "/ws/streams/{stream}/": "view"}
 
-STAFF_SEES = {
-    "auth.group": {"admin"},
-    "auth.user": {"admin"},
-    "django_celery_beat.periodictask": set(),
-    "django_celery_beat.clockedschedule": set(),
-    "django_celery_beat.crontabschedule": set(),
-    "django_celery_beat.solarschedule": set(),
-    "django_celery_beat.intervalschedule": set(),
-    "ingest.application": set(ROLES),
-    "ingest.stream": set(ROLES),
-    "ingest.streamkey": {"key manager", "admin"},
-    "ingest.encoderlogin": {"key manager", "admin"},
-    "ingest.session": set(ROLES),
-    "ingest.statusevent": set(ROLES),
-    "ingest.attempt": set(ROLES),
-    "ingest.ban": set(ROLES),
-    "ingest.node": set(ROLES),
-    "ingest.lease": set(ROLES),
-    "ingest.recording": set(ROLES),
+EVERY_ROLE = ("application", "stream", "session", "statusevent", "attempt", "ban", "node", "lease", "recording")
+CELERY = ("periodictask", "clockedschedule", "crontabschedule", "solarschedule", "intervalschedule")
+ANALYTICS = ("analyticsrun", "partition", "rollup", "runline", "reportplan", "report", "reportdelivery")
+
+STAFF_SEES: dict[str, set[str]] = {
+    **{f"ingest.{model}": set(ROLES) for model in EVERY_ROLE},
+    **{f"ingest.{model}": {"key manager", "admin"} for model in ("streamkey", "encoderlogin")},
     "ingest.sharedobject": {"operator", "admin"},
-    "analytics.analyticsrun": set(),
-    "analytics.partition": set(),
-    "analytics.rollup": set(),
-    "analytics.runline": set(),
-    "analytics.reportplan": set(),
-    "analytics.report": set(),
-    "analytics.reportdelivery": set(),
-    "dashboard.apitoken": {"admin"},
+    **{model: {"admin"} for model in ("auth.group", "auth.user", "dashboard.apitoken")},
+    **{f"django_celery_beat.{model}": set() for model in CELERY},
+    **{f"analytics.{model}": set() for model in ANALYTICS},
 }
 """{model in the admin: who of the roles may see its list, if marked as staff}; a superuser sees each."""
 
@@ -242,10 +221,8 @@ def there(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def _visitor(who: str, *, staff: bool = False) -> User:
-    user = make_user(*([who] if who in ROLES else []), name=who.replace(" ", "-"))
-    user.is_superuser, user.is_staff = who == "superuser", staff or who == "superuser"
-    user.save()
-    return user
+    groups, is_superuser = [who] if who in ROLES else [], who == "superuser"
+    return make_user(*groups, name=who, is_superuser=is_superuser, is_staff=staff or is_superuser)
 
 
 def _client(who: str, **options: Any) -> Client:

@@ -20,7 +20,7 @@ from datetime import timedelta
 from analytics.models import Dimension, Grain, Partition, METRIC_VERSION
 from ingest.models import Session
 from tests.dashboard.conftest import make_stream
-from tests.dashboard.rollups import hour, make_rollup
+from tests.dashboard.house import hour, make_rollup
 for name, kbps in (("history", 3000.0), ("other", 2000.0)):
     stream = make_stream(name, app="analysed")
     for ago in range(0, 48, 2):

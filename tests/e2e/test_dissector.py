@@ -13,9 +13,8 @@ from tests.e2e.rounds import PLANS, Rounds
 from tests.rtmpdecode import decode_stream
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
-from tests.wiretap.faults import agrees, assert_no_fault, messages
 from tests.wiretap.proxy import Connection, Piece, recorded
-from tests.wiretap.tshark import dissect
+from tests.wiretap.tshark import agrees, assert_no_fault, dissect, messages
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(240)]
 

@@ -13,8 +13,8 @@ from tests.e2e.programs import Keys
 from tests.media import is_run_of, of_kind, read_packets
 from tests.rtmpdecode import decode_stream
 from tests.server_process import ServerProcess, wait_for
-from tests.wiretap.faults import assert_no_fault
 from tests.wiretap.proxy import recorded
+from tests.wiretap.tshark import assert_no_fault
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(120)]
 

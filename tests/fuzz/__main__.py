@@ -18,11 +18,9 @@ from typing import Any
 
 import atheris
 
-from tests.fuzz.planted import PLANTED
-
 with atheris.instrument_imports(include=["ingest"]):
     from tests.fuzz.target import Target
-    from tests.fuzz.targets import TARGETS
+    from tests.fuzz.targets import PLANTED, TARGETS
 
 SEED = 1
 DEAR = 0.5

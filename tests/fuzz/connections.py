@@ -3,12 +3,10 @@
 from typing import Any
 
 from ingest.rtmp import ClientConnection, Message, encode_message, events
-from tests.fuzz.cutting import pieces
-from tests.fuzz.limits import LIMITS
-from tests.ingest.rtmp.held import connection_bytes, held_bytes
+from tests.fuzz.target import LIMITS, pieces
+from tests.ingest.rtmp.memory import connection_bytes, held_bytes
 from tests.ingest.rtmp.pair import ConnectionPair
-from tests.ingest.rtmp.replay import Replay, follow, outcome, serve
-from tests.ingest.rtmp.sessions import client_after, server_after
+from tests.ingest.rtmp.replay import Replay, client_after, follow, outcome, serve, server_after
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
 SET_CHUNK_SIZE = 1

@@ -3,19 +3,20 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ingest.flv.metadata import encode_metadata
 from ingest.rtmp.amf.amf0 import Amf3, encode
 from tests.fuzz.connections import ACCEPTED, ASKED, record
 from tests.ingest.flv import files
-from tests.ingest.rtmp import amplified
+from tests.ingest.rtmp import memory
 from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
 from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
 from tests.ingest.rtmp.chunks import vectors as chunk_vectors
 from tests.ingest.rtmp.media import vectors as media_vectors
-from tests.ingest.rtmp.messages import shared_objects as object_vectors
 from tests.ingest.rtmp.messages import test_aggregate as aggregate_vectors
 from tests.ingest.rtmp.messages import vectors as message_vectors
+from tests.ingest.rtmp.messages import vectors as object_vectors
 from tests.recordings import NAMES, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
@@ -27,20 +28,22 @@ AMPLIFIED_BYTES = 400
 AUDIO, VIDEO = b"\x08", b"\x09"
 
 
+def data_of(vectors: Any) -> Iterator[bytes]:
+    """Of all rows, in which they come last."""
+    yield from (data for *_, data in (*vectors.BOTH_WAYS, *vectors.ONE_WAY, *vectors.REFUSED))
+
+
 def chunks() -> Iterator[bytes]:
-    yield from (data for _, _, data in (*chunk_vectors.BOTH_WAYS, *chunk_vectors.ONE_WAY))
-    yield from (data for _, data in chunk_vectors.REFUSED)
+    return data_of(chunk_vectors)
 
 
 def amf0_values() -> Iterator[bytes]:
-    yield from (data for _, _, data in (*amf0_vectors.BOTH_WAYS, *amf0_vectors.ONE_WAY))
-    yield from (data for _, data in amf0_vectors.REFUSED)
+    return data_of(amf0_vectors)
 
 
 def amf3_values() -> Iterator[bytes]:
-    yield from (data for _, _, data in (*amf3_vectors.BOTH_WAYS, *amf3_vectors.ONE_WAY))
-    yield from (data for _, data in amf3_vectors.REFUSED)
-    yield from (make(AMPLIFIED_BYTES) for make in amplified.VALUES.values())
+    yield from data_of(amf3_vectors)
+    yield from (make(AMPLIFIED_BYTES) for make in memory.VALUES.values())
 
 
 def commands() -> Iterator[bytes]:
@@ -48,8 +51,8 @@ def commands() -> Iterator[bytes]:
         vector.payload for vector in (*message_vectors.COMMANDS, *message_vectors.DATA, *message_vectors.ONE_WAY)
     )
     yield from (payload for _, _, payload in message_vectors.REFUSED)
-    for make in amplified.VALUES.values():
-        yield from (message.payload for message in amplified.messages(b"\x11" + make(AMPLIFIED_BYTES), 1).values())
+    for make in memory.VALUES.values():
+        yield from (message.payload for message in memory.messages(b"\x11" + make(AMPLIFIED_BYTES), 1).values())
     for read in (from_client, from_server):
         for name in NAMES:
             messages = (message.payload for message in decoded(read(name)) if message.type_id in (15, 17, 18, 20))
@@ -57,9 +60,9 @@ def commands() -> Iterator[bytes]:
 
 
 def shared_objects() -> Iterator[bytes]:
-    for _, _, amf3, payload in (*object_vectors.BOTH_WAYS, *object_vectors.ONE_WAY):
+    for _, _, amf3, payload in (*object_vectors.OBJECTS, *object_vectors.OBJECTS_ONE_WAY):
         yield (b"\x10" if amf3 else b"\x13") + payload
-    for _, amf3, payload in object_vectors.REFUSED:
+    for _, amf3, payload in object_vectors.OBJECTS_REFUSED:
         yield (b"\x10" if amf3 else b"\x13") + payload
 
 
@@ -120,7 +123,7 @@ def messages() -> Iterator[bytes]:
     vectors = (*message_vectors.CONTROL, *message_vectors.COMMANDS, *message_vectors.DATA)
     every = [
         *((vector.type_id, vector.payload) for vector in vectors),
-        *((16 if amf3 else 19, payload) for _, _, amf3, payload in object_vectors.BOTH_WAYS),
+        *((16 if amf3 else 19, payload) for _, _, amf3, payload in object_vectors.OBJECTS),
         (22, aggregate_vectors.BODY),
     ]
     yield from (record(type_id, 1, payload) for type_id, payload in every if len(payload) < 256)

@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.fuzz.planted import PLANTED
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import PLANTED, TARGETS
 from tests.tools import MISSING
 
 RUNS = 1000

@@ -33,6 +33,17 @@ def key(stream: Stream) -> keys.NewKey:
 
 
 @pytest.fixture
+def cam2(stream: Stream) -> Stream:
+    """Another one beside it."""
+    return Stream.objects.create(application=stream.application, name="cam2")
+
+
+@pytest.fixture
+def other_key(cam2: Stream) -> keys.NewKey:
+    return keys.create(stream=cam2)
+
+
+@pytest.fixture
 def process(
     transactional_db: None, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[history_writer.HistoryWriter]:

@@ -1,14 +1,21 @@
-"""Drives the consumers as the RTMP server does: events in, answers out, on a real database."""
+"""Drives the consumers as the RTMP server does: events in, answers out, on a real database; or has them behind a real
+listener in the test's own loop."""
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+from channels.routing import ProtocolTypeRouter
 from channels.testing import ApplicationCommunicator
 
 from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
-from ingest.contracts import LoginAnswer, Totals
+from ingest.contracts import LoginAnswer, NodeFigures, Totals
+from ingest.live import LiveSettings
+from ingest.server import RtmpServer, ServerConfig
+from ingest.services import history_writer
 
 TOTALS: Totals = {
     "bytes_in": 1000,
@@ -47,6 +54,12 @@ async def _over(app: ApplicationCommunicator) -> None:
     over, _ = await asyncio.wait({app.future}, timeout=OVER_S)
     assert over, f"an application goes on {OVER_S} s after its end"
     await app.wait()
+
+
+def flush() -> None:
+    """All that is known so far is written by the fixture's `process`."""
+    assert history_writer._writer is not None
+    assert history_writer._writer.flush(10)
 
 
 class Connection:
@@ -124,6 +137,36 @@ class Connection:
         await _over(self.app)
 
 
+async def connected(count: int) -> list[Connection]:
+    made = [Connection() for _ in range(count)]
+    for each in made:
+        assert (await each.connect())["type"] == "rtmp.accept"
+    return made
+
+
+async def disconnect(*connections: Connection) -> None:
+    for each in connections:
+        await each.disconnect()
+
+
+def figures_of(node: str, at: float) -> NodeFigures:
+    """With nothing on it."""
+    return {
+        "node": node,
+        "at": at,
+        "streams": 0,
+        "publishers": 0,
+        "players": 0,
+        "connections": 0,
+        "refused_connections": 0,
+        "in_kbps": 0.0,
+        "out_kbps": 0.0,
+        "loop_delay_ms": 0.1,
+        "cpu_percent": None,
+        "disk_free_percent": None,
+    }
+
+
 class NodeApp:
     """One listener's application."""
 
@@ -144,20 +187,7 @@ class NodeApp:
         await self.app.send_input({"type": kind, **fields})
 
     async def tick(self, at: float = 1_800_000_000.0, **fields: Any) -> None:
-        figures = {
-            "node": self.node,
-            "at": at,
-            "streams": 0,
-            "publishers": 0,
-            "players": 0,
-            "connections": 0,
-            "refused_connections": 0,
-            "in_kbps": 0.0,
-            "out_kbps": 0.0,
-            "loop_delay_ms": 0.1,
-            "cpu_percent": None,
-            "disk_free_percent": None,
-        }
+        figures = figures_of(self.node, at)
         await self.tell(
             "node.tick", **({"samples": [], "streams": [], "players": [], "figures": figures, "refused": []} | fields)
         )
@@ -165,3 +195,20 @@ class NodeApp:
     async def stop(self) -> None:
         await self.tell("node.stopped")
         await _over(self.app)
+
+
+APPLICATION = ProtocolTypeRouter({"rtmp": RtmpConsumer.as_asgi(), "rtmp.node": NodeConsumer.as_asgi()})
+
+
+@asynccontextmanager
+async def listening(
+    node: str = NODE, live: LiveSettings | None = None, grace_s: float = 2, **config: Any
+) -> AsyncIterator[int]:
+    """The port of a running media node. `grace_s`: of its stop; `config`: fields of its ServerConfig."""
+    settings = ServerConfig(node=node, rtmp=("127.0.0.1", 0), live=live or LiveSettings(), **config)
+    server = RtmpServer(APPLICATION, settings)
+    await server.start()
+    try:
+        yield server.addresses[0][1]
+    finally:
+        await server.stop(grace_s=grace_s)

@@ -1,9 +1,11 @@
-"""Ways to trouble the database that the consumers work on, and to wait for its threads."""
+"""Ways to trouble the database that the consumers work on, and disks; works that run at the same moment; and waiting
+for the database's threads."""
 
 import asyncio
+import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from typing import Any, Protocol, cast
@@ -149,3 +151,66 @@ async def until_queued(executor: ThreadPoolExecutor, count: int) -> None:
     async with asyncio.timeout(5):
         while executor._work_queue.qsize() != count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+class Work(threading.Thread):
+    """`finish` raises what it raised."""
+
+    def __init__(self, work: Callable[[], object], begins: threading.Barrier | None = None) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._begins = begins
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            if self._begins is not None:
+                self._begins.wait(5)
+            self._work()
+        except BaseException as error:
+            self._error = error
+        finally:
+            connections.close_all()
+
+    def finish(self) -> None:
+        self.join(20)
+        assert not self.is_alive(), "it hangs"
+        if self._error is not None:
+            raise self._error
+
+
+def at_once(*works: Callable[[], object]) -> None:
+    begins = threading.Barrier(len(works))
+    running = [Work(work, begins) for work in works]
+    for each in running:
+        each.finish()
+
+
+GIVES_UP_S = 10.0
+"""So that who does wait for it fails, and not the whole run."""
+
+
+class HangingDisk:
+    """What `shutil.disk_usage` asks, while it `hangs`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting = 0
+        """Who waits for an answer."""
+        self._answers = threading.Event()
+        self._ask = shutil.disk_usage
+        monkeypatch.setattr(shutil, "disk_usage", self._usage)
+
+    def hang(self) -> None:
+        self._answers.clear()
+
+    def let_go(self) -> None:
+        self._answers.set()
+
+    def _usage(self, folder: Any) -> Any:
+        self.waiting += 1
+        try:
+            self._answers.wait(GIVES_UP_S)
+        finally:
+            self.waiting -= 1
+        return self._ask(folder)

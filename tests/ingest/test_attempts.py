@@ -1,24 +1,31 @@
-"""Refusals that come again are counted in one row, and nobody fills the table."""
+"""Refusals that come again are counted in one row, nobody fills a table, and keys are nowhere."""
 
 import asyncio
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import duckdb
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from ingest.consumers import recorder
 from ingest.contracts import EventRecord
-from ingest.models import Attempt
+from ingest.models import Application, Attempt, Lease, Session, StatusEvent, Stream
+from ingest.services import keys
 from ingest.services.attempts import ALL_NEW_A_MINUTE, NEW_A_MINUTE, AttemptRow, Attempts, Waiting
 from ingest.services.authorization import Peer
 from ingest.services.history_writer import HistoryWriter
-from ingest.telemetry import set_writer
+from ingest.services.keys import NewKey
+from ingest.telemetry import TelemetryWriter, set_writer
+from tests.ingest.control import Connection, flush
+from tests.ingest.faults import missing_table
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ROW = AttemptRow(NOW, "publish", "live", "rk_7Qd4…", "192.0.2.7", "OBS", "node-a", "key_unknown", "", "")
@@ -117,7 +124,7 @@ def test_one_that_floods_takes_nobody_elses_rows(process: HistoryWriter) -> None
     assert Attempt.objects.filter(address="192.0.2.8").exists()
 
 
-def test_a_transaction_that_is_repeated_for_long_is_no_flood(process: HistoryWriter) -> None:
+def test_a_transaction_that_is_repeated_for_long_is_no_flood() -> None:
     found = Attempts()
     rows = [after(number, name=f"cam{number}") for number in range(5)]
     for _ in range(20):
@@ -161,9 +168,7 @@ class Lake:
 
 
 @pytest.mark.both_forms
-async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(
-    process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(monkeypatch: pytest.MonkeyPatch) -> None:
     """By an event loop, as the consumers do it: pages are told, too."""
     lake, now = Lake(), 1000.9
     in_lake = []
@@ -186,12 +191,12 @@ async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(
     finally:
         set_writer(None)
     assert in_lake == [recorder.LAKE_ATTEMPTS_S, 2 * recorder.LAKE_ATTEMPTS_S, 2 * recorder.LAKE_ATTEMPTS_S]
-    assert await asyncio.to_thread(process.flush, 10)
+    await asyncio.to_thread(flush)
     counts = [count async for count in Attempt.objects.values_list("count", flat=True)]
     assert (len(counts), sum(counts)) == (3, 600)
 
 
-def test_what_may_be_continued_is_bounded(process: HistoryWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_continued_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ingest.services.attempts.MOST_OPEN", 10)
     found = Attempts()
     for number in range(50):
@@ -203,7 +208,7 @@ def test_what_may_be_continued_is_bounded(process: HistoryWriter, monkeypatch: p
 
 
 @pytest.mark.both_forms
-def test_many_take_as_many_statements_as_one(process: HistoryWriter) -> None:
+def test_many_take_as_many_statements_as_one() -> None:
     writer, counts = Attempts(), []
     for number, several in enumerate((1, 20)):
         rows = [after(number, name=f"name{number}-{each}", stream=each, key=each) for each in range(1, several + 1)]
@@ -213,3 +218,55 @@ def test_many_take_as_many_statements_as_one(process: HistoryWriter) -> None:
         counts.append(len(queries))
     assert counts[0] == counts[1]
     assert sorted(set(Attempt.objects.values_list("count", flat=True))) == [2]
+
+
+async def test_a_key_is_nowhere(encoder: Connection, key: NewKey, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    wrong = keys.generate()
+    answers = [await encoder.publish(key.secret), await encoder.publish(wrong, stream_id=2)]
+    with missing_table("ingest_streamkey"):
+        answers.append(await encoder.publish(key.secret, stream_id=3))
+    await encoder.disconnect()
+    flush()
+    rows = [
+        str(row)
+        for model in (Application, Stream, Session, StatusEvent, Attempt, Lease)
+        async for row in model.objects.values()
+    ]
+    for secret in (key.secret, wrong):
+        assert secret not in "\n".join(rows)
+        assert secret not in caplog.text
+        assert secret not in str(answers)
+
+
+@pytest.mark.parametrize("app", ["live/{}", "{}", "live/{}/x", "other/{}"])
+async def test_an_imported_key_in_the_applications_place_is_nowhere(stream: Stream, settings: Any, app: str) -> None:
+    """An encoder that takes the key for a part of the server's URL, or breaks off before an answer."""
+    imported = await sync_to_async(keys.create)(stream=stream, secret="oldserver-key-1")
+    writer = TelemetryWriter(settings.LAKE_DIR, "node-a")
+    writer.start()
+    set_writer(writer)
+    try:
+        refused, broken = (Connection(app=app.format(imported.secret)) for _ in range(2))
+        assert (await refused.connect())["code"] == "NetConnection.Connect.InvalidApp"
+        await refused.disconnect("rejected")
+        await broken.disconnect("idle_timeout")
+    finally:
+        set_writer(None)
+        writer.close()
+    flush()
+    attempts = [str(row) async for row in Attempt.objects.values()]
+    lake = duckdb.read_parquet(f"{settings.LAKE_DIR}/events/**/*.parquet", union_by_name=True).fetchall()
+    assert len(attempts) == len(lake) == 2
+    assert imported.secret not in str(attempts)
+    assert imported.secret not in str(lake)
+
+
+async def test_a_peer_cannot_cause_events_without_bound(encoder: Connection, key: NewKey) -> None:
+    await encoder.publish(key.secret)
+    for _ in range(2100):
+        await encoder.status("NetStream.Seek.Failed", level="error")
+    await encoder.disconnect()
+    flush()
+    assert await StatusEvent.objects.acount() == 2001
+    assert (await StatusEvent.objects.order_by("-sequence").afirst()).kind == "session.ended"  # type: ignore[union-attr]

@@ -1,16 +1,27 @@
-"""Questions that wait together are answered together, each by itself; nothing is left of what came too late."""
+"""Questions that wait together are answered together, each by itself, and nothing is left of what came too late; and a
+prepared query answers as the same query made anew, whatever is asked and by whom."""
 
 import asyncio
 import random
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from django.db import connections
+from django.db.models import CharField, Count, DateTimeField, Exists, Max, OuterRef, Q, QuerySet, UUIDField, Value
+from django.db.models.sql.compiler import SQLCompiler
 
 from ingest.consumers import admissions, decisions
 from ingest.consumers.admissions import Batches
 from ingest.consumers.decisions import READ, TooSlow
+from ingest.models import Ban, HealthOverride, Node, Session, Stream
+from ingest.services import bans, health_rules, nodes, sessions
+from ingest.services.bans import get_guard
+from ingest.services.sql import Given, Prepared
 from tests.ingest.faults import held, limited
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,6 +67,14 @@ class Desk:
         await asyncio.to_thread(self.inside.wait, 5)
         return first
 
+    async def after_busy(self, *questions: str) -> Answers:
+        """What comes of the first and of these, which wait for it together."""
+        first = await self.busy()
+        others = self.ask(*questions)
+        await asyncio.sleep(0)
+        self.gate.set()
+        return await over(first, *others)
+
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
@@ -70,11 +89,7 @@ async def over(*tasks: "asyncio.Task[str]") -> Answers:
 
 
 async def test_those_who_wait_are_asked_about_together(desk: Desk) -> None:
-    first = await desk.busy()
-    others = desk.ask("a", "b", "bad", "c")
-    await asyncio.sleep(0)
-    desk.gate.set()
-    answers = await over(first, *others)
+    answers = await desk.after_busy("a", "b", "bad", "c")
     assert desk.asked == [["first"], ["a", "b", "bad", "c"]]
     assert [answer for answer in answers if isinstance(answer, str)] == ["FIRST", "A", "B", "C"]
     assert isinstance(answers[3], KeyError)
@@ -83,11 +98,7 @@ async def test_those_who_wait_are_asked_about_together(desk: Desk) -> None:
 
 async def test_a_batch_has_a_bound(desk: Desk) -> None:
     desk.batches.most = 3
-    first = await desk.busy()
-    others = desk.ask(*"abcdefg")
-    await asyncio.sleep(0)
-    desk.gate.set()
-    assert await over(first, *others) == ["FIRST", *"ABCDEFG"]
+    assert await desk.after_busy(*"abcdefg") == ["FIRST", *"ABCDEFG"]
     assert [len(batch) for batch in desk.asked] == [1, 3, 3, 1]
 
 
@@ -127,32 +138,25 @@ async def test_a_few_answers_come_in_each_turn_of_the_loop(desk: Desk) -> None:
 
 async def test_what_fails_as_a_whole_fails_for_all_of_it(desk: Desk) -> None:
     desk.fails = OSError("gone")
-    first = await desk.busy()
-    others = desk.ask("a", "b")
-    desk.gate.set()
-    assert {type(answer) for answer in await over(first, *others)} == {OSError}
+    assert {type(answer) for answer in await desk.after_busy("a", "b")} == {OSError}
     desk.fails = None
     assert await over(*desk.ask("again")) == ["AGAIN"]
 
 
-async def test_the_time_counts_from_the_batchs_beginning_and_what_was_decided_too_late_is_undone(desk: Desk) -> None:
+@pytest.mark.parametrize("looks", [False, True])
+async def test_the_time_counts_from_the_batchs_beginning_and_what_was_decided_too_late_is_undone(
+    desk: Desk, looks: bool
+) -> None:
+    """But for what looks before it commits."""
+    if looks:
+        desk.late = decisions.raise_if_late
     with limited(0.4):
         first = await desk.busy()
         assert isinstance((await over(first))[0], TooSlow)
         waits = desk.ask("a")  # It comes while nothing moves, and is answered once something does.
         desk.gate.set()
         assert await over(*waits) == ["A"]
-    assert desk.undone == ["first"]
-
-
-async def test_what_looks_before_it_commits_has_nothing_to_undo(desk: Desk) -> None:
-    desk.late = decisions.raise_if_late
-    with limited(0.4):
-        first = await desk.busy()
-        assert isinstance((await over(first))[0], TooSlow)
-        desk.gate.set()
-        assert await over(*desk.ask("a")) == ["A"]
-    assert not desk.undone
+    assert desk.undone == ([] if looks else ["first"])
 
 
 async def test_who_waits_too_long_for_a_batch_is_refused_unasked(desk: Desk) -> None:
@@ -243,3 +247,109 @@ async def test_nobody_who_asks_for_players_takes_the_last_thread() -> None:
     assert await over(*desk.ask("publisher")) == ["PUBLISHER"]
     gate.set()
     assert await asyncio.gather(*players) == [1] * len(players)
+
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+NODES = ("node-a", "node-b", "it's 100 %s")
+
+
+@pytest.fixture
+def several(stream: Stream) -> list[Session]:
+    made = []
+    for number, name in enumerate(NODES * 3):
+        node, _ = Node.objects.get_or_create(name=name)
+        began = NOW + timedelta(microseconds=number)
+        made.append(
+            Session.objects.create(kind="play", app="live", name="a", stream=stream, node=node, started_at=began)
+        )
+    return made
+
+
+def of_node(node: Any, since: Any) -> "QuerySet[Session, Any]":
+    found = Session.objects.filter(Q(node__name=node) & (Q(started_at__gte=since) | Q(stop_requested="kicked")))
+    return found.order_by("started_at").values_list("pk", "started_at", "is_test", "summary", "node__name")
+
+
+@pytest.mark.both_forms
+def test_it_answers_each_question_with_its_own_values(several: list[Session]) -> None:
+    prepared = Prepared(lambda: of_node(Given("node", CharField()), Given("since", DateTimeField())))
+    Session.objects.filter(pk=several[0].pk).update(stop_requested="kicked", summary={"duration_ms": 1})
+    for node in (*NODES, "nobody"):
+        for number in range(10):
+            since = NOW + timedelta(microseconds=number)
+            assert prepared.ask(node=node, since=since) == list(of_node(node, since))
+
+
+@pytest.mark.both_forms
+def test_one_value_may_stand_in_several_places(several: list[Session]) -> None:
+    given = Given("at", DateTimeField())
+    prepared = Prepared(lambda: Session.objects.filter(started_at__gte=given, started_at__lte=given).values_list("pk"))
+    assert [prepared.ask(at=each.started_at) for each in several] == [[(each.pk,)] for each in several]
+
+
+@pytest.mark.both_forms
+def test_a_value_within_an_inner_query(several: list[Session]) -> None:
+    def build(session: Any) -> "QuerySet[Node, Any]":
+        here = Session.objects.filter(node=OuterRef("pk"), pk=session)
+        return Node.objects.filter(Exists(here)).values_list("name")
+
+    prepared = Prepared(lambda: build(Given("session", UUIDField())))
+    for each in several:
+        assert prepared.ask(session=each.pk) == list(build(each.pk))
+
+
+@pytest.mark.both_forms
+def test_a_count_of_nothing_is_a_row(db: None) -> None:
+    counted = Ban.objects.order_by().values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("until"))
+    assert Prepared(lambda: counted.values_list("count", "latest")).ask() == [(0, None)]
+
+
+@pytest.mark.both_forms
+def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) -> None:
+    built: list[int] = []
+
+    def build() -> "QuerySet[Session, Any]":
+        built.append(threading.get_ident())
+        return of_node(Given("node", CharField()), Given("since", DateTimeField()))
+
+    prepared = Prepared(build)
+    expected = [list(of_node(node, NOW)) for node in NODES]
+
+    def ask(node: str) -> list[tuple[Any, ...]]:
+        try:
+            return prepared.ask(node=node, since=NOW)
+        finally:
+            connections["default"].close()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(ask, NODES * 4)) == expected * 4
+    assert len(built) == 1
+
+
+@pytest.mark.both_forms
+def test_what_a_node_asks_each_second_is_not_put_together_again(
+    several: list[Session], stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = bans.tell_guard(get_guard(), now=NOW)
+
+    def ask(node: str) -> tuple[Any, ...]:
+        assert bans.tell_guard(get_guard(), now=NOW, before=mark) == mark
+        return sessions.due_to_end(node=node, now=NOW), health_rules.rules_on(node=node), nodes.drain(name=node)
+
+    assert ask("node-a") == ([], {}, None)
+    kicked = several[0]
+    Session.objects.filter(pk=kicked.pk).update(stop_requested="kicked", kind="publish")
+    HealthOverride.objects.create(stream=stream, check_code="no_audio", enabled=False)
+    Node.objects.filter(name="node-a").update(drain_requested_at=NOW, drain_grace_s=7)
+    put_together: list[str] = []
+    as_sql = SQLCompiler.as_sql
+
+    def counted(self: SQLCompiler, *args: Any, **kwargs: Any) -> Any:
+        put_together.append(str(self.query.model))
+        return as_sql(self, *args, **kwargs)
+
+    monkeypatch.setattr(SQLCompiler, "as_sql", counted)
+    rules = {"no_audio": {"enabled": False, "warning": None, "bad": None, "hold_s": None}}
+    assert ask("node-a") == ([(kicked.pk, "kicked")], {stream.pk: rules}, nodes.Drain(NOW, 7))
+    assert ask("node-b") == ([], {}, None)
+    assert put_together == []

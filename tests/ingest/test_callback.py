@@ -13,13 +13,13 @@ from ingest.models import Application, Attempt, OutboxEvent, Session, Stream
 from ingest.services import callback, play_tokens
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.control import Connection
-from tests.ingest.listener import listening
+from tests.ingest.clients import watch_live
+from tests.ingest.control import Connection, disconnect, listening
 from tests.ingest.ticks import until
 from tests.receivers import HttpReceiver, answer, http_receiver
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 SECRET = "shared-with-the-service"
 
@@ -58,8 +58,7 @@ async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewK
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as player:
         await encoder.connect("live")
         await encoder.publish(key.secret)
-        await player.connect("live")
-        await player.play("cam1")
+        await watch_live(player)
         session = await Session.objects.aget(kind="publish")
     said = questions(asked)
     assert [(each["action"], each["name"]) for each in said] == [
@@ -78,8 +77,7 @@ async def test_who_is_allowed_publishes_and_plays(asked: HttpReceiver, key: NewK
 async def test_the_instance_is_told(asked: HttpReceiver, stream: Stream) -> None:
     await Stream.objects.acreate(application_id=stream.application_id, name="room/cam1")
     async with listening() as port, RtmpClient(port=port) as player:
-        await player.connect("live/room")
-        await player.play("cam1")
+        await watch_live(player, app="live/room")
     found = [(each["action"], each["app"], each["instance"], each["name"]) for each in questions(asked)]
     assert found == [("connect", "live", "room", ""), ("play", "live", "room", "room/cam1")]
 
@@ -126,8 +124,8 @@ async def test_what_is_no_answer_refuses_for_now(asked: HttpReceiver, process: H
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
-async def test_a_slow_service_stands_in_nobody_else_s_way(
-    asked: HttpReceiver, process: HistoryWriter, how: str
+async def test_a_slow_service_stands_in_nobody_else_s_way_and_refuses_in_time(
+    asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     asked.behaviours = [getattr(asked, how)]
     await Application.objects.acreate(name="other")
@@ -136,19 +134,11 @@ async def test_a_slow_service_stands_in_nobody_else_s_way(
     await until(lambda: asked.got)
     assert (await quick.connect())["type"] == "rtmp.accept"
     assert slow.app.output_queue.empty()
-    for connection in (slow, quick):
-        await connection.disconnect()
-
-
-@pytest.mark.parametrize("how", ["hang", "drip"])
-async def test_a_slow_service_refuses_in_time(
-    asked: HttpReceiver, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+    await disconnect(slow, quick)
     monkeypatch.setattr(callback, "LIMIT_S", 0.5)
-    asked.behaviours = [getattr(asked, how)]
-    connection = Connection()
-    assert (await connection.connect())["type"] == "rtmp.reject"
-    await connection.disconnect("rejected")
+    late = Connection()
+    assert (await late.connect())["type"] == "rtmp.reject"
+    await late.disconnect("rejected")
 
 
 def hang_up(handler: BaseHTTPRequestHandler) -> None:
@@ -157,7 +147,7 @@ def hang_up(handler: BaseHTTPRequestHandler) -> None:
 
 
 async def test_a_dead_service_is_left_alone_and_then_tried_again(
-    asked: HttpReceiver, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
+    asked: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(callback, "REST_S", 60.0)
     asked.behaviours = [hang_up]
@@ -192,7 +182,7 @@ async def test_an_operator_s_look_is_not_asked_about(asked: HttpReceiver, scheme
     await connection.disconnect()
 
 
-async def test_without_a_service_nobody_is_let_in(asked: HttpReceiver, settings: Any, process: HistoryWriter) -> None:
+async def test_without_a_service_nobody_is_let_in(asked: HttpReceiver, settings: Any) -> None:
     settings.AUTH_SECRET = ""
     assert (await Connection().connect())["type"] == "rtmp.reject"
     assert not asked.got

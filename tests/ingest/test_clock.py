@@ -1,12 +1,26 @@
-"""The node's time of day, while the machine's clock is set, leaps and drifts."""
+"""The node's time of day, while the machine's clock is set, leaps and drifts; and nodes whose clocks are wrong, beside
+others: what they compare goes by the clock that they share."""
 
 import logging
+import time
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connection
+from django.utils import timezone
 
+from ingest import clock
 from ingest.clock import SteadyClock
+from ingest.consumers import active, upkeep
+from ingest.models import Lease, Node, Session, Stream
+from ingest.services import keys
+from ingest.services.history_writer import HistoryWriter
+from ingest.services.keys import NewKey
+from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.live.payloads import START_WALL
+from tests.ingest.ticks import is_up, published, tick_until
 
 HOUR = 3600.0
 
@@ -70,3 +84,72 @@ def test_what_is_off_by_seconds_is_followed_slowly(set_by: float, caplog: pytest
     assert all(0.94 < after - before < 1.06 for before, after in pairwise(said))
     assert said[-1] == pytest.approx(60 + set_by)
     assert not caplog.records
+
+
+HOUR_S = 3600.0
+SOON = timedelta(minutes=1)
+
+
+@pytest.fixture
+def off_s(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """This process's clock is off by so much; the machine's is, too, where the database has its own."""
+    found: float = request.param
+    monkeypatch.setattr(clock, "_clock", SteadyClock(lambda: time.time() + found))
+    if connection.vendor == "postgresql":
+        monkeypatch.setattr(timezone, "now", lambda: datetime.now(UTC) + timedelta(seconds=found))
+    return found
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("off_s", [HOUR_S, -HOUR_S], indirect=True)
+async def test_a_node_whose_clock_is_off_takes_nobody_for_dead_and_is_not_taken_for_it(
+    process: HistoryWriter, off_s: float, stream: Stream, key: NewKey
+) -> None:
+    now = datetime.now(UTC)
+    other = await Node.objects.acreate(name="node-b", state="up", seen_at=now)
+    dead = await Node.objects.acreate(name="node-c", state="up", seen_at=now - timedelta(minutes=2))
+    held = await Stream.objects.acreate(application_id=stream.application_id, name="cam2")
+    there = await Session.objects.acreate(kind="publish", app="live", name="cam2", stream=held, node=other)
+    await Lease.objects.acreate(stream=held, session=there, node=other, expires_at=now + SOON)
+    node = NodeApp()
+    await node.tell("node.started")
+    await is_up()
+    encoder, _ = await published(key)
+    second, rival = await sync_to_async(keys.create)(stream=held), Connection()
+    await rival.connect()
+    assert (await rival.publish(second.secret))["type"] == "rtmp.publish.reject", "node-b lives, and has the stream"
+    await tick_until(node, Node.objects.filter(pk=dead.pk, state="down").exists)
+    assert (await Session.objects.aget(pk=there.pk)).ended_at is None
+    assert (await Node.objects.aget(pk=other.pk)).state == "up"
+    own, lease = await Node.objects.aget(name=NODE), await Lease.objects.aget(stream=stream)
+    now = datetime.now(UTC)
+    assert abs(own.seen_at - now) < SOON
+    assert abs(lease.expires_at - now) < SOON
+    await encoder.disconnect()
+    await rival.disconnect()
+    await node.stop()
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("leap_s", [HOUR_S, -HOUR_S])
+async def test_a_leap_of_the_shared_clock_ends_nothing(
+    process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch, leap_s: float
+) -> None:
+    """As of the one of a machine that has all processes and the database's file."""
+    if connection.vendor == "postgresql":
+        pytest.skip("It has a clock of its own, which nobody can set here.")
+    monkeypatch.setattr(active, "BREAK", timedelta(seconds=5))
+    monkeypatch.setattr(upkeep, "SWEEP_S", 0.0)
+    node = NodeApp()
+    await node.tell("node.started")
+    await is_up()
+    active.REACH._since = timezone.now() - timedelta(minutes=5)
+    encoder, session = await published(key)
+    other = await Node.objects.acreate(name="node-b", state="up", seen_at=timezone.now())
+    there = await Session.objects.acreate(kind="play", app="live", name="cam1", stream=stream, node=other)
+    monkeypatch.setattr(timezone, "now", lambda: datetime.now(UTC) + timedelta(seconds=leap_s))
+    await tick_until(node, lambda: abs(Node.objects.get(name=NODE).seen_at - timezone.now()) <= SOON)
+    assert not await Session.objects.filter(pk__in=[session, there.pk], ended_at__isnull=False).aexists()
+    assert {found.state async for found in Node.objects.all()} == {"up"}
+    await encoder.disconnect()
+    await node.stop()

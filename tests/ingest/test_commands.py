@@ -10,24 +10,18 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
-from pytest_django import Settings
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from ingest.management import base
 from ingest.models import Application, Stream, StreamKey
-from ingest.services import keys
+from ingest.services import keys, removal
 from ingest.services.keys import NewKey
-
-
-def run(*words: str) -> str:
-    out = io.StringIO()
-    call_command(*words, stdout=out)
-    return out.getvalue()
-
-
-def run_json(*words: str) -> Any:
-    return json.loads(run(*words, "--json"))
+from tests.ingest.operating import run, run_json
+from tests.ingest.removing import meanwhile
+from tests.ingest.test_removal import session_of
 
 
 @pytest.fixture(autouse=True)
@@ -63,9 +57,6 @@ def test_json_is_one_line(stream: Stream, settings: Settings, tmp_path: Path, wo
     out = run(*words, "--json")
     assert (out.count("\n"), out[-1]) == (1, "\n")
     assert isinstance(json.loads(out), dict)
-
-
-# --- streamkey ---
 
 
 @pytest.mark.usefixtures("application")
@@ -129,26 +120,36 @@ def test_a_key_from_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("create", "studio/cam1"), "application set studio"),
-        (("create", "cam1"), "APP/NAME"),
-        (("create", "live/"), "APP/NAME"),
-        (("create", "live/two words"), "can't be a stream's name"),
-        (("create", "live/cam1", "--allow", "192.0.2.7/24"), "host bits"),
-        (("create", "live/cam1", "--expires", "soon"), "is no time"),
-        (("create", "live/cam1", "--expires", "2030-02-31"), "is no time"),
-        (("create", "live/cam1", "--max-kbps", "0"), "above 0"),
-        (("create", "live/cam1", "--over-limit", "close"), "needs --max-kbps"),
-        (("create", "live/cam1", "--secret", "cam1"), "public name"),
-        (("list", "live/cam9"), "There is no stream"),
-        (("revoke", "live/cam1"), "no such key"),
-        (("revoke", "99"), "no such key"),
-        (("rotate", "rk_" + "A" * 32), "no such key"),
+        (("streamkey", "create", "studio/cam1"), "application set studio"),
+        (("streamkey", "create", "cam1"), "APP/NAME"),
+        (("streamkey", "create", "live/"), "APP/NAME"),
+        (("streamkey", "create", "live/two words"), "can't be a stream's name"),
+        (("streamkey", "create", "live/cam1", "--allow", "192.0.2.7/24"), "host bits"),
+        (("streamkey", "create", "live/cam1", "--expires", "soon"), "is no time"),
+        (("streamkey", "create", "live/cam1", "--expires", "2030-02-31"), "is no time"),
+        (("streamkey", "create", "live/cam1", "--max-kbps", "0"), "above 0"),
+        (("streamkey", "create", "live/cam1", "--over-limit", "close"), "needs --max-kbps"),
+        (("streamkey", "create", "live/cam1", "--secret", "cam1"), "public name"),
+        (("streamkey", "list", "live/cam9"), "There is no stream"),
+        (("streamkey", "revoke", "live/cam1"), "no such key"),
+        (("streamkey", "revoke", "99"), "no such key"),
+        (("streamkey", "rotate", "rk_" + "A" * 32), "no such key"),
+        (("stream", "create", "live/cam1"), "already"),
+        (("stream", "create", "studio/cam1"), "application set studio"),
+        (("stream", "create", "live/two words"), "can't be a stream's name"),
+        (("stream", "show", "live/cam9"), "There is no stream"),
+        (("stream", "delete", "live/cam9", "--yes"), "There is no stream"),
+        (("stream", "list", "studio"), "There is no application"),
+        (("application", "delete", "studio", "--yes"), "There is no application"),
+        (("stream", "delete", "live/cam1", "--json"), "--yes"),
+        (("application", "delete", "live", "--json"), "--yes"),
     ],
 )
 def test_what_is_wrong_is_said(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(CommandError, match=said):
-        run("streamkey", *words)
+        run(*words)
     assert not StreamKey.objects.exists()
+    assert Stream.objects.exists()
 
 
 def test_list(key: NewKey) -> None:
@@ -198,9 +199,6 @@ def test_moments() -> None:
     assert abs(base.moment("30d") - timezone.now() - timedelta(days=30)) < timedelta(seconds=10)
 
 
-# --- application ---
-
-
 @pytest.mark.django_db
 def test_an_application_is_made_and_changed() -> None:
     made = run_json("application", "set", "studio")
@@ -228,9 +226,6 @@ def test_an_applications_name() -> None:
     assert not Application.objects.exists()
 
 
-# --- testpattern, runrtmp ---
-
-
 @pytest.mark.usefixtures("stream")
 def test_a_test_pattern_without_a_server_leaves_no_working_key(settings: Settings) -> None:
     settings.RTMP_ADDRESS = ("127.0.0.1", 9)
@@ -240,18 +235,12 @@ def test_a_test_pattern_without_a_server_leaves_no_working_key(settings: Setting
 
 
 @pytest.mark.usefixtures("application")
-def test_a_test_picture_has_a_size() -> None:
+def test_a_test_picture_without_a_size_and_a_node_with_nothing_to_listen_on(settings: Settings) -> None:
     with pytest.raises(CommandError, match="WIDTHxHEIGHT"):
         run("testpattern", "live/cam1", "--size", "big")
-
-
-def test_nothing_to_listen_on(settings: Settings) -> None:
     settings.RTMP_ADDRESS = None
     with pytest.raises(CommandError, match="RTMPWEB_RTMP is off"):
         run("runrtmp")
-
-
-# --- System checks ---
 
 
 def check(settings: Settings, **kwargs: Any) -> set[str]:
@@ -287,3 +276,90 @@ def test_models_and_migrations_agree() -> None:
         timeout=100,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Terminal(io.StringIO):
+    """Standard input with somebody at it, who types this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.usefixtures("application")
+def test_a_stream_is_made_shown_and_listed() -> None:
+    made = run_json("stream", "create", "live/cam1")
+    assert (made["app"], made["name"], made["enabled"]) == ("live", "cam1", True)
+    shown = run_json("stream", "show", "live/cam1")
+    assert {name: shown[name] for name in made} == made
+    assert (shown["deletion"]["publishers"], shown["deletion"]["goes"]["keys"]) == (0, 0)
+    assert run_json("stream", "list", "live") == {"items": [made], "count": 1}
+    assert "live/cam1" in run("stream", "list")
+    assert "Nothing goes with it." in run("stream", "show", "live/cam1")
+
+
+def test_however_many_there_are_they_are_asked_for_at_once(
+    application: Application, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(5):
+        owner = User.objects.create_user(f"user-{number}")
+        Stream.objects.create(application=application, name=f"cam{number}", owner=owner)
+    with django_assert_num_queries(1):
+        assert run_json("stream", "list")["count"] == 5
+
+
+def test_a_stream_and_an_application_are_disabled_and_enabled(stream: Stream) -> None:
+    assert run_json("stream", "disable", "live/cam1")["enabled"] is False
+    assert run_json("application", "disable", "live")["enabled"] is False
+    stream.refresh_from_db()
+    assert (stream.enabled, stream.application.enabled) == (False, False)
+    assert run_json("stream", "enable", "live/cam1")["enabled"] is True
+    assert run_json("application", "enable", "live")["enabled"] is True
+
+
+@pytest.mark.django_db
+def test_an_application_is_made_once() -> None:
+    made = run_json("application", "create", "studio", "--play", "token")
+    assert (made["name"], made["play"]) == ("studio", "token")
+    with pytest.raises(CommandError, match="already"):
+        run("application", "create", "studio", "--play", "none")
+    assert Application.objects.get().play_policy == "token"
+    assert {name: value for name, value in run_json("application", "show", "studio").items() if name in made} == made
+
+
+@pytest.mark.parametrize(("kind", "path"), [("stream", "live/cam1"), ("application", "live")])
+def test_what_goes_with_it_is_said_and_asked_for(
+    key: NewKey, monkeypatch: pytest.MonkeyPatch, kind: str, path: str
+) -> None:
+    def delete(stdin: io.StringIO) -> str:
+        out = io.StringIO()
+        monkeypatch.setattr(sys, "stdin", stdin)
+        try:
+            call_command(kind, "delete", path, stdout=out)
+        except CommandError as error:
+            return f"{out.getvalue()} {error}"
+        return out.getvalue()
+
+    for refused in (io.StringIO(f"{path}\n"), Terminal("yes\n"), Terminal("")):
+        said = delete(refused)
+        assert "1 stream key" in said
+        assert "Nothing is deleted" in said
+        assert Stream.objects.exists()
+    assert f"Type {path} to delete it" in delete(Terminal(f"{path}\n"))
+    assert not Stream.objects.exists()
+
+
+@pytest.mark.parametrize(("kind", "path"), [("stream", "live/cam1"), ("application", "live")])
+def test_a_script_deletes_what_is_live_by_force(
+    key: NewKey, kind: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_of(key.key.stream)
+    with pytest.raises(CommandError, match="is live: 1 publishing"):
+        run(kind, "delete", path, "--yes")
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "WAIT_S", 0.0)
+        with pytest.raises(CommandError, match=r"is not deleted yet: .* one session has not ended, on node-a \(up\)"):
+            run(kind, "delete", path, "--yes", "--force")
+    meanwhile(monkeypatch)
+    done = run_json(kind, "delete", path, "--yes", "--force")
+    assert (done["deleted"], done["publishers"], done["goes"]["keys"]) == (path, 1, 1)
+    assert not Stream.objects.exists()

@@ -16,14 +16,15 @@ from ingest.models import Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import history_writer, keys, sessions
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.control import TOTALS, Connection
+from tests.ingest.control import TOTALS, Connection, flush
+from tests.ingest.ticks import until
 from tests.redis_server import RedisServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.both_forms
-async def test_a_session_from_connect_to_end(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
+async def test_a_session_from_connect_to_end(encoder: Connection, key: NewKey) -> None:
     await encoder.status("NetConnection.Connect.Success", stream_id=0)
     answer = await encoder.publish(key.secret)
     assert answer["type"] == "rtmp.publish.accept"
@@ -32,7 +33,7 @@ async def test_a_session_from_connect_to_end(encoder: Connection, process: Histo
     await encoder.status("NetStream.Publish.Start")
     await encoder.unpublish(answer["session_id"])
     await encoder.disconnect()
-    assert process.flush(5)
+    flush()
     session = await Session.objects.aget()
     assert str(session.pk) == answer["session_id"]
     assert (session.kind, session.end_reason) == ("publish", "client_unpublish")
@@ -49,50 +50,41 @@ async def test_a_session_from_connect_to_end(encoder: Connection, process: Histo
     assert not await Attempt.objects.aexists()
 
 
-async def test_a_connection_that_is_lost_ends_its_sessions(
-    encoder: Connection, process: HistoryWriter, key: NewKey
+@pytest.mark.parametrize("reason", ["idle_timeout", "node_shutdown"])
+async def test_a_connection_that_is_lost_or_given_up_by_the_server_ends_its_sessions(
+    encoder: Connection, key: NewKey, reason: str
 ) -> None:
     await encoder.publish(key.secret)
-    await encoder.disconnect("idle_timeout")
-    assert process.flush(5)
-    assert (await Session.objects.aget()).end_reason == "idle_timeout"
+    if reason == "node_shutdown":
+        encoder.app.future.cancel()
+        await asyncio.wait({encoder.app.future})
+    else:
+        await encoder.disconnect(reason)
+    flush()
+    assert (await Session.objects.aget()).end_reason == reason
     assert not ACTIVE
 
 
-async def test_a_server_that_gives_up_leaves_no_session_open(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
-    await encoder.publish(key.secret)
-    encoder.app.future.cancel()
-    await asyncio.wait({encoder.app.future})
-    assert process.flush(5)
-    assert (await Session.objects.aget()).end_reason == "node_shutdown"
-
-
-async def test_several_streams_on_one_connection(
-    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
-) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    second_key = await sync_to_async(keys.create)(stream=other)
+async def test_several_streams_on_one_connection(encoder: Connection, key: NewKey, other_key: NewKey) -> None:
     first = await encoder.publish(key.secret, stream_id=1)
-    second = await encoder.publish(second_key.secret, stream_id=2)
+    second = await encoder.publish(other_key.secret, stream_id=2)
     await encoder.status("NetStream.Publish.Start", stream_id=2)
     await encoder.unpublish(first["session_id"])
     await encoder.disconnect()
-    assert process.flush(5)
+    flush()
     ends = {str(session.pk): session.end_reason async for session in Session.objects.all()}
     assert ends == {first["session_id"]: "client_unpublish", second["session_id"]: "tcp_reset"}
     started = await StatusEvent.objects.aget(code="NetStream.Publish.Start")
     assert str(started.session_id) == second["session_id"]
 
 
-async def test_metadata_is_kept_and_made_fit(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
+async def test_metadata_is_kept_and_made_fit(encoder: Connection, key: NewKey) -> None:
     await encoder.publish(key.secret)
     claimed = {"encoder": "obs\x00output", "framerate": float("nan"), "width": 1280.0, "deep": [[[[["x"]]]]]}
     media = {"video_codec": "avc1", "audio_codec": "mp4a", "width": 1920, "height": 1080, "profile": "High"}
     await encoder.tell({"type": "rtmp.metadata", "stream_id": 1, "metadata": claimed, "media": media})
     await encoder.disconnect()
-    assert process.flush(5)
+    flush()
     session = await Session.objects.aget()
     assert (session.video_codec, session.audio_codec, session.width, session.height) == ("avc1", "mp4a", 1920, 1080)
     assert session.summary["media"] == {"profile": "High"}
@@ -102,7 +94,7 @@ async def test_metadata_is_kept_and_made_fit(encoder: Connection, process: Histo
 
 
 async def test_each_sessions_metadata_is_recorded_whatever_went_before_on_its_connection(
-    encoder: Connection, process: HistoryWriter, key: NewKey
+    encoder: Connection, key: NewKey
 ) -> None:
     """Up to 50 changes of one session; those of no session count for none."""
     media = {"video_codec": "avc1"}
@@ -119,7 +111,7 @@ async def test_each_sessions_metadata_is_recorded_whatever_went_before_on_its_co
     second = await encoder.publish(key.secret)
     await claim(3)
     await encoder.disconnect()
-    assert process.flush(5)
+    flush()
     counts = [
         await StatusEvent.objects.filter(session=answer["session_id"], kind="metadata").acount()
         for answer in (first, second)
@@ -127,22 +119,8 @@ async def test_each_sessions_metadata_is_recorded_whatever_went_before_on_its_co
     assert counts == [50, 3]
 
 
-async def test_a_player(process: HistoryWriter, stream: Stream) -> None:
-    player = Connection()
-    await player.connect()
-    answer = await player.play("cam1")
-    assert answer["type"] == "rtmp.play.accept"
-    assert answer["path"] == "live/cam1"
-    await player.disconnect()
-    assert process.flush(5)
-    session = await Session.objects.aget()
-    assert (session.kind, session.end_reason) == ("play", "tcp_reset")
-
-
 @pytest.mark.parametrize("comes", [True, False])
-async def test_a_player_that_switches_has_both_sessions_meanwhile(
-    process: HistoryWriter, stream: Stream, comes: bool
-) -> None:
+async def test_a_player_that_switches_has_both_sessions_meanwhile(stream: Stream, comes: bool) -> None:
     player = Connection()
     await player.connect()
     old = await player.play("cam1")
@@ -155,7 +133,7 @@ async def test_a_player_that_switches_has_both_sessions_meanwhile(
     await stop(*((old["session_id"], "completed") if comes else (new["session_id"], "idle_timeout")))
     await player.status("NetStream.Pause.Notify")
     await player.disconnect()
-    assert process.flush(5)
+    flush()
     reasons = {str(row.id): row.end_reason async for row in Session.objects.all()}
     goes_on = new if comes else old
     assert reasons == {
@@ -187,7 +165,7 @@ async def test_an_encoder_may_publish_again_at_once(
 
 @pytest.mark.both_forms
 async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher_is_live(
-    encoder: Connection, process: HistoryWriter, key: NewKey
+    encoder: Connection, key: NewKey
 ) -> None:
     """As after an outage of the database that lasted longer than a lease."""
     first = await encoder.publish(key.secret)
@@ -206,7 +184,7 @@ async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher
 
 @pytest.mark.both_forms
 async def test_a_kick_closes_the_connection_and_says_by_whom(
-    encoder: Connection, process: HistoryWriter, key: NewKey, django_user_model: Any
+    encoder: Connection, key: NewKey, django_user_model: Any
 ) -> None:
     user = await django_user_model.objects.acreate(username="olga")
     answer = await encoder.publish(key.secret)
@@ -214,32 +192,28 @@ async def test_a_kick_closes_the_connection_and_says_by_whom(
     assert await encoder.answer() == {"type": "rtmp.close", "reason": "kicked"}
     await encoder.unpublish(answer["session_id"], "kicked")
     await encoder.disconnect("kicked")
-    assert process.flush(5)
+    flush()
     session = await Session.objects.aget()
     assert (session.end_reason, session.end_description) == ("kicked", "Ended by olga.")
     assert not await sync_to_async(sessions.request_stop)(session_id=answer["session_id"], by=user)
 
 
-async def test_a_kick_of_one_of_two_stops_that_stream_only(
-    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
-) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    second_key = await sync_to_async(keys.create)(stream=other)
+async def test_a_kick_of_one_of_two_stops_that_stream_only(encoder: Connection, key: NewKey, other_key: NewKey) -> None:
     await encoder.publish(key.secret, stream_id=1)
-    second = await encoder.publish(second_key.secret, stream_id=2)
+    second = await encoder.publish(other_key.secret, stream_id=2)
     await sync_to_async(sessions.request_stop)(session_id=second["session_id"])
     stop = {"type": "rtmp.stream.stop", "stream_id": 2, "session_id": second["session_id"], "reason": "kicked"}
     assert await encoder.answer() == stop
     await encoder.disconnect()
 
 
-async def test_a_kick_of_what_is_to_come_leaves_what_plays(process: HistoryWriter, stream: Stream) -> None:
+async def test_a_kick_of_what_is_to_come_leaves_what_plays(stream: Stream) -> None:
     player = Connection()
     await player.connect()
     await player.play("cam1")
     new = await player.ask(player.play_event("cam1") | {"transition": "switch"})
     while not await Session.objects.filter(pk=new["session_id"]).aexists():
-        await sync_to_async(process.flush)(5)
+        await asyncio.to_thread(flush)
     assert await sync_to_async(sessions.request_stop)(session_id=new["session_id"])
     stop = {"type": "rtmp.stream.stop", "stream_id": 1, "session_id": new["session_id"], "reason": "kicked"}
     assert await player.answer() == stop
@@ -261,14 +235,12 @@ def redis_layer(process: HistoryWriter, settings: Any, tmp_path: Path) -> Iterat
 
 @pytest.mark.both_forms
 async def test_a_connection_outlives_its_channel_layer(
-    redis_layer: RedisServer, process: HistoryWriter, key: NewKey, caplog: pytest.LogCaptureFixture
+    redis_layer: RedisServer, key: NewKey, caplog: pytest.LogCaptureFixture
 ) -> None:
     encoder = Connection()
     await encoder.connect()
     await asyncio.to_thread(redis_layer.stop)
-    async with asyncio.timeout(5):
-        while "channel layer" not in caplog.text:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: "channel layer" in caplog.text)
     answer = await encoder.publish(key.secret)
     assert answer["type"] == "rtmp.publish.accept"
     await asyncio.to_thread(redis_layer.start)
@@ -278,5 +250,5 @@ async def test_a_connection_outlives_its_channel_layer(
             await asyncio.sleep(0.1)
     assert await encoder.answer() == {"type": "rtmp.close", "reason": "kicked"}
     await encoder.disconnect("kicked")
-    assert process.flush(5)
+    flush()
     assert (await Session.objects.aget()).end_reason == "kicked"

@@ -1,6 +1,7 @@
 """Encoders' log-ins through sockets: their rounds, what they let one do, and what they never tell."""
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,18 +12,16 @@ from django.utils import timezone
 from ingest.contracts import LoginAnswer
 from ingest.credentials import split_app
 from ingest.models import Application, Attempt, Ban, EncoderLogin, Session, Stream
-from ingest.services import encoder_login, keys, sessions
+from ingest.services import encoder_login, sessions
 from ingest.services.encoder_login import NewPassword, Verifiers
-from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE
+from tests.ingest.clients import all_ended, go_live, publish_to
+from tests.ingest.control import NODE, flush, listening
 from tests.ingest.encoder import Encoder, asked
-from tests.ingest.listener import listening
-from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 METHODS = ("adobe", "llnw")
 WRONG = "[ AccessManager.Reject ] : [ authmod={} ] : ?reason=authfailed"
@@ -36,18 +35,6 @@ def no_delay(settings: Any) -> None:
 @pytest.fixture
 def login(stream: Stream) -> NewPassword:
     return encoder_login.create(stream=stream, user="bob", label="van")
-
-
-async def publish(port: int, app: str, name: str) -> str:
-    """ "live", or what it is told."""
-    async with RtmpClient(port=port) as encoder:
-        try:
-            await encoder.connect(app)
-            await encoder.publish(name)
-        except Refused as refused:
-            return str(refused)
-    await until(lambda: not Session.objects.filter(ended_at=None).exists())
-    return "live"
 
 
 # --- What was recorded of FFmpeg ---
@@ -83,22 +70,20 @@ def test_answers_that_were_recorded(app: str, is_right: bool) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["cam1", ""])
-async def test_three_rounds_then_it_publishes(
-    process: HistoryWriter, login: NewPassword, method: str, name: str
-) -> None:
+async def test_three_rounds_then_it_publishes(login: NewPassword, method: str, name: str) -> None:
     await Application.objects.aupdate(encoder_login=True)
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
         assert await encoder.first() == "adobe"
-        assert await publish(port, f"live{await encoder.query(method)}", name) == "live"
-    assert process.flush(5)
+        assert await publish_to(port, name, f"live{await encoder.query(method)}") == "live"
+    flush()
     session = await Session.objects.select_related("login").aget()
     assert (session.name, str(session.login), session.key_id) == ("cam1", "van (bob)", None)
     assert (await EncoderLogin.objects.aget()).last_used_at == session.ended_at
     assert not await Attempt.objects.aexists(), "rounds are no refusals"
 
 
-async def test_who_is_asked(process: HistoryWriter, login: NewPassword, key: NewKey) -> None:
+async def test_who_is_asked(login: NewPassword, key: NewKey) -> None:
     """Encoders without a key in the URL, once the application says so."""
     player = {"type": None, "flashVer": "LNX 9,0,124,2"}
 
@@ -120,28 +105,28 @@ async def test_who_is_asked(process: HistoryWriter, login: NewPassword, key: New
         assert await connects(f"live?key={key.secret}")
 
 
-async def test_who_comes_with_a_method_gets_its_rounds_unasked(process: HistoryWriter, login: NewPassword) -> None:
+async def test_who_comes_with_a_method_gets_its_rounds_unasked(login: NewPassword) -> None:
     async with listening() as port:
         assert await asked(port, "live?authmod=llnw") == encoder_login.invitation("llnw")
         encoder = Encoder(port, "bob", login.password)
-        assert await publish(port, f"live{await encoder.query()}", "cam1") == "live"
+        assert await publish_to(port, "cam1", f"live{await encoder.query()}") == "live"
         assert "adobe and llnw are" in await asked(port, "live?authmod=basic&user=bob")
         assert (await asked(port, "nowhere?authmod=adobe&user=bob")) == "There is no such application."
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_wrong_answers(process: HistoryWriter, login: NewPassword, method: str) -> None:
+async def test_wrong_answers(login: NewPassword, method: str) -> None:
     async with listening() as port:
         for user, password in (("bob", "wrong password"), ("nobody", login.password)):
             answer = await Encoder(port, user, password).query(method)
             assert await asked(port, f"live{answer}") == WRONG.format(method)
         assert await asked(port, f"live?authmod={method}&user=no/body") == WRONG.format(method)
-    assert process.flush(5)
+    flush()
     reasons = [(row.reason, row.action) async for row in Attempt.objects.order_by("pk")]
     assert set(reasons) == {("login_wrong", "connect")}
 
 
-async def test_users_that_there_are_cannot_be_told_from_others(process: HistoryWriter, login: NewPassword) -> None:
+async def test_users_that_there_are_cannot_be_told_from_others(login: NewPassword) -> None:
     await Application.objects.acreate(name="other")
     async with listening() as port:
         told: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -149,10 +134,8 @@ async def test_users_that_there_are_cannot_be_told_from_others(process: HistoryW
             for user in ("bob", "eve"):
                 told[app, user] = [await Encoder(port, user, "", app).second() for _ in range(2)]
     for first, again in told.values():
-        assert first.keys() == again.keys() == {"reason", "user", "salt", "challenge", "opaque"}
-        assert {name: len(value) for name, value in first.items()} == {
-            name: len(value) for name, value in again.items()
-        }
+        assert first.keys() == {"reason", "user", "salt", "challenge", "opaque"}
+        assert {name: len(first[name]) for name in first} == {name: len(again[name]) for name in again}
         assert first["salt"] == again["salt"]
         assert first["opaque"] != again["opaque"]
     salts = [first["salt"] for first, _ in told.values()]
@@ -161,16 +144,14 @@ async def test_users_that_there_are_cannot_be_told_from_others(process: HistoryW
 
 
 @pytest.mark.both_forms
-async def test_an_answer_is_good_once(process: HistoryWriter, login: NewPassword) -> None:
+async def test_an_answer_is_good_once(login: NewPassword) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
-        assert await publish(port, f"live{answer}", "cam1") == "live"
+        assert await publish_to(port, "cam1", f"live{answer}") == "live"
         assert "?reason=needauth&" in await asked(port, f"live{answer}"), "it is asked anew"
 
 
-async def test_a_challenge_that_has_expired(
-    process: HistoryWriter, login: NewPassword, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_challenge_that_has_expired(login: NewPassword, monkeypatch: pytest.MonkeyPatch) -> None:
     async with listening() as port:
         answer = await Encoder(port, "bob", login.password).query()
         monkeypatch.setattr(encoder_login, "LIFE", timedelta(seconds=-1))
@@ -205,7 +186,7 @@ def said(user: str, password: str, token: str, salt: str) -> LoginAnswer:
     ids=["another address", "another user", "another time", "made up"],
 )
 def test_a_challenge_that_was_given_to_somebody_else(
-    process: HistoryWriter, login: NewPassword, application: Application, address: str, token_of: str, tampered: str
+    login: NewPassword, application: Application, address: str, token_of: str, tampered: str
 ) -> None:
     now = timezone.now()
     token = encoder_login.issue_challenge(app="live", user=token_of, address="192.0.2.7", now=now)
@@ -220,7 +201,7 @@ def test_a_challenge_that_was_given_to_somebody_else(
 
 
 @pytest.mark.both_forms
-def test_any_node_may_judge(process: HistoryWriter, login: NewPassword, application: Application) -> None:
+def test_any_node_may_judge(login: NewPassword, application: Application) -> None:
     """For a while; its clock may be a little behind."""
     now = timezone.now()
     token = encoder_login.issue_challenge(app="live", user="bob", address="2001:db8::1", now=now)
@@ -250,28 +231,26 @@ def test_spent_challenges_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(spent._until) == 1
 
 
-async def test_who_tries_passwords_is_banned(process: HistoryWriter, login: NewPassword, settings: Any) -> None:
+async def test_who_tries_passwords_is_banned(login: NewPassword, settings: Any) -> None:
     settings.GUESSES = 3
     async with listening() as port:
         for number in range(3):
             answer = await Encoder(port, "bob", f"guess-{number}").query()
             assert await asked(port, f"live{answer}") == WRONG.format("adobe")
         assert "Too many" in await asked(port, "live?authmod=adobe&user=bob")
-    assert process.flush(5)
+    flush()
     assert (await Ban.objects.aget()).guesses == 3
 
 
 # --- What a log-in lets one do ---
 
 
-async def test_only_its_own_stream(process: HistoryWriter, login: NewPassword, stream: Stream) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    other_key = await sync_to_async(keys.create)(stream=other)
+async def test_only_its_own_stream(login: NewPassword, other_key: NewKey) -> None:
     async with listening() as port:
         encoder = Encoder(port, "bob", login.password)
-        refused = await publish(port, f"live{await encoder.query()}", "cam2")
+        refused = await publish_to(port, "cam2", f"live{await encoder.query()}")
         assert refused.startswith("NetStream.Publish.Denied: The encoder's log-in belongs to another stream.")
-        assert await publish(port, f"live{await encoder.query()}", other_key.secret) == "live", "a key is a key"
+        assert await publish_to(port, other_key.secret, f"live{await encoder.query()}") == "live", "a key is a key"
         other_app = Encoder(port, "bob", login.password, "studio")
         await Application.objects.acreate(name="studio")
         assert await asked(port, f"studio{await other_app.query()}") == WRONG.format("adobe")
@@ -285,9 +264,7 @@ async def test_only_its_own_stream(process: HistoryWriter, login: NewPassword, s
         ({"stream__enabled": False}, "The stream is disabled."),
     ],
 )
-async def test_one_that_lets_nobody_publish(
-    process: HistoryWriter, login: NewPassword, change: dict[str, Any], told: str
-) -> None:
+async def test_one_that_lets_nobody_publish(login: NewPassword, change: dict[str, Any], told: str) -> None:
     if "stream__enabled" in change:
         await Stream.objects.aupdate(enabled=False)
     else:
@@ -301,47 +278,39 @@ async def test_one_that_lets_nobody_publish(
         )
 
 
-async def test_a_new_password_makes_the_old_one_wrong(process: HistoryWriter, login: NewPassword) -> None:
+async def test_a_new_password_makes_the_old_one_wrong(login: NewPassword) -> None:
     changed = await sync_to_async(encoder_login.set_password)(login=login.login, password="another-one")
     async with listening() as port:
         assert await asked(port, f"live{await Encoder(port, 'bob', login.password).query()}") == WRONG.format("adobe")
-        assert await publish(port, f"live{await Encoder(port, 'bob', changed.password).query()}", "cam1") == "live"
+        assert await publish_to(port, "cam1", f"live{await Encoder(port, 'bob', changed.password).query()}") == "live"
 
 
-async def end_by(what: str, login: EncoderLogin) -> None:
-    match what:
-        case "revoked":
-            await sync_to_async(encoder_login.revoke)(login=login)
-        case "disabled":
-            await EncoderLogin.objects.aupdate(enabled=False)
-        case "expired":
-            await EncoderLogin.objects.aupdate(expires_at=timezone.now())
-        case "deleted":
-            await EncoderLogin.objects.all().adelete()
+ENDS: dict[str, Callable[[EncoderLogin], object]] = {
+    "revoked": lambda login: encoder_login.revoke(login=login),
+    "disabled": lambda login: EncoderLogin.objects.update(enabled=False),
+    "expired": lambda login: EncoderLogin.objects.update(expires_at=timezone.now()),
+    "deleted": lambda login: EncoderLogin.objects.all().delete(),
+}
 
 
-@pytest.mark.parametrize("what", ["revoked", "disabled", "expired", "deleted"])
-async def test_what_is_live_ends_with_its_log_in(process: HistoryWriter, login: NewPassword, what: str) -> None:
+@pytest.mark.parametrize("what", ENDS)
+async def test_what_is_live_ends_with_its_log_in(login: NewPassword, what: str) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
-        await encoder.connect(f"live{await Encoder(port, 'bob', login.password).query()}")
-        stream_id = await encoder.publish("cam1")
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
+        await go_live(encoder, "cam1", f"live{await Encoder(port, 'bob', login.password).query()}")
         assert await sync_to_async(sessions.due_to_end)(node=NODE, now=timezone.now()) == [], "while its log-in holds"
-        await end_by(what, login.login)
+        await sync_to_async(ENDS[what])(login.login)
         await encoder.wait_closed(timeout_s=5)
-        await until(lambda: not Session.objects.filter(ended_at=None).exists())
+        await until(all_ended)
     assert (await Session.objects.aget()).end_reason == "key_revoked"
 
 
-async def test_a_publisher_that_comes_back_takes_its_stream_over(process: HistoryWriter, login: NewPassword) -> None:
+async def test_a_publisher_that_comes_back_takes_its_stream_over(login: NewPassword) -> None:
     """After three seconds of silence, by the same log-in; another one waits for nothing."""
     eve = await sync_to_async(encoder_login.create)(stream=login.login.stream, user="eve")
     async with listening() as port, RtmpClient(port=port) as gone, RtmpClient(port=port, timeout_s=15) as back:
         bob = Encoder(port, "bob", login.password)
-        await gone.connect(f"live{await bob.query()}")
-        stream_id = await gone.publish("cam1")
-        await gone.send_video(stream_id, 0, AVC_HEADER)
-        other = await publish(port, f"live{await Encoder(port, 'eve', eve.password).query()}", "cam1")
+        await go_live(gone, "cam1", f"live{await bob.query()}")
+        other = await publish_to(port, "cam1", f"live{await Encoder(port, 'eve', eve.password).query()}")
         assert other.startswith("NetStream.Publish.BadName")
         await back.connect(f"live{await bob.query()}")
         await back.publish("cam1")
@@ -351,20 +320,19 @@ async def test_a_publisher_that_comes_back_takes_its_stream_over(process: Histor
 # --- What is never told ---
 
 
-async def test_users_passwords_and_answers_stand_nowhere(
-    process: HistoryWriter, login: NewPassword, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_users_passwords_and_answers_stand_nowhere(login: NewPassword, caplog: pytest.LogCaptureFixture) -> None:
     user = "a-very-particular-user"
     await EncoderLogin.objects.aupdate(user=user)
-    made = await sync_to_async(encoder_login.set_password)(login=await _fresh(login))
+    fresh = await EncoderLogin.objects.select_related("stream__application").aget()
+    made = await sync_to_async(encoder_login.set_password)(login=fresh)
     with caplog.at_level(logging.DEBUG):
         async with listening() as port:
             encoder = Encoder(port, user, made.password)
             wrong = await Encoder(port, user, "wrong password").query()
             await asked(port, f"live{wrong}")
             right = await encoder.query()
-            assert await publish(port, f"live{right}", "cam1") == "live"
-    assert process.flush(5)
+            assert await publish_to(port, "cam1", f"live{right}") == "live"
+    flush()
     kept = [repr(row) async for row in Session.objects.values()] + [repr(row) async for row in Attempt.objects.values()]
     for text in (
         user,
@@ -373,10 +341,6 @@ async def test_users_passwords_and_answers_stand_nowhere(
     ):
         assert text not in caplog.text
         assert text not in repr(kept)
-
-
-async def _fresh(login: NewPassword) -> EncoderLogin:
-    return await EncoderLogin.objects.select_related("stream__application").aget(pk=login.login.pk)
 
 
 def test_a_password_shows_in_no_representation(login: NewPassword) -> None:

@@ -19,9 +19,11 @@ from ingest.services.admission import Ask, DecideAlone, Grant, NotYet
 from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.refusals import Refused
-from tests.ingest.control import Connection
-from tests.ingest.faults import held, until_queued
-from tests.ingest.simultaneous import Work, at_once
+from tests.ingest.admitting import hold
+from tests.ingest.control import connected, disconnect
+from tests.ingest.faults import Work, at_once, held, until_queued
+
+pytestmark = pytest.mark.both_forms
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")
@@ -109,12 +111,7 @@ def situations(live: Application) -> Mapping[str, Callable[[], Ask]]:
         at = NOW - timedelta(minutes=minutes)
         Session.objects.create(kind="publish", app="live", name="used", stream=stream, started_at=at, ended_at=at)
     live_key = key_of("live", "live")
-    holder = Session.objects.create(
-        kind="publish", app="live", name="live", stream=Stream.objects.get(name="live"), node=node, started_at=NOW
-    )
-    Lease.objects.create(
-        stream=Stream.objects.get(name="live"), session=holder, node=node, expires_at=NOW + timedelta(seconds=9)
-    )
+    hold(Stream.objects.get(name="live"), "node-b", expires_at=NOW + timedelta(seconds=9))
     stream_of("open", "there")
     Session.objects.create(kind="play", app="open", name="there", node=node, started_at=NOW)
     limited = key_of("live", "limited", max_kbps=4000, over_limit="close")
@@ -155,7 +152,6 @@ def situations(live: Application) -> Mapping[str, Callable[[], Ask]]:
     }
 
 
-@pytest.mark.both_forms
 def test_each_gets_what_it_would_get_alone(situations: Mapping[str, Callable[[], Ask]]) -> None:
     for seed in range(SEEDS):
         chance = random.Random(seed)
@@ -187,7 +183,6 @@ def test_each_gets_what_it_would_get_alone(situations: Mapping[str, Callable[[],
         assert len(apart) < len(names) or all(name.startswith("apart") for name in apart)
 
 
-@pytest.mark.both_forms
 def test_a_group_takes_as_many_statements_as_one(live: Application) -> None:
     secrets = [key_of("live", f"cam{number}") for number in range(SEVERAL + 2)]
     more = secrets[:5]
@@ -205,7 +200,6 @@ def test_a_group_takes_as_many_statements_as_one(live: Application) -> None:
     assert len(queries) <= 3
 
 
-@pytest.mark.both_forms
 def test_who_ended_here_holds_nothing_any_more(live: Application) -> None:
     """Though its end is still being written."""
     secret = key_of("live", "cam")
@@ -217,7 +211,6 @@ def test_who_ended_here_holds_nothing_any_more(live: Application) -> None:
     assert Lease.objects.get().session_id == second.session
 
 
-@pytest.mark.both_forms
 def test_what_is_too_late_is_refused_before_the_commit(live: Application) -> None:
     secrets = [key_of("live", f"cam{number}") for number in range(3)]
 
@@ -232,7 +225,6 @@ def test_what_is_too_late_is_refused_before_the_commit(live: Application) -> Non
     assert not StreamKey.objects.filter(last_used_at__isnull=False).exists()
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_one_that_cannot_be_written_leaves_the_others_to_themselves(live: Application) -> None:
     secrets = [key_of("live", f"cam{number}") for number in range(3)]
@@ -245,7 +237,6 @@ def test_one_that_cannot_be_written_leaves_the_others_to_themselves(live: Applic
     assert isinstance(singly(asks[2]), Grant)
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_two_nodes_that_admit_the_same_streams_at_once(live: Application) -> None:
     """In other orders. Of each stream one is admitted, and neither node gives way."""
@@ -263,7 +254,6 @@ def test_two_nodes_that_admit_the_same_streams_at_once(live: Application) -> Non
     assert len(granted) == SEVERAL
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 def test_a_lease_that_another_holds_just_now_stands_in_nobodys_way(live: Application) -> None:
     """PostgreSQL locks rows; with SQLite one writes at a time, and the group waits for the other."""
@@ -281,14 +271,11 @@ def test_a_lease_that_another_holds_just_now_stands_in_nobodys_way(live: Applica
     assert [type(answer) for answer in answers] == [Grant, locked, Grant]
 
 
-@pytest.mark.both_forms
 @pytest.mark.django_db(transaction=True)
 async def test_encoders_that_wait_for_the_database_are_admitted_at_once(process: HistoryWriter, stream: Stream) -> None:
     """Each by its own answer; the moment that their rows have is that of their one transaction."""
     secrets = [await sync_to_async(key_of)("live", f"rush{number}") for number in range(SEVERAL)]
-    encoders = [Connection() for _ in (*secrets, "unknown")]
-    for encoder in encoders:
-        assert (await encoder.connect())["type"] == "rtmp.accept"
+    encoders = await connected(SEVERAL + 1)
     with held(decisions.WRITE):
         first, *others = encoders
         await first.tell(first.publish_event(secrets[0]))
@@ -302,5 +289,4 @@ async def test_encoders_that_wait_for_the_database_are_admitted_at_once(process:
     moments = [at async for at in Session.objects.order_by("started_at").values_list("started_at", flat=True)]
     assert len(moments) == SEVERAL
     assert len(set(moments)) == 2
-    for encoder in encoders:
-        await encoder.disconnect()
+    await disconnect(*encoders)

@@ -1,36 +1,33 @@
+"""What history writes, in order and once; what it keeps while the database is away or takes no writes, and what it
+lets nobody crowd out."""
+
 import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import InternalError, OperationalError, ProgrammingError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ingest.models import Application, Attempt, Lease, Node, Session, SharedObject, StatusEvent, Stream
+from ingest.models import Application, Attempt, Ban, Lease, Node, Session, SharedObject, StatusEvent, Stream
 from ingest.services import history_writer, keys
-from ingest.services.attempts import AttemptRow, Attempts
-from ingest.services.history import BeginRow, DiscardRow, EndRow, EventRow, Operation, write
+from ingest.services.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow, Attempts
+from ingest.services.history import BanRow, BeginRow, DiscardRow, EndRow, EventRow, Operation, write
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.shared_objects import ObjectRow
+from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
-from tests.ingest.faults import another_program, locked_database
+from tests.ingest.faults import another_program, locked_database, missing_table
 from tests.server_process import wait_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
 
 @pytest.fixture
 def session(stream: Stream) -> Session:
-    node = Node.objects.create(name="node-a")
-    made = Session.objects.create(
-        kind="publish", app="live", name="cam1", stream=stream, node=node, started_at=NOW, summary={"media": {}}
-    )
-    Lease.objects.create(stream=stream, session=made, node=node, expires_at=NOW + timedelta(seconds=10))
-    return made
+    return hold(stream, summary={"media": {}})
 
 
 def event(session: uuid.UUID, sequence: int, code: str = "") -> EventRow:
@@ -45,7 +42,24 @@ def attempt(name: str, stream: int | None = None) -> AttemptRow:
     return AttemptRow(NOW, "publish", "live", name, "192.0.2.7", "OBS", "node-a", "key_unknown", "", "", stream)
 
 
-@pytest.mark.both_forms
+def write_all(process: HistoryWriter, *rows: Operation | AttemptRow) -> None:
+    for row in rows:
+        process.put(row)
+    assert process.flush(10)
+
+
+def raised_in_turn(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> list[Exception]:
+    """By the connection of history's thread, each once; those that are left."""
+    left = list(errors)
+
+    def check(self: BaseDatabaseWrapper) -> None:
+        if threading.current_thread().name == "rtmpweb-history" and left:
+            raise left.pop(0)
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
+    return left
+
+
 def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Session) -> None:
     for sequence in range(1, 501):
         process.put(event(session.pk, sequence))
@@ -56,11 +70,10 @@ def test_what_is_put_is_written_in_order(process: HistoryWriter, session: Sessio
     assert list(codes) == [f"code {sequence}" for sequence in range(1, 501)]
 
 
-@pytest.mark.both_forms
-def test_an_end_is_written_once_and_frees_the_lease(process: HistoryWriter, session: Session) -> None:
-    process.put(end(session.pk))
-    process.put(end(session.pk, "tcp_reset"))
-    assert process.flush(5)
+def test_what_is_repeated_is_written_once_and_an_end_frees_the_lease(process: HistoryWriter, session: Session) -> None:
+    for _ in range(2):
+        write_all(process, event(session.pk, 1), end(session.pk), end(session.pk, "tcp_reset"))
+    assert StatusEvent.objects.count() == 1
     session.refresh_from_db()
     assert (session.end_reason, session.end_description, session.video_frames) == ("client_unpublish", "Said so.", 30)
     assert session.ended_at == NOW + timedelta(seconds=9)
@@ -68,16 +81,6 @@ def test_an_end_is_written_once_and_frees_the_lease(process: HistoryWriter, sess
     assert Lease.objects.get().session is None
 
 
-@pytest.mark.both_forms
-def test_repeating_a_batch_changes_nothing(process: HistoryWriter, session: Session) -> None:
-    for _ in range(2):
-        process.put(event(session.pk, 1))
-        process.put(end(session.pk))
-        assert process.flush(5)
-    assert StatusEvent.objects.count() == 1
-
-
-@pytest.mark.both_forms
 def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWriter, session: Session) -> None:
     with locked_database():
         for sequence in range(1, 11):
@@ -92,20 +95,14 @@ def test_a_locked_database_is_waited_for_and_order_is_kept(process: HistoryWrite
     assert session.end_reason == "client_unpublish"
 
 
-@pytest.mark.both_forms
 def test_what_can_never_be_written_does_not_hold_up_the_rest(process: HistoryWriter, session: Session) -> None:
-    process.put(event(session.pk, 1))
-    process.put(event(uuid.uuid4(), 1))
-    process.put(event(session.pk, 2))
-    process.put(end(session.pk))
-    assert process.flush(5)
+    write_all(process, event(session.pk, 1), event(uuid.uuid4(), 1), event(session.pk, 2), end(session.pk))
     assert process.dropped == 1
     assert StatusEvent.objects.count() == 2
     session.refresh_from_db()
     assert session.ended_at is not None
 
 
-@pytest.mark.both_forms
 def test_a_stream_that_is_deleted_while_its_player_is_written_is_left_out(
     process: HistoryWriter, stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,34 +126,22 @@ def waits_for_a_lock() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-@pytest.mark.both_forms
 def test_what_was_refused_of_a_stream_that_was_deleted_is_written_without_it(
     process: HistoryWriter, stream: Stream
 ) -> None:
     key = keys.create(stream=stream).key
-    process.put(replace(attempt("cam1", stream.pk), key=key.pk))
-    assert process.flush(5)
-    process.put(replace(attempt("cam2", stream.pk + 1), key=key.pk + 1))
-    assert process.flush(5)
+    write_all(process, replace(attempt("cam1", stream.pk), key=key.pk))
+    write_all(process, replace(attempt("cam2", stream.pk + 1), key=key.pk + 1))
     found = Attempt.objects.order_by("pk").values_list("stream", "key")
     assert (list(found), process.dropped) == ([(stream.pk, key.pk), (None, None)], 0)
 
 
-@pytest.mark.both_forms
 def test_a_fault_of_the_connection_is_not_the_end_of_history(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faults = [OperationalError("gone"), RuntimeError("unforeseen")]
-
-    def check(self: BaseDatabaseWrapper) -> None:
-        if threading.current_thread().name == "rtmpweb-history" and faults:
-            raise faults.pop(0)
-
-    monkeypatch.setattr(BaseDatabaseWrapper, "close_if_unusable_or_obsolete", check)
-    process.put(event(session.pk, 1))
-    assert process.flush(5)
-    process.put(end(session.pk))
-    assert process.flush(5)
+    faults = raised_in_turn(monkeypatch, OperationalError("gone"), RuntimeError("unforeseen"))
+    write_all(process, event(session.pk, 1))
+    write_all(process, end(session.pk))
     assert not faults
     session.refresh_from_db()
     assert session.end_reason == "client_unpublish"
@@ -181,39 +166,23 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
     assert Session.objects.get(kind="play").end_reason == "client_unpublish"
 
 
-@pytest.mark.both_forms
 def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:
-    process.put(DiscardRow(session.pk))
-    assert process.flush(5)
+    write_all(process, DiscardRow(session.pk))
     assert not Session.objects.exists()
     assert Lease.objects.get().session is None
 
 
-@pytest.mark.both_forms
 def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
     """A known stream's name is shown; what is a key is masked, imported ones too."""
     imported = keys.create(stream=stream, secret="oldserver-key-1").secret
     generated = keys.generate()
-    process.put(attempt("rk_…", stream=stream.pk))
-    for name in (imported, generated, "cam9"):
-        process.put(attempt(name))
-    assert process.flush(5)
+    write_all(process, attempt("rk_…", stream=stream.pk), *map(attempt, (imported, generated, "cam9")))
     names = list(Attempt.objects.order_by("pk").values_list("name", flat=True))
     assert (names[0], names[3]) == ("cam1", "cam9")
     assert imported not in names[1]
     assert names[2] == f"{generated[:7]}…"
 
 
-@pytest.mark.both_forms
-def test_closing_writes_what_is_left(session: Session) -> None:
-    writer = HistoryWriter()
-    for sequence in range(1, 301):
-        writer.put(event(session.pk, sequence))
-    assert writer.close(10)
-    assert StatusEvent.objects.count() == 300
-
-
-@pytest.mark.both_forms
 def test_shared_objects_are_written_apart_from_sessions(
     process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,3 +205,78 @@ def test_shared_objects_are_written_apart_from_sessions(
     assert batches.index({True}) < len(batches) - 1 - batches[::-1].index({False})
     assert SharedObject.objects.count() == 120
     assert StatusEvent.objects.count() == 500
+
+
+ROW = AttemptRow(NOW, "play", "live", "cam1", "192.0.2.7", "VLC", "node-a", "database_error", "", "")
+
+
+@pytest.mark.parametrize("error", [InternalError, ProgrammingError])
+def test_a_database_that_takes_no_writes_is_waited_for(
+    process: HistoryWriter, session: Session, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """As a standby, or one whose roles and tables are just being changed; PostgreSQL has many errors for that."""
+    faults = raised_in_turn(monkeypatch, *[error("cannot execute UPDATE in a read-only transaction")] * 3)
+    write_all(process, EndRow(session.pk, "tcp_reset", "", NOW))
+    assert not faults
+    session.refresh_from_db()
+    assert (session.end_reason, process.dropped) == ("tcp_reset", 0)
+
+
+def test_a_missing_table_is_waited_for(process: HistoryWriter, session: Session) -> None:
+    with missing_table("ingest_statusevent"):
+        process.put(EventRow(session.pk, 1, NOW, "onstatus"))
+        process.put(EndRow(session.pk, "tcp_reset", "", NOW))
+        assert not process.flush(1)
+    assert process.flush(5)
+    session.refresh_from_db()
+    assert (session.end_reason, session.events.count(), process.dropped) == ("tcp_reset", 1, 0)
+
+
+def test_attempts_crowd_out_nothing_else(session: Session) -> None:
+    writer = HistoryWriter(max_waiting=5)
+    with locked_database():
+        for number in range(21_000):
+            writer.put(replace(ROW, at=NOW + timedelta(seconds=number / 1000)))
+        assert not writer.full
+        assert writer.waiting <= 2  # One under way, and one for all that came since.
+        writer.put(EventRow(session.pk, 1, NOW, "health.opened"))
+    assert writer.close(10)
+    assert writer.dropped == 0
+    assert session.events.count() == 1
+    row = Attempt.objects.get()
+    assert (row.count, row.at, row.last_at) == (21_000, NOW, NOW + timedelta(seconds=20.999))
+
+
+def test_different_attempts_have_a_bound_of_their_own(session: Session) -> None:
+    writer = HistoryWriter(max_waiting=5)
+    with locked_database():
+        for number in range(MOST_WAITING + 1000):
+            writer.put(replace(ROW, address=f"10.0.{number // 250}.{number % 250}"))
+        assert not writer.full
+        assert MOST_WAITING <= writer.waiting <= MOST_WAITING + 200
+        assert 800 <= writer.dropped <= 1000
+        writer.put(EndRow(session.pk, "tcp_reset", "", NOW))
+    assert writer.close(20)
+    session.refresh_from_db()
+    assert session.end_reason == "tcp_reset"
+
+
+def test_one_address_can_fill_little_of_it(session: Session) -> None:
+    writer = HistoryWriter()
+    with locked_database():
+        for number in range(1000):
+            writer.put(replace(ROW, name=f"cam{number}", address=f"2001:db8::{number:x}"))
+        assert writer.waiting <= 200 + NEW_A_MINUTE + 1
+    assert writer.close(10)
+    assert sum(Attempt.objects.values_list("count", flat=True)) == 1000
+
+
+def test_bans_are_kept(session: Session) -> None:
+    writer = HistoryWriter(max_waiting=5)
+    with locked_database():
+        for sequence in range(1, 1001):
+            writer.put(EventRow(session.pk, sequence, NOW, "onstatus"))
+        assert writer.full
+        writer.put(BanRow("192.0.2.7", NOW, 600, 10, "node-a"))
+    assert writer.close(10)
+    assert Ban.objects.get().address == "192.0.2.7"

@@ -5,14 +5,13 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ValidationError
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
@@ -22,19 +21,18 @@ from ingest.services import actions as services_actions
 from ingest.services import admission, audit, authorization, keys, media_urls, playback, recordings, shared_objects
 from ingest.services.admission import Grant
 from ingest.services.authorization import Peer, PublishRequest
-from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotAdmitted
 from ingest.services.shared_objects import ObjectRow
-from tests.ingest.control import Connection
-from tests.ingest.listener import listening
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.clients import go_live, watch_live
+from tests.ingest.control import Connection, flush, listening
+from tests.ingest.operating import run
 from tests.ingest.ticks import until
 from tests.media import make_clip, of_kind, read_packets
 from tests.rtmp_client import Refused, RtmpClient
 from tests.tools import require_tool
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer("192.0.2.7", "OBS", "node-a", "channel")
@@ -186,7 +184,7 @@ def test_operators_make_as_many_as_the_application_may_have(application: Applica
     with pytest.raises(ValidationError, match="--max-instances N"):
         services_actions.make_stream(actor, application, "hall/cam")
     with pytest.raises(CommandError, match="has 1"):
-        call_command("streamkey", "create", "live/hall/cam", stdout=StringIO())
+        run("streamkey", "create", "live/hall/cam")
     assert Stream.objects.count() == 3
 
 
@@ -196,9 +194,9 @@ def test_an_imported_table_is_counted_as_a_whole(application: Application, tmp_p
     rows = [f"live/{instance}/cam,existing-key-{instance}" for instance in ("a", "b", "c")]
     table.write_text("\n".join(["app/name,key", *rows]))
     with pytest.raises(CommandError, match="may have 2 instances"):
-        call_command("streamkey", "import", str(table), stdout=StringIO())
+        run("streamkey", "import", str(table))
     table.write_text("\n".join(["app/name,key", *rows[:2]]))
-    call_command("streamkey", "import", str(table), stdout=StringIO())
+    run("streamkey", "import", str(table))
     assert authorization.instance_names(application=application) == {"a", "b"}
 
 
@@ -232,7 +230,7 @@ def test_each_has_shared_objects_of_its_own(application: Application) -> None:
 # --- On the wire ---
 
 
-async def test_a_connection_to_an_instance_sees_its_streams(process: HistoryWriter, inside: NewKey) -> None:
+async def test_a_connection_to_an_instance_sees_its_streams(inside: NewKey) -> None:
     async with (
         listening() as port,
         RtmpClient(port=port) as encoder,
@@ -240,16 +238,11 @@ async def test_a_connection_to_an_instance_sees_its_streams(process: HistoryWrit
         RtmpClient(port=port) as outside,
         RtmpClient(port=port) as wrong,
     ):
-        await encoder.connect("live/room")
-        stream_id = await encoder.publish(inside.secret)
+        await go_live(encoder, inside.secret, "live/room")
         (started,) = encoder.of(events.StatusReceived)
         assert started.description == "cam is now published."
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
-        await encoder.send_video(stream_id, 0, key_frame(1))
-        await within.connect("live/room")
-        await within.play("cam")
-        await outside.connect("live")
-        await outside.play("room/cam")
+        await watch_live(within, "cam", "live/room")
+        await watch_live(outside, "room/cam")
         for player in (within, outside):
             await player.wait_count(events.VideoReceived, 2)
         await wrong.connect("live/room")
@@ -261,19 +254,17 @@ async def test_a_connection_to_an_instance_sees_its_streams(process: HistoryWrit
     assert (attempt.app, attempt.name) == ("live", "room/other")
 
 
-async def test_what_was_refused_at_connect_is_not_written_down(process: HistoryWriter, inside: NewKey) -> None:
+async def test_what_was_refused_at_connect_is_not_written_down(inside: NewKey) -> None:
     """It may be a key that this server doesn't know."""
     encoder = Connection(app="live/oldserver-key-1")
     assert (await encoder.connect())["code"] == "NetConnection.Connect.InvalidApp"
     await encoder.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.app, attempt.reason) == ("live/…", "instance_unknown")
 
 
-async def test_ffmpeg_publishes_and_plays_by_urls_of_three_parts(
-    process: HistoryWriter, application: Application, tmp_path: Path
-) -> None:
+async def test_ffmpeg_publishes_and_plays_by_urls_of_three_parts(application: Application, tmp_path: Path) -> None:
     """And has its instance by that, in an open application."""
     require_tool("ffmpeg")
     await Application.objects.aupdate(publish_policy="open")

@@ -1,4 +1,5 @@
-"""What a key's rights do to encoders that are live: real connections to a media node."""
+"""What a key's rights do to encoders that are live: real connections to a media node. What test-only keys publish is
+judged, beside a stream that goes on as it was."""
 
 import asyncio
 from dataclasses import replace
@@ -11,44 +12,24 @@ from django.utils import timezone
 
 from ingest.live import LimitSettings, LiveSettings
 from ingest.live.health import CHECKS
-from ingest.models import Attempt, Session, Stream, StreamKey
+from ingest.live_store import get_livestore
+from ingest.models import Application, Attempt, Lease, Recording, Session, StatusEvent, Stream, StreamKey, names
+from ingest.rtmp import events
 from ingest.services import keys
-from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.listener import listening
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.clients import all_ended, go_live, publish_to, watch_live
+from tests.ingest.control import flush, listening
+from tests.ingest.server.media import keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 LIMITED = LiveSettings(
     checks=tuple(replace(check, hold_s=1) for check in CHECKS),
     warm_up_s=0,
     limit=LimitSettings(window_s=2, close_s=1.0),
 )
-
-
-async def live(encoder: RtmpClient, secret: str) -> int:
-    await encoder.connect("live")
-    stream_id = await encoder.publish(secret)
-    await encoder.send_video(stream_id, 0, AVC_HEADER)
-    return stream_id
-
-
-def all_ended() -> bool:
-    return not Session.objects.filter(ended_at=None).exists()
-
-
-async def works(port: int, secret: str) -> bool | str:
-    """True, or what the encoder is told. What was published has ended when this returns."""
-    async with RtmpClient(port=port) as encoder:
-        try:
-            await live(encoder, secret)
-        except Refused as refused:
-            return str(refused)
-    await until(all_ended)
-    return True
 
 
 async def ends(encoder: RtmpClient, after: datetime) -> tuple[str, float]:
@@ -61,56 +42,39 @@ async def ends(encoder: RtmpClient, after: datetime) -> tuple[str, float]:
     return session.end_reason, (session.ended_at - after).total_seconds()
 
 
-async def test_both_keys_work_in_the_grace_and_the_old_one_until_its_end(process: HistoryWriter, key: NewKey) -> None:
+async def test_both_keys_work_in_the_grace_and_the_old_one_until_its_end(key: NewKey) -> None:
     async with listening() as port:
         new = await sync_to_async(keys.rotate)(key=key.key, grace=timedelta(hours=1))
-        assert await works(port, new.secret) is True
-        assert await works(port, key.secret) is True
+        assert await publish_to(port, new.secret) == "live"
+        assert await publish_to(port, key.secret) == "live"
         async with RtmpClient(port=port) as encoder:
-            await live(encoder, key.secret)
+            await go_live(encoder, key.secret)
             over = timezone.now() + timedelta(seconds=1)
             await StreamKey.objects.filter(pk=key.key.pk).aupdate(grace_until=over)
             reason, seconds = await ends(encoder, over)
         assert reason == "key_revoked"
         assert seconds >= 0
-        assert "revoked" in str(await works(port, key.secret))
-        assert await works(port, new.secret) is True
+        assert "revoked" in await publish_to(port, key.secret)
+        assert await publish_to(port, new.secret) == "live"
 
 
-async def test_an_encoder_is_ended_when_its_key_expires(process: HistoryWriter, stream: Stream) -> None:
+async def test_an_encoder_is_ended_when_its_key_expires(stream: Stream) -> None:
     later = timezone.now() + timedelta(hours=1)
     key = await sync_to_async(keys.create)(stream=stream, expires_at=later)
     async with listening() as port:
         async with RtmpClient(port=port) as encoder:
-            await live(encoder, key.secret)
+            await go_live(encoder, key.secret)
             expires_at = timezone.now() + timedelta(seconds=1)
             await StreamKey.objects.aupdate(expires_at=expires_at)
             reason, seconds = await ends(encoder, expires_at)
         assert reason == "key_revoked"
         assert seconds >= 0
-        assert "expired" in str(await works(port, key.secret))
+        assert "expired" in await publish_to(port, key.secret)
 
 
-@pytest.mark.parametrize(
-    ("networks", "allowed"),
-    [
-        (["127.0.0.0/8"], True),
-        (["::ffff:127.0.0.0/104"], True),
-        (["192.0.2.0/24", "127.0.0.1/32"], True),
-        (["192.0.2.0/24", "2001:db8::/32"], False),
-    ],
-)
-async def test_networks(process: HistoryWriter, stream: Stream, networks: list[str], allowed: bool) -> None:
-    key = await sync_to_async(keys.create)(stream=stream, allowed_networks=networks)
-    async with listening() as port:
-        found = await works(port, key.secret)
-    assert (found is True) is allowed
-    assert allowed or "may not be used from the address 127.0.0.1" in str(found)
-
-
-async def test_a_key_was_last_used_when_its_session_ended(process: HistoryWriter, key: NewKey) -> None:
+async def test_a_key_was_last_used_when_its_session_ended(key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder:
-        await live(encoder, key.secret)
+        await go_live(encoder, key.secret)
         begun = (await StreamKey.objects.aget()).last_used_at
         assert begun is not None
         await encoder.close()
@@ -128,24 +92,86 @@ async def send(encoder: RtmpClient, stream_id: int, kbps: int) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_an_encoder_over_its_limit_is_ended_and_kept_from_coming_back_at_once(
-    process: HistoryWriter, stream: Stream
-) -> None:
+async def test_an_encoder_over_its_limit_is_ended_and_kept_from_coming_back_at_once(stream: Stream) -> None:
     """As OBS would: it reads no status while it publishes, and reconnects after 2 s."""
     rights: dict[str, Any] = {"max_kbps": 400, "over_limit": "close"}
     key = await sync_to_async(keys.create)(stream=stream, **rights)
     async with listening(live=LIMITED) as port:
         async with RtmpClient(port=port) as encoder:
-            sending = asyncio.create_task(send(encoder, await live(encoder, key.secret), 4000))
+            sending = asyncio.create_task(send(encoder, await go_live(encoder, key.secret), 4000))
             reason, _ = await ends(encoder, timezone.now())
             sending.cancel()
         assert reason == "over_limit"
         session = await Session.objects.aget()
         assert session.end_description.endswith("the stream key's limit is 400 kbit/s.")
-        refusal = str(await works(port, key.secret))
+        refusal = await publish_to(port, key.secret)
         assert refusal.startswith("NetStream.Publish.Denied: The stream was ended, since its bitrate stayed over")
         assert "400 kbit/s" in refusal
         await StreamKey.objects.aupdate(max_kbps=None)
-        assert await works(port, key.secret) is True
-    assert process.flush(5)
+        assert await publish_to(port, key.secret) == "live"
+    flush()
     assert (await Attempt.objects.aget()).reason == "over_limit"
+
+
+@pytest.fixture
+async def trial(stream: Stream) -> NewKey:
+    return await sync_to_async(keys.create)(stream=stream, label="trial", test_only=True)
+
+
+async def test_players_see_only_the_stream_while_a_trial_is_live(key: NewKey, trial: NewKey, stream: Stream) -> None:
+    store = get_livestore()
+    async with listening() as port, RtmpClient(port=port) as tester, RtmpClient(port=port) as player:
+        sending = asyncio.create_task(keep_sending(tester, await go_live(tester, trial.secret)))
+        await until(lambda: any(each["state"] == "live" for each in store.read().trials))
+        assert store.read().streams == []  # The stream itself is not on air.
+        assert not await Lease.objects.filter(stream=stream).aexists()
+        await watch_live(player)
+        async with RtmpClient(port=port) as encoder:  # Not refused, though a trial is live.
+            await go_live(encoder, key.secret)
+            await player.wait_count(events.VideoReceived, 2)
+            await until(lambda: any(each["state"] == "live" for each in store.read().streams))
+            assert [each["name"] for each in store.read().streams] == [stream.name]
+            judged = store.read().trials[0]
+            assert judged["name"] == names.test_live_name(stream.name, trial.key.pk)
+            assert judged["players"] == 0
+        with pytest.raises(Refused):
+            await player.play(judged["name"])
+        assert len([event for event in player.received if isinstance(event, events.VideoReceived)]) == 2
+        sending.cancel()
+
+
+@pytest.mark.both_forms
+async def test_a_newer_trial_of_a_key_takes_the_place_of_the_older_one(trial: NewKey) -> None:
+    async with listening() as port, RtmpClient(port=port) as older, RtmpClient(port=port) as newer:
+        await go_live(older, trial.secret)
+        await go_live(newer, trial.secret)
+        await older.wait_closed(timeout_s=5)
+        ended = Session.objects.filter(is_test=True, end_reason="replaced")
+        await until(ended.exists)
+        assert await Session.objects.filter(is_test=True, ended_at=None).acount() == 1
+
+
+async def test_a_trial_ends_by_itself_and_rests(trial: NewKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "TEST_MOST", timedelta(seconds=1))
+    async with listening() as port:
+        async with RtmpClient(port=port) as tester:
+            await go_live(tester, trial.secret)
+            await tester.wait_closed(timeout_s=5)
+        await until(Session.objects.filter(end_reason="test_over").exists)
+        async with RtmpClient(port=port) as tester:
+            await tester.connect("live")
+            with pytest.raises(Refused, match="The test has ended"):
+                await tester.publish(trial.secret)
+        await until(Attempt.objects.filter(reason="test_over").exists)
+        later = timezone.now() + names.TEST_REST
+        assert await sync_to_async(keys.test_rests_until)(key=trial.key, now=later) is None
+
+
+async def test_a_trial_is_never_recorded(trial: NewKey) -> None:
+    await Application.objects.aupdate(record=Application.RecordPolicy.ALL)
+    async with listening() as port, RtmpClient(port=port) as tester:
+        tested = await go_live(tester, trial.secret)
+        await until(StatusEvent.objects.filter(kind="session.started").exists)
+        await tester.send_video(tested, 40, key_frame(1))
+    await until(Session.objects.filter(is_test=True, ended_at__isnull=False).exists)
+    assert not await Recording.objects.aexists()

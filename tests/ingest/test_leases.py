@@ -1,19 +1,29 @@
-import threading
+"""Leases: held, renewed, lost; and if they expired while the database was away, nobody takes a live stream for it."""
+
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
-from django.db import connection
+from asgiref.sync import sync_to_async
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from ingest.consumers.active import BREAK, Reach
 from ingest.models import Lease, Node, Session, Stream
-from ingest.services import leases, nodes, sessions
+from ingest.services import keys, leases, nodes, sessions
+from ingest.services.admission import NotYet
+from ingest.services.history_writer import HistoryWriter
+from ingest.services.keys import NewKey
 from ingest.services.leases import Claim
+from ingest.services.refusals import Refused
+from tests.ingest.admitting import NOW, at, hold, publish
+from tests.ingest.control import Connection, NodeApp
+from tests.ingest.faults import at_once
+from tests.ingest.ticks import is_up
 
 pytestmark = pytest.mark.both_forms
-
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -131,32 +141,20 @@ def test_a_lease_that_expired_unseen_is_renewed_if_nobody_took_it(stream: Stream
 @pytest.mark.django_db(transaction=True)
 def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
     contenders = [session_of(stream, node) for _ in range(6)]
-    barrier = threading.Barrier(len(contenders))
     won: list[uuid.UUID] = []
     lost: list[uuid.UUID] = []
 
     def contend(session: uuid.UUID) -> None:
-        barrier.wait(5)
         try:
             leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(), now=NOW)
         except leases.Busy:
             lost.append(session)
         else:
             won.append(session)
-        finally:
-            connection.close()
 
-    threads = [threading.Thread(target=contend, args=(session,)) for session in contenders]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert len(won) == 1
-    assert len(lost) == len(contenders) - 1
+    at_once(*(partial(contend, session) for session in contenders))
+    assert (len(won), len(lost)) == (1, len(contenders) - 1)
     assert Lease.objects.get().session_id == won[0]
-
-
-# --- Nodes ---
 
 
 def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stream) -> None:
@@ -174,21 +172,16 @@ def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stre
     assert Session.objects.get(pk=elsewhere).ended_at is None
 
 
-def test_a_dead_node_is_swept(stream: Stream) -> None:
+@pytest.mark.parametrize("began", [NOW, NOW + timedelta(hours=1)], ids=["", "by a wrong clock"])
+def test_a_dead_node_is_swept(stream: Stream, began: datetime) -> None:
     dead = nodes.started(name="node-a", address="", now=NOW).node
     nodes.started(name="node-b", address="", now=NOW + timedelta(minutes=1))
     left, _ = take(stream, dead)
+    Session.objects.update(started_at=began)
     assert [session.pk for session in nodes.sweep(now=NOW + timedelta(minutes=1))] == [left]
     assert nodes.sweep(now=NOW + timedelta(minutes=1)) == []
     assert Session.objects.get(pk=left).end_reason == "node_lost"
     assert dict(Node.objects.values_list("name", "state")) == {"node-a": "down", "node-b": "up"}
-
-
-def test_a_dead_node_is_swept_whatever_its_clock_was(stream: Stream) -> None:
-    dead = nodes.started(name="node-a", address="", now=NOW).node
-    left = session_of(stream, dead)
-    Session.objects.update(started_at=NOW + timedelta(hours=1))
-    assert [session.pk for session in nodes.sweep(now=NOW + timedelta(minutes=1))] == [left]
 
 
 def test_a_session_ends_once(stream: Stream, node: Node) -> None:
@@ -197,3 +190,99 @@ def test_a_session_ends_once(stream: Stream, node: Node) -> None:
     assert sessions.end(session=session, reason="tcp_reset", at=NOW + timedelta(seconds=9)) is False
     row = Session.objects.get()
     assert (row.end_reason, row.ended_at) == ("client_unpublish", NOW + timedelta(seconds=5))
+
+
+BACK = 30.0
+"""When the database is back, after NOW, when the publisher began."""
+
+
+@pytest.fixture
+def held(key: NewKey) -> Session:
+    """The stream's publisher, with the key, on another node: live, but its lease has expired."""
+    return Session.objects.get(pk=publish(key.secret, 0, reached_since=at(-60), node="node-a").session)
+
+
+@pytest.mark.parametrize("same_key", [False, True])
+def test_a_publisher_keeps_its_stream_until_its_node_had_time_to_renew(
+    held: Session, stream: Stream, key: NewKey, same_key: bool
+) -> None:
+    secret = key.secret if same_key else keys.create(stream=stream).secret
+    with pytest.raises(NotYet) as caught:
+        publish(secret, BACK + 1, reached_since=at(BACK))
+    assert caught.value.at == at(BACK + 10)
+    assert leases.renew(node=held.node_id or 0, held=[(held.pk, 1)], now=at(BACK + 9)) == set()
+    with pytest.raises(Refused, match="busy"):
+        publish(secret, BACK + 10, asked=BACK + 1, reached_since=at(BACK))
+    held.refresh_from_db()
+    assert (held.end_reason, held.stop_requested) == ("", "")
+
+
+def test_a_node_that_died_in_the_outage_is_found_out_afterwards(held: Session, stream: Stream) -> None:
+    secret = keys.create(stream=stream).secret
+    with pytest.raises(NotYet):
+        publish(secret, BACK + 1, reached_since=at(BACK))
+    grant = publish(secret, BACK + 10, asked=BACK + 1, reached_since=at(BACK))
+    assert grant.lost is not None
+    assert (grant.lost.pk, grant.lost.end_reason) == (held.pk, "node_lost")
+
+
+def test_nobody_waits_for_a_database_that_comes_and_goes(held: Session, key: NewKey) -> None:
+    with pytest.raises(Refused, match="busy"):
+        publish(key.secret, BACK + 9, asked=BACK, reached_since=at(BACK + 8))
+
+
+def test_a_silence_of_before_the_outage_may_be_over(held: Session, key: NewKey) -> None:
+    leases.fell_silent(since={held.pk: at(1)})
+    with pytest.raises(NotYet):
+        publish(key.secret, BACK + 1, reached_since=at(BACK))
+
+
+def test_the_streams_policy_holds_all_the_same(held: Session, stream: Stream) -> None:
+    Stream.objects.update(takeover="replace")
+    grant = publish(keys.create(stream=stream).secret, BACK + 1, reached_since=at(BACK))
+    assert grant.replaced is not None
+    assert grant.replaced.session == held.pk
+
+
+def test_since_when_a_process_could_write() -> None:
+    found = Reach()
+    assert found.since(at(3)) == at(3), "it never could"
+    for second in (0, 3, 6, 9):
+        found.reached(at(second))
+    assert found.since(at(12)) == at(0)
+    assert found.since(at(9) + BREAK + timedelta(seconds=0.1)) > at(14), "a write that hangs says nothing"
+    found.reached(at(24))
+    assert found.since(at(25)) == at(24)
+
+
+def test_a_clock_that_leaps_is_a_break() -> None:
+    """For all that others wrote before, it tells nothing of them."""
+    found = Reach()
+    for second in (0, 3, 6, 3606, 3609):
+        found.reached(at(second))
+    assert found.since(at(3612)) == at(3606)
+    found.reached(at(12))
+    found.reached(at(15))
+    assert found.since(at(18)) == at(12)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_node_that_finds_the_database_again_takes_no_lease_for_expired(
+    process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one that just started: the outage may have been before."""
+    monkeypatch.setattr("ingest.consumers.active.REACH._last", timezone.now() - timedelta(hours=2))
+    now = timezone.now()
+    live = await sync_to_async(hold)(stream, "node-b", key=key.key, started_at=now, expires_at=now)
+    node, spare = NodeApp(), Connection()
+    await node.tell("node.started")
+    await is_up()
+    await spare.connect()
+    second = await sync_to_async(keys.create)(stream=stream)
+    await spare.tell(spare.publish_event(second.secret))
+    assert await spare.app.receive_nothing(1)
+    assert (await Lease.objects.aget()).session_id == live.pk
+    assert (await Session.objects.aget(pk=live.pk)).ended_at is None
+    await spare.disconnect()
+    await node.stop()
+    assert await Session.objects.acount() == 1

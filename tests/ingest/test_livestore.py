@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
+from typing import Any
 
 import pytest
 
 from ingest import live_store
-from ingest.contracts import NodeFigures
 from ingest.live_store import CompactSample, LiveStore, LiveView, MemoryLiveStore, RedisLiveStore, Thumbnail
+from tests.ingest.control import figures_of
 from tests.ingest.ticks import snapshot
 from tests.redis_server import RedisServer
 
@@ -31,33 +32,18 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.stop()
 
 
-@pytest.fixture(params=["memory", "redis"])
-def store(request: pytest.FixtureRequest) -> Iterator[LiveStore]:
-    if request.param == "memory":
-        yield MemoryLiveStore()
-        return
-    made = RedisLiveStore(request.getfixturevalue("redis_url"))
+@pytest.fixture
+def redis_store(redis_url: str) -> Iterator[RedisLiveStore]:
+    made = RedisLiveStore(redis_url)
     yield made
     made._sync.flushall()
     made._sync.close()
     made._bytes.close()
 
 
-def figures(node: str) -> NodeFigures:
-    return {
-        "node": node,
-        "at": 100.0,
-        "streams": 1,
-        "publishers": 1,
-        "players": 0,
-        "connections": 1,
-        "refused_connections": 0,
-        "in_kbps": 1.0,
-        "out_kbps": 0.0,
-        "loop_delay_ms": 0.1,
-        "cpu_percent": None,
-        "disk_free_percent": None,
-    }
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest) -> LiveStore:
+    return MemoryLiveStore() if request.param == "memory" else request.getfixturevalue("redis_store")
 
 
 def point(at: float) -> CompactSample:
@@ -74,23 +60,23 @@ def point(at: float) -> CompactSample:
     }
 
 
-def within_one_loop(store: LiveStore, *work: object) -> None:
-    async def run() -> None:
-        for each in work:
-            await each  # type: ignore[misc]
+def within_one_loop(store: LiveStore, *work: Awaitable[Any]) -> list[Any]:
+    async def run() -> list[Any]:
+        found = [await each for each in work]
         if isinstance(store, RedisLiveStore):
             await store._client().aclose()
+        return found
 
-    asyncio.run(run())
+    return asyncio.run(run())
 
 
 def test_nodes_are_put_together(store: LiveStore) -> None:
     one, two, three = snapshot(1), snapshot(2), snapshot(3)
     within_one_loop(
         store,
-        store.put_node(figures("a"), [one]),
-        store.put_node(figures("b"), [two]),
-        store.put_node(figures("a"), [one, three]),
+        store.put_node(figures_of("a", 100.0), [one]),
+        store.put_node(figures_of("b", 100.0), [two]),
+        store.put_node(figures_of("a", 100.0), [one, three]),
     )
     found = store.read()
     assert {node["node"] for node in found.nodes} == {"a", "b"}
@@ -99,19 +85,18 @@ def test_nodes_are_put_together(store: LiveStore) -> None:
 
 
 def test_a_loop_reads_the_same(store: LiveStore) -> None:
-    async def run() -> None:
-        await store.put_node(figures("a"), [snapshot(1)])
-        await store.append_samples({1: point(100.0)})
-        assert await store.aread() == store.read()
-        assert await store.arecent(1) == store.recent(1) == [point(100.0)]
-        if isinstance(store, RedisLiveStore):
-            await store._client().aclose()
-
-    asyncio.run(run())
+    put = (store.put_node(figures_of("a", 100.0), [snapshot(1)]), store.append_samples({1: point(100.0)}))
+    _, _, view, recent = within_one_loop(store, *put, store.aread(), store.arecent(1))
+    assert view == store.read()
+    assert recent == store.recent(1) == [point(100.0)]
 
 
 def test_a_node_that_stopped_is_gone_at_once(store: LiveStore) -> None:
-    within_one_loop(store, store.put_node(figures("a"), [snapshot(1)]), store.put_node(figures("b"), [snapshot(2)]))
+    within_one_loop(
+        store,
+        store.put_node(figures_of("a", 100.0), [snapshot(1)]),
+        store.put_node(figures_of("b", 100.0), [snapshot(2)]),
+    )
     store.remove_node("a")
     assert [stream["id"] for stream in store.read().streams] == [2]
 
@@ -131,7 +116,7 @@ def test_old_points_of_a_stream_that_comes_back_are_left_out(store: LiveStore) -
 def test_memory_forgets_a_node_after_five_seconds() -> None:
     clock = Clock()
     store = MemoryLiveStore(clock)
-    asyncio.run(store.put_node(figures("a"), [snapshot(1)]))
+    asyncio.run(store.put_node(figures_of("a", 100.0), [snapshot(1)]))
     clock.now += 4.9
     assert len(store.read().nodes) == 1
     clock.now += 0.2
@@ -144,15 +129,13 @@ def expires_after(store: RedisLiveStore, key: str, seconds: float, before: float
     return before - 0.1 < put < time.time() + 0.1  # Redis reads the clock once for several commands.
 
 
-def test_redis_forgets_a_node_after_five_seconds(redis_url: str) -> None:
-    store = RedisLiveStore(redis_url)
+def test_redis_forgets_a_node_after_five_seconds(redis_store: RedisLiveStore) -> None:
+    store = redis_store
     before = time.time()
-    within_one_loop(store, store.put_node(figures("a"), [snapshot(1)]))
+    within_one_loop(store, store.put_node(figures_of("a", 100.0), [snapshot(1)]))
     assert expires_after(store, "node:a", 5, before)
     store._sync.delete(f"{live_store.PREFIX}node:a")
     assert store.read() == LiveView([], [])
-    store._sync.flushall()
-    store._sync.close()
 
 
 # --- Thumbnails ---
@@ -171,17 +154,11 @@ def test_the_last_thumbnail_is_kept_byte_by_byte(store: LiveStore) -> None:
 
 
 def test_what_was_read_is_watched(store: LiveStore) -> None:
-    async def run() -> None:
-        await store.put_thumbnail("live/a", PICTURE)
-        await store.put_thumbnail("live/b", PICTURE)
-        assert await store.awatched() == []
-        store.thumbnail("live/b")
-        store.thumbnail("live/none")
-        assert await store.awatched() == ["live/b"]
-        if isinstance(store, RedisLiveStore):
-            await store._client().aclose()
-
-    asyncio.run(run())
+    put = (store.put_thumbnail(path, PICTURE) for path in ("live/a", "live/b"))
+    assert within_one_loop(store, *put, store.awatched())[-1] == []
+    store.thumbnail("live/b")
+    store.thumbnail("live/none")
+    assert within_one_loop(store, store.awatched()) == [["live/b"]]
 
 
 def test_memory_forgets_thumbnails_and_who_watched() -> None:
@@ -199,20 +176,11 @@ def test_memory_forgets_thumbnails_and_who_watched() -> None:
     assert list(store._thumbnails) == ["live/b"]
 
 
-def test_redis_forgets_thumbnails_and_who_watched(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = RedisLiveStore(redis_url)
+def test_redis_forgets_thumbnails_and_who_watched(redis_store: RedisLiveStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = redis_store
     before = time.time()
     within_one_loop(store, store.put_thumbnail("live/a", PICTURE))
     assert expires_after(store, "thumbnail:live/a", live_store.THUMBNAIL_S, before)
     store.thumbnail("live/a")
     monkeypatch.setattr(live_store, "WATCHED_S", 0)
-
-    async def watched() -> list[str]:
-        found = await store.awatched()
-        await store._client().aclose()
-        return found
-
-    assert asyncio.run(watched()) == []
-    store._sync.flushall()
-    store._sync.close()
-    store._bytes.close()
+    assert within_one_loop(store, store.awatched()) == [[]]

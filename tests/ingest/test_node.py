@@ -1,9 +1,10 @@
-"""A node's upkeep: what it tells and asks the database, and what it has the server end."""
+"""A node's upkeep: what it tells and asks the database, what it has the server end, and what it makes up for later."""
 
 import asyncio
+import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -18,15 +19,31 @@ from ingest.consumers.decisions import WRITE
 from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import EndReason, Sample
 from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
-from ingest.services import keys, sessions
-from ingest.services.history_writer import HistoryWriter
+from ingest.services import keys, nodes, sessions
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE, Connection, NodeApp
+from tests.ingest.control import NODE, Connection, NodeApp, flush
 from tests.ingest.faults import locked_database, patient_database
 from tests.ingest.others import ended_process, other_process, process_elsewhere
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
+
+
+@pytest.fixture
+async def live(node: NodeApp, key: NewKey) -> AsyncIterator[str]:
+    """The session of an encoder that is live while the node is up."""
+    await is_up()
+    encoder, session_id = await published(key)
+    yield session_id
+    await encoder.disconnect()
+
+
+async def is_resumed(node: NodeApp) -> None:
+    async with asyncio.timeout(20):
+        while (await drop_after_ticks(node))["type"] != "node.resume":
+            pass
+    await node.tell("node.resumed")
+    await is_up()
 
 
 @pytest.mark.both_forms
@@ -36,7 +53,7 @@ async def test_a_node_is_up_seen_and_down(node: NodeApp) -> None:
     assert (await Node.objects.aget(name=NODE)).state == "down"
 
 
-async def test_a_node_tells_where_it_listens(process: HistoryWriter) -> None:
+async def test_a_node_tells_where_it_listens() -> None:
     node = NodeApp(tls_addresses=[("127.0.0.1", 1936)], media_addresses=[("127.0.0.1", 8001)])
     await node.tell("node.started")
     told = "127.0.0.1:1935, 127.0.0.1:1936 (TLS), 127.0.0.1:8001 (media)"
@@ -45,7 +62,7 @@ async def test_a_node_tells_where_it_listens(process: HistoryWriter) -> None:
 
 
 @pytest.mark.both_forms
-async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stream: Stream) -> None:
+async def test_what_a_former_process_left_is_closed(stream: Stream) -> None:
     row = await Node.objects.acreate(name=NODE, process=ended_process())
     left = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=row)
     later = timezone.now() + timedelta(seconds=10)
@@ -57,7 +74,7 @@ async def test_what_a_former_process_left_is_closed(process: HistoryWriter, stre
     await node.stop()
 
 
-async def test_a_session_that_begins_during_the_start_goes_on(process: HistoryWriter, key: NewKey) -> None:
+async def test_a_session_that_begins_during_the_start_goes_on(key: NewKey) -> None:
     """Its admission is written before the node's start, which the database was too slow for."""
     encoder, node, gate = Connection(), NodeApp(), threading.Event()
     await encoder.connect()
@@ -76,7 +93,7 @@ async def test_a_session_that_begins_during_the_start_goes_on(process: HistoryWr
 
 @pytest.mark.both_forms
 async def test_a_node_whose_name_another_process_has_ends_nothing(
-    process: HistoryWriter, stream: Stream, caplog: pytest.LogCaptureFixture
+    stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As it began while the database was away, it has no connections until the other one has stopped."""
     with other_process() as other:
@@ -93,12 +110,8 @@ async def test_a_node_whose_name_another_process_has_ends_nothing(
         assert (await Node.objects.aget()).process == other
     told = [record.getMessage() for record in caplog.records if "runs already" in record.getMessage()]
     assert len(told) == 1
-    async with asyncio.timeout(20):
-        while (await drop_after_ticks(node))["type"] != "node.resume":
-            pass
+    await is_resumed(node)
     assert (await Session.objects.aget()).end_reason == "node_lost"
-    await node.tell("node.resumed")
-    await is_up()
     await node.stop()
 
 
@@ -110,51 +123,27 @@ async def test_a_node_whose_name_was_taken_meanwhile_takes_no_more_connections(n
     assert await drop_after_ticks(node) == {"type": "node.drain", "grace_s": 0.0}
     await node.tell("node.draining")
     await Node.objects.aupdate(process="", state="down", stopped_at=timezone.now())
-    async with asyncio.timeout(20):
-        while (await drop_after_ticks(node))["type"] != "node.resume":
-            pass
-    await node.tell("node.resumed")
-    await is_up()
+    await is_resumed(node)
 
 
 @pytest.mark.both_forms
-async def test_leases_are_renewed(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, _ = await published(key)
+async def test_leases_are_renewed(node: NodeApp, live: str) -> None:
     taken = (await Lease.objects.aget()).expires_at
     await tick_until(node, Lease.objects.exclude(expires_at=taken).exists)
-    await encoder.disconnect()
 
 
 @pytest.mark.both_forms
-async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, _ = await published(key)
+async def test_a_lease_that_expired_while_the_database_was_away_is_renewed(node: NodeApp, live: str) -> None:
     await Lease.objects.aupdate(expires_at=timezone.now() - timedelta(minutes=1))
     await tick_until(node, lambda: Lease.objects.get().expires_at >= timezone.now())
     assert node.app.output_queue.empty()
-    await encoder.disconnect()
 
 
 @pytest.mark.both_forms
-async def test_a_lease_that_another_publisher_took_ends_the_session_as_replaced(node: NodeApp, key: NewKey) -> None:
-    """Even where the node finds the lease gone before it reads why."""
-    await is_up()
-    encoder, session_id = await published(key)
-    await Lease.objects.aupdate(session=None)
-    await Node.objects.filter(name=NODE).aupdate(name="hidden")  # So that the look for stops finds nothing.
-    await Session.objects.aupdate(stop_requested="replaced")
-    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": session_id, "reason": "replaced"}
-    await encoder.disconnect()
-
-
-@pytest.mark.both_forms
-async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, session_id = await published(key)
+async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, live: str) -> None:
 
     def sample(at: float, idle_ms: int) -> Sample:
-        return replace(SAMPLE, session=session_id, at_us=int(at * 1e6), idle_ms=idle_ms)
+        return replace(SAMPLE, session=live, at_us=int(at * 1e6), idle_ms=idle_ms)
 
     now = 1_800_000_000.0
     with locked_database():  # What can't be written is written when it can.
@@ -168,65 +157,36 @@ async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, key: N
     assert since.timestamp() == pytest.approx(now - 0.9)
     await node.tick(samples=[sample(now + 3, 100)])
     await until(Lease.objects.filter(silent_since=None).exists)
-    await encoder.disconnect()
 
 
-async def test_a_node_that_starts_anew_forgets_what_its_former_process_told(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, _ = await published(key)
+async def test_a_node_that_starts_anew_forgets_what_its_former_process_told(node: NodeApp, live: str) -> None:
     await Lease.objects.aupdate(silent_since=timezone.now())
     successor = NodeApp()
     await successor.tell("node.started")
     await until(Lease.objects.filter(silent_since=None).exists)
-    await encoder.disconnect()
     await successor.stop()
 
 
-@pytest.mark.both_forms
-async def test_a_lost_lease_ends_the_session(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, session_id = await published(key)
-    await Lease.objects.aupdate(session=None)
-    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": session_id, "reason": "lease_lost"}
-    await encoder.disconnect()
-
-
-def revoke_by_command(key: StreamKey) -> None:
-    call_command("streamkey", "revoke", str(key.pk), "--json")
-
-
-def disable_key(key: StreamKey) -> None:
-    StreamKey.objects.filter(pk=key.pk).update(enabled=False)
-
-
-def let_it_expire(key: StreamKey) -> None:
-    StreamKey.objects.filter(pk=key.pk).update(expires_at=timezone.now())
-
-
-def rotate_it(key: StreamKey) -> None:
+def rotate(key: StreamKey) -> None:
     keys.rotate(key=key, grace=timedelta(hours=1))
     StreamKey.objects.filter(pk=key.pk).update(grace_until=timezone.now())
 
 
-def delete_key(key: StreamKey) -> None:
-    key.delete()
-
-
-def disable_stream(key: StreamKey) -> None:
-    Stream.objects.update(enabled=False)
-
-
-def disable_application(key: StreamKey) -> None:
-    Application.objects.update(enabled=False)
+TAKEN_AWAY: dict[str, Callable[[StreamKey], object]] = {
+    "revoked by command": lambda key: call_command("streamkey", "revoke", str(key.pk), "--json"),
+    "disabled": lambda key: StreamKey.objects.filter(pk=key.pk).update(enabled=False),
+    "expired": lambda key: StreamKey.objects.filter(pk=key.pk).update(expires_at=timezone.now()),
+    "rotated": rotate,
+    "deleted": lambda key: key.delete(),
+    "of a disabled stream": lambda key: Stream.objects.update(enabled=False),
+    "of a disabled application": lambda key: Application.objects.update(enabled=False),
+}
 
 
 @pytest.mark.both_forms
-@pytest.mark.parametrize(
-    "act",
-    [revoke_by_command, disable_key, let_it_expire, rotate_it, delete_key, disable_stream, disable_application],
-)
+@pytest.mark.parametrize("act", TAKEN_AWAY.values(), ids=TAKEN_AWAY)
 async def test_what_is_taken_away_ends_the_session_with_the_nodes_next_look(
-    node: NodeApp, key: NewKey, act: Callable[[StreamKey], None], monkeypatch: pytest.MonkeyPatch
+    node: NodeApp, key: NewKey, live: str, act: Callable[[StreamKey], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which comes with a tick."""
     looks: list[list[tuple[uuid.UUID, EndReason]]] = []
@@ -237,12 +197,9 @@ async def test_what_is_taken_away_ends_the_session_with_the_nodes_next_look(
         return looks[-1]
 
     monkeypatch.setattr(sessions, "due_to_end", look)
-    await is_up()
-    encoder, session_id = await published(key)
     await sync_to_async(act)(key.key)
-    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": session_id, "reason": "key_revoked"}
-    assert looks[0] == [(uuid.UUID(session_id), "key_revoked")]
-    await encoder.disconnect()
+    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": live, "reason": "key_revoked"}
+    assert looks[0] == [(uuid.UUID(live), "key_revoked")]
 
 
 async def test_a_node_looks_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,33 +216,29 @@ async def test_a_node_looks_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> N
         assert looks.await_count == second + 1
 
 
-async def test_a_key_in_its_grace_goes_on(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, _ = await published(key)
+async def test_a_key_in_its_grace_goes_on(node: NodeApp, key: NewKey, live: str) -> None:
     await sync_to_async(keys.rotate)(key=key.key, grace=timedelta(hours=1))
     for _ in range(15):
         await node.tick()
         await asyncio.sleep(0.1)
     assert node.app.output_queue.empty()
-    await encoder.disconnect()
 
 
 @pytest.mark.both_forms
-async def test_a_stop_that_only_the_database_knows(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, session_id = await published(key)
-    await Session.objects.aupdate(stop_requested="kicked")
-    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": session_id, "reason": "kicked"}
-    await encoder.disconnect()
-
-
-# --- Trouble ---
+@pytest.mark.parametrize("reason", ["kicked", "lease_lost", "replaced"])
+async def test_a_session_ends_that_only_the_database_knows_to_be_over(node: NodeApp, live: str, reason: str) -> None:
+    """One that was replaced even where the node finds its lease gone before it reads why."""
+    if reason != "kicked":
+        await Lease.objects.aupdate(session=None)
+    if reason == "replaced":
+        await Node.objects.filter(name=NODE).aupdate(name="hidden")  # So that the look for stops finds nothing.
+    if reason != "lease_lost":
+        await Session.objects.aupdate(stop_requested=reason)
+    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": live, "reason": reason}
 
 
 @pytest.mark.both_forms
-async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, key: NewKey) -> None:
-    await is_up()
-    encoder, _ = await published(key)
+async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, live: str) -> None:
     receive = await watch("live")
     with patient_database(20), locked_database():  # Who waits for the database is too late for `receive`.
         for second in range(10):
@@ -293,7 +246,6 @@ async def test_ticks_go_on_while_the_database_is_locked(node: NodeApp, key: NewK
             assert (await receive())["at"] == second
             await asyncio.sleep(0.2)
     assert (await Lease.objects.aget()).session_id is not None
-    await encoder.disconnect()
 
 
 async def test_a_bad_tick_is_not_the_last(node: NodeApp) -> None:
@@ -301,3 +253,72 @@ async def test_a_bad_tick_is_not_the_last(node: NodeApp) -> None:
     await node.tick(at=1.0, streams=[{"nonsense": True}])
     await node.tick(at=2.0)
     assert (await receive())["at"] == 2.0
+
+
+async def ticking(node: NodeApp, seconds: float) -> None:
+    """Ten ticks a second."""
+    for _ in range(int(seconds * 10)):
+        await node.tick()
+        await asyncio.sleep(0.1)
+
+
+async def in_state(node: NodeApp, state: str) -> None:
+    await tick_until(node, Node.objects.filter(name=NODE, state=state).exists, seconds=8)
+
+
+@pytest.mark.both_forms
+async def test_the_players_of_a_node_that_was_taken_for_dead_end(node: NodeApp, stream: Stream) -> None:
+    """Their sessions are over in the database: no kick and no revocation would reach them."""
+    await is_up()
+    player = Connection()
+    await player.connect()
+    session_id = (await player.play("cam1"))["session_id"]
+    await asyncio.to_thread(flush)
+    await ticking(node, 0.3)  # The look of the start is over.
+    later = timezone.now() + timedelta(seconds=40)
+    ended = await sync_to_async(nodes.sweep)(now=later)
+    assert [str(session.pk) for session in ended] == [session_id]
+    assert await drop_after_ticks(node) == {"type": "node.drop", "session_id": session_id, "reason": "lease_lost"}
+    await player.disconnect()
+    await in_state(node, "up")
+    assert (await Session.objects.aget()).end_reason == "node_lost"
+
+
+@pytest.mark.both_forms
+async def test_a_drain_that_could_not_be_written_is_written_later(node: NodeApp) -> None:
+    await is_up()
+    with locked_database():
+        await node.tell("node.draining")
+        await ticking(node, 2.5)
+        assert (await Node.objects.aget(name=NODE)).state == "up"
+    await in_state(node, "draining")
+    with locked_database():
+        await node.tell("node.resumed")
+        await ticking(node, 2.5)
+    await in_state(node, "up")
+    await ticking(node, 3.5)
+    assert (await Node.objects.aget(name=NODE)).state == "up"
+
+
+async def test_an_outage_is_said_once(node: NodeApp, caplog: pytest.LogCaptureFixture) -> None:
+    """Although some of what a node asks is answered meanwhile, as by a standby."""
+    await is_up()
+    with caplog.at_level(logging.INFO, "ingest.consumers.upkeep"):
+        with locked_database():
+            await ticking(node, 6)
+        async with asyncio.timeout(8):
+            while "answers again" not in caplog.text:
+                await ticking(node, 0.1)
+    said = [record.getMessage() for record in caplog.records if "upkeep" in record.name]
+    assert [text.split(":")[0] for text in said] == [
+        "The node's upkeep (leases) waits for the database",
+        "The database answers again.",
+    ]
+
+
+@pytest.mark.both_forms
+async def test_a_sample_of_no_session_spoils_no_tick(node: NodeApp) -> None:
+    receive = await watch("live")
+    await node.tick(at=1.0, samples=[replace(SAMPLE, session="nonsense", idle_ms=5000)])
+    assert (await receive())["at"] == 1.0
+    await is_up()

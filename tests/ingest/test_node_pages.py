@@ -1,36 +1,26 @@
-"""What a node tells pages, live store and history each second."""
+"""What a node tells pages, live store, history and metrics each second, its pictures with it."""
 
+import asyncio
+import itertools
 import logging
+import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from ingest import live_store
-from ingest.contracts import Issue
-from ingest.live_store import RedisLiveStore
-from ingest.models import StatusEvent
+from ingest.consumers.active import COUNTS
+from ingest.consumers.node import Thumbnails
+from ingest.contracts import NodeCounts, NodeThumbnail
+from ingest.live_store import RedisLiveStore, Thumbnail, get_livestore
 from ingest.pages import NODE_LEFT_OUT, card
-from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests.background import free_port
-from tests.ingest.control import NODE, NodeApp
-from tests.ingest.ticks import SAMPLE, published, snapshot, tick_until, until, watch
+from tests.ingest.control import NODE, Connection, NodeApp
+from tests.ingest.ticks import SAMPLE, is_up, published, record_event, snapshot, tick_until, until, watch
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-STARVING: Issue = {
-    "check": "starving",
-    "level": "warning",
-    "since": 1_800_000_000.0,
-    "actual": "Nothing for 3 s",
-    "expected": "2 s at most",
-    "title": "Nothing has arrived for 3 s.",
-    "advice": "Check that the encoder is running, then its uplink.",
-    "value": 3.0,
-    "limit": 2.0,
-    "unit": "s",
-}
+pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.both_forms
@@ -132,25 +122,99 @@ async def test_events_reach_the_streams_page(node: NodeApp, key: NewKey) -> None
     await encoder.disconnect()
 
 
-# --- Health ---
+SECONDS: Iterator[int] = itertools.count(100)
+SESSION, OTHER = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 
 
-async def test_issues_become_events_of_their_session(node: NodeApp, process: HistoryWriter, key: NewKey) -> None:
-    encoder, session_id = await published(key)
-    receive = await watch("live")
-    worse = STARVING | {"level": "bad"}
-    for issues in ([], [STARVING], [STARVING], [worse], [], []):
-        await node.tick(streams=[snapshot(session_id=session_id, issues=issues)])
-        await receive()
+async def picture(node: NodeApp, at_ms: int, session: str = SESSION) -> None:
+    await node.tell("node.thumbnail", path="live/cam1", session_id=session, at_ms=at_ms, image=b"WEBP")
+
+
+async def shown(node: NodeApp, session: str | None) -> int | None:
+    """What the next tick's snapshot in the live store says of the picture."""
+    at = float(next(SECONDS))
+    await tick_until(
+        node,
+        lambda: any(figures["at"] == at for figures in get_livestore().read().nodes),
+        at=at,
+        streams=[snapshot(1, session)],
+    )
+    (stream,) = get_livestore().read().streams
+    return stream["thumbnail"]
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[int]":
+    """When the pictures were taken that nodes have kept: the store's answer was there."""
+    found: asyncio.Queue[int] = asyncio.Queue()
+    keep = Thumbnails.keep
+
+    async def keeping(thumbnails: Thumbnails, event: NodeThumbnail) -> None:
+        await keep(thumbnails, event)
+        found.put_nowait(event["at_ms"])
+
+    monkeypatch.setattr(Thumbnails, "keep", keeping)
+    return found
+
+
+@pytest.mark.both_forms
+async def test_a_picture_is_kept_and_named_in_the_next_snapshot(node: NodeApp, kept: "asyncio.Queue[int]") -> None:
+    assert await shown(node, SESSION) is None
+    for at_ms in (5000, 10_000):
+        await picture(node, at_ms)
+        async with asyncio.timeout(5):
+            assert await kept.get() == at_ms
+        assert get_livestore().thumbnail("live/cam1") == Thumbnail(at_ms, b"WEBP")
+        assert await shown(node, SESSION) == at_ms
+    assert await shown(node, OTHER) is None, "another publisher"
+    assert await shown(node, None) is None
+
+
+async def test_the_server_is_told_what_somebody_looks_at(node: NodeApp) -> None:
+    await picture(node, 5000)
+    await until(lambda: get_livestore().thumbnail("live/cam1") is not None)
+    await node.tick(at=100.0)
+    async with asyncio.timeout(5):
+        assert await node.app.receive_output() == {"type": "node.watch", "paths": ["live/cam1"]}
+    await node.tick(at=101.0)
+    await until(lambda: any(figures["at"] == 101.0 for figures in get_livestore().read().nodes))
+    assert node.app.output_queue.empty(), "it has not changed"
+
+
+async def test_a_store_that_is_away_is_told_once_and_nothing_is_named(
+    node: NodeApp, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(live_store, "_store", RedisLiveStore(f"redis://127.0.0.1:{free_port()}/0"))
+    with caplog.at_level(logging.WARNING, "ingest.consumers.node"):
+        await picture(node, 5000)
+        await picture(node, 10_000)
+        await until(lambda: "The live store takes no thumbnails" in caplog.text)
+        await node.tick(at=100.0)
+    assert caplog.text.count("takes no thumbnails") == 1
+
+
+async def test_the_node_tells_them_each_second(node: NodeApp, key: NewKey) -> None:
+    await is_up()
+    before = COUNTS.figures
+    encoder, session = await published(key)
+    await encoder.unpublish(session)
     await encoder.disconnect()
-    await node.stop()
-    events = StatusEvent.objects.filter(kind__startswith="health.").order_by("sequence")
-    assert [(event.kind, event.level, event.code) async for event in events] == [
-        ("health.opened", "warning", "starving"),
-        ("health.opened", "bad", "starving"),
-        ("health.cleared", "status", "starving"),
-    ]
-    first = await events.afirst()
-    assert first is not None
-    assert first.detail["actual"] == "Nothing for 3 s"
-    assert first.description == "Nothing has arrived for 3 s."
+    player = Connection()
+    await player.connect()
+    for _ in range(2):
+        assert (await player.play("nothing"))["type"] == "rtmp.play.reject"
+    await player.disconnect()
+    failed = record_event(str(uuid.uuid4()), type="node.record", state="failed", name="", file="", size_bytes=0)
+    await node.app.send_input(failed)
+    await node.tick()
+    await until(lambda: get_livestore().read().nodes)
+    now: NodeCounts = get_livestore().read().nodes[0]["counts"]
+    assert now["sessions_started"]["publish"] - before["sessions_started"]["publish"] == 1
+    ended = {
+        (kind, reason): count - before["sessions_ended"][kind][reason]
+        for kind, reasons in now["sessions_ended"].items()
+        for reason, count in reasons.items()
+    }
+    assert {each: count for each, count in ended.items() if count} == {("publish", "client_unpublish"): 1}
+    assert now["attempts_refused"]["stream_unknown"] - before["attempts_refused"]["stream_unknown"] == 2
+    assert now["recordings"]["failed"] - before["recordings"]["failed"] == 1

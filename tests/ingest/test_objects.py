@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group
 from django.core.management import call_command
-from django.test import Client
 from django.utils import timezone
 
 from ingest.consumers import shared_objects as consumer
@@ -25,12 +22,11 @@ from ingest.server import Deadlines
 from ingest.services import shared_objects
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.shared_objects import ObjectRow, Waiting
+from tests.ingest.control import flush, listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
-from tests.ingest.listener import listening
+from tests.ingest.operating import member
 from tests.ingest.server.sharer import Sharer
 from tests.ingest.ticks import until
-
-pytestmark = pytest.mark.django_db(transaction=True)
 
 NOT_CREATED = "SharedObject.ObjectCreationFailed"
 QUICK = Deadlines(object_save_s=0.05)
@@ -61,7 +57,7 @@ def kept(name: str = "chat") -> dict[str, bytes]:
 
 
 @pytest.mark.both_forms
-async def test_a_persistent_object_outlives_its_server(room: Application, process: HistoryWriter) -> None:
+async def test_a_persistent_object_outlives_its_server(room: Application) -> None:
     """With every kind of value, and its version. A temporary one of the name doesn't."""
     values = {"list": [1.0, {"a": None}], "bytes": b"\x00\xff", "point": amf3.Object("Point", {"x": 1}, sealed=["x"])}
     async with (
@@ -75,7 +71,7 @@ async def test_a_persistent_object_outlives_its_server(room: Application, proces
         await one.set("\x00 any name \ud7ff", True)
         await other.is_told("\x00 any name \ud7ff", True)
         await temporary.set("a", 1.0)
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     async with listening() as port, sharing(port, amf3=True) as [late], sharing(port, persistent=False) as [temporary]:
         assert late.properties == values | {"\x00 any name \ud7ff": True}
         assert late.version == one.version > 0
@@ -83,7 +79,7 @@ async def test_a_persistent_object_outlives_its_server(room: Application, proces
 
 
 @pytest.mark.both_forms
-async def test_what_changes_is_written_while_it_is_used(room: Application, process: HistoryWriter) -> None:
+async def test_what_changes_is_written_while_it_is_used(room: Application) -> None:
     async with listening(deadlines=QUICK) as port, sharing(port) as [client]:
         await client.set("a", 1.0)
         await until(lambda: kept() == {"a": amf0.encode(1.0)})
@@ -113,11 +109,7 @@ async def test_an_object_comes_back_before_it_is_written(room: Application, proc
 @pytest.mark.both_forms
 @pytest.mark.parametrize("fault", ["slow", "broken"])
 async def test_a_database_that_fails_refuses_new_ones_and_nothing_else(
-    room: Application,
-    process: HistoryWriter,
-    fault: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    room: Application, fault: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "FAILURES", Bound(100))
     async with listening() as port, sharing(port, 2) as (one, other), sharing(port, use=False, name="new") as [new]:
@@ -146,7 +138,7 @@ async def test_a_write_that_fails_is_tried_again(
 
 
 @pytest.mark.both_forms
-async def test_nodes_change_properties_apart(room: Application, process: HistoryWriter) -> None:
+async def test_nodes_change_properties_apart(room: Application) -> None:
     """Each has its own object; in the database both are one, the later change of a property counts."""
     async with (
         listening("node-a", deadlines=QUICK) as port_a,
@@ -163,8 +155,9 @@ async def test_nodes_change_properties_apart(room: Application, process: History
         assert late.properties == {"a": 1.0, "b": 2.0}
 
 
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("access", ["none", "temporary"])
-async def test_what_an_application_has(process: HistoryWriter, access: str) -> None:
+async def test_what_an_application_has(access: str) -> None:
     await Application.objects.acreate(name="room", shared_objects=access)
     codes = {
         "none": ["SharedObject.NoReadAccess"] * 2,
@@ -181,14 +174,15 @@ async def test_what_an_application_has(process: HistoryWriter, access: str) -> N
         assert one.statuses + other.statuses == codes
 
 
-async def test_an_application_has_none_unless_an_operator_says_so(process: HistoryWriter) -> None:
+@pytest.mark.usefixtures("process")
+async def test_an_application_has_none_unless_an_operator_says_so() -> None:
     await sync_to_async(call_command)("application", "set", "room")
     assert (await Application.objects.aget()).shared_objects == "none"
     await sync_to_async(call_command)("application", "set", "room", "--shared-objects", "temporary")
     assert (await Application.objects.aget()).shared_objects == "temporary"
 
 
-async def test_names_that_no_row_can_have(room: Application, process: HistoryWriter) -> None:
+async def test_names_that_no_row_can_have(room: Application) -> None:
     async with listening() as port:
         for name in ("x" * 256, "a\x00b"):
             async with sharing(port, use=False, name=name) as [client]:
@@ -196,9 +190,7 @@ async def test_names_that_no_row_can_have(room: Application, process: HistoryWri
                 await client.is_refused(NOT_CREATED)
 
 
-async def test_an_application_has_room_for_so_many(
-    room: Application, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_application_has_room_for_so_many(room: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_objects, "MOST_OF_APPLICATION", 1)
     async with listening() as port, sharing(port) as [one], sharing(port, use=False, name="more") as [more]:
         await one.set("a", 1.0)
@@ -209,17 +201,17 @@ async def test_an_application_has_room_for_so_many(
         await one.use()
 
 
-async def test_a_client_that_only_shared_is_no_failed_attempt(room: Application, process: HistoryWriter) -> None:
+async def test_a_client_that_only_shared_is_no_failed_attempt(room: Application) -> None:
     async with listening() as port:
         async with sharing(port, persistent=False):
             pass
         async with sharing(port, use=False) as [client]:
             client.protocol.call("publish")
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     assert not await Attempt.objects.aexists()
 
 
-async def test_the_nodes_limits_hold(room: Application, process: HistoryWriter) -> None:
+async def test_the_nodes_limits_hold(room: Application) -> None:
     async with listening(objects=ObjectLimits(slots=1)) as port, sharing(port) as [client]:
         await client.set("a", 1.0)
         await client.ask(RequestChange("b", 1.0))
@@ -299,14 +291,8 @@ def chat(db: None) -> SharedObject:
     return SharedObject.objects.create(application=room, name="chat", version=3, data=data)
 
 
-@pytest.mark.django_db
 def test_operators_see_and_admins_delete_them(chat: SharedObject) -> None:
-    clients = {}
-    for role in ("viewer", "operator", "admin"):
-        user = get_user_model().objects.create_user(role, is_staff=True)
-        user.groups.add(Group.objects.get(name=role))
-        clients[role] = Client()
-        clients[role].force_login(user)
+    clients = {role: member(role) for role in ("viewer", "operator", "admin")}
     listed, its_page = "/admin/ingest/sharedobject/", f"/admin/ingest/sharedobject/{chat.pk}/change/"
     assert clients["viewer"].get(listed).status_code == 403
     assert "chat" in clients["operator"].get(listed).content.decode()
@@ -319,7 +305,6 @@ def test_operators_see_and_admins_delete_them(chat: SharedObject) -> None:
     assert not SharedObject.objects.exists()
 
 
-@pytest.mark.django_db
 def test_they_end_with_their_application(chat: SharedObject) -> None:
     chat.application.delete()
     shared_objects.save_object([row("chat", 4, a=b"1")])

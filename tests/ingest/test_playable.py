@@ -1,19 +1,23 @@
-"""What may be played of a name: live, recorded, or either; and who may."""
+"""What may be played of a name: live, recorded, or either; who may; and tokens and URLs for it, by the command."""
 
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
+from django.core.management.base import CommandError
+from django.utils import timezone
+from pytest_django import Settings
 
 from ingest.credentials import mask
-from ingest.models import Application, Lease, Node, Recording, Session, Stream
-from ingest.services import keys, play_tokens, playback, sessions
+from ingest.models import Application, AuditEntry, Node, Recording, Session, Stream
+from ingest.services import keys, media_urls, play_tokens, playback, sessions
 from ingest.services.playback import Playable, Wanted, wanted_by
 from ingest.services.refusals import Refused
+from tests.ingest.admitting import NOW, hold
+from tests.ingest.operating import run, run_json
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 COMPLETE, RECORDING, FAILED = Recording.State.COMPLETE, Recording.State.RECORDING, Recording.State.FAILED
 
 
@@ -92,14 +96,11 @@ def test_spellings_of_a_name(application: Application, name: str) -> None:
     assert (row(found), found.name, found.stream) == (film.pk, "film", None)
 
 
-def test_a_name_that_looks_like_a_spelling_comes_first(application: Application) -> None:
+def test_a_name_that_looks_like_a_spelling_comes_first(application: Application, stream: Stream) -> None:
+    assert check("flv:cam1", "live").name == stream.name
     recorded(application, "film")
     exact = recorded(application, "film.mp4")
     assert row(check("film.mp4")) == row(check("mp4:film.mp4")) == exact.pk
-
-
-def test_a_live_stream_by_such_a_name(stream: Stream) -> None:
-    assert check("flv:cam1", "live").name == "cam1"
 
 
 def test_a_recording_of_no_stream(application: Application) -> None:
@@ -128,13 +129,12 @@ def test_a_recording_goes_by_its_streams_rules(stream: Stream) -> None:
     assert refusal("film") == "stream_disabled"
 
 
-def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream) -> None:
+def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream, cam2: Stream) -> None:
     """Who may play the stream gets that, and the recording only with the other's token, which is for nothing else."""
-    other = Stream.objects.create(application=stream.application, name="cam2")
-    film = recorded(stream.application, "cam1", stream=other)
+    film = recorded(stream.application, "cam1", stream=cam2)
     assert row(check()) == film.pk
     Application.objects.update(play_policy="token")
-    own, others = (play_tokens.issue(stream=each.pk, now=NOW) for each in (stream, other))
+    own, others = (play_tokens.issue(stream=each.pk, now=NOW) for each in (stream, cam2))
     assert row(check(token=own)) is None
     found = check(token=others)
     assert (row(found), found.is_recording_alone) == (film.pk, True)
@@ -142,18 +142,10 @@ def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream) -> N
     assert row(check(wanted="recorded", token=others)) == film.pk
 
 
-def test_recordings_of_other_applications(application: Application) -> None:
-    other = Application.objects.create(name="other")
-    recorded(other, "film")
-    assert refusal("film") == "stream_unknown"
-
-
-@pytest.mark.parametrize("name", ["a\x00b", "", "flv:", "mp4:.mp4", "x" * 1000])
-def test_names_of_nothing(application: Application, name: str) -> None:
+@pytest.mark.parametrize("name", ["film", "a\x00b", "", "flv:", "mp4:.mp4", "x" * 1000])
+def test_names_of_nothing_and_of_another_applications_recording(application: Application, name: str) -> None:
+    recorded(Application.objects.create(name="other"), "film")
     assert refusal(name) == "stream_unknown"
-
-
-# --- Signed links ---
 
 
 @pytest.fixture
@@ -164,6 +156,7 @@ def signed(stream: Stream) -> Recording:
 
 
 def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recording, stream: Stream) -> None:
+    assert Application().play_recordings == "signed", "unless an operator says otherwise"
     own = recorded(signed.application, "cam1", stream=stream)
     assert signed.application.pk == Application.objects.get(play_policy="public").pk
     for name, wanted in (("show", "any"), ("show", "recorded"), ("cam1", "recorded")):
@@ -175,10 +168,6 @@ def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recordi
     assert (row(check(token=of_stream)), check(token=of_stream).is_recording_alone) == (own.pk, False)
     Stream.objects.update(enabled=False)
     assert refusal("show", "recorded", of_stream) == "stream_disabled"
-
-
-def test_that_is_the_default() -> None:
-    assert Application().play_recordings == "signed"
 
 
 def test_a_recordings_own_token_plays_it_and_no_other(signed: Recording) -> None:
@@ -209,9 +198,6 @@ def test_where_playing_takes_a_token_it_is_no_token_for_what_is_live(signed: Rec
     assert playback.play_length_s(app="live", name="cam1", credential=token, now=NOW) == 5
     late = play_tokens.issue_recording(recording=film.pk, lifetime=timedelta(0), now=NOW)
     assert refusal(token=late) == "token_expired"
-
-
-# --- Names that nobody has yet ---
 
 
 def test_where_anyone_may_publish_a_name_need_not_be_known(application: Application) -> None:
@@ -245,9 +231,6 @@ def test_a_key_is_no_name_to_wait_for(stream: Stream) -> None:
     own, imported = keys.generate(), keys.create(stream=stream, secret="oldserver-key-1").secret
     for name in (own, mask(own), imported, mask(imported)):
         assert refusal(name) == "stream_unknown"
-
-
-# --- Downloads ---
 
 
 def download(recording: Recording, name: str = "cam1", *, by_http: bool = True, **times: Any) -> Playable:
@@ -295,15 +278,10 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     assert refused(meant) == "download_unknown"
 
 
-# --- How long, and how long somebody may ---
-
-
 def test_whether_it_is_live_goes_by_the_clock_that_nodes_share(stream: Stream) -> None:
     recorded(stream.application, "cam1", stream=stream)
-    session = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="")
-    node, shared = Node.objects.create(name="node-a"), NOW - timedelta(hours=1)
-    lease = {"node": node, "fencing": 1, "expires_at": shared + timedelta(seconds=9)}
-    Lease.objects.create(stream=stream, session=session, **lease)
+    shared = NOW - timedelta(hours=1)
+    hold(stream, expires_at=shared + timedelta(seconds=9))
     assert playback.play_length_s(app="live", name="cam1", credential="", now=NOW, shared_now=shared) == 0
 
 
@@ -315,9 +293,7 @@ def test_lengths(stream: Stream) -> None:
     recorded(stream.application, "cam1", stream=stream)
     recorded(stream.application, "film", duration_ms=7250)
     assert (length(), length("mp4:film.mp4")) == (5, 7.25)
-    session = Session.objects.create(kind="publish", app="live", name="cam1", stream=stream, address="")
-    node = Node.objects.create(name="node-a")
-    Lease.objects.create(stream=stream, session=session, node=node, fencing=1, expires_at=NOW + timedelta(seconds=9))
+    hold(stream, expires_at=NOW + timedelta(seconds=9))
     assert length() == 0
 
 
@@ -354,3 +330,80 @@ def test_who_waits_for_a_name_may_go_on_while_anyone_may_come(application: Appli
     made.delete()
     Application.objects.update(enabled=False)
     assert due() == {player.pk, publisher.pk}
+
+
+@pytest.fixture
+def cafe(db: None) -> Stream:
+    application, _ = Application.objects.get_or_create(name="live")
+    return Stream.objects.create(application=application, name="caf\u00e9")
+
+
+def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Settings) -> None:
+    settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 8001)
+    found: dict[str, Any] = run_json("playtoken", "live/caf\u00e9", "--hours", "2")
+    token = found["token"]
+    assert play_tokens.verify(token=token, stream=cafe.pk) == "valid"
+    later = timezone.now() + timedelta(hours=2, minutes=1)
+    assert play_tokens.verify(token=token, stream=cafe.pk, now=later) == "expired"
+    assert abs(datetime.fromisoformat(found["expires_at"]) - later) < timedelta(minutes=2)
+    assert found["stream"] == "live/caf\u00e9"
+    assert found["play_url"] == f"rtmp://127.0.0.1/live/caf%C3%A9?token={token}"
+    assert found["flv_url"] == f"http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token={token}"
+    assert found["ws_url"] == f"ws://127.0.0.1:8001/live/live/caf%C3%A9.flv?token={token}"
+    assert "flv url: http://127.0.0.1:8001/live/live/caf%C3%A9.flv?token=" in run("playtoken", "live/caf\u00e9")
+
+
+def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) -> None:
+    settings.MEDIA_URL_BASE = "https://media.example.org/tv"
+    link = media_urls.make_play_link(stream=cafe)
+    assert link.flv_url.startswith("https://media.example.org/tv/live/live/")
+    assert link.ws_url.startswith("wss://media.example.org/tv/live/live/")
+    settings.MEDIA_ADDRESS = None
+    link = media_urls.make_play_link(stream=cafe)
+    assert (link.flv_url, link.ws_url) == ("", "")
+
+
+def test_no_token_is_made_for_no_time_or_for_ever_or_where_nobody_may_play(cafe: Stream) -> None:
+    for hours in ("0", "-1", "nan", "800"):
+        with pytest.raises(CommandError, match="744 at most"):
+            run("playtoken", "live/caf\u00e9", "--hours", hours)
+    Application.objects.update(play_policy=Application.PlayPolicy.NONE)
+    with pytest.raises(CommandError, match="--play token"):
+        run("playtoken", "live/caf\u00e9")
+
+
+def test_the_dashboard_s_own_pages_may_play(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["localhost", "[::1]", ".example.org", "*"]
+    settings.CSRF_TRUSTED_ORIGINS = ["https://Live.example.org", "https://*.example.org"]
+    settings.HTTP_ADDRESS = ("127.0.0.1", 8000)
+    assert media_urls.origins() == {"http://localhost:8000", "http://[::1]:8000", "https://live.example.org"}
+    settings.BEHIND_TLS = True
+    assert "https://localhost" in media_urls.origins()
+    settings.MEDIA_ORIGINS = ["https://WWW.example.org/"]
+    assert media_urls.origins() == {"https://www.example.org"}
+
+
+@pytest.fixture
+def recording(cafe: Stream) -> Recording:
+    return Recording.objects.create(application=cafe.application, stream=cafe, name="show 1", file="a.flv")
+
+
+def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) -> None:
+    settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
+    found = run_json("playtoken", "--recording", str(recording.pk), "--hours", "1")
+    token = found["token"]
+    assert play_tokens.recording_of(token=token) == (recording.pk, "valid")
+    assert found["recording"] == "live/show 1"
+    assert found["play_url"] == f"rtmp://127.0.0.1/live/show%201?token={token}"
+    assert found["flv_url"] == f"http://127.0.0.1:8001/recordings/live/show%201.flv?token={token}"
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.target) == ("recording_token.create", "live/show 1")
+    assert token not in str(entry.detail)
+    Application.objects.update(play_policy=Application.PlayPolicy.NONE)
+    for given in (("--recording", str(recording.pk)), ("live/caf\u00e9",)):
+        with pytest.raises(CommandError, match="Nobody may play"):
+            run("playtoken", *given)
+    with pytest.raises(CommandError, match="no recording 999"):
+        run("playtoken", "--recording", "999")
+    with pytest.raises(CommandError):
+        run("playtoken", "live/caf\u00e9", "--recording", str(recording.pk))

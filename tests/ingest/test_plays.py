@@ -1,8 +1,10 @@
-"""Players are admitted by reading alone, and their sessions are written afterwards."""
+"""Players are admitted by reading alone, and their sessions are written afterwards; on a node that does not have the
+stream, while another one does, they are told so, and where."""
 
 import asyncio
 import threading
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,48 +13,37 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ingest.consumers import decisions, rtmp
+from ingest.consumers import decisions, rtmp, upkeep
 from ingest.consumers.active import ACTIVE, AWAITED
 from ingest.consumers.decisions import READ
-from ingest.models import Application, Attempt, Session, StatusEvent, Stream
+from ingest.models import Application, Attempt, Lease, Node, Recording, Session, StatusEvent, Stream
 from ingest.rtmp import events
-from ingest.services import keys, play_tokens, removal, sessions
+from ingest.services import keys, media_urls, play_tokens, playback, removal, sessions
 from ingest.services.attempts import Attempts
 from ingest.services.history import BeginRow, EventRow, write
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE, Connection, NodeApp
+from ingest.services.refusals import Refused as NotHere
+from tests.ingest.admitting import hold
+from tests.ingest.clients import go_live, watch_live
+from tests.ingest.control import NODE, Connection, NodeApp, connected, disconnect, flush, listening
 from tests.ingest.faults import held, limited, locked_database, until_queued
-from tests.ingest.listener import listening
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from tests.ingest.server.media import keep_sending
 from tests.ingest.ticks import drop_after_ticks, is_up, snapshot, until
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 HERD = 100
 
 
-async def connected(count: int) -> list[Connection]:
-    players = [Connection() for _ in range(count)]
-    for player in players:
-        await player.connect()
-    return players
-
-
-async def disconnect(*connections: Connection) -> None:
-    for each in connections:
-        await each.disconnect()
-
-
-async def test_a_herd_of_players_is_let_in(process: HistoryWriter, stream: Stream) -> None:
+async def test_a_herd_of_players_is_let_in(stream: Stream) -> None:
     """As at a broadcast's start, all at once."""
 
     async def join(port: int) -> RtmpClient:
         player = RtmpClient(port=port, timeout_s=20)
         await player.open()
-        await player.connect("live")
-        await player.play("cam1")
+        await watch_live(player)
         return player
 
     async with listening() as port:
@@ -65,14 +56,14 @@ async def test_a_herd_of_players_is_let_in(process: HistoryWriter, stream: Strea
 
 
 @pytest.mark.both_forms
-async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryWriter, stream: Stream) -> None:
+async def test_a_player_is_let_in_while_nothing_can_be_written(stream: Stream) -> None:
     (player,) = await connected(1)
     with locked_database():
         answer = await player.play("cam1")
-        assert answer["type"] == "rtmp.play.accept"
+        assert (answer["type"], answer["path"]) == ("rtmp.play.accept", "live/cam1")
         await player.disconnect("idle_timeout")
         assert not await Session.objects.aexists()
-    assert await asyncio.to_thread(process.flush, 10)
+    await asyncio.to_thread(flush)
     session = await Session.objects.aget()
     assert (str(session.pk), session.kind, session.end_reason) == (answer["session_id"], "play", "idle_timeout")
     assert session.started_at <= session.ended_at  # type: ignore[operator]
@@ -81,9 +72,7 @@ async def test_a_player_is_let_in_while_nothing_can_be_written(process: HistoryW
 
 
 @pytest.mark.both_forms
-async def test_a_herd_does_not_stand_in_a_publishers_way(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_a_herd_does_not_stand_in_a_publishers_way(encoder: Connection, key: NewKey) -> None:
     """Those who ask the same at the same time are answered by one read, with one more for those who came later."""
     players = await connected(50)
     with held(READ):
@@ -99,7 +88,7 @@ async def test_a_herd_does_not_stand_in_a_publishers_way(
     await disconnect(encoder, *players)
 
 
-async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, stream: Stream) -> None:
+async def test_players_are_told_apart_by_what_they_show(stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
     token = play_tokens.issue(stream=stream.pk)
     players = await connected(4)
@@ -110,7 +99,7 @@ async def test_players_are_told_apart_by_what_they_show(process: HistoryWriter, 
     await disconnect(*players)
 
 
-async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before(process: HistoryWriter) -> None:
+async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before() -> None:
     """Even if that read is still under way."""
     truth, reading, gate = ["before"], threading.Event(), threading.Event()
     together: decisions.Together[str] = decisions.Together()
@@ -132,7 +121,7 @@ async def test_who_asks_after_a_change_is_not_answered_by_what_was_read_before(p
     assert await asyncio.gather(*later) == ["after"] * 3
 
 
-async def test_players_that_wait_too_long_for_an_answer_are_refused(process: HistoryWriter, stream: Stream) -> None:
+async def test_players_that_wait_too_long_for_an_answer_are_refused(stream: Stream) -> None:
     players = await connected(5)
     with held(READ), limited(0.5):
         for player in players:
@@ -140,7 +129,7 @@ async def test_players_that_wait_too_long_for_an_answer_are_refused(process: His
         answers = [await player.answer() for player in players]
     assert {answer.get("code") for answer in answers} == {"NetStream.Play.Failed"}
     await disconnect(*players)
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     assert not await Session.objects.aexists()
     assert {attempt.reason async for attempt in Attempt.objects.all()} == {"database_slow"}
 
@@ -180,7 +169,7 @@ async def test_a_player_whose_stream_is_deleted_before_its_row_is_written(
 
 
 async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
-    process: HistoryWriter, application: Application, monkeypatch: pytest.MonkeyPatch
+    application: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where anyone may publish. It has no stream until then, and looks of the node don't end it for that."""
     await Application.objects.aupdate(publish_policy="open")
@@ -201,15 +190,11 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         RtmpClient(port=port) as encoder,
     ):
         for client, name in ((player, "next"), (other, "another")):
-            await client.connect("live")
-            await client.play(name)
+            await watch_live(client, name)
         await until(lambda: playing.filter(stream=None).count() == 2)
         before = looks
         await until(lambda: looks > before + 1)
-        await encoder.connect("live")
-        stream_id = await encoder.publish("next")
-        await encoder.send_video(stream_id, 0, AVC_HEADER)
-        await encoder.send_video(stream_id, 0, key_frame(1))
+        await go_live(encoder, "next")
         await player.wait_count(events.VideoReceived, 2)
         stream = await Stream.objects.select_related("application").aget()
         assert stream.path == "live/next"
@@ -219,14 +204,12 @@ async def test_who_comes_before_the_first_publisher_of_a_name_waits_for_it(
         assert not other.closed
 
 
-async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_it(
-    process: HistoryWriter, application: Application
-) -> None:
+async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_it(application: Application) -> None:
     """With the first to publish there, by a key as by none: it is disabled and deleted with its players."""
     await Application.objects.aupdate(publish_policy="open")
     player, encoder = await connected(2)
     assert (await player.play("next"))["type"] == "rtmp.play.accept"
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     stream = await Stream.objects.acreate(application=application, name="next")
     key = await sync_to_async(keys.create)(stream=stream)
     assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.accept"
@@ -238,7 +221,7 @@ async def test_who_waits_for_a_name_plays_the_stream_that_an_operator_makes_of_i
 
 
 async def test_names_that_nobody_has_are_waited_for_in_some_number(
-    node: NodeApp, process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
+    node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streams that there are may be waited for all the same."""
     await Application.objects.aupdate(publish_policy="open")
@@ -252,17 +235,8 @@ async def test_names_that_nobody_has_are_waited_for_in_some_number(
     assert (refused["type"], refused["passes"]) == ("rtmp.play.reject", True)
     assert (await late.play("cam1"))["type"] == "rtmp.play.accept"
     await disconnect(early, late)
-    assert await asyncio.to_thread(process.flush, 5)
+    await asyncio.to_thread(flush)
     assert (await Attempt.objects.aget()).reason == "too_many_awaited"
-
-
-async def test_a_player_is_kicked(process: HistoryWriter, stream: Stream) -> None:
-    (player,) = await connected(1)
-    answer = await player.play("cam1")
-    assert await asyncio.to_thread(process.flush, 5)
-    assert await sync_to_async(sessions.request_stop)(session_id=answer["session_id"])
-    assert await player.answer() == {"type": "rtmp.close", "reason": "kicked"}
-    await player.disconnect("kicked")
 
 
 def begin(stream: Stream) -> BeginRow:
@@ -270,7 +244,7 @@ def begin(stream: Stream) -> BeginRow:
 
 
 @pytest.mark.both_forms
-def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stream: Stream) -> None:
+def test_a_herds_rows_are_written_by_few_statements(stream: Stream) -> None:
     rows = [begin(stream) for _ in range(40)]
     told = [EventRow(row.session, 1, row.at, "session.started") for row in rows]
     mixed = [operation for pair in zip(rows, told, strict=True) for operation in pair]
@@ -279,3 +253,142 @@ def test_a_herds_rows_are_written_by_few_statements(process: HistoryWriter, stre
     assert len(queries) < 15
     write(mixed, Attempts())
     assert Session.objects.count() == StatusEvent.objects.count() == 40
+
+
+HERE, THERE = "node-a", "node-b"
+
+
+def publish_there(stream: Stream, **node: str) -> Lease:
+    Node.objects.create(name=THERE, **node)
+    now = timezone.now()
+    hold(stream, THERE, started_at=now, expires_at=now + timedelta(seconds=10))
+    return Lease.objects.get()
+
+
+def recorded(stream: Stream) -> Recording:
+    fields = {"application": stream.application, "stream": stream, "state": "complete"}
+    return Recording.objects.create(name="cam1", file="cam1.flv", **fields)
+
+
+def told(*paths: str, node: str = HERE) -> dict[str, str]:
+    return playback.told_elsewhere(paths=set(paths), node=node, now=timezone.now())
+
+
+def test_what_they_are_told(stream: Stream) -> None:
+    Stream.objects.create(application=stream.application, name="cam2")
+    lease = publish_there(stream, url="rtmp://b.example.net")
+    words = "The stream is published on another node of this server. Play it from rtmp://b.example.net (node-b)."
+    assert told("live/cam1", "live/cam2", "other/cam1", "live/never") == {"live/cam1": words}
+    assert told("live/cam1", node=THERE) == {}
+    other = Node.objects.create(name=HERE, url="rtmp://b.example.net", state="up")
+    assert told("live/cam1")["live/cam1"].endswith("Play it from node-b."), "the URL leads here as well"
+    Node.objects.filter(pk=other.pk).update(state="down")
+    assert told("live/cam1") == {"live/cam1": words}, "it has been replaced"
+    Node.objects.update(url="")
+    assert told("live/cam1")["live/cam1"].endswith("Play it from node-b.")
+    lease.expires_at = timezone.now()
+    lease.save()
+    assert told("live/cam1") == {}, "its node is gone"
+
+
+def test_however_many_are_waited_for(stream: Stream) -> None:
+    publish_there(stream)
+    others = [f"live/other{number}" for number in range(playback.ASKED_AT_ONCE + 1)]
+    assert set(told("live/cam1", *others)) == {"live/cam1"}
+
+
+def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, settings: Any) -> None:
+    """But who asks for what is live, or else the recording, asks for what is live elsewhere."""
+    publish_there(stream)
+    row = recorded(stream)
+    now = timezone.now()
+    check: dict[str, Any] = {"app": "live", "name": "cam1", "now": now}
+    with pytest.raises(NotHere) as refused:
+        playback.refuse_elsewhere(found=playback.check(**check, credential=""), node=HERE, now=now)
+    assert (refused.value.reason, refused.value.stream) == ("elsewhere", stream.pk)
+    token = play_tokens.issue_download(recording=row.pk)
+    download = playback.check(**check, credential=token, wanted="recorded", by_http=True)
+    playback.refuse_elsewhere(found=download, node=HERE, now=now)
+
+
+async def test_a_recording_is_asked_for_by_its_start(stream: Stream) -> None:
+    await sync_to_async(publish_there)(stream)
+    await Application.objects.aupdate(play_recordings="as_live")
+    await sync_to_async(recorded)(stream)
+    player = Connection(node=HERE)
+    await player.connect()
+    answers = [await player.ask(player.play_event("cam1") | {"start": start}) for start in (-1.0, -2.0, 0.0)]
+    assert [answer["type"] for answer in answers] == ["rtmp.play.reject", "rtmp.play.reject", "rtmp.play.accept"]
+    assert answers[0]["code"] == "NetStream.Play.StreamNotFound"
+    await player.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("node_url", "host", "plain", "tls", "found"),
+    [
+        ("rtmp://b.example.net:1940", "live.example.net", [("0.0.0.0", 1935)], [], "rtmp://b.example.net:1940"),
+        ("", "live.example.net", [("0.0.0.0", 1936)], [], "rtmp://live.example.net:1936"),
+        ("", "", [("192.0.2.7", 1935)], [], "rtmp://192.0.2.7"),
+        ("", "", [("0.0.0.0", 1935)], [("::", 1936)], ""),
+        ("", "live.example.net", [], [("0.0.0.0", 443)], "rtmps://live.example.net"),
+    ],
+)
+def test_by_which_address(
+    settings: Any, node_url: str, host: str, plain: list[tuple[str, int]], tls: list[tuple[str, int]], found: str
+) -> None:
+    settings.NODE_URL, settings.RTMP_HOST = node_url, host
+    assert media_urls.node_url(plain, tls) == found
+
+
+# --- Two nodes ---
+
+
+async def test_on_the_wrong_node_they_are_refused_or_sent_away(key: NewKey) -> None:
+    async with (
+        listening() as here,
+        listening(THERE) as there,
+        RtmpClient(port=there) as encoder,
+        RtmpClient(port=here) as early,
+        RtmpClient(port=here) as late,
+        RtmpClient(port=there) as right,
+    ):
+        await watch_live(early)
+        await until(Node.objects.filter(name=THERE).exclude(url="").exists)
+        await go_live(encoder, key.secret)
+        words = f"Play it from rtmp://127.0.0.1:{there} (node-b)."
+        status = await early.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert status.code == "NetStream.Play.StreamNotFound"
+        assert status.description.endswith(words)
+        await early.wait_closed()
+        await late.connect("live")
+        with pytest.raises(Refused, match="StreamNotFound") as refused:
+            await late.play("cam1")
+        assert refused.value.description.endswith(words)
+        await watch_live(right)
+        await right.wait_count(events.VideoReceived, 2)
+    await until(Session.objects.filter(kind="play", node__name=HERE, end_reason="elsewhere").exists)
+    assert await Attempt.objects.filter(reason="elsewhere", node=HERE).acount() == 1
+
+
+async def test_players_are_sent_after_a_publisher_that_moved(
+    stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its former node, which had media until then."""
+    monkeypatch.setattr(upkeep, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
+    await Stream.objects.aupdate(takeover="replace")
+    second = await sync_to_async(keys.create)(stream=stream)
+    async with (
+        listening() as here,
+        listening(THERE) as there,
+        RtmpClient(port=here) as encoder,
+        RtmpClient(port=here) as player,
+        RtmpClient(port=there) as spare,
+    ):
+        sending = asyncio.create_task(keep_sending(encoder, await go_live(encoder, key.secret)))
+        await watch_live(player)
+        await player.wait_count(events.VideoReceived, 2)
+        await go_live(spare, second.secret)
+        status = await player.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert status.description.endswith(f"Play it from rtmp://127.0.0.1:{there} (node-b).")
+        await player.wait_closed()
+        sending.cancel()

@@ -16,13 +16,12 @@ from ingest.consumers import calls
 from ingest.models import Application, Attempt, Lease, Recording, Session, Stream
 from ingest.procedures import CallContext, CallError, InvokeError, procedure
 from ingest.services import play_tokens
-from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.listener import listening
+from tests.ingest.control import flush, listening
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 FAILED = "NetConnection.Call.Failed"
 
@@ -46,12 +45,10 @@ def test_by_its_own_name_or_another() -> None:
     @procedure("chess.move", limit_s=1.5)
     async def move(context: CallContext) -> None: ...
 
-    found = procedures.find("plain")
-    assert found is not None
-    assert (found.function, found.limit_s) == (plain, procedures.LIMIT_S)
-    other = procedures.find("chess.move")
-    assert other is not None
-    assert (other.function, other.limit_s) == (move, 1.5)
+    for name, function, limit_s in (("plain", plain, procedures.LIMIT_S), ("chess.move", move, 1.5)):
+        found = procedures.find(name)
+        assert found is not None
+        assert (found.function, found.limit_s) == (function, limit_s)
     assert procedures.find("move") is None
 
 
@@ -83,7 +80,7 @@ def test_modules_of_installed_apps_are_found(monkeypatch: pytest.MonkeyPatch, tm
 # --- Calls of clients ---
 
 
-async def test_a_client_calls(process: HistoryWriter, application: Application) -> None:
+async def test_a_client_calls(application: Application) -> None:
     seen: list[CallContext] = []
 
     @procedure
@@ -96,17 +93,13 @@ async def test_a_client_calls(process: HistoryWriter, application: Application) 
             await client.connect("live")
             assert await client.call("add", 1, 2.5) == {"sum": 3.5, "of": [1.0, 2.5]}
         (context,) = seen
-        assert (context.app, context.address, context.sessions, context.authenticated) == (
-            "live",
-            "127.0.0.1",
-            (),
-            False,
-        )
-    assert process.flush(5)
+        assert (context.app, context.address) == ("live", "127.0.0.1")
+        assert (context.sessions, context.authenticated) == ((), False)
+    flush()
     assert not await Attempt.objects.aexists(), "it came for a call"
 
 
-async def test_the_context_tells_what_the_client_has_shown(process: HistoryWriter, key: NewKey) -> None:
+async def test_the_context_tells_what_the_client_has_shown(key: NewKey) -> None:
     @procedure
     async def who(context: CallContext) -> Any:
         return [context.authenticated, [str(session) for session in context.sessions]]
@@ -134,7 +127,7 @@ async def test_the_context_tells_what_the_client_has_shown(process: HistoryWrite
     ],
 )
 async def test_a_call_that_fails(
-    process: HistoryWriter, application: Application, caplog: pytest.LogCaptureFixture, name: str, told: str
+    application: Application, caplog: pytest.LogCaptureFixture, name: str, told: str
 ) -> None:
     @procedure
     async def refusing(context: CallContext, *_: Any) -> None:
@@ -173,9 +166,7 @@ async def test_a_call_that_fails(
     assert ("in broken" in caplog.text) == (name == "broken"), "where it failed"
 
 
-async def test_only_so_many_run_at_once(
-    process: HistoryWriter, application: Application, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_so_many_run_at_once(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "MAX_RUNNING", 2)
     go = asyncio.Event()
 
@@ -209,7 +200,7 @@ async def record(application: Application, stream: Stream | None, name: str, dur
     )
 
 
-async def test_the_length_of_a_recording(process: HistoryWriter, stream: Stream, application: Application) -> None:
+async def test_the_length_of_a_recording(stream: Stream, application: Application) -> None:
     """Which goes by who may play it."""
     await record(application, stream, "cam1", 1000)
     await record(application, stream, "cam1", 7250, started_at=timezone.now())
@@ -225,11 +216,11 @@ async def test_the_length_of_a_recording(process: HistoryWriter, stream: Stream,
         assert await client.call("getStreamLength", "cam1?token=wrong") == 0
         token = await sync_to_async(play_tokens.issue)(stream=stream.pk)
         assert await client.call("getStreamLength", f"cam1?token={token}") == 7.25
-    assert process.flush(5)
+    flush()
     assert not await Session.objects.aexists(), "it plays nothing"
 
 
-async def test_what_is_live_has_no_length(process: HistoryWriter, key: NewKey, stream: Stream) -> None:
+async def test_what_is_live_has_no_length(key: NewKey, stream: Stream) -> None:
     await Application.objects.aupdate(play_recordings="as_live")
     await record(await Application.objects.aget(), stream, "cam1", 1000)
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as client:
@@ -242,7 +233,7 @@ async def test_what_is_live_has_no_length(process: HistoryWriter, key: NewKey, s
         assert await client.call("getStreamLength", "cam1") == 1
 
 
-async def test_guessing_tokens_by_it_is_no_way(process: HistoryWriter, stream: Stream, settings: Any) -> None:
+async def test_guessing_tokens_by_it_is_no_way(stream: Stream, settings: Any) -> None:
     settings.GUESSES = 3
     await Application.objects.aupdate(play_policy="token")
     async with listening() as port, RtmpClient(port=port) as client:
@@ -256,7 +247,7 @@ async def test_guessing_tokens_by_it_is_no_way(process: HistoryWriter, stream: S
 # --- Calls of the project ---
 
 
-async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(process: HistoryWriter, key: NewKey) -> None:
+async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(key: NewKey) -> None:
     """As pages and nodes of the process do."""
     layer = get_channel_layer()
     async with listening() as port, RtmpClient(port=port) as client, asyncio.timeout(5):
@@ -273,7 +264,7 @@ async def test_an_answer_is_not_held_up_by_who_else_waits_for_the_layer(process:
 
 
 @pytest.mark.both_forms
-async def test_the_project_calls_a_sessions_client(process: HistoryWriter, key: NewKey) -> None:
+async def test_the_project_calls_a_sessions_client(key: NewKey) -> None:
     async with listening() as port, RtmpClient(port=port) as client:
         told: list[Any] = []
         client.procedures["double"] = lambda number: number * 2

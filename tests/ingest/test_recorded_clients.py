@@ -24,7 +24,7 @@ from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.services import media_urls
 from ingest.services.history_writer import HistoryWriter
 from tests.e2e.programs import PLAYERS
-from tests.ingest.listener import listening
+from tests.ingest.control import listening
 from tests.ingest.ticks import until
 from tests.media import Packet, is_run_of, make_clip, of_kind, read_packets
 from tests.rtmp_client import RtmpClient
@@ -66,6 +66,12 @@ def recording(clip: Path, settings: Any, tmp_path: Path, process: HistoryWriter)
     return Recording.objects.create(
         application=application, name="film", file="film.flv", state=Recording.State.COMPLETE, duration_ms=8000
     )
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """What a program makes of it."""
+    return tmp_path / "out.flv"
 
 
 @pytest_asyncio.fixture
@@ -123,14 +129,13 @@ def same(found: list[Packet], whole: list[Packet]) -> bool:
 
 
 async def test_a_signed_link_plays_what_is_nobody_s_else(
-    url: str, recording: Recording, clip: Path, tmp_path: Path, settings: Any
+    url: str, recording: Recording, clip: Path, out: Path, settings: Any
 ) -> None:
     """An application's recordings are not open to anyone, whoever may play what is live there."""
     require_tool("ffmpeg")
     await Application.objects.aupdate(play_recordings="signed")
     settings.RTMP_ADDRESS = ("127.0.0.1", urlsplit(url).port)
     link = await sync_to_async(media_urls.make_recording_link)(recording=recording)
-    out = tmp_path / "out.flv"
     for given, plays in ((f"{url}/film", False), (f"{url}/film?token=guessed", False), (link.play_url, True)):
         assert (await run("ffmpeg", "-v", "quiet", "-y", "-i", given, "-c", "copy", str(out)) == 0) is plays
     assert same(await packets(out), await packets(clip))
@@ -156,9 +161,8 @@ async def test_start_and_duration_are_of_the_applications_unit(
 
 
 @pytest.mark.parametrize("name", FFMPEGS)
-async def test_ffmpeg_plays_a_recording_to_its_end(url: str, clip: Path, tmp_path: Path, name: str) -> None:
+async def test_ffmpeg_plays_a_recording_to_its_end(url: str, clip: Path, out: Path, name: str) -> None:
     require_tool("ffmpeg")
-    out = tmp_path / "out.flv"
     command = [FFMPEGS[name], "-v", "error", "-rtmp_buffer", "60000", "-i", f"{url}/film", "-c", "copy", str(out)]
     assert await run(*command) == 0
     assert same(await packets(out), await packets(clip))
@@ -168,10 +172,9 @@ async def test_ffmpeg_plays_a_recording_to_its_end(url: str, clip: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", FFMPEGS)
-async def test_ffmpeg_seeks(url: str, clip: Path, tmp_path: Path, name: str) -> None:
+async def test_ffmpeg_seeks(url: str, clip: Path, out: Path, name: str) -> None:
     """Its own buffer, three seconds; what it writes begins at the keyframe before 5.5 s."""
     require_tool("ffmpeg")
-    out = tmp_path / "out.flv"
     command = [FFMPEGS[name], "-v", "error", "-ss", "5.5", "-i", f"{url}/film", "-c", "copy", "-copyts", str(out)]
     assert await run(*command) == 0
     video, whole = of_kind(await packets(out), "video"), of_kind(await packets(clip), "video")
@@ -179,28 +182,25 @@ async def test_ffmpeg_seeks(url: str, clip: Path, tmp_path: Path, name: str) -> 
     assert (await times(out))["video"][0] == pytest.approx(5.0, abs=0.05)
 
 
-async def test_ffmpeg_is_sent_what_it_wants_ahead(url: str, tmp_path: Path) -> None:
+async def test_ffmpeg_is_sent_what_it_wants_ahead(url: str, out: Path) -> None:
     """Two seconds of media take none to come, the whole takes what is left after the buffer of 3 s."""
     require_tool("ffmpeg")
-    out = tmp_path / "out.flv"
     began = asyncio.get_running_loop().time()
     assert await run("ffmpeg", "-v", "error", "-i", f"{url}/film", "-c", "copy", str(out)) == 0
     assert 4 < asyncio.get_running_loop().time() - began < 8
 
 
 @pytest.mark.parametrize("name", ["film", "flv:film", "mp4:film.mp4", "film.flv"])
-async def test_rtmpdump_downloads(url: str, clip: Path, tmp_path: Path, name: str) -> None:
+async def test_rtmpdump_downloads(url: str, clip: Path, out: Path, name: str) -> None:
     """As fast as it goes, by any spelling of the name."""
     require_tool("rtmpdump")
-    out = tmp_path / "out.flv"
     assert await run("rtmpdump", "-q", "-r", url, "-y", name, "-o", str(out)) == 0
     assert same(await packets(out), await packets(clip))
 
 
-async def test_rtmpdump_from_a_start_to_a_stop(url: str, clip: Path, tmp_path: Path) -> None:
+async def test_rtmpdump_from_a_start_to_a_stop(url: str, clip: Path, out: Path) -> None:
     """Its timestamps are the film's. It calls the file incomplete (2), as the film has not ended there."""
     require_tool("rtmpdump")
-    out = tmp_path / "out.flv"
     command = ["rtmpdump", "-q", "-r", f"{url}/film", "--start", "3", "--stop", "6", "-o", str(out)]
     assert await run(*command) == 2
     found, whole = await packets(out), of_kind(await packets(clip), "video")
@@ -210,7 +210,7 @@ async def test_rtmpdump_from_a_start_to_a_stop(url: str, clip: Path, tmp_path: P
     assert 5.9 < told["video"][-1] < 6
 
 
-async def test_rtmpdump_resumes(url: str, tmp_path: Path) -> None:
+async def test_rtmpdump_resumes(url: str, tmp_path: Path, out: Path) -> None:
     """What was interrupted becomes the same file, byte by byte."""
     require_tool("rtmpdump")
     whole, out = tmp_path / "whole.flv", tmp_path / "out.flv"
@@ -222,11 +222,10 @@ async def test_rtmpdump_resumes(url: str, tmp_path: Path) -> None:
     assert await asyncio.to_thread(out.read_bytes) == content
 
 
-async def test_rtmp2src_plays_to_the_end(url: str, clip: Path, tmp_path: Path) -> None:
+async def test_rtmp2src_plays_to_the_end(url: str, clip: Path, out: Path) -> None:
     """It ends by itself, at StreamEOF, for which it lets go of a message that it has not handed on yet."""
     for tool in ("gst-launch-1.0", "rtmp2src"):
         require_tool(tool)
-    out = tmp_path / "out.flv"
     pipeline = ["rtmp2src", f"location={url}/film", "!", "filesink", f"location={out}"]
     assert await run("gst-launch-1.0", "-q", *pipeline) == 0
     found, whole = await packets(out), await packets(clip)
@@ -236,10 +235,9 @@ async def test_rtmp2src_plays_to_the_end(url: str, clip: Path, tmp_path: Path) -
         assert len(part) >= len(all_of_it) - 2
 
 
-async def test_vlc_plays_to_the_end(url: str, clip: Path, tmp_path: Path) -> None:
+async def test_vlc_plays_to_the_end(url: str, clip: Path, out: Path) -> None:
     for tool in ("cvlc", "avio", "demuxdump"):
         require_tool(tool)
-    out = tmp_path / "out.flv"
     command = PLAYERS["vlc"].command(f"{url}/film", out)
     assert await run(*command, user=NOBODY if os.geteuid() == 0 else None, output=out) == 0
     assert same(await packets(out), await packets(clip))

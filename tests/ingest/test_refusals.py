@@ -3,7 +3,10 @@
 import asyncio
 import time
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -18,14 +21,14 @@ from ingest.consumers.active import ACTIVE
 from ingest.consumers.admissions import SINGLY, Single
 from ingest.consumers.decisions import READ, WRITE, decide_or_refuse
 from ingest.consumers.journal import FAILURES_S
-from ingest.models import Attempt, Lease, Node, Session, StatusEvent, Stream
+from ingest.models import Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys
 from ingest.services.admission import Ask
 from ingest.services.authorization import Peer, PublishRequest
-from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
-from tests.ingest.control import NODE, Connection
+from tests.ingest.admitting import hold
+from tests.ingest.control import NODE, Connection, connected, disconnect, flush
 from tests.ingest.faults import (
     held,
     limited,
@@ -37,16 +40,16 @@ from tests.ingest.faults import (
 )
 from tests.ingest.ticks import until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("process")
 
 
 @pytest.mark.usefixtures("application")
-async def test_an_unknown_application(process: HistoryWriter) -> None:
+async def test_an_unknown_application() -> None:
     connection = Connection(app="other")
     answer = await connection.connect()
     assert (answer["type"], answer["code"]) == ("rtmp.reject", "NetConnection.Connect.InvalidApp")
     await connection.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.action, attempt.app, attempt.reason) == ("connect", "other", "unknown_app")
     assert (attempt.address, attempt.encoder, attempt.node) == (
@@ -59,7 +62,7 @@ async def test_an_unknown_application(process: HistoryWriter) -> None:
 @pytest.mark.usefixtures("application")
 @pytest.mark.parametrize(("app", "shown"), [("live", "live"), ("other", "o…")])
 async def test_the_log_has_the_name_of_an_application_that_there_is(
-    process: HistoryWriter, caplog: pytest.LogCaptureFixture, app: str, shown: str
+    caplog: pytest.LogCaptureFixture, app: str, shown: str
 ) -> None:
     """Any other may be a key by mistake."""
     caplog.set_level("INFO")
@@ -69,19 +72,19 @@ async def test_the_log_has_the_name_of_an_application_that_there_is(
     assert f"A connect of {shown} from 192.0.2.7 refused" in caplog.text
 
 
-async def test_a_wrong_key(encoder: Connection, process: HistoryWriter) -> None:
+async def test_a_wrong_key(encoder: Connection) -> None:
     event = encoder.publish_event(keys.generate())
     answer = await encoder.ask(event)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Denied")
     assert answer["request_id"] == event["request_id"]
     await encoder.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.action, attempt.reason, attempt.code) == ("publish", "key_unknown", "NetStream.Publish.Denied")
     assert not await Session.objects.aexists()
 
 
-async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
+async def test_a_second_publisher(encoder: Connection, key: NewKey) -> None:
     first = await encoder.publish(key.secret)
     second = Connection(address="192.0.2.8")
     await second.connect()
@@ -89,7 +92,7 @@ async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, k
     answer = await second.publish(other_key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.BadName")
     await second.disconnect("rejected")
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.reason, attempt.address, attempt.name) == ("busy", "192.0.2.8", "cam1")
     assert str((await Lease.objects.aget()).session_id) == first["session_id"]
@@ -97,10 +100,10 @@ async def test_a_second_publisher(encoder: Connection, process: HistoryWriter, k
 
 
 @pytest.mark.parametrize("reason", ["protocol_error", "idle_timeout", "tcp_reset"])
-async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: HistoryWriter, reason: str) -> None:
+async def test_a_connection_that_comes_to_nothing_is_one_attempt(reason: str) -> None:
     scanner = Connection(app="")
     await scanner.disconnect(reason)
-    assert process.flush(5)
+    flush()
     attempt = await Attempt.objects.aget()
     assert (attempt.action, attempt.reason) == ("connect", reason)
 
@@ -109,23 +112,7 @@ async def test_a_connection_that_comes_to_nothing_is_one_attempt(process: Histor
 
 
 @pytest.mark.both_forms
-async def test_a_locked_database_refuses_and_never_admits(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
-    with locked_database():
-        answer = await encoder.publish(key.secret)
-    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
-    await encoder.disconnect("rejected")
-    assert process.flush(5)
-    assert (await Attempt.objects.aget()).reason == "database_slow"
-    assert not await Session.objects.aexists()
-    assert not await Lease.objects.filter(session__isnull=False).aexists()
-
-
-@pytest.mark.both_forms
-async def test_what_the_database_does_too_late_is_undone(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_what_the_database_does_too_late_is_undone(encoder: Connection, key: NewKey) -> None:
     """The lock outlasts the limit but not the statement's own patience: the thread admits, and nobody is there."""
     with patient_database(10):
         with locked_database(), limited(2):
@@ -135,7 +122,7 @@ async def test_what_the_database_does_too_late_is_undone(
         await late.connect()
         answer = await until_accepted(late, key)
     assert answer["type"] == "rtmp.publish.accept"
-    assert process.flush(5)
+    flush()
     assert [str(session.pk) async for session in Session.objects.all()] == [answer["session_id"]]
     assert str((await Lease.objects.aget()).session_id) == answer["session_id"]
     await late.disconnect()
@@ -143,14 +130,10 @@ async def test_what_the_database_does_too_late_is_undone(
 
 
 @pytest.mark.both_forms
-async def test_a_kick_does_not_wait_behind_a_validation(
-    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey
-) -> None:
-    other = await Stream.objects.acreate(application=stream.application, name="cam2")
-    second_key = await sync_to_async(keys.create)(stream=other)
+async def test_a_kick_does_not_wait_behind_a_validation(encoder: Connection, key: NewKey, other_key: NewKey) -> None:
     first = await encoder.publish(key.secret, stream_id=1)
     with patient_database(20), locked_database():
-        await encoder.tell(encoder.publish_event(second_key.secret, stream_id=2))
+        await encoder.tell(encoder.publish_event(other_key.secret, stream_id=2))
         await writing()
         layer = get_channel_layer()
         channel = (await Session.objects.aget()).channel
@@ -161,13 +144,10 @@ async def test_a_kick_does_not_wait_behind_a_validation(
     await encoder.disconnect()
 
 
-async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(
-    process: HistoryWriter, stream: Stream, key: NewKey
-) -> None:
+async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(stream: Stream, key: NewKey) -> None:
     """The publisher that left is undone; that it found the former one's lease expired is not."""
-    node = await Node.objects.acreate(name="node-b")
-    lost = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=node)
-    await Lease.objects.acreate(stream=stream, session=lost, node=node, expires_at=timezone.now())
+    now = timezone.now()
+    lost = await sync_to_async(hold)(stream, "node-b", started_at=now, expires_at=now)
     request, peer = PublishRequest("live", "rk_…", key.secret, True), Peer("192.0.2.7", "OBS", NODE, "")
     single = Single(Ask(uuid.uuid4(), request, peer), timezone.now(), asyncio.get_running_loop())
     with patient_database(10), locked_database(), limited(8):
@@ -180,34 +160,25 @@ async def test_a_session_that_was_lost_is_told_of_even_if_its_successor_left(
 
 
 @pytest.mark.both_forms
-async def test_a_database_that_hangs_leaves_nothing_behind(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_a_database_that_hangs_leaves_nothing_behind(encoder: Connection, key: NewKey) -> None:
     """It holds every thread, then goes on: what was asked meanwhile was refused, and is not done any more."""
-    players = [Connection() for _ in range(5)]
-    for player in players:
-        await player.connect()
+    players = await connected(5)
     with held(READ), held(WRITE), limited(0.5):
         for player in players:
             await player.tell(player.play_event("cam1"))
         answers = [await encoder.publish(key.secret), *[await player.answer() for player in players]]
         assert {answer["type"] for answer in answers} == {"rtmp.publish.reject", "rtmp.play.reject"}
     assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.accept"
-    assert process.flush(5)
+    flush()
     session = await Session.objects.aget()
     assert (await Lease.objects.aget()).session_id == session.pk
-    for each in (encoder, *players):
-        await each.disconnect()
+    await disconnect(encoder, *players)
 
 
 @pytest.mark.both_forms
-async def test_what_waits_for_a_database_that_hangs_is_bounded(
-    process: HistoryWriter, stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_waits_for_a_database_that_hangs_is_bounded(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "MAX_UNDONE", 3)
-    players = [Connection() for _ in range(5)]
-    for player in players:
-        await player.connect()
+    players = await connected(5)
     with held(READ):
         for number, player in enumerate(players):
             await player.tell(player.play_event(f"cam{number}"))
@@ -219,13 +190,10 @@ async def test_what_waits_for_a_database_that_hangs_is_bounded(
         "rtmp.play.reject",
     ]
     assert (await players[4].play("cam1"))["type"] == "rtmp.play.accept"
-    for player in players:
-        await player.disconnect()
+    await disconnect(*players)
 
 
-async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
-    encoder: Connection, process: HistoryWriter, key: NewKey
-) -> None:
+async def test_a_client_that_leaves_before_the_answer_leaves_nothing(encoder: Connection, key: NewKey) -> None:
     with locked_database():
         await encoder.tell(encoder.publish_event(key.secret))
         await writing()
@@ -234,35 +202,42 @@ async def test_a_client_that_leaves_before_the_answer_leaves_nothing(
     second = Connection()
     await second.connect()
     assert (await until_accepted(second, key))["type"] == "rtmp.publish.accept"
-    assert process.flush(5)
+    flush()
     assert await Session.objects.acount() == 1
     await second.disconnect()
 
 
-@pytest.mark.both_forms
-async def test_a_database_without_tables_is_an_error(encoder: Connection, process: HistoryWriter, key: NewKey) -> None:
-    with missing_table("ingest_streamkey"):
-        answer = await encoder.publish(key.secret)
-    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
-    await encoder.disconnect("rejected")
-    assert process.flush(5)
-    assert (await Attempt.objects.aget()).reason == "database_error"
-
-
-@pytest.mark.both_forms
-async def test_a_connection_that_the_database_closed_is_an_error(
-    encoder: Connection, process: HistoryWriter, key: NewKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def closed_connection() -> Iterator[None]:
     def ensure(self: BaseDatabaseWrapper) -> None:
         raise InterfaceError("connection already closed")
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseDatabaseWrapper, "ensure_connection", ensure)
+        yield
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (locked_database, "database_slow"),
+        (lambda: missing_table("ingest_streamkey"), "database_error"),
+        (closed_connection, "database_error"),
+    ],
+    ids=["locked", "without tables", "a closed connection"],
+)
+async def test_a_faulty_database_refuses_and_never_admits(
+    encoder: Connection, key: NewKey, fault: Callable[[], Any], reason: str
+) -> None:
+    with fault():
         answer = await encoder.publish(key.secret)
     assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.Failed")
     await encoder.disconnect("rejected")
-    assert process.flush(5)
-    assert (await Attempt.objects.aget()).reason == "database_error"
+    flush()
+    assert (await Attempt.objects.aget()).reason == reason
+    assert not await Session.objects.aexists()
+    assert not await Lease.objects.filter(session__isnull=False).aexists()
 
 
 @pytest.mark.parametrize("error", [OperationalError("gone"), KeyError("x")], ids=["database", "own fault"])

@@ -1,4 +1,5 @@
-"""Deleting streams and applications: what goes with them, what stays, and that nothing live goes unasked."""
+"""Deleting streams and applications: what goes with them, what stays, and that nothing live goes unasked. Deletions
+lose nothing before they are certain, wait for what goes on, and can be asked for again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,7 +9,9 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -17,6 +20,7 @@ from ingest.models import (
     AuditEntry,
     Lease,
     Node,
+    OutboxEvent,
     Recording,
     Session,
     StatusEvent,
@@ -29,10 +33,10 @@ from ingest.services.audit import Actor
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.removal import InTheWay
-from tests.ingest.listener import listening
+from tests.ingest.clients import all_ended, go_live
+from tests.ingest.control import listening
+from tests.ingest.operating import member
 from tests.ingest.removing import meanwhile, node_ends, worker_takes
-from tests.ingest.test_admin import member
-from tests.ingest.test_keys_live import all_ended, live
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
 
@@ -72,9 +76,6 @@ def published(stream: Stream, key: NewKey) -> Stream:
 
 def these(stream: Stream) -> Any:
     return Stream.objects.filter(pk=stream.pk)
-
-
-# --- What goes, and what stays ---
 
 
 def test_what_would_go_and_stay_is_told_in_figures(published: Stream, folder: Path) -> None:
@@ -146,21 +147,18 @@ def test_an_application_goes_with_its_streams_and_files(
     assert AuditEntry.objects.get().action == "application.delete"
 
 
-# --- What is live ---
-
-
-def of_stream(stream: Stream, force: bool) -> None:
+def of_stream(stream: Stream, force: bool = False) -> None:
     removal.delete_stream(MIRA, stream, force=force)
 
 
-def of_application(stream: Stream, force: bool) -> None:
+def of_application(stream: Stream, force: bool = False) -> None:
     removal.delete_application(MIRA, stream.application, force=force)
 
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("delete", [of_stream, of_application])
 def test_what_is_live_goes_only_by_force(
-    published: Stream, delete: Callable[[Stream, bool], None], monkeypatch: pytest.MonkeyPatch
+    published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_ = [session_of(published), session_of(published, kind="play")]
     with pytest.raises(InTheWay, match="is live: 1 publishing, 1 playing"):
@@ -214,16 +212,13 @@ async def test_an_encoder_that_is_live_is_ended(
     process: HistoryWriter, key: NewKey, act: Callable[[Stream], None], reason: str
 ) -> None:
     async with listening() as port, RtmpClient(port=port) as encoder, worker():
-        await live(encoder, key.secret)
+        await go_live(encoder, key.secret)
         await sync_to_async(act)(key.key.stream)
         await encoder.wait_closed(timeout_s=10)
         await until(all_ended)
     session = await Session.objects.aget()
     assert session.end_reason == reason
     assert (session.stream_id is None) is (act is delete_it)
-
-
-# --- In the admin ---
 
 
 def page_of(row: Stream | Application) -> str:
@@ -239,31 +234,33 @@ def delete_in_the_list(client: Client, row: Stream | Application) -> Any:
     return client.post(reverse(f"admin:ingest_{row._meta.model_name}_changelist"), chosen)
 
 
+@pytest.fixture(params=["stream", "application"])
+def row(request: pytest.FixtureRequest, published: Stream) -> Stream | Application:
+    return published if request.param == "stream" else published.application
+
+
 WAYS = [delete_on_its_page, delete_in_the_list]
 
 
 @pytest.mark.both_forms
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("which", ["stream", "application"])
-def test_what_was_published_is_deleted(published: Stream, which: str, way: Callable[..., Any]) -> None:
+def test_what_was_published_is_deleted(published: Stream, row: Stream | Application, way: Callable[..., Any]) -> None:
     """By the role admin too, which may not delete plans of reports by themselves."""
     published.report_plans.create(name="Each Monday", kind="weekly")
-    client, row = member(roles.ADMIN), published if which == "stream" else published.application
+    client = member(roles.ADMIN)
     page = client.get(page_of(row)).content.decode()
     assert "With it go: " in page
     assert "1 stream key" in page
     assert "1 session." in page
     assert way(client, row).status_code == 302
     assert not type(row)._default_manager.filter(pk=row.pk).exists()
-    assert [entry.action for entry in AuditEntry.objects.all()] == [f"{which}.delete"]
+    assert [entry.action for entry in AuditEntry.objects.all()] == [f"{row._meta.model_name}.delete"]
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("which", ["stream", "application"])
 def test_what_is_live_is_not_deleted_in_the_admin(
-    admin_client: Client, published: Stream, which: str, way: Callable[..., Any]
+    admin_client: Client, published: Stream, row: Stream | Application, way: Callable[..., Any]
 ) -> None:
-    row = published if which == "stream" else published.application
     session_of(published)
     assert f"{row} is live: 1 publishing, 0 playing." in admin_client.get(page_of(row)).content.decode()
     answer = way(admin_client, row)
@@ -278,4 +275,126 @@ def test_who_may_not_delete_streams_does_not(published: Stream) -> None:
     assert client.get(page_of(published)).status_code == 403
     assert delete_on_its_page(client, published).status_code == 403
     delete_in_the_list(client, published)
+    assert Stream.objects.exists()
+
+
+@pytest.fixture
+def recorded(published: Stream, folder: Path) -> tuple[Recording, Recording]:
+    """What was recorded before, and what goes on."""
+    return record(published, folder), record(published, folder, state="recording", session=session_of(published))
+
+
+def acts_written() -> list[str]:
+    return list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
+
+
+@pytest.mark.both_forms
+def test_a_live_stream_goes_with_its_recordings_once_the_last_is_closed(
+    published: Stream, recorded: tuple[Recording, Recording], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch)
+    removal.delete_stream(MIRA, published, force=True, with_recordings=True)
+    assert not Stream.objects.exists()
+    assert not Recording.objects.exists()
+    assert list(folder.rglob("*.flv")) == []
+    assert acts_written() == ["recording.delete", "recording.delete", "stream.delete"]
+
+
+@pytest.mark.both_forms
+def test_while_the_last_is_written_none_of_its_recordings_goes(
+    published: Stream, recorded: tuple[Recording, Recording], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "WAIT_S", 0.0)
+    with pytest.raises(InTheWay, match="is live"):
+        removal.delete_stream(MIRA, published, with_recordings=True)
+    published.refresh_from_db()
+    assert published.enabled
+    with pytest.raises(InTheWay, match=r"is disabled, but one session has not ended, on node-a \(up\)\."):
+        removal.delete_stream(MIRA, published, force=True, with_recordings=True)
+    Session.objects.update(ended_at=timezone.now())
+    Recording.objects.filter(pk=recorded[1].pk).update(session=None)
+    with pytest.raises(InTheWay, match=r"live/cam1 stays\. It is being recorded"):
+        removal.delete_stream(MIRA, published, force=True, with_recordings=True)
+    assert Recording.objects.count() == len(list(folder.rglob("*.flv"))) == 2
+    published.refresh_from_db()
+    assert not published.enabled, "as was said"
+    assert acts_written() == ["stream.disable"]
+
+
+@pytest.mark.both_forms
+def test_one_that_can_not_be_deleted_is_found_before_the_first_goes(published: Stream, folder: Path) -> None:
+    record(published, folder)
+    Recording.objects.create(
+        application=published.application, stream=published, name="cam1", file="../elsewhere.flv", state="complete"
+    )
+    with pytest.raises(InTheWay, match="not in the folder of recordings"):
+        removal.delete_stream(MIRA, published, with_recordings=True)
+    assert Recording.objects.count() == 2
+    published.refresh_from_db()
+    assert published.enabled
+
+
+@pytest.mark.both_forms
+def test_what_happened_is_handed_over_first(published: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = OutboxEvent.objects.create(kind="unpublish", once="unpublish:1", stream=published, sequence=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "WAIT_S", 0.0)
+        with pytest.raises(InTheWay, match=r"one event waits .* See that a worker and the schedule run\. Then delete"):
+            removal.delete_stream(MIRA, published)
+    looks = meanwhile(monkeypatch, worker_takes)
+    removal.delete_stream(MIRA, published)
+    assert looks.nested
+    event.refresh_from_db()
+    assert (event.stream, event.taken_at is not None) == (None, True)
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("delete", [of_stream, of_application])
+def test_a_long_history_lets_go_in_pieces_and_goes_on_where_it_stopped(
+    published: Stream, delete: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile(monkeypatch)
+    kept = Session.objects.get()
+    Session.objects.bulk_create(
+        Session(kind="publish", app="live", name="cam1", stream=published, key=kept.key, ended_at=timezone.now())
+        for _ in range(300)
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(removal, "RUN_S", 0.0)
+        with pytest.raises(InTheWay, match="long history"):
+            delete(published)
+    assert Stream.objects.exists()
+    with CaptureQueriesContext(connection) as asked:
+        delete(published)
+    for field in ("stream_id", "key_id"):
+        changed = [each for each in asked if f'"ingest_session" SET "{field}" = NULL' in each["sql"]]
+        assert len(changed) >= 2
+    assert not Stream.objects.exists()
+    assert Session.objects.filter(stream=None, key=None).count() == 301
+
+
+@pytest.mark.both_forms
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_admin_waits_for_players_outside_of_any_transaction(
+    admin_client: Client, published: Stream, row: Stream | Application, way: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_of(published, kind="play")
+    looks = meanwhile(monkeypatch, node_ends)
+    assert way(admin_client, row).status_code == 302
+    assert not Stream.objects.exists()
+    assert looks.nested
+    assert True not in looks.nested
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("way", WAYS)
+def test_the_admin_says_what_is_not_over(
+    admin_client: Client, published: Stream, way: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_of(published, kind="play")
+    monkeypatch.setattr(removal, "WAIT_S", 0.0)
+    page = admin_client.get(way(admin_client, published).headers["Location"]).content.decode()
+    assert "is disabled, but one session has not ended" in page
+    assert "uccessfully" not in page
     assert Stream.objects.exists()

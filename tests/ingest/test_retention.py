@@ -12,6 +12,8 @@ from ingest import tasks
 from ingest.models import Attempt, AuditEntry, Ban, Lease, Node, Session, StatusEvent, Stream
 from ingest.services.retention import Pruned, prune
 
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
+
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -33,8 +35,6 @@ def session(started: datetime, ended: datetime | None, events: int = 2) -> Sessi
     return made
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db
 def test_old_attempts_and_bans_go() -> None:
     attempt(days(31))
     kept = attempt(days(29))
@@ -46,8 +46,6 @@ def test_old_attempts_and_bans_go() -> None:
     assert Ban.objects.get() == long_ban
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db
 def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> None:
     node = Node.objects.create(name="node-a")
     gone = session(days(402), days(401), events=1200)
@@ -60,8 +58,6 @@ def test_old_sessions_go_with_their_events_but_no_open_one(stream: Stream) -> No
     assert Lease.objects.get().session is None
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db
 def test_old_entries_of_the_audit_log_go() -> None:
     for age in (401, 399):
         AuditEntry.objects.create(at=days(age), actor="mira", action="login")
@@ -70,8 +66,6 @@ def test_old_entries_of_the_audit_log_go() -> None:
     assert AuditEntry.objects.get().at == days(399)
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db
 def test_nought_keeps_for_ever() -> None:
     attempt(days(5000))
     session(days(5000), days(4999))
@@ -80,8 +74,6 @@ def test_nought_keeps_for_ever() -> None:
     assert Attempt.objects.count() == 1
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db
 def test_what_takes_too_long_is_left_for_the_next_run() -> None:
     for _ in range(3):
         attempt(days(31))
@@ -121,8 +113,6 @@ def test_others_write_meanwhile() -> None:
     assert len(left - {6000, 0}) >= 5
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db
 def test_the_nightly_task() -> None:
     attempt(days(365 * 20))
     recent = attempt(datetime.now(UTC))

@@ -19,7 +19,8 @@ from cryptography import x509
 from ingest.rtmp import events
 from tests.background import Background, free_port
 from tests.certificates import Pair, make_pair
-from tests.ingest.server.media import AVC_HEADER, keep_sending
+from tests.ingest.clients import go_live, sending, watch_live
+from tests.ingest.server.media import keep_sending
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import Installation
 
@@ -57,6 +58,14 @@ class Node(Background):
         async with asyncio.timeout(20):
             while self.log.count(text) < times:  # noqa: ASYNC110 - another process writes it.
                 await asyncio.sleep(0.05)
+
+    def fails(self) -> str:
+        """What it says as it ends at once."""
+        self.launch()
+        assert self.process is not None
+        assert self.process.wait(30) == 1
+        assert "Traceback" not in self.log
+        return self.log
 
     async def ends(self, timeout_s: float = 15) -> int:
         assert self.process is not None
@@ -102,12 +111,9 @@ async def test_a_drain_by_sigterm_ends_early_when_nothing_is_live(
     async with AsyncExitStack() as stack:
         publisher = await stack.enter_async_context(RtmpClient(port=node.tls, tls=pair.client()))
         player = await stack.enter_async_context(RtmpClient(port=node.plain))
-        await publisher.connect("live", capsEx=1.0)
-        stream_id = await publisher.publish(key)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        sending = asyncio.create_task(keep_sending(publisher, stream_id))
-        await player.connect("live")
-        await player.play("cam1")
+        stream_id = await go_live(publisher, key, capsEx=1.0)
+        await stack.enter_async_context(sending(publisher, stream_id))
+        await watch_live(player)
 
         new = make_pair(tmp_path)
         node.signal(signal.SIGHUP)
@@ -125,8 +131,6 @@ async def test_a_drain_by_sigterm_ends_early_when_nothing_is_live(
         await player.close()
         await publisher.delete_stream(stream_id)
         assert await node.ends() == 0
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
     assert "Draining for 20 s at most" in node.log
     assert "Traceback" not in node.log
     assert rows(installation, "SELECT state FROM ingest_node") == [("down",)]
@@ -139,20 +143,14 @@ async def test_a_second_signal_ends_the_drain_with_all_on_record(
 ) -> None:
     before = {pk for (pk,) in rows(installation, "SELECT id FROM ingest_session")}
     async with RtmpClient(port=node.tls, tls=pair.client()) as publisher, RtmpClient(port=node.plain) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(key)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        sending = asyncio.create_task(keep_sending(publisher, stream_id))
-        await player.connect("live")
-        await player.play("cam1")
-        await player.wait_count(events.VideoReceived, 20)
-        node.signal(signal.SIGTERM)
-        await node.says("Draining")
-        node.signal(signal.SIGTERM)
-        await publisher.wait_closed(10)
-        await player.wait_closed(10)
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+        async with sending(publisher, await go_live(publisher, key)):
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 20)
+            node.signal(signal.SIGTERM)
+            await node.says("Draining")
+            node.signal(signal.SIGTERM)
+            await publisher.wait_closed(10)
+            await player.wait_closed(10)
         assert await node.ends() == 0
     assert publisher.of(events.StatusReceived)[-1].code == "NetConnection.Connect.AppShutdown"
     assert player.of(events.StatusReceived)[-1].code == "NetStream.Play.UnpublishNotify"
@@ -198,18 +196,13 @@ async def test_a_second_process_of_a_name_does_not_start(
     """And the first one's publisher is live as before."""
     open_ones = "SELECT count(*) FROM ingest_session WHERE ended_at IS NULL"
     async with RtmpClient(port=node.plain) as publisher:
-        await publisher.connect("live")
-        stream_id = await publisher.publish(key)
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        stream_id = await go_live(publisher, key)
         sending = asyncio.create_task(keep_sending(publisher, stream_id))
         before = rows(installation, open_ones)
-        second = Node(installation, pair)
-        second.launch()
-        assert await second.ends(30) == 1
-        assert f"CommandError: The node node-a runs already as process {node.pid} of " in second.log
-        assert "RTMPWEB_NODE" in second.log
-        assert "Listening" not in second.log
-        assert "Traceback" not in second.log
+        said = await asyncio.to_thread(Node(installation, pair).fails)
+        assert f"CommandError: The node node-a runs already as process {node.pid} of " in said
+        assert "RTMPWEB_NODE" in said
+        assert "Listening" not in said
         assert rows(installation, open_ones) == before
         assert not sending.done()
         assert not publisher.closed
@@ -228,20 +221,11 @@ async def test_a_second_process_of_a_name_does_not_start(
 def test_what_stops_the_start_is_said_in_one_sentence(
     installation: Installation, pair: Pair, environment: dict[str, str], said: str
 ) -> None:
-    failing = Node(installation, pair, **environment)
-    failing.launch()
-    assert failing.process is not None
-    assert failing.process.wait(30) == 1
-    assert said in failing.log
-    assert "Traceback" not in failing.log
+    assert said in Node(installation, pair, **environment).fails()
 
 
 def test_a_port_that_is_taken_is_named_with_its_setting(installation: Installation, pair: Pair, key: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        failing = Node(installation, pair, RTMPWEB_MEDIA=f"127.0.0.1:{port}")
-        failing.launch()
-        assert failing.process is not None
-        assert failing.process.wait(30) == 1
-    assert f"CommandError: Can't listen on 127.0.0.1:{port} (RTMPWEB_MEDIA): Address already in use." in failing.log
-    assert "Traceback" not in failing.log
+        said = Node(installation, pair, RTMPWEB_MEDIA=f"127.0.0.1:{port}").fails()
+    assert f"CommandError: Can't listen on 127.0.0.1:{port} (RTMPWEB_MEDIA): Address already in use." in said

@@ -9,7 +9,8 @@ from ingest.models import Application, Lease, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys
 from ingest.services.history_writer import HistoryWriter
-from tests.ingest.listener import listening
+from tests.ingest.clients import watch_live
+from tests.ingest.control import listening
 from tests.ingest.server.media import AVC_HEADER, inter_frame, keep_sending, key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient
@@ -67,8 +68,7 @@ async def test_three_streams_of_one_connection_end_one_by_one(secrets: dict[str,
         players = {name: RtmpClient(port=port) for name in NAMES}
         for name, player in players.items():
             await player.open()
-            await player.connect("live")
-            await player.play(name)
+            await watch_live(player, name)
         streams = await published(encoder, secrets)
         ends: dict[str, Callable[[str], Awaitable[None]]] = {
             "mid": lambda name: notify(encoder, "FCUnpublish", 0, secrets[name]),
@@ -143,8 +143,7 @@ async def test_a_request_that_is_looked_at_for_long_holds_up_nothing_else(secret
         await other.connect("live")
         held_up = asyncio.create_task(keep_sending(other, await other.publish(secrets["high"])))
         async with RtmpClient(port=port) as player:
-            await player.connect("live")
-            await player.play("low")
+            await watch_live(player, "low")
             await encoder.connect("live")
             stream_id = await encoder.publish(secrets["low"])
             second = await encoder.create_stream()
@@ -168,8 +167,7 @@ async def test_a_request_that_is_looked_at_for_long_holds_up_nothing_else(secret
 async def test_a_stream_that_publishes_can_not_publish_another_name(secrets: dict[str, str]) -> None:
     """It is refused, and what it publishes goes on: so does what its neighbour publishes."""
     async with listening() as port, RtmpClient(port=port) as encoder, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("low")
+        await watch_live(player, "low")
         streams = await published(encoder, {name: secrets[name] for name in ("low", "mid")})
         for name in ("high", "low"):
             with pytest.raises(Refused, match="already publishes"):

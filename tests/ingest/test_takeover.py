@@ -1,48 +1,45 @@
-"""When a stream is taken over from its publisher: told by time, on the database's rows alone."""
+"""When a stream is taken over from its publisher: told by time, on the database's rows alone; and a takeover that is
+refused after all: the former publisher stays on air."""
 
-import uuid
-from datetime import UTC, datetime, timedelta
+import asyncio
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from ingest.consumers.active import ACTIVE, ActiveSession, standing
+from ingest.consumers.decisions import WRITE
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, sessions
-from ingest.services.admission import Grant, NotYet
-from ingest.services.authorization import Peer, PublishRequest
+from ingest.services.admission import Grant, NotYet, Replaced
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
+from tests.ingest.admitting import NOW, at, publish
+from tests.ingest.control import Connection
+from tests.ingest.faults import limited, locked_database, patient_database, writing
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-def at(seconds: float) -> datetime:
-    return NOW + timedelta(seconds=seconds)
-
-
-def publish(
-    secret: str, now: float = 0.0, *, asked: float | None = None, address: str = "192.0.2.8", node: str = "node-b"
-) -> Grant:
-    """`asked`: when it asked first."""
-    return admission.admit_publish(
-        session=uuid.uuid4(),
-        request=PublishRequest("live", secret, secret, True),
-        peer=Peer(address=address, encoder="OBS", node=node, channel=""),
-        now=at(now),
-        asked_at=at(now if asked is None else asked),
-    )
+pytestmark = pytest.mark.both_forms
 
 
-def again(secret: str, now: float, *, asked: float) -> float:
+def again(secret: str, now: float, **how: Any) -> float:
     """When the service says to ask again, in seconds after NOW."""
     with pytest.raises(NotYet) as caught:
-        publish(secret, now, asked=asked)
+        publish(secret, now, **how)
     return (caught.value.at - NOW).total_seconds()
 
 
-def is_refused(secret: str, now: float, *, asked: float | None = None, address: str = "192.0.2.8") -> bool:
+def takes_over(secret: str, now: float, **how: Any) -> Replaced:
+    """From whom, and why."""
+    replaced = publish(secret, now, **how).replaced
+    assert replaced is not None
+    return replaced
+
+
+def is_refused(secret: str, now: float, **how: Any) -> bool:
     with pytest.raises(Refused) as caught:
-        publish(secret, now, asked=asked, address=address)
+        publish(secret, now, **how)
     return caught.value.reason == "busy"
 
 
@@ -62,16 +59,11 @@ def renewed(seconds: float) -> None:
     Lease.objects.update(expires_at=at(seconds) + leases.TTL)
 
 
-# --- The same key ---
-
-
-@pytest.mark.both_forms
 def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey) -> None:
     silent_since(1)
     grant = publish(key.secret, 4.2)
     assert grant.replaced is not None
-    assert (grant.replaced.session, grant.replaced.address) == (held.pk, "192.0.2.7")
-    assert grant.replaced.why == "silent"
+    assert (grant.replaced.session, grant.replaced.address, grant.replaced.why) == (held.pk, "192.0.2.7", "silent")
     assert grant.replaced.silent_s == pytest.approx(3.2)
     assert grant.lost is None
     lease = Lease.objects.get()
@@ -87,39 +79,37 @@ def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey)
 
 def test_an_encoder_that_is_back_too_early_waits_for_the_silence_to_be_long_enough(held: Session, key: NewKey) -> None:
     silent_since(1)
-    assert again(key.secret, 3, asked=3) == 4
-    assert publish(key.secret, 4, asked=3).replaced is not None
+    assert again(key.secret, 3) == 4
+    assert takes_over(key.secret, 4, asked=3)
 
 
 def test_an_encoder_that_is_back_before_the_silence_was_told_waits_for_it(held: Session, key: NewKey) -> None:
     renewed(1)
-    assert again(key.secret, 1.2, asked=1.2) == pytest.approx(4.7)
+    assert again(key.secret, 1.2) == pytest.approx(4.7)
     silent_since(1)
-    assert publish(key.secret, 4.7, asked=1.2).replaced is not None
+    assert takes_over(key.secret, 4.7, asked=1.2)
 
 
 def test_a_publisher_that_is_live_keeps_its_stream(held: Session, key: NewKey) -> None:
-    assert again(key.secret, 1, asked=1) == 4.5
+    assert again(key.secret, 1) == 4.5
     renewed(3)
     assert is_refused(key.secret, 4.5, asked=1)
     assert Lease.objects.get().session_id == held.pk
 
 
-@pytest.mark.both_forms
 def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewKey) -> None:
     silent_since(1)
-    assert again(key.secret, 3, asked=3) == 4
+    assert again(key.secret, 3) == 4
     leases.spoke_again(sessions={held.pk})
     assert again(key.secret, 4, asked=3) == 6.5
     renewed(6)
     assert is_refused(key.secret, 6.5, asked=3)
 
 
-@pytest.mark.both_forms
 def test_a_node_that_no_longer_renews_is_waited_for_until_its_lease_expires(held: Session, key: NewKey) -> None:
     """As when it was killed: nobody tells of the silence then."""
     renewed(1)
-    assert again(key.secret, 2, asked=2) == 5.5
+    assert again(key.secret, 2) == 5.5
     assert again(key.secret, 5.5, asked=2) == 11
     grant = publish(key.secret, 11, asked=2)
     assert grant.replaced is None
@@ -133,7 +123,7 @@ def test_nobody_waits_for_longer_than_a_lease_lives(held: Session, key: NewKey) 
     assert is_refused(key.secret, 9, asked=1)
 
 
-# --- The same key, and the publisher is of this very process, which knows more than the database was told yet ---
+HERE: dict[str, Any] = {"node": "node-a", "standing": standing}
 
 
 @pytest.fixture
@@ -144,74 +134,45 @@ def here(held: Session, monkeypatch: pytest.MonkeyPatch) -> ActiveSession:
     return session
 
 
-def publish_here(secret: str, now: float, *, asked: float) -> Grant:
-    return admission.admit_publish(
-        session=uuid.uuid4(),
-        request=PublishRequest("live", secret, secret, True),
-        peer=Peer(address="192.0.2.8", encoder="OBS", node="node-a", channel=""),
-        now=at(now),
-        asked_at=at(asked),
-        standing=standing,
-    )
-
-
-@pytest.mark.both_forms
 def test_a_silence_counts_that_a_busy_database_was_not_told_of(here: ActiveSession, key: NewKey) -> None:
     here.silent_since = at(1)
-    with pytest.raises(NotYet) as caught:
-        publish_here(key.secret, 3, asked=3)
-    assert caught.value.at == at(4)
-    replaced = publish_here(key.secret, 4.2, asked=3).replaced
-    assert replaced is not None
+    assert again(key.secret, 3, **HERE) == 4
+    replaced = takes_over(key.secret, 4.2, asked=3, **HERE)
     assert replaced.why == "silent"
     assert replaced.silent_s == pytest.approx(3.2)
 
 
-@pytest.mark.both_forms
 def test_a_publisher_that_speaks_keeps_its_stream_though_the_database_was_not_told(
     here: ActiveSession, key: NewKey
 ) -> None:
     silent_since(1)
-    with pytest.raises(NotYet) as caught:
-        publish_here(key.secret, 4.2, asked=4.2)
-    assert caught.value.at == at(7.7)
-    with pytest.raises(Refused) as refused:
-        publish_here(key.secret, 7.7, asked=4.2)
-    assert refused.value.reason == "busy"
+    assert again(key.secret, 4.2, **HERE) == pytest.approx(7.7)
+    assert is_refused(key.secret, 7.7, asked=4.2, **HERE)
 
 
 def test_another_key_does_not_wait(held: Session, stream: Stream) -> None:
-    other = keys.create(stream=stream)
-    assert is_refused(other.secret, 1)
+    other = keys.create(stream=stream).secret
+    assert is_refused(other, 1)
     silent_since(1)
-    assert is_refused(other.secret, 9)
+    assert is_refused(other, 9)
 
 
-@pytest.mark.both_forms
 def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> None:
     Application.objects.update(publish_policy="open")
     first = publish("cam7")
     silent_since(0)
-    with pytest.raises(NotYet):
-        publish("cam7", 1)
-    grant = publish("cam7", 3, address="203.0.113.4")
-    assert grant.replaced is not None
-    assert grant.replaced.session == first.session
+    assert again("cam7", 1) == 3
+    assert takes_over("cam7", 3, address="203.0.113.4").session == first.session
     renewed(6)
     assert is_refused("cam7", 8, asked=4), "from one that is live nobody does"
 
 
-# --- The stream's policy ---
-
-
-@pytest.mark.both_forms
 @pytest.mark.parametrize("same_key", [True, False])
 def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key: NewKey, same_key: bool) -> None:
     Stream.objects.update(takeover="replace")
     secret = key.secret if same_key else keys.create(stream=stream).secret
-    grant = publish(secret, 1)
-    assert grant.replaced is not None
-    assert (grant.replaced.session, grant.replaced.why, grant.replaced.silent_s) == (held.pk, "replace", None)
+    replaced = takes_over(secret, 1)
+    assert (replaced.session, replaced.why, replaced.silent_s) == (held.pk, "replace", None)
     assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "replaced")]
 
 
@@ -219,9 +180,7 @@ def test_a_stream_that_takes_the_newer_from_the_same_address(held: Session, stre
     Stream.objects.update(takeover="same_address")
     other = keys.create(stream=stream).secret
     assert is_refused(other, 1, address="192.0.2.8")
-    grant = publish(other, 1, address="192.0.2.7")
-    assert grant.replaced is not None
-    assert grant.replaced.why == "same_address"
+    assert takes_over(other, 1, address="192.0.2.7").why == "same_address"
 
 
 def test_no_policy_makes_up_for_a_key_that_does_not_work(held: Session, stream: Stream, key: NewKey) -> None:
@@ -232,7 +191,6 @@ def test_no_policy_makes_up_for_a_key_that_does_not_work(held: Session, stream: 
     assert Lease.objects.get().session_id == held.pk
 
 
-@pytest.mark.both_forms
 def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) -> None:
     Stream.objects.update(takeover="replace")
     sessions.request_stop(session_id=held.pk, note="Wrong scene.")
@@ -240,10 +198,6 @@ def test_an_operators_stop_comes_before_a_takeovers(held: Session, key: NewKey) 
     assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "kicked")]
 
 
-# --- What nodes tell ---
-
-
-@pytest.mark.both_forms
 def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_queries: object) -> None:
     held = []
     for number in range(20):
@@ -256,3 +210,107 @@ def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_qu
     with django_assert_num_queries(1):  # type: ignore[operator]
         leases.spoke_again(sessions=held[:19])
     assert Lease.objects.get(silent_since__isnull=False).session_id == held[19]
+
+
+@pytest.fixture
+def replaceable(held: Session) -> Session:
+    Stream.objects.update(takeover="replace")
+    return held
+
+
+def test_the_former_publisher_has_its_stream_again(replaceable: Session, key: NewKey) -> None:
+    second = publish(key.secret, 1)
+    sessions.discard(session=second.session)
+    lease = Lease.objects.get()
+    assert (lease.session_id, lease.node_id, lease.fencing, lease.silent_since) == (
+        replaceable.pk,
+        replaceable.node_id,
+        1,
+        None,
+    )
+    assert leases.renew(node=replaceable.node_id or 0, held=[(replaceable.pk, 1)], now=NOW) == set()
+    assert sessions.due_to_end(node="node-a", now=NOW) == []
+    replaceable.refresh_from_db()
+    assert (replaceable.stop_requested, replaceable.stop_note) == ("", "")
+    assert Session.objects.get() == replaceable
+
+
+def test_its_silence_is_still_known(replaceable: Session, key: NewKey) -> None:
+    leases.fell_silent(since={replaceable.pk: NOW})
+    second = publish(key.secret, 4)
+    assert second.replaced is not None
+    sessions.discard(session=second.session, silent_since=second.replaced.silent_since)
+    assert Lease.objects.get().silent_since == NOW
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_of_several_the_last_one_has_it_again_and_who_took_over_meanwhile_keeps_it(
+    replaceable: Session, key: NewKey, which: int
+) -> None:
+    taken = [publish(key.secret, 1), publish(key.secret, 2)]
+    sessions.discard(session=taken.pop(which).session)
+    assert Lease.objects.get().session_id == taken[0].session
+    assert sessions.due_to_end(node="node-a", now=NOW) == [(replaceable.pk, "replaced")]
+    assert sessions.due_to_end(node="node-b", now=NOW) == []
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["is to end anyway", "ended meanwhile"])
+def test_who_gets_nothing_back(replaceable: Session, key: NewKey, ended: bool) -> None:
+    if not ended:
+        sessions.request_stop(session_id=replaceable.pk)
+    second = publish(key.secret, 1)
+    if ended:
+        sessions.end(session=replaceable.pk, reason="tcp_reset")
+    sessions.discard(session=second.session)
+    assert Lease.objects.get().session_id is None
+    assert sessions.due_to_end(node="node-a", now=NOW) == ([] if ended else [(replaceable.pk, "kicked")])
+
+
+async def stays(process: HistoryWriter, session_id: str) -> None:
+    """Once all is written that was asked for, the session is the only one, has its stream, and is not to end."""
+    await asyncio.to_thread(WRITE.submit(int).result, 10)
+    assert await asyncio.to_thread(process.flush, 5)
+    session = await Session.objects.aget()
+    assert (str(session.pk), session.stop_requested, session.ended_at) == (session_id, "", None)
+    assert (await Lease.objects.aget()).session_id == session.pk
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_takeover_that_comes_too_late_displaces_nobody(
+    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey, leaves: bool
+) -> None:
+    """The database takes it after the limit, or after the client left."""
+    await Stream.objects.aupdate(takeover="replace")
+    live = (await encoder.publish(key.secret))["session_id"]
+    spare = Connection()
+    await spare.connect()
+    with patient_database(10):
+        with locked_database(), nullcontext() if leaves else limited(3):
+            await spare.tell(spare.publish_event(key.secret))
+            await writing()
+            if leaves:
+                await spare.disconnect()
+            else:
+                assert (await spare.answer())["code"] == "NetStream.Publish.Failed"
+        await stays(process, live)
+    await encoder.disconnect()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_takeover_whose_answer_was_lost_displaces_nobody(
+    encoder: Connection, process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit went through, the connection to the database broke."""
+    await Stream.objects.aupdate(takeover="replace")
+    live = (await encoder.publish(key.secret))["session_id"]
+    admit = admission.admit_publish
+
+    def lose(**fields: Any) -> Grant:
+        admit(**fields)
+        raise OperationalError("gone after the commit")
+
+    monkeypatch.setattr(admission, "admit_publish", lose)
+    assert (await encoder.publish(key.secret, stream_id=2))["code"] == "NetStream.Publish.Failed"
+    await stays(process, live)
+    await encoder.disconnect()

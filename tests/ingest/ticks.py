@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 
 from ingest.contracts import StreamSnapshot
+from ingest.contracts.connection import RecordEvent
 from ingest.models import Node
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp
@@ -56,6 +57,27 @@ def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> S
         "thumbnail": None,
         "media": {},
         "metadata": {},
+    }
+    return base | fields  # type: ignore[return-value]
+
+
+def record_event(session_id: str, **fields: Any) -> RecordEvent:
+    """What the server says of a recording that has just begun, but for the fields."""
+    base: RecordEvent = {
+        "type": "rtmp.record",
+        "session_id": session_id,
+        "stream_id": 1,
+        "state": "started",
+        "mode": "all",
+        "name": "cam1",
+        "file": "live/cam1.flv",
+        "began": 0.0,
+        "is_continued": False,
+        "duration_ms": 0,
+        "size_bytes": 13,
+        "dropped_frames": 0,
+        "code": "",
+        "description": "",
     }
     return base | fields  # type: ignore[return-value]
 

@@ -129,7 +129,7 @@ def test_no_test_waits_long_for_nothing_but_time() -> None:
         ("ingest/rtmp/chunk_reader.py", "tests/ingest/rtmp/chunks/test_reader.py"),
         ("tests/rtmpweb/test_env.py", "tests/rtmpweb/test_env.py"),
         ("templates/dashboard/system.html", "tests/dashboard/test_system.py"),
-        ("dashboard/alerts/evaluation.py", "tests/dashboard/alerting/test_alarms.py"),
+        ("dashboard/alerts/evaluation.py", "tests/dashboard/alerting/test_alerts.py"),
         ("rtmpweb/env.py", "tests/rtmpweb/test_env.py"),
     ],
 )

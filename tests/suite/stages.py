@@ -5,18 +5,19 @@ that is not 0. The last line is pytest's, and counts the tests of all stages; on
 test.
 """
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.suite.told import Told, whole
 from tests.tools import MISSING, PACKAGES, find_tool
 
 CLASSES = "TESTS_JAVA_CLASSES"
@@ -25,7 +26,9 @@ CLASSES = "TESTS_JAVA_CLASSES"
 NO_TESTS = 5
 """pytest's exit code when it found none: not every stage has tests of every name."""
 
-PLUGINS = ("tests.suite.tally", "tests.suite.costs")
+PLUGIN = "tests.suite.report"
+
+TOLD = "TESTS_SUITE"
 
 UNWANTED = (
     # On a CI server pytest would show values whole, and one of a megabyte would hide what else failed.
@@ -61,13 +64,50 @@ STAGES = (
         workers=1,
         is_beside=True,
     ),
-    Stage(
-        "SQLite, in memory; Spark; the production form's processes",
-        "not measures_time and not soak",
-    ),
+    Stage("SQLite, in memory; Spark; the production form's processes", "not measures_time and not soak"),
     Stage("What measures time, and mostly waits", "measures_time", ("tests/production", "tests/e2e"), workers=3),
 )
 """The last also prints what all of them cost, and the closing line."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a stage's pytest is told by the suite, through its environment."""
+
+    stage: str
+    folder: Path
+    """Where a stage leaves what the next ones go on from."""
+    left_out: dict[str, str]
+    """{stage that this machine could not run: why}"""
+    began: float
+    """When the stage did, in seconds since the epoch."""
+    is_last: bool
+    output: Path | None
+    """Where what it prints goes, if not to the terminal."""
+    beside: list[Path]
+    """The outputs of the stages that run beside this one, each there when its stage has ended."""
+
+    def as_environment(self) -> dict[str, str]:
+        return {TOLD: json.dumps(asdict(self), default=str)}
+
+
+def told() -> Told:
+    found = json.loads(os.environ[TOLD])
+    paths = {"folder": Path(found["folder"]), "output": found["output"] and Path(found["output"])}
+    return Told(**{**found, **paths, "beside": [Path(name) for name in found["beside"]]})
+
+
+@contextmanager
+def alone(told: Told) -> Iterator[None]:
+    """While the block runs, no other stage is in one: two that run at once may end at once."""
+    with (told.folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def whole(output: Path) -> Path:
+    """The name of an output when it is whole."""
+    return output.with_suffix(".whole")
 
 
 def files(stage: Stage) -> list[str]:
@@ -84,8 +124,7 @@ def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
     count = stage.workers or int(workers)
     parallel = ["-n", str(count), "--no-loadscope-reorder"] if count > 1 else []
     environment = {name: value for name, value in os.environ.items() if name not in UNWANTED}
-    plugins = [word for plugin in PLUGINS for word in ("-p", plugin)]
-    command = [sys.executable, "-m", "pytest", *plugins, "--tb=short", "-m", stage.marks, *parallel, *given, *paths]
+    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "--tb=short", "-m", stage.marks, *parallel, *given, *paths]
     with told.output.open("wb") if told.output else nullcontext() as output:
         code = subprocess.run(
             command,

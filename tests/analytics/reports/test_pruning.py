@@ -12,7 +12,7 @@ from django.utils import timezone
 from analytics import tasks
 from analytics.models import Report, ReportDelivery, ReportPlan
 from analytics.reports import plans
-from tests.dashboard.documents import make_delivery, make_report
+from tests.dashboard.house import make_delivery, make_report
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 

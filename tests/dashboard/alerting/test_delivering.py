@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from dashboard.alerts import messages
 from ingest.delivery import engine
 from ingest.delivery import webhook as webhook_channel
 from ingest.delivery.channel import Answer
-from ingest.delivery.webhook import is_public, secret_of
+from ingest.delivery.webhook import secret_of
 from ingest.models import Delivery, DeliveryCount, OutboxEvent, Stream, Webhook
 from ingest.tasks import deliver
 from tests.dashboard.alerting.conftest import live
@@ -26,6 +27,33 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def take() -> None:
     tasks.handle_events(timezone.now())
+
+
+def begin(*streams: Stream) -> None:
+    """That each is published, taken for its receivers."""
+    for stream in streams:
+        live(stream).publish()
+    take()
+
+
+def delivered(webhook: Webhook, stream: Stream) -> Delivery:
+    begin(stream)
+    engine.deliver("webhook", webhook.pk)
+    return Delivery.objects.get()
+
+
+def by_threads(number: int, work: Callable[[], object]) -> None:
+    def run() -> None:
+        try:
+            work()
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
 
 
 def names(receiver: HttpReceiver) -> list[str]:
@@ -66,18 +94,7 @@ def test_an_event_is_taken_once(webhook: Webhook, stream: Stream) -> None:
     told = live(stream)
     for _ in range(3):
         told.opened()
-
-    def run() -> None:
-        try:
-            take()
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    by_threads(3, take)
     take()
     assert Delivery.objects.count() == 3
 
@@ -102,14 +119,9 @@ def test_filters_choose(webhook: Webhook, stream: Stream) -> None:
 
 
 @pytest.mark.both_forms
-def test_a_failure_is_tried_again_later_and_keeps_its_id(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_a_failure_is_tried_again_and_keeps_its_id(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(500, b"broken"), answer(200)]
-    live(stream).publish()
-    take()
-    engine.deliver("webhook", webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.status_code, row.error, row.response) == ("waiting", 500, "It answered 500.", "broken")
     assert 7 < (row.next_at - timezone.now()).total_seconds() < 13
     assert engine.deliver("webhook", webhook.pk) == 0
@@ -161,9 +173,7 @@ def test_a_clock_that_is_set_back_changes_no_order(
 
 
 @pytest.mark.both_forms
-def test_after_a_day_it_is_given_up_and_can_be_sent_again(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_given_up_after_a_day_it_can_be_sent_again(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(410)]
     told = live(stream)
     told.publish()
@@ -190,9 +200,7 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
 ) -> None:
     monkeypatch.setattr(webhook_channel.post, "__kwdefaults__", {"timeout_s": 0.5})
     receiver.behaviours = [getattr(receiver, how)]
-    live(stream).publish()
-    live(make_stream("cam-2")).publish()
-    take()
+    begin(stream, make_stream("cam-2"))
     assert engine.deliver("webhook", webhook.pk) == 2
     for row in Delivery.objects.all():
         assert row.error == "There was no answer within 0.5 s."
@@ -200,23 +208,15 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
         assert row.duration_ms < 3000
 
 
-def test_of_an_endless_answer_only_the_beginning_is_kept(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
+def test_of_an_endless_answer_the_beginning_is_kept(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [receiver.flood]
-    live(stream).publish()
-    take()
-    engine.deliver("webhook", webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.response) == ("done", "y" * 512)
 
 
 def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     receiver.behaviours = [answer(302, Location=receiver.url)]
-    live(stream).publish()
-    take()
-    engine.deliver("webhook", webhook.pk)
-    row = Delivery.objects.get()
+    row = delivered(webhook, stream)
     assert (row.state, row.status_code, len(receiver.got)) == ("waiting", 302, 1)
     assert "redirects" in row.error
 
@@ -224,9 +224,7 @@ def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, st
 @pytest.mark.both_forms
 def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook) -> None:
     Webhook.objects.filter(pk=webhook.pk).update(url="http://127.0.0.1:9/")
-    for number in range(webhook_channel.WebhookChannel.at_once + 3):
-        live(make_stream(f"cam-{number}")).publish()
-    take()
+    begin(*(make_stream(f"cam-{number}") for number in range(webhook_channel.WebhookChannel.at_once + 3)))
     assert engine.deliver("webhook", webhook.pk) == webhook_channel.WebhookChannel.at_once
     assert engine.deliver("webhook", webhook.pk) == 0
     untried = Delivery.objects.filter(attempts=0)
@@ -236,32 +234,16 @@ def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook) -> None:
 
 @pytest.mark.both_forms
 def test_two_workers_never_send_the_same_at_the_same_time(webhook: Webhook, receiver: HttpReceiver) -> None:
-    for number in range(10):
-        live(make_stream(f"cam-{number}")).publish()
-    take()
-
-    def run() -> None:
-        try:
-            engine.deliver("webhook", webhook.pk)
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    begin(*(make_stream(f"cam-{number}") for number in range(10)))
+    by_threads(4, lambda: engine.deliver("webhook", webhook.pk))
     ids = [got.headers["X-Rtmpweb-Id"] for got in receiver.got]
     assert len(ids) == len(set(ids)) == 10
     assert set(Delivery.objects.values_list("state", "attempts")) == {("done", 1)}
 
 
 @pytest.mark.both_forms
-def test_what_a_dead_worker_had_claimed_is_sent_by_another(
-    webhook: Webhook, receiver: HttpReceiver, stream: Stream
-) -> None:
-    live(stream).publish()
-    take()
+def test_what_a_dead_worker_claimed_another_sends(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
+    begin(stream)
     row = Delivery.objects.get()
     assert engine._claim(row, 60)
     assert engine.receivers(timezone.now()) == []
@@ -275,8 +257,7 @@ def test_what_a_dead_worker_had_claimed_is_sent_by_another(
 
 @pytest.mark.both_forms
 def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: Stream) -> None:
-    live(stream).publish()
-    take()
+    begin(stream)
     mine = Delivery.objects.get()
     assert engine._claim(mine, 60)
     Delivery.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
@@ -296,12 +277,12 @@ def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: 
     ],
 )
 def test_addresses_of_one_s_own_network_are_not_public(address: str) -> None:
-    assert not is_public(address)
+    assert not webhook_channel.is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34"])
 def test_addresses_of_the_internet_are_public(address: str) -> None:
-    assert is_public(address)
+    assert webhook_channel.is_public(address)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
@@ -313,13 +294,10 @@ def test_private_addresses_are_refused_unless_the_setting_allows_them(
     webhook.save()
     engine.enqueue([messages.test_delivery(webhook)])
     engine.deliver("webhook", webhook.pk)
-    row = Delivery.objects.get()
-    assert "RTMPWEB_WEBHOOK_PRIVATE=1" in row.error
+    assert "RTMPWEB_WEBHOOK_PRIVATE=1" in Delivery.objects.get().error
     assert not receiver.got
-
-
-def test_a_test_event_is_sent(webhook: Webhook, receiver: HttpReceiver, settings: Any) -> None:
-    engine.enqueue([messages.test_delivery(webhook)])
+    settings.WEBHOOK_PRIVATE = True
+    Delivery.objects.update(next_at=timezone.now())
     engine.deliver("webhook", webhook.pk)
     assert kinds(receiver) == ["test"]
     assert receiver.got[0].is_signed_with(secret_of(webhook))

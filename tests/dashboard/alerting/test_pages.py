@@ -5,21 +5,20 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.models import Alert, AlertRule
 from ingest.delivery.webhook import secret_of
-from ingest.live_store import get_livestore
 from ingest.models import AuditEntry, Delivery, Stream, Webhook
 from ingest.tasks import deliver
-from tests.dashboard.conftest import api_token, client_of, figures, make_session, make_user, snapshot
+from tests.dashboard.conftest import api_token, audited, lacks, make_session, put_node, snapshot, text_of
 
 pytestmark = pytest.mark.django_db
 
-WEBHOOK = {"name": "graphics", "url": "https://hooks.example.org/T0KEN", "enabled": "on"}
+HOOK = "https://hooks.example.org/T0KEN"
+WEBHOOK = {"name": "graphics", "url": HOOK, "enabled": "on"}
 RULE = {
     "name": "Night",
     "enabled": "on",
@@ -30,11 +29,6 @@ RULE = {
     "repeat_min": "0",
     "emails": "a@example.org",
 }
-
-
-@pytest.fixture
-def admin() -> Client:
-    return client_of(make_user("admin", name="ada"))
 
 
 @pytest.fixture
@@ -56,34 +50,14 @@ def alert(stream: Stream) -> Alert:
     )
 
 
-def page(client: Client, name: str, *args: Any, **query: str) -> str:
-    answer = client.get(reverse(f"dashboard:{name}", args=args), query)
-    assert answer.status_code == 200
-    return answer.content.decode()
-
-
 def test_a_viewer_sees_alerts_rules_and_webhooks_but_no_secret(viewer: Client, alert: Alert) -> None:
-    Webhook.objects.create(name="graphics", url="https://hooks.example.org/T0KEN")
-    text = page(viewer, "alerts")
-    assert "Nothing has arrived for 14 s (5 s at most)." in text
-    assert f"/sessions/{alert.session_id}/" in text
+    Webhook.objects.create(name="graphics", url=HOOK)
+    text = text_of(viewer, "/alerts/")
+    assert lacks(text, "Nothing has arrived for 14 s (5 s at most).", f"/sessions/{alert.session_id}/") == []
     assert "hooks.example.org" in text
     assert "T0KEN" not in text
     assert "Make a rule" not in text
     assert "No mail server is set." in text
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "method"),
-    [
-        *(("alert-rule-create", [], "get"), ("alert-rule", [1], "post"), ("alert-rule-delete", [1], "post")),
-        *(("webhook-create", [], "post"), ("webhook", [1], "get"), ("webhook-rotate", [1], "post")),
-        *(("webhook-test", [1], "post"), ("webhook-delete", [1], "post")),
-        ("alert-delivery-again", ["5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"], "post"),
-    ],
-)
-def test_who_may_not_manage_alerts_changes_nothing(operator: Client, name: str, args: list[Any], method: str) -> None:
-    assert getattr(operator, method)(reverse(f"dashboard:{name}", args=args)).status_code == 403
 
 
 def test_a_webhook_s_secret_is_shown_once(admin: Client) -> None:
@@ -91,15 +65,15 @@ def test_a_webhook_s_secret_is_shown_once(admin: Client) -> None:
     webhook = Webhook.objects.get()
     assert secret_of(webhook) in answer.content.decode()
     assert "no-store" in answer["Cache-Control"]
-    for text in (page(admin, "alerts"), page(admin, "webhook", webhook.pk)):
+    for text in (text_of(admin, "/alerts/"), text_of(admin, f"/alerts/webhooks/{webhook.pk}/")):
         assert secret_of(webhook) not in text
     rotated = admin.post(reverse("dashboard:webhook-rotate", args=[webhook.pk])).content.decode()
     former = secret_of(webhook)
     webhook.refresh_from_db()
     assert secret_of(webhook) != former
     assert secret_of(webhook) in rotated
-    entries = list(AuditEntry.objects.order_by("pk").values_list("actor", "action", "target"))
-    assert entries[-2:] == [("ada", "webhook.create", "graphics"), ("ada", "webhook.rotate", "graphics")]
+    entries = audited("actor", "action", "target")
+    assert entries == [("ada", "webhook.create", "graphics"), ("ada", "webhook.rotate", "graphics")]
     assert secret_of(webhook) not in str(list(AuditEntry.objects.values()))
 
 
@@ -123,9 +97,9 @@ def test_a_rule_is_made_changed_and_deleted(admin: Client, stream: Stream) -> No
     assert admin.post(reverse("dashboard:alert-rule-create"), RULE | chosen | hours).status_code == 302
     rule = AlertRule.objects.get()
     assert (rule.checks, rule.days, rule.streams.get()) == (["starving", "gop_long"], [5, 6], stream)
-    text = page(admin, "alerts")
+    text = text_of(admin, "/alerts/")
     assert "Sat, Sun 22:00 to 06:00 Europe/Berlin" in text
-    shown = page(admin, "alert-rule", rule.pk)
+    shown = text_of(admin, f"/alerts/rules/{rule.pk}/")
     assert re.search(r'value="starving"[^>]* checked', shown)
     assert re.search(r'value="5"[^>]* checked', shown)
     assert 'value="22:00"' in shown
@@ -134,8 +108,7 @@ def test_a_rule_is_made_changed_and_deleted(admin: Client, stream: Stream) -> No
     assert (rule.name, rule.checks) == ("Day", [])
     admin.post(reverse("dashboard:alert-rule-delete", args=[rule.pk]))
     assert not AlertRule.objects.exists()
-    acts = AuditEntry.objects.filter(action__startswith="alert_rule").order_by("pk").values_list("action", flat=True)
-    assert list(acts) == ["alert_rule.create", "alert_rule.change", "alert_rule.delete"]
+    assert audited("action") == ["alert_rule.create", "alert_rule.change", "alert_rule.delete"]
 
 
 @pytest.mark.parametrize(
@@ -164,18 +137,17 @@ def test_a_delivery_that_was_given_up_is_sent_again(
 ) -> None:
     sent: list[tuple[str, int]] = []
     monkeypatch.setattr(deliver, "delay", lambda *to: sent.append(to))
-    webhook = Webhook.objects.create(name="graphics", url="https://hooks.example.org/")
+    webhook = Webhook.objects.create(name="graphics", url=HOOK)
     row = Delivery.objects.create(
         once="1", number=1, webhook=webhook, kind="publish", series="s", state="dead", attempts=11, error="No."
     )
-    text = page(admin, "alert-deliveries", state="dead")
-    assert "Given up" in text
-    assert "Send again" in text
+    text = text_of(admin, "/alerts/deliveries/", state="dead")
+    assert lacks(text, "Given up", "Send again") == []
     with django_capture_on_commit_callbacks(execute=True):
         admin.post(reverse("dashboard:alert-delivery-again", args=[row.pk]))
     row.refresh_from_db()
     assert (row.state, row.attempts, sent) == ("waiting", 0, [("webhook", webhook.pk)])
-    assert "No delivery matches" in page(admin, "alert-deliveries", state="dead")
+    assert "No delivery matches" in text_of(admin, "/alerts/deliveries/", state="dead")
 
 
 def test_a_test_event_is_asked_for(
@@ -185,31 +157,30 @@ def test_a_test_event_is_asked_for(
         raise ConnectionError("no broker")
 
     monkeypatch.setattr(deliver, "delay", away)
-    webhook = Webhook.objects.create(name="graphics", url="https://hooks.example.org/")
+    webhook = Webhook.objects.create(name="graphics", url=HOOK)
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(reverse("dashboard:webhook-test", args=[webhook.pk])).status_code == 302
     assert Delivery.objects.get().kind == "test"
 
 
 def test_empty_pages_say_what_comes_next(admin: Client) -> None:
-    text = page(admin, "alerts")
+    text = text_of(admin, "/alerts/")
     for words in ("No rule is on, so nobody is told of anything.", "Nobody is told yet", "No service is told"):
         assert words in text
-    assert "Nothing was sent yet" in page(admin, "alert-deliveries")
+    assert "Nothing was sent yet" in text_of(admin, "/alerts/deliveries/")
 
 
 def test_that_no_alert_is_open_does_not_read_as_all_clear(admin: Client, stream: Stream) -> None:
-    async_to_sync(get_livestore().put_node)(figures(), [snapshot(stream, health="bad")])
-    assert "1 stream is bad now" in page(admin, "alerts")
+    put_node(snapshot(stream, health="bad"))
+    assert "1 stream is bad now" in text_of(admin, "/alerts/")
     AlertRule.objects.create(name="Night")
-    text = page(admin, "alerts")
-    assert "No alert is open." in text
-    assert "1 stream is bad now" in text
+    text = text_of(admin, "/alerts/")
+    assert lacks(text, "No alert is open.", "1 stream is bad now") == []
 
 
 @pytest.mark.both_forms
 def test_the_api_tells_the_same_without_secrets(client: Client, alert: Alert) -> None:
-    webhook = Webhook.objects.create(name="graphics", url="https://hooks.example.org/T0KEN")
+    webhook = Webhook.objects.create(name="graphics", url=HOOK)
     Delivery.objects.create(once="1", number=1, webhook=webhook, kind="publish", series="s", error="No.", attempts=1)
     headers = api_token("viewer")
 
@@ -224,12 +195,8 @@ def test_the_api_tells_the_same_without_secrets(client: Client, alert: Alert) ->
     assert (found["subject"], found["rule"], found["session_id"]) == ("live/cam-1", "Night", str(alert.session_id))
     assert get("alerts", open="false")["count"] == 0
     (hook,) = get("webhooks")["items"]
-    assert (hook["name"], hook["host"], hook["waiting"], hook["last_error"]) == (
-        "graphics",
-        "hooks.example.org",
-        1,
-        "No.",
-    )
+    assert (hook["name"], hook["host"]) == ("graphics", "hooks.example.org")
+    assert (hook["waiting"], hook["last_error"]) == (1, "No.")
     (row,) = get("deliveries", state="waiting", webhook="graphics")["items"]
     assert (row["kind"], row["to"], row["attempts"]) == ("publish", "graphics", 1)
     assert get("deliveries", state="dead")["count"] == 0

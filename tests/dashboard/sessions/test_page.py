@@ -1,7 +1,6 @@
-"""One session's page: its answers at night, what is measured, what people say of it, two side by side."""
+"""One session's page: its answers at night, the one act that it advises, the last minute in a sentence, what is
+measured, what people say of it, two side by side."""
 
-import csv
-import io
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -9,34 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.test import Client
 from django.utils import timezone
 
+from dashboard.sessions.advice import CHECK_ACTS, OTHERWISE, RULES, Situation, advise
+from dashboard.streams.measurements import LastMinute, summarize_last_minute
+from ingest.contracts import END_REASONS
+from ingest.live.health import CHECKS
 from ingest.live_store import get_livestore
-from ingest.models import Attempt, AuditEntry, Node, Session, StatusEvent, Stream, StreamKey
+from ingest.models import Attempt, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.telemetry import Rotation, TelemetryWriter
+from ingest.telemetry.series import GAUGES, Series
 from tests.dashboard.conftest import (
     api_token,
-    client_of,
-    figures,
-    file_text,
+    audited,
+    csv_rows,
+    issue,
     make_session,
     make_stream,
-    make_user,
+    put_node,
     snapshot,
+    text_of,
 )
 from tests.ingest.telemetry.records import sample
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake")]
 
 Measure = Callable[..., None]
-
-
-@pytest.fixture(autouse=True)
-def lake(tmp_path: Path, settings: Any) -> Path:
-    settings.LAKE_DIR = tmp_path / "lake"
-    return tmp_path / "lake"
 
 
 @pytest.fixture
@@ -44,22 +42,12 @@ def measured(lake: Path) -> Measure:
     """Writes a sample a second of a session, as its node does. `fields`: by the second."""
 
     def write(session: Session, seconds: int, fields: Callable[[int], dict[str, Any]] = lambda second: {}) -> None:
-        writer = TelemetryWriter(lake, session.node.name if session.node else "n1", rotation=Rotation(flush_s=0.01))
+        writer = TelemetryWriter(lake, "n1", rotation=Rotation(flush_s=0.01))
         writer.start()
         begin = int(session.started_at.timestamp() * 1_000_000)
-        writer.samples(
-            [
-                sample(
-                    second,
-                    session=str(session.pk),
-                    stream=session.stream_id,
-                    at_us=begin + second * 10**6,
-                    node=session.node.name if session.node else "n1",
-                    **fields(second),
-                )
-                for second in range(seconds)
-            ]
-        )
+        about: dict[str, Any] = {"session": str(session.pk), "stream": session.stream_id, "node": "n1"}
+        seen = range(seconds)
+        writer.samples([sample(each, at_us=begin + each * 10**6, **about, **fields(each)) for each in seen])
         writer.close()
 
     return write
@@ -77,10 +65,8 @@ def up(name: str = "n1") -> None:
 
 
 def lost(stream: Stream, **fields: Any) -> Session:
-    return make_session(
-        stream, age_s=120, ended_ago_s=0.0, end_reason="tcp_reset",
-        end_description="The encoder's side closed TCP.", **fields,
-    )  # fmt: skip
+    why = {"end_reason": "tcp_reset", "end_description": "The encoder's side closed TCP."}
+    return make_session(stream, age_s=120, ended_ago_s=0.0, **why, **fields)
 
 
 def test_why_it_ended_and_its_last_minute(viewer: Client, stream: Stream, measured: Measure) -> None:
@@ -101,7 +87,7 @@ def test_it_is_back_with_the_same_key_and_address(viewer: Client, stream: Stream
     key = StreamKey.objects.create(stream=stream, label="Main OBS", digest="d", max_kbps=8000)
     session = make_session(stream, age_s=600, ended_ago_s=338, key=key, end_reason="tcp_reset")
     later = make_session(stream, age_s=300, key=key)
-    async_to_sync(get_livestore().put_node)(figures(), [snapshot(stream, session_id=str(later.pk), health="bad")])
+    put_node(snapshot(stream, session_id=str(later.pk), health="bad"))
     said = answers(viewer, session)
     assert said[1][0] == f"Yes, since {later.started_at:%H:%M:%S}, but bad"
     assert said[1][1] == "Off for 38\u00a0s, then the same key and the same address."
@@ -126,7 +112,7 @@ def test_one_key_or_the_whole_node(viewer: Client, stream: Stream) -> None:
     up()
     make_session(make_stream("other"), age_s=500)
     make_session(make_stream("third"), age_s=500)
-    async_to_sync(get_livestore().put_node)(figures(), [])
+    put_node()
     said = answers(viewer, session)[3]
     assert said == ("Only this one", "2 other publishers on n1 kept running. It is up; CPU 12 %, disk 60 % free.")
     Session.objects.filter(name="other").update(ended_at=timezone.now() - timedelta(seconds=10))
@@ -177,13 +163,10 @@ def test_rejected_attempts_since(viewer: Client, stream: Stream) -> None:
 
 def test_one_on_air_says_its_worst_issue(viewer: Client, stream: Stream) -> None:
     session = make_session(stream, age_s=60)
-    issue = {
-        "check": "gop_long", "level": "warning", "since": 1.0, "actual": "8.0 s", "expected": "4 s",
-        "title": "A keyframe every 8.0 s (4 s at most)", "advice": "Set the keyframe interval to 2 s.",
-    }  # fmt: skip
-    late = issue | {"check": "drift", "since": 0.5, "title": "Media is late"}
-    snap = snapshot(stream, session_id=str(session.pk), health="warning", issues=[late, issue])
-    async_to_sync(get_livestore().put_node)(figures(), [snap])
+    advice = "Set the keyframe interval to 2 s."
+    far = issue("gop_long", "warning", since=1.0, title="A keyframe every 8.0 s (4 s at most)", advice=advice)
+    late = far | {"check": "drift", "since": 0.5, "title": "Media is late"}
+    put_node(snapshot(stream, session_id=str(session.pk), health="warning", issues=[late, far]))
     said = answers(viewer, session)
     assert said[1][0] == "It is on air: warning"
     assert said[2][0] == "2 open issues"
@@ -236,8 +219,7 @@ def test_samples_and_events_come_as_files(viewer: Client, stream: Stream, measur
     session = lost(stream)
     measured(session, 30)
     StatusEvent.objects.create(session=session, sequence=1, kind="onstatus", detail={"a": 1}, description="=x")
-    text = file_text(viewer.get(f"/sessions/{session.pk}/samples.csv"))
-    rows = list(csv.DictReader(io.StringIO(text)))
+    rows = csv_rows(viewer.get(f"/sessions/{session.pk}/samples.csv"))
     assert (len(rows), rows[0]["video_kbps"], rows[0]["health"]) == (30, "2000.0", "good")
     assert "video_kbps_min" not in rows[0]
     token = api_token()
@@ -247,13 +229,12 @@ def test_samples_and_events_come_as_files(viewer: Client, stream: Stream, measur
     answer = Client().get(f"/api/v1/sessions/{session.pk}/samples", {"format": "csv"}, headers=token)
     assert answer["Content-Type"].startswith("text/csv")
     query = f"/api/v1/sessions/{session.pk}/samples?format=csv&points=10"
-    gathered = file_text(Client().get(query, headers=token))
-    row, *others = csv.DictReader(io.StringIO(gathered))
+    row, *others = csv_rows(Client().get(query, headers=token))
     assert len(others) == len(listing["at"]) - 1
     assert [row[f"video_kbps{end}"] for end in ("", "_min", "_max")] == ["2000.0"] * 3
     assert [name for name in row if name.startswith("players")] == ["players", "players_min", "players_max"]
     events = Client().get(f"/api/v1/sessions/{session.pk}/events", {"format": "csv"}, headers=token)
-    (row,) = csv.DictReader(io.StringIO(file_text(events)))
+    (row,) = csv_rows(events)
     assert (row["kind"], row["description"], json.loads(row["detail"])) == ("onstatus", "'=x", {"a": 1})
     assert Client().get(f"/api/v1/sessions/{session.pk}/samples").status_code == 401
     assert viewer.get(f"/api/v1/sessions/{session.pk}/samples", {"points": 1}).status_code == 422
@@ -281,41 +262,30 @@ def test_a_note_and_an_acknowledgement_are_the_session_s(operator: Client, strea
     assert operator.post(f"/sessions/{session.pk}/acknowledge", {"note": "again"}).status_code == 302
     kinds = list(StatusEvent.objects.filter(session=session).values_list("kind", "code", "detail__by"))
     assert kinds == [("operator.note", "", "omar"), ("operator.ack", "session.ended", "omar")]
-    acts = list(AuditEntry.objects.order_by("pk").values_list("action", "actor", "session"))
-    assert acts == [("session.note", "omar", session.pk), ("session.acknowledge", "omar", session.pk)]
+    assert audited("action", "actor", "session") == [
+        ("session.note", "omar", session.pk),
+        ("session.acknowledge", "omar", session.pk),
+    ]
     assert "Acknowledged by omar" in operator.get(f"/sessions/{session.pk}/").content.decode()
     empty = operator.post(f"/sessions/{session.pk}/note", {"note": " "}, headers={"Accept": "application/json"})
     assert (empty.status_code, empty.json()) == (409, {"detail": "The note is empty."})
+    going_on = make_session(stream)
+    answer = operator.post(f"/sessions/{going_on.pk}/acknowledge", headers={"Accept": "application/json"})
+    assert answer.status_code == 409, "what is open is acknowledged at its stream"
 
 
-def test_what_is_open_is_acknowledged_elsewhere(operator: Client, stream: Stream) -> None:
-    answer = operator.post(f"/sessions/{make_session(stream).pk}/acknowledge", headers={"Accept": "application/json"})
-    assert answer.status_code == 409
-
-
-def test_who_may_what(viewer: Client, stream: Stream) -> None:
-    session = lost(stream)
-    nobody = client_of(make_user(name="nobody"))
-    for path in ("", "data", "samples.csv"):
-        assert viewer.get(f"/sessions/{session.pk}/{path}").status_code == 200
-        assert Client().get(f"/sessions/{session.pk}/{path}").status_code == 302
-        assert nobody.get(f"/sessions/{session.pk}/{path}").status_code == 403
-    for act in ("note", "acknowledge"):
-        assert viewer.post(f"/sessions/{session.pk}/{act}", {"note": "x"}).status_code == 403
-        assert viewer.get(f"/sessions/{session.pk}/{act}").status_code == 405
-    assert 'class="ack"' not in viewer.get(f"/sessions/{session.pk}/").content.decode()
+def test_who_may_not_acknowledge_is_not_offered_it(viewer: Client, stream: Stream) -> None:
+    assert 'class="ack"' not in text_of(viewer, f"/sessions/{lost(stream).pk}/")
     assert viewer.get("/sessions/6ba7b810-9dad-11d1-80b4-00c04fd430c8/").status_code == 404
 
 
 def test_a_player_s_session_has_the_same_shell(viewer: Client, stream: Stream) -> None:
     publisher = make_session(stream, age_s=600)
-    play = make_session(
-        stream, age_s=300, ended_ago_s=10, kind="play", end_reason="too_slow", bytes_out=9_000_000,
-        summary={"dropped_frames": 42},
-    )  # fmt: skip
-    text = viewer.get(f"/sessions/{play.pk}/").content.decode()
+    about: dict[str, Any] = {"age_s": 300, "ended_ago_s": 10, "kind": "play"}
+    play = make_session(stream, end_reason="too_slow", bytes_out=9_000_000, summary={"dropped_frames": 42}, **about)
+    text = text_of(viewer, f"/sessions/{play.pk}/")
     assert "Player too slow" in text
-    left = make_session(stream, age_s=300, ended_ago_s=10, kind="play", end_reason="client_unpublish")
+    left = make_session(stream, end_reason="client_unpublish", **about)
     for path in (f"/sessions/{left.pk}/", "/sessions/?kind=play", "/nodes/n1/"):
         assert "Player left" in viewer.get(path).content.decode()
     assert f"/sessions/{publisher.pk}/" in text
@@ -364,3 +334,99 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
         text = viewer.get(path).content.decode()
         assert "rk_7Qd4" in text
         assert "feedface" not in text
+
+
+@pytest.mark.parametrize(
+    ("known", "act"),
+    [
+        ({"reason": "tcp_reset", "seen": "falling"}, "Lower the bitrate, or use a cable"),
+        ({"reason": "tcp_reset", "seen": "silent"}, "Check the encoder, then its uplink"),
+        ({"reason": "tcp_reset", "seen": "far"}, "Look at the network on the way"),
+        ({"reason": "tcp_reset", "seen": "slow"}, "Relieve the encoder"),
+        ({"reason": "tcp_reset", "seen": "steady"}, "Call the place and start the encoder again"),
+        ({"reason": "idle_timeout", "seen": "nothing"}, "Check that the encoder is running"),
+        ({"reason": "tcp_reset", "seen": "falling", "back": "good"}, "Nothing"),
+        ({"reason": "tcp_reset", "seen": "falling", "back": "bad"}, "Look at the stream"),
+        ({"reason": "tcp_reset", "seen": "falling", "back": "again_off"}, "Lower the bitrate, or use a cable"),
+        ({"reason": "tcp_reset", "seen": "falling", "node": "down"}, "Bring the node back"),
+        ({"reason": "node_shutdown", "node": "draining"}, "Point the encoder at another node"),
+        ({"reason": "node_shutdown", "node": "up"}, "Wait a minute"),
+        ({"reason": "node_lost", "node": "down", "back": "good"}, "Nothing"),
+        ({"reason": "key_revoked", "key": "revoked"}, "Give out another key"),
+        ({"reason": "key_revoked", "key": "fine"}, "Give the encoder another key"),
+        ({"reason": "tcp_reset", "key": "disabled"}, "Enable the key"),
+        ({"reason": "tcp_reset", "key": "expired", "back": "good"}, "Nothing"),
+        ({"reason": "tcp_reset", "key": "expired", "refused": ""}, "Move the key's expiry"),
+        ({"reason": "tcp_reset", "key": "over_limit"}, "Set the bitrate below the key's limit"),
+        ({"reason": "over_limit", "key": "fine"}, "Lower the bitrate, or raise the limit"),
+        ({"reason": "tcp_reset", "refused": "busy"}, "Let it in again"),
+        ({"reason": "tcp_reset", "refused": "busy", "back": "good"}, "Nothing"),
+        ({"reason": "tcp_reset", "refused": "busy", "node": "down"}, "Bring the node back"),
+        ({"reason": "kicked"}, "Decide whether it may come back"),
+        ({"reason": "replaced", "back": "bad"}, "Look at the stream"),
+        ({"reason": "client_unpublish"}, "Nothing, if this was meant"),
+        ({"reason": "", "back": "on"}, "Nothing"),
+        ({"reason": "", "back": "on", "check": "bitrate_low"}, "Lower the bitrate, or use a cable"),
+        ({"reason": "", "back": "on", "check": "a_new_one"}, "Look at the stream"),
+    ],
+)
+def test_the_one_act(known: dict[str, Any], act: str) -> None:
+    assert advise(Situation(**known)).act == act
+
+
+def test_every_check_has_an_act_and_every_end_an_advice() -> None:
+    assert set(CHECK_ACTS) == {check.code for check in CHECKS}
+    for reason in END_REASONS:
+        advice = advise(Situation(reason=reason))
+        assert advice != OTHERWISE, reason
+        assert advice.why.endswith("."), reason
+
+
+def test_every_rule_can_be_reached() -> None:
+    """None is hidden by one before it: it is the first that fits something that it names."""
+    for rule in RULES:
+        found = [
+            Situation(reason=reason, seen=seen, key=key, node=node, back=back)  # type: ignore[arg-type]
+            for reason in rule.reason or ("", *END_REASONS)
+            for seen in rule.seen or ("nothing", "steady")
+            for key in rule.key or ("fine",)
+            for node in rule.node or ("up",)
+            for back in rule.back or ("off",)
+        ]
+        assert any(advise(situation).act == rule.act for situation in found), rule.act
+
+
+def minute(**columns: Any) -> Series:
+    """60 samples; a column is a value, or (before, after) the 50th."""
+    values: dict[str, list[float | None]] = {}
+    for name in GAUGES:
+        given = columns.get(name, {"video_kbps": 3800.0, "audio_kbps": 100.0, "fps": 30.0, "idle_ms": 10.0}.get(name))
+        before, after = given if isinstance(given, tuple) else (given, given)
+        values[name] = [before] * 50 + [after] * 10
+    return Series(at=[float(second) for second in range(60)], values=values, health=["good"] * 60)
+
+
+@pytest.mark.parametrize(
+    ("columns", "seen", "words"),
+    [
+        (
+            {"video_kbps": (3800.0, 1220.0), "rtt_ms": (40.0, 480.0)},
+            "falling",
+            "the bitrate fell from 3,900 to 1,320 kbit/s and the round trip rose to 480 ms",
+        ),
+        ({}, "steady", "the bitrate was steady at 3,900 kbit/s"),
+        ({"idle_ms": (10.0, 7000.0)}, "silent", "no media arrived for the last 7 s"),
+        ({"rtt_ms": 300.0}, "far", "the bitrate was steady at 3,900 kbit/s and the round trip rose to 300 ms"),
+        ({"fps": (30.0, 20.0)}, "slow", "the bitrate was steady at 3,900 kbit/s and only 20.0 frames a second came"),
+        ({"video_kbps": 1000.0}, "falling", "the bitrate was low, 1,100 kbit/s"),
+    ],
+)
+def test_the_last_minute_in_a_sentence(columns: dict[str, Any], seen: str, words: str) -> None:
+    found = summarize_last_minute(minute(**columns), target_kbps=4000, nominal_fps=30)
+    assert found.seen == seen
+    assert found.sentence.replace("\u00a0", " ") == f"In the last 60 s {words}."
+
+
+def test_nothing_measured_says_so() -> None:
+    assert summarize_last_minute(Series()) == LastMinute()
+    assert LastMinute().sentence == "Nothing was measured in the last 60 s."

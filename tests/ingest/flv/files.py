@@ -2,13 +2,25 @@
 
 from io import BytesIO
 
-from ingest.flv import FlvWriter, Tag, TagReader
+from ingest.flv import FlvIndex, FlvWriter, SeekPoint, Tag, TagReader
 
 HEADER = b"FLV\x01\x05\x00\x00\x00\x09" + bytes(4)
 AVC_HEADER = bytes.fromhex("17000000000142c01effe100096742c01e8c8d40501ee001000468ce3c80")
 AAC_HEADER = bytes.fromhex("af001190")
 KEY, INTER, SOUND = b"\x17\x01\x00\x00\x00key", b"\x27\x01\x00\x00\x00inter", b"\xaf\x01sound"
 AUDIO, VIDEO, DATA_AMF3, DATA = 8, 9, 15, 18
+
+
+Tags = list[tuple[int, int, bytes]]
+"""Of each its type, timestamp and payload."""
+
+
+class Counting(BytesIO):
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
 
 
 def tag(type_id: int, timestamp: int, payload: bytes, *, first: int | None = None, before: int | None = None) -> bytes:
@@ -22,11 +34,11 @@ def tags_of(data: bytes) -> list[Tag]:
     return list(TagReader().read(BytesIO(data)))
 
 
-def shape(tags: list[Tag]) -> list[tuple[int, int, bytes]]:
+def shape(tags: list[Tag]) -> Tags:
     return [(item.type_id, item.timestamp, item.payload) for item in tags]
 
 
-def media(seconds: int, *, start: int = 0, gop_ms: int = 1000) -> list[tuple[int, int, bytes]]:
+def media(seconds: int, *, start: int = 0, gop_ms: int = 1000) -> Tags:
     """Headers, then 10 pictures and 10 sounds a second, with a keyframe every `gop_ms`."""
     made = [(VIDEO, start, AVC_HEADER), (AUDIO, start, AAC_HEADER)]
     for time in range(0, seconds * 1000, 100):
@@ -36,7 +48,23 @@ def media(seconds: int, *, start: int = 0, gop_ms: int = 1000) -> list[tuple[int
     return made
 
 
-def written(tags: list[tuple[int, int, bytes]], *, finished: bool = True) -> BytesIO:
+def file_of(tags: Tags, *, cut: int = 0) -> Counting:
+    """Without its last bytes, as many as `cut`."""
+    data = HEADER + b"".join(tag(*item) for item in tags)
+    return Counting(data[: len(data) - cut])
+
+
+def point_at(index: FlvIndex, time_ms: int) -> SeekPoint:
+    found = index.at_or_before(time_ms)
+    assert found
+    return found
+
+
+def times_of(index: FlvIndex) -> list[int]:
+    return [point.time_ms for point in index.marks.points]
+
+
+def written(tags: Tags, *, finished: bool = True) -> BytesIO:
     """What the writer makes of them."""
     stream = BytesIO()
     writer = FlvWriter.begin(stream, {"width": 320.0, "duration": 99.0})

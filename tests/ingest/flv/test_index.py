@@ -1,4 +1,4 @@
-"""Where to begin in a file: by its metadata, and by looking it through."""
+"""Where to begin in a file: by its metadata, by looking it through, and where it has grown."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -6,9 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ingest.flv import FlvError, SeekPoint, decode_metadata, read_index, scan
-from ingest.flv.seek_points import MAX_HEADERS, MAX_POINTS, MAX_SLOTS
+from ingest.flv import FlvError, FlvIndex, SeekPoint, decode_metadata, read_index, scan, seek_points
+from ingest.flv.seek_points import MAX_HEADERS, MAX_POINTS, MAX_SLOTS, SeekIndex
 from ingest.flv.tags import tag_bytes
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
@@ -25,36 +27,31 @@ from tests.ingest.flv.files import (
     KEY,
     SOUND,
     VIDEO,
+    Tags,
+    file_of,
     media,
+    point_at,
     tag,
+    times_of,
     written,
 )
 
-Made = list[tuple[int, int, bytes]]
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def file_of(tags: Made) -> BytesIO:
-    return BytesIO(HEADER + b"".join(tag(*item) for item in tags))
-
-
 def times(stream: BytesIO) -> list[int]:
-    return [point.time_ms for point in scan(stream).marks.points]
+    return times_of(scan(stream))
 
 
 def test_the_keyframe_at_or_before() -> None:
     stream = file_of(media(4))
     index = read_index(stream)
     assert times(stream) == [0, 1000, 2000, 3000]
-    asked = {-5: 0, 0: 0, 999: 0, 1000: 1000, 2999: 2000, 3000: 3000, 10**9: 3000}
-    for time, expected in asked.items():
-        point = index.at_or_before(time)
-        assert point
+    for time, expected in {-5: 0, 0: 0, 999: 0, 1000: 1000, 2999: 2000, 3000: 3000, 10**9: 3000}.items():
+        point = point_at(index, time)
         assert point.time_ms == expected
         assert stream.getvalue()[point.offset : point.offset + 16].endswith(KEY[:5])
-    assert index.duration_ms == 3907
-    assert not index.is_cut
-    assert not index.fault
+    assert (index.duration_ms, index.is_cut, index.fault) == (3907, False, "")
 
 
 def test_the_headers_that_hold_at_a_place() -> None:
@@ -62,16 +59,14 @@ def test_the_headers_that_hold_at_a_place() -> None:
     tags = [*media(2), (VIDEO, 2000, AVC_HEADER), (VIDEO, 2000, KEY), (VIDEO, 3000, other), (VIDEO, 3000, KEY)]
     stream = file_of(tags)
     index = scan(stream)
-    starts = {offset: stream.getvalue()[offset + 11 :] for mark in index.marks.headers for offset in (mark.offset,)}
+    starts = {mark.offset: stream.getvalue()[mark.offset + 11 :] for mark in index.marks.headers}
     assert len(starts) == 3, "the repeated header is no other"
-    second, third = index.at_or_before(2000), index.at_or_before(3000)
-    assert second
-    assert third
-    before = [starts[offset] for offset in index.headers_at(second.offset)]
+    before, after = (
+        [starts[offset] for offset in index.headers_at(point_at(index, time).offset)] for time in (2000, 3000)
+    )
     assert before[0].startswith(AVC_HEADER)
     assert not before[0].startswith(other)
     assert before[1].startswith(AAC_HEADER)
-    after = [starts[offset] for offset in index.headers_at(third.offset)]
     assert after[0].startswith(AAC_HEADER)
     assert after[1].startswith(other)
 
@@ -148,18 +143,15 @@ def test_without_media() -> None:
 @pytest.mark.parametrize("start", [0, 5000, 2**31 - 1500, 2**32 - 1500])
 def test_time_counts_from_the_first_tag_through_a_wrap(start: int) -> None:
     index = scan(file_of(media(4, start=start)))
-    assert [point.time_ms for point in index.marks.points] == [0, 1000, 2000, 3000]
+    assert times_of(index) == [0, 1000, 2000, 3000]
     assert index.duration_ms == 3907
 
 
 def test_an_encoder_that_begins_again_goes_on_in_time() -> None:
-    stream = file_of([*media(5), *media(3)])
-    index = scan(stream)
-    assert [point.time_ms for point in index.marks.points] == [0, 1000, 2000, 3000, 4000, 4907, 5907, 6907]
+    index = scan(file_of([*media(5), *media(3)]))
+    assert times_of(index) == [0, 1000, 2000, 3000, 4000, 4907, 5907, 6907]
     assert index.duration_ms == 4907 + 2907
-    point = index.at_or_before(6000)
-    assert point
-    assert point.offset > len(file_of(media(5)).getvalue())
+    assert point_at(index, 6000).offset > len(file_of(media(5)).getvalue())
 
 
 def test_sound_and_pictures_that_are_out_of_order_are_no_new_beginning() -> None:
@@ -237,26 +229,21 @@ def test_truncation_at_every_byte() -> None:
 # --- Metadata ---
 
 
-def with_metadata(properties: dict[str, Any], tags: Made) -> BytesIO:
-    return BytesIO(
-        HEADER + tag_bytes(DATA, 0, amf0.encode("onMetaData", properties)) + b"".join(tag(*item) for item in tags)
-    )
-
-
-def claims(tags: Made, change: Change = lambda truth: truth) -> BytesIO:
+def claims(tags: Tags, change: Change = lambda truth: truth) -> BytesIO:
     """A file whose metadata tell the truth, unless `change` is another one of the same."""
+    media_bytes = [tag(*item) for item in tags]
     begin = 0
     for _ in range(2):  # The second time with the size that metadata have.
         at, offsets = begin, []
-        for item in tags:
+        for item, data in zip(tags, media_bytes, strict=True):
             if item[2].startswith(KEY):
                 offsets.append(float(at))
-            at += len(tag(*item))
-        times_s = [float(number) for number in range(len(offsets))]
-        index = {"times": times_s, "filepositions": offsets}
-        stream = with_metadata(change({"filesize": float(at), "duration": 60.0, "keyframes": index}), tags)
-        begin += len(stream.getvalue()) - at
-    return stream
+            at += len(data)
+        index = {"times": list(map(float, range(len(offsets)))), "filepositions": offsets}
+        properties = change({"filesize": float(at), "duration": 60.0, "keyframes": index})
+        head = HEADER + tag_bytes(DATA, 0, amf0.encode("onMetaData", properties))
+        begin = len(head)
+    return BytesIO(head + b"".join(media_bytes))
 
 
 def index_with(**changed: Callable[[list[Any]], Any]) -> Change:
@@ -306,7 +293,7 @@ UNTRUE: dict[str, Change] = {
 def test_metadata_that_are_not_true_are_not(change: Change) -> None:
     index = read_index(claims(media(4), change))
     assert index.duration_ms == 3907
-    assert [point.time_ms for point in index.marks.points] == [0, 1000, 2000, 3000]
+    assert times_of(index) == [0, 1000, 2000, 3000]
 
 
 @pytest.mark.parametrize(
@@ -329,3 +316,59 @@ def test_metadata(type_id: int, payload: bytes, expected: dict[str, Any] | None)
 
 def test_points_are_what_they_are_called() -> None:
     assert scan(file_of([(VIDEO, 7, KEY)])).at_or_before(0) == SeekPoint(time_ms=0, offset=len(HEADER))
+
+
+def facts(index: FlvIndex) -> tuple[object, ...]:
+    marks = index.marks
+    return marks.points, marks.headers, index.duration_ms, index.end, index.last, index.is_cut, index.fault
+
+
+def test_what_was_added_is_enough() -> None:
+    known = read_index(file_of(media(20), cut=5))
+    before = facts(known)
+    longer = file_of(media(30))
+    grown = read_index(longer, known=known)
+    assert facts(grown) == facts(read_index(file_of(media(30))))
+    assert longer.reads < 1.1 * len(media(10)), "one for each tag that was added, and a few"
+    assert facts(known) == before, "others read it meanwhile"
+
+
+def test_headers_that_were_added() -> None:
+    other = AVC_HEADER + b"other"
+    tags = [*media(2), (VIDEO, 2000, other), (VIDEO, 2000, KEY)]
+    grown = read_index(file_of(tags), known=read_index(file_of(media(2))))
+    assert facts(grown) == facts(read_index(file_of(tags)))
+    assert len(grown.headers_at(grown.marks.points[-1].offset)) == 2
+
+
+def test_another_file_in_its_place() -> None:
+    tags = [(VIDEO, 0, AVC_HEADER), (8, 0, AAC_HEADER), *((VIDEO, at, KEY) for at in range(0, 9000, 70))]
+    known = read_index(file_of(media(3)))
+    assert facts(read_index(file_of(tags), known=known)) == facts(read_index(file_of(tags)))
+
+
+def test_it_rests() -> None:
+    rests = []
+    read_index(file_of(media(30)), rest=lambda: rests.append(1))
+    assert len(rests) > len(media(30)) / 100
+
+
+FIRST = st.sampled_from([0x17, 0x27, 0x37, 0x2C, 0x2D, 0x57, 0xAF, 0xA0, 0x2F, 0x91, 0xA1])
+PAYLOADS = st.builds(lambda first, rest: bytes((first, *rest)), FIRST, st.binary(max_size=12)) | st.binary(max_size=3)
+
+
+@given(st.lists(st.tuples(st.sampled_from([8, 9]), st.integers(0, 5000), PAYLOADS), max_size=30))
+def test_what_is_not_read_is_marked_alike(tags: Tags) -> None:
+    def marked() -> SeekIndex:
+        found = SeekIndex(DEFAULT_LIMITS)
+        for place, (type_id, timestamp, payload) in enumerate(tags):
+            found.add(type_id, timestamp, payload, 100 * place)
+        return found
+
+    quickly = marked()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seek_points, "PLAIN_PICTURES", frozenset())
+        patch.setattr(seek_points, "PLAIN_SOUNDS", frozenset())
+        slowly = marked()
+    for name in ("has_audio", "has_video", "is_plain", "duration_ms", "headers", "points", "_has_frames", "_track"):
+        assert getattr(quickly, name) == getattr(slowly, name), name

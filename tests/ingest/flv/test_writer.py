@@ -14,6 +14,7 @@ from ingest.flv import FlvError, FlvWriter, decode_metadata, read_index, scan
 from ingest.flv.seek_points import MAX_POINTS
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
+from ingest.rtmp.messages import MessageType
 from tests.ingest.flv.files import (
     AAC_HEADER,
     AUDIO,
@@ -23,10 +24,15 @@ from tests.ingest.flv.files import (
     KEY,
     SOUND,
     VIDEO,
+    Counting,
+    Tags,
+    file_of,
     media,
+    point_at,
     shape,
     tag,
     tags_of,
+    times_of,
     written,
 )
 
@@ -43,7 +49,7 @@ def test_a_file_that_is_not_finished_is_whole() -> None:
     assert shape(rest) == media(3)
     assert metadata_of(stream) == {"width": 320.0}, "what another file was said to be long is not taken over"
     assert first.offset == len(HEADER)
-    assert [point.time_ms for point in read_index(stream).marks.points] == [0, 1000, 2000]
+    assert times_of(read_index(stream)) == [0, 1000, 2000]
 
 
 def test_finishing_patches_in_place() -> None:
@@ -66,7 +72,7 @@ def test_finishing_patches_in_place() -> None:
     ("tags", "flags"),
     [(media(1), 5), ([(VIDEO, 0, KEY)], 1), ([(AUDIO, 0, AAC_HEADER), (AUDIO, 0, SOUND)], 4), ([], 0)],
 )
-def test_the_header_says_what_there_is(tags: list[tuple[int, int, bytes]], flags: int) -> None:
+def test_the_header_says_what_there_is(tags: Tags, flags: int) -> None:
     assert written(tags, finished=False).getvalue()[4] == 5
     assert written(tags).getvalue()[4] == flags
 
@@ -81,7 +87,7 @@ UNTOLD = {
 
 
 @pytest.mark.parametrize("tags", UNTOLD.values(), ids=UNTOLD)
-def test_an_index_that_would_not_be_true_is_left_out(tags: list[tuple[int, int, bytes]]) -> None:
+def test_an_index_that_would_not_be_true_is_left_out(tags: Tags) -> None:
     stream = written(tags)
     found = metadata_of(stream)
     assert "keyframes" not in found
@@ -96,9 +102,7 @@ def test_headers_sent_again_leave_the_index() -> None:
 def test_a_file_that_begins_later_has_its_own_times() -> None:
     stream = written(media(3, start=60_000))
     assert metadata_of(stream)["keyframes"]["times"] == [60, 61, 62], "players compare them with timestamps"
-    point = read_index(stream).at_or_before(1500)
-    assert point
-    assert point.time_ms == 1000
+    assert point_at(read_index(stream), 1500).time_ms == 1000
 
 
 def test_a_long_file_has_room_for_its_index() -> None:
@@ -111,7 +115,7 @@ def test_a_long_file_has_room_for_its_index() -> None:
 # --- Going on ---
 
 
-def resumed(stream: BytesIO, tags: list[tuple[int, int, bytes]]) -> FlvWriter:
+def resumed(stream: BytesIO, tags: Tags) -> FlvWriter:
     writer = FlvWriter.resume(stream)
     for item in tags:
         writer.write(*item)
@@ -148,7 +152,7 @@ def test_going_on_cuts_off_what_is_no_tag() -> None:
 
 def test_going_on_with_a_file_of_others() -> None:
     """Without room its metadata stay; where they have an index, it is made to fit again."""
-    bare = BytesIO(HEADER + b"".join(tag(*item) for item in media(1)))
+    bare = file_of(media(1))
     resumed(bare, media(1, start=1000))
     assert shape(tags_of(bare.getvalue())) == [*media(1), *media(1, start=1000)]
     tight = amf0.encode("onMetaData", {"duration": 1.0, "filesize": 1.0, "keyframes": {"times": [0.0] * 8}})
@@ -191,7 +195,7 @@ def test_metadata_that_cannot_be_written_again_are_left_out(properties: bytes) -
 
 
 @given(st.lists(tags, max_size=12), st.lists(tags, max_size=4))
-def test_whatever_is_written_is_read(first: list[tuple[int, int, bytes]], then: list[tuple[int, int, bytes]]) -> None:
+def test_whatever_is_written_is_read(first: Tags, then: Tags) -> None:
     stream = written(first)
     resumed(stream, then)
     assert shape(tags_of(stream.getvalue()))[1:] == [*first, *then]
@@ -227,9 +231,34 @@ def test_a_killed_writer_leaves_a_file_that_plays(tmp_path: Path) -> None:
     with path.open("r+b") as stream:
         index = read_index(stream)
         assert not index.fault
-        point = index.at_or_before(4500)
-        assert point
-        assert point.time_ms == 4000
+        assert point_at(index, 4500).time_ms == 4000
         writer = FlvWriter.resume(stream)
         writer.finish()
         assert read_index(stream).metadata["duration"] == writer.duration_ms / 1000 >= 5.9
+
+
+LATE_DATA = (int(MessageType.DATA_AMF0), 59_950, b"\x02\x00\x02hi")
+
+
+def gone_on(stream: BytesIO) -> bytes:
+    """With ten seconds more."""
+    resumed(stream, media(10, start=60_000))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("tags", [media(60), [*media(60), LATE_DATA]], ids=["media", "data at the end"])
+def test_a_finished_file_is_not_looked_through(tags: Tags) -> None:
+    finished = Counting(written(tags).getvalue())
+    made = gone_on(finished)
+    assert made == gone_on(written(tags, finished=False)), "the same as by looking at each tag"
+    assert finished.reads < 300
+    assert read_index(BytesIO(made)).duration_ms == 69_907
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [[*media(30), *media(30, start=2**32 - 10_000)], [*media(60), (8, 5, b"\xaf\x01late")]],
+    ids=["begins again", "ends before it began"],
+)
+def test_what_the_index_can_not_tell_is_looked_through(tags: Tags) -> None:
+    assert gone_on(written(tags)) == gone_on(written(tags, finished=False))

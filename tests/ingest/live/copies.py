@@ -150,6 +150,10 @@ class Node:
         for copy in list(shared.pending):
             self.deliver(self.objects.go_on(shared, copy))
 
+    def ask(self, copy: Copy, *events: SharedObjectEvent, persistent: bool = False) -> None:
+        copy.ask(*events)
+        self.settle(copy, persistent=persistent)
+
     def settle(self, *copies: Copy, persistent: bool = False) -> None:
         """Everything that is under way arrives."""
         for copy in copies:

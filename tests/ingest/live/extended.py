@@ -43,11 +43,7 @@ SENT: list[tuple[ExtendedVideo, int, dict[int, ExtendedVideo | None]]] = [
         BOTH,
         {MULTITRACK: delayed(picture(6)), MOD_EX: together(CODECS, picture(6), picture(7, 1)), BOTH: picture(6)},
     ),
-    (
-        delayed(together(ONE, picture(8, 1))),
-        BOTH,
-        {MULTITRACK: None, MOD_EX: together(ONE, picture(8, 1)), BOTH: None},
-    ),
+    (delayed(together(ONE, picture(8, 1))), BOTH, {MULTITRACK: None, MOD_EX: together(ONE, picture(8, 1)), BOTH: None}),
     (picture(9), 0, {}),
 ]
 """Messages, what they need, and what a player is sent that does not have that, or a part of it."""

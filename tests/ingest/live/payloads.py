@@ -216,11 +216,31 @@ def send_headers(stream: LiveStream, now: float = 0.0) -> None:
     stream.video(0, AVC_HEADER, now)
 
 
-def on_air(settings: LiveSettings | None = None) -> LiveStream:
+def relay(stream: LiveStream, *frames: tuple[int, bytes], now: float | None = None) -> None:
+    """Sound and picture, each with its timestamp (ms): they come `now`, or else at that time."""
+    for timestamp, payload in frames:
+        take = stream.audio if payload.startswith(b"\xaf") else stream.video
+        take(timestamp, payload, timestamp / 1000 if now is None else now)
+
+
+def started(settings: LiveSettings | None = None, **limits: Any) -> LiveStream:
     stream = make_stream(settings)
-    stream.start(publisher(), 0.0)
+    stream.start(publisher(**limits), 0.0)
+    return stream
+
+
+def on_air(settings: LiveSettings | None = None) -> LiveStream:
+    stream = started(settings)
     send_headers(stream)
     return stream
+
+
+def watched(settings: LiveSettings | None = None) -> tuple[LiveStream, Player]:
+    """And a player that has got the headers."""
+    stream = on_air(settings)
+    player = Player(stream)
+    player.read()
+    return stream, player
 
 
 def session(stream: LiveStream) -> Publication:

@@ -1,22 +1,34 @@
-"""What is kept of all of a node's streams for players that come late: its bound, and who gives way."""
+"""What is kept for players that come late, of one stream and of all of a node's: its bound, and who gives way; the
+keyframe that thumbnails are made of; and streams whose pictures are not marked as keyframes, as with intra refresh.
+"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
 
-from ingest.live import LiveSettings, LiveStream, Registry
+from ingest.live import LiveSettings, LiveStream, QueueLimits, Registry
+from ingest.live.fanout import ALL_KINDS
+from ingest.live.gop_cache import Keyframe
+from ingest.live.stream_log import LogLimits
 from ingest.rtmp.media import ExtendedVideo, write_video
 from tests.ingest.live.extended import MANY, delayed, picture, together
 from tests.ingest.live.payloads import (
+    AAC_HEADER,
     HEADERS,
     LABELS,
+    START_WALL,
     Player,
+    avc_header,
     inter,
     keyframe,
     make_registry,
-    make_stream,
+    on_air,
     publisher,
+    relay,
     send_headers,
+    sound,
+    started,
 )
 
 KIB = 1024
@@ -46,8 +58,9 @@ def camera(registry: Registry, name: str, keyframe: int, frame: int) -> Camera:
     return Camera(stream, keyframe, frame)
 
 
-def make(caches_bytes: int = NODE_BYTES) -> Registry:
-    return make_registry(LiveSettings(caches_bytes=caches_bytes))
+@pytest.fixture
+def registry() -> Registry:
+    return make_registry(LiveSettings(caches_bytes=NODE_BYTES))
 
 
 def pictures(stream: LiveStream) -> int:
@@ -58,8 +71,7 @@ def pictures(stream: LiveStream) -> int:
     return len(found)
 
 
-def test_the_largest_give_way_and_the_small_stay_whole() -> None:
-    registry = make()
+def test_the_largest_give_way_and_the_small_stay_whole(registry: Registry) -> None:
     small = [camera(registry, f"small-{number}", 8000, 500) for number in range(10)]
     large = [camera(registry, f"large-{number}", 300_000, 40_000) for number in range(10)]
     caches = registry.caches
@@ -82,8 +94,7 @@ def test_the_largest_give_way_and_the_small_stay_whole() -> None:
     assert caches.held_bytes == 0
 
 
-def test_larger_ones_give_way_to_smaller_ones_and_never_the_reverse() -> None:
-    registry = make()
+def test_larger_ones_give_way_to_smaller_ones_and_never_the_reverse(registry: Registry) -> None:
     small = [camera(registry, f"small-{number}", 900_000, 1000) for number in range(4)]
     large = camera(registry, "large", 1 * MIB, 1 * MIB)
     for each in small:
@@ -100,8 +111,7 @@ def test_larger_ones_give_way_to_smaller_ones_and_never_the_reverse() -> None:
     assert [pictures(each.stream) for each in (*small[1:], late, large)] == [1] * 4 + [0]
 
 
-def test_one_stream_alone_has_no_more_than_all_and_is_kept_again_once_it_is_smaller() -> None:
-    registry = make()
+def test_one_stream_alone_has_no_more_than_all_and_is_kept_again_once_it_is_smaller(registry: Registry) -> None:
     only = camera(registry, "only", 1 * MIB, 1 * MIB)
     only.send(key=True)
     only.send()
@@ -114,9 +124,8 @@ def test_one_stream_alone_has_no_more_than_all_and_is_kept_again_once_it_is_smal
     assert pictures(only.stream) == 1
 
 
-def test_what_late_players_share_counts_and_is_not_kept_without_room() -> None:
+def test_what_late_players_share_counts_and_is_not_kept_without_room(registry: Registry) -> None:
     """In all forms: payload, chunks, and the tag of who watches by HTTP."""
-    registry = make()
     first = camera(registry, "first", 500_000, 1000)
     first.send(key=True)
     held = registry.caches.held_bytes
@@ -136,8 +145,7 @@ def test_what_late_players_share_counts_and_is_not_kept_without_room() -> None:
     assert registry.caches.dropped == 0
 
 
-def test_what_late_players_share_gives_way_before_a_group_of_pictures() -> None:
-    registry = make()
+def test_what_late_players_share_gives_way_before_a_group_of_pictures(registry: Registry) -> None:
     one, other = camera(registry, "one", 600_000, 600_000), camera(registry, "other", 1 * MIB, 1000)
     one.send(key=True)
     other.send(key=True)
@@ -154,8 +162,9 @@ def test_what_late_players_share_gives_way_before_a_group_of_pictures() -> None:
         (delayed(together(MANY, picture(1, key=True), picture(2, 1))), 4),
     ],
 )
-def test_what_others_are_sent_in_a_messages_place_counts_too(message: ExtendedVideo, variants: int) -> None:
-    registry = make()
+def test_what_others_are_sent_in_a_messages_place_counts_too(
+    registry: Registry, message: ExtendedVideo, variants: int
+) -> None:
     stream = camera(registry, "one", 0, 0).stream
     payload = write_video(message)
     stream.video(0, payload, 0.0)
@@ -168,8 +177,7 @@ def test_headers_are_bounded_in_bytes() -> None:
     def header(track: int, size: int) -> bytes:
         return (b"\x96\x00avc1" + bytes((track,))).ljust(size, b"h")
 
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     early = Player(stream)
     headers = [header(track, 900 * KIB) for track in range(3)]
     for each in headers:
@@ -182,3 +190,135 @@ def test_headers_are_bounded_in_bytes() -> None:
     stream.video(0, shorter, 0.0)
     assert Player(stream).payloads() == [shorter, headers[1]]
     assert early.payloads() == [*headers[:2], shorter]
+
+
+MOST = 1_000_000
+
+
+def test_the_last_keyframe_comes_with_the_headers_of_video() -> None:
+    stream = started()
+    relay(stream, (0, AAC_HEADER), (0, avc_header()))
+    assert stream.keyframe(-1.0, MOST) is None
+    relay(stream, (0, keyframe(1)), (33, inter(2)))
+    assert stream.keyframe(-1.0, MOST) == Keyframe(0.0, [avc_header()], keyframe(1))
+    relay(stream, (2000, keyframe(3)), (2010, sound(4)))
+    assert stream.keyframe(0.0, MOST) == Keyframe(2.0, [avc_header()], keyframe(3))
+    assert stream.keyframe(2.0, MOST) is None, "the same again"
+    stream.stop("session-1", 3.0)
+    assert stream.keyframe(-1.0, MOST) is None
+
+
+def test_one_that_is_too_long_is_not_copied() -> None:
+    stream = started(LiveSettings(log=LogLimits(size_bytes=5000)))
+    stream.video(0, keyframe(1, 4000), 0.0)
+    assert stream.keyframe(-1.0, 3999) is None
+    assert stream.keyframe(-1.0, 4000) is not None
+    stream.video(33, keyframe(1, 6000), 1.0)
+    assert stream.keyframe(-1.0, MOST) is None
+
+
+NO_CACHE = LiveSettings(log=LogLimits(frames=1))
+NONE: frozenset[int] = frozenset()
+
+
+def send(stream: LiveStream, first: int, last: int, *, keys: frozenset[int] = NONE) -> None:
+    """A picture and a sound each half second, from one second to the other; those at `keys` seconds are marked. The
+    node's tick comes just before each of those."""
+    for at in range(2 * first, 2 * last):
+        if at % 2 == 0:
+            stream.tick(at / 2, START_WALL + at / 2)
+        picture = keyframe(at) if at % 2 == 0 and at // 2 in keys else inter(at)
+        stream.video(500 * at, picture, at / 2)
+        stream.audio(500 * at, sound(at), at / 2)
+
+
+def picture_times(player: Player) -> list[float]:
+    """When those were sent that the player has got, in seconds."""
+    return [each.timestamp / 1000 for each in player.read() if each.type_id == 9 and each.payload not in HEADERS]
+
+
+@pytest.mark.parametrize("keys", [NONE, frozenset({0})], ids=["none", "the first"])
+def test_who_waits_for_a_keyframe_that_does_not_come_is_given_what_comes_after_ten_seconds(
+    keys: frozenset[int],
+) -> None:
+    stream = on_air(NO_CACHE)
+    first, muted = Player(stream), Player(stream)
+    send(stream, 0, 4, keys=keys)
+    stream.mute(muted.subscriber, frozenset({"video"}), 4.0)
+    stream.mute(muted.subscriber, frozenset(), 4.0)
+    muted.read()
+    late = Player(stream, 4.0)
+    assert late.payloads() == HEADERS
+    waiting = [late, muted] if keys else [first, late, muted]
+    send(stream, 4, 11)
+    assert [picture_times(player) for player in waiting] == [[]] * len(waiting)
+    send(stream, 11, 13)
+    assert [picture_times(player) for player in waiting] == [[11.0, 11.5, 12.0, 12.5]] * len(waiting)
+    assert [player.subscriber.dropped_frames for player in waiting] == [0] * len(waiting), "what is withheld is no drop"
+
+
+@pytest.mark.parametrize("keys", [NONE, frozenset({0})], ids=["none", "the first"])
+def test_who_comes_late_does_not_wait(keys: frozenset[int]) -> None:
+    stream = on_air(NO_CACHE)
+    send(stream, 0, 30, keys=keys)
+    player, recorder = Player(stream, 30.0), Player(stream, 30.0)
+    stream.unsubscribe(recorder.subscriber)
+    stream.tap(recorder.subscriber, 30.0)
+    send(stream, 30, 31)
+    assert picture_times(player) == [30.0, 30.5]
+    assert picture_times(recorder)[-2:] == [30.0, 30.5]
+
+
+@pytest.mark.parametrize("keys", [range(0, 100, 20), (0, 3, 8, 10, 14, 31, 33)], ids=["seldom", "a still scene"])
+def test_long_groups_of_pictures_are_waited_for(keys: Iterable[int]) -> None:
+    """x264 marks one of 250 pictures at least, which are 17 s at 15 a second."""
+    stream = on_air(NO_CACHE)
+    marked = frozenset(keys)
+    waiting = Player(stream)
+    send(stream, 0, 26, keys=marked)
+    stream.mute(waiting.subscriber, frozenset({"video"}), 26.0)
+    stream.mute(waiting.subscriber, frozenset(), 26.0)
+    waiting.read()
+    late = Player(stream, 26.0)
+    next_at = min(at for at in marked if at >= 26)
+    send(stream, 26, next_at + 1, keys=marked)
+    assert picture_times(waiting) == picture_times(late) == [next_at, next_at + 0.5]
+
+
+def test_keyframes_that_came_and_come_no_more_are_waited_for_longer() -> None:
+    stream = on_air(NO_CACHE)
+    player = Player(stream)
+    keys = frozenset((0, 2, 4))
+    send(stream, 0, 5, keys=keys)
+    stream.mute(player.subscriber, frozenset({"video"}), 5.0)
+    stream.mute(player.subscriber, frozenset(), 5.0)
+    player.read()
+    send(stream, 5, 37, keys=keys)
+    assert picture_times(player)[0] == 35.0, "thirty seconds, and the tick after them"
+
+
+@pytest.mark.parametrize("joins", [0, 32], ids=["slow", "not slow"])
+def test_pictures_that_are_wanted_again_come_at_once(joins: int) -> None:
+    """The next tick is not waited for."""
+    stream = on_air(NO_CACHE)
+    send(stream, 0, joins)
+    player = Player(stream, float(joins), limits=QueueLimits(messages=40))
+    send(stream, joins, 33)
+    assert bool(player.subscriber.sheds) == (joins == 0)
+    stream.mute(player.subscriber, ALL_KINDS, 33.0)
+    send(stream, 33, 34)
+    stream.mute(player.subscriber, frozenset(), 34.0)
+    stream.video(34_250, inter(99), 34.25)
+    assert picture_times(player) == [34.25]
+
+
+def test_a_player_that_was_too_slow_sees_pictures_again() -> None:
+    stream = on_air(NO_CACHE)
+    player = Player(stream, limits=QueueLimits(messages=60))
+    send(stream, 0, 45)
+    assert player.subscriber.sheds > 0
+    player.read()
+    send(stream, 45, 56)
+    player.read()
+    send(stream, 56, 57)
+    assert picture_times(player) == [56.0, 56.5]

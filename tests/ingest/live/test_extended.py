@@ -24,13 +24,7 @@ from tests.ingest.live.extended import (
     picture,
     together,
 )
-from tests.ingest.live.payloads import Player, make_stream, publisher
-
-
-def on_air() -> LiveStream:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
-    return stream
+from tests.ingest.live.payloads import Player, publisher, started
 
 
 def send(stream: LiveStream, *messages: ExtendedVideo) -> None:
@@ -40,7 +34,7 @@ def send(stream: LiveStream, *messages: ExtendedVideo) -> None:
 
 @pytest.mark.parametrize("takes", [0, 1, MULTITRACK, MOD_EX, ALL_EXTENSIONS, 15, 0xFFFFFFFF])
 def test_a_player_is_sent_what_it_understands(takes: int) -> None:
-    stream = on_air()
+    stream = started()
     early, all_of_it = Player(stream, takes=takes), Player(stream)
     send(stream, *(message for message, _, _ in SENT))
     assert early.payloads() == Player(stream, takes=takes).payloads() == expected(takes)
@@ -48,7 +42,7 @@ def test_a_player_is_sent_what_it_understands(takes: int) -> None:
 
 
 def test_what_is_sent_in_its_place_is_made_once() -> None:
-    stream = on_air()
+    stream = started()
     early = [Player(stream, takes=0) for _ in range(2)]
     send(stream, *(message for message, _, _ in SENT))
     late = [Player(stream, takes=0) for _ in range(2)]
@@ -58,7 +52,7 @@ def test_what_is_sent_in_its_place_is_made_once() -> None:
 
 
 def test_who_has_paused_is_sent_plain_headers_again() -> None:
-    stream = on_air()
+    stream = started()
     player = Player(stream, takes=0)
     stream.mute(player.subscriber, frozenset({"video"}), 0.0)
     send(stream, delayed(header()), together(ONE, header(1)), picture(1, key=True))
@@ -68,7 +62,7 @@ def test_who_has_paused_is_sent_plain_headers_again() -> None:
 
 
 def test_the_lowest_track_stands_for_the_stream() -> None:
-    stream = on_air()
+    stream = started()
     early = Player(stream, takes=0)
     send(stream, together(ONE, header(2)), together(ONE, picture(1, 2, key=True)))
     send(stream, together(ONE, header(1)), together(ONE, picture(2, 2)), together(ONE, picture(3, 1, key=True)))
@@ -83,7 +77,7 @@ def test_sound() -> None:
     sound = ExtendedAudio(AudioPacket.CODED_FRAMES, (Track(b"Opus", b"one", 0), Track(b"Opus", b"two", 1)), MANY)
     both = replace(sound, mod_ex=(timestamp_offset(500),))
     alone = replace(sound, tracks=sound.tracks[:1], multitrack=None)
-    stream = on_air()
+    stream = started()
     plain, tracks, extensions, able = (Player(stream, takes=takes) for takes in (0, MULTITRACK, MOD_EX, ALL_EXTENSIONS))
     for message in (sound, both):
         stream.audio(0, write_audio(message), 0.0)
@@ -94,7 +88,7 @@ def test_sound() -> None:
 
 
 def test_another_publishers_messages_are_as_they_are() -> None:
-    stream = on_air()
+    stream = started()
     send(stream, *(message for message, _, _ in SENT))
     stream.stop("session-1", 1.0)
     stream.start(publisher("session-2"), 1.0)

@@ -3,7 +3,6 @@
 import random
 from dataclasses import dataclass, fields
 from statistics import mean
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,9 @@ from tests.ingest.live.payloads import (
     keyframe,
     make_stream,
     publisher,
+    relay,
     sound,
+    started,
 )
 
 
@@ -65,12 +66,6 @@ def play_out(
     return samples
 
 
-def started(stream: LiveStream | None = None, **limits: Any) -> LiveStream:
-    stream = stream or make_stream()
-    stream.start(publisher(**limits), 0.0)
-    return stream
-
-
 def test_a_steady_stream() -> None:
     samples = play_out(started(), steady(20.0), until=19.0)
     last = samples[-1]
@@ -101,8 +96,7 @@ def test_samples_add_up_to_the_totals_exactly() -> None:
     generator = random.Random(3)
     stream = started()
     stream.data(0, "onMetaData", [{}], b"metadata", 0.0)
-    stream.video(0, avc_header(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
+    relay(stream, (0, avc_header()), (0, AAC_HEADER))
     player = Player(stream)
     frames = steady(12.3)
     for frame in frames:
@@ -127,9 +121,9 @@ def test_samples_add_up_to_the_totals_exactly() -> None:
     for name in ("video_frames", "audio_frames", "keyframes", "dropped_frames"):
         assert summed[name] == totals[name]
     for sample in samples:
-        assert sample.video_kbps == pytest.approx(8 * sample.video_bytes / sample.elapsed_ms, abs=0.001)
-        assert sample.audio_kbps == pytest.approx(8 * sample.audio_bytes / sample.elapsed_ms, abs=0.001)
-        assert sample.out_kbps == pytest.approx(8 * sample.out_bytes / sample.elapsed_ms, abs=0.001)
+        for kind in ("video", "audio", "out"):
+            by_bytes = 8 * getattr(sample, f"{kind}_bytes") / sample.elapsed_ms
+            assert getattr(sample, f"{kind}_kbps") == pytest.approx(by_bytes, abs=0.001)
 
 
 def test_the_last_part_of_a_second_is_a_sample_of_its_own() -> None:
@@ -162,8 +156,7 @@ def test_a_session_without_media() -> None:
 
 def test_sequence_headers_count_as_bytes_and_not_as_frames() -> None:
     stream = started()
-    stream.video(0, avc_header(), 0.1)
-    stream.audio(0, AAC_HEADER, 0.1)
+    relay(stream, (0, avc_header()), (0, AAC_HEADER), now=0.1)
     stream.video(0, b"\x17\x02\x00\x00\x00", 0.1)
     (sample,) = stream.tick(1.0, START_WALL + 1.0)
     assert (sample.video_frames, sample.audio_frames, sample.keyframes) == (0, 0, 0)
@@ -262,6 +255,28 @@ def test_gaps_and_regressions(timestamps: list[int], gaps: int, regressions: int
         assert (sample.ts_gap, sample.ts_regress) == (gaps, regressions)
 
 
+@pytest.mark.parametrize(
+    ("claimed", "timestamps", "gaps", "missing"),
+    [
+        (1.0, [0, 1000, 2000, 5000, 8001], 1, 2 + 2),
+        # 120 ms: 2 missing. 58 ms: less than half a frame more than one. 101 ms: 2.5 frames, so round(2.525) - 1 = 2.
+        (25.0, [0, 40, 80, 200, 241, 299, 400, 300, 340], 0, 2 + 0 + 2),
+        (25.0, [0, 40, 80, 3_600_080, 3_600_120, 3_600_240], 1, 2),
+    ],
+    ids=["three frames of a slow stream are no gap", "missing frames", "a jump of the clock misses no frames"],
+)
+def test_gaps_and_missing_frames_by_the_claimed_frame_rate(
+    claimed: float, timestamps: list[int], gaps: int, missing: int
+) -> None:
+    stream = started()
+    stream.data(0, "onMetaData", [{"framerate": claimed}], b"", 0.0)
+    stream.tick(0.5, START_WALL)
+    for number, timestamp in enumerate(timestamps):
+        stream.video(timestamp, keyframe(number), 1.0)
+    (sample,) = stream.tick(1.0, START_WALL)
+    assert (sample.ts_gap, sample.missing_frames_est) == (gaps, missing)
+
+
 def test_faulty_messages_are_counted_and_relayed() -> None:
     stream = started()
     player = Player(stream)
@@ -284,37 +299,6 @@ def test_faulty_messages_are_counted_and_relayed() -> None:
     assert [payload for payload in player.payloads() if payload in faulty] == [*faulty, b"\x17"]
 
 
-def test_three_frames_of_a_slow_stream_are_no_gap() -> None:
-    stream = started()
-    stream.data(0, "onMetaData", [{"framerate": 1.0}], b"", 0.0)
-    stream.tick(0.5, START_WALL)
-    for number, timestamp in enumerate([0, 1000, 2000, 5000, 8001]):
-        stream.video(timestamp, keyframe(number), 1.0)
-    (sample,) = stream.tick(1.0, START_WALL)
-    assert sample.ts_gap == 1
-
-
-def test_missing_frames_by_the_claimed_frame_rate() -> None:
-    stream = started()
-    stream.data(0, "onMetaData", [{"framerate": 25.0}], b"", 0.0)
-    stream.tick(0.5, START_WALL)
-    for number, timestamp in enumerate([0, 40, 80, 200, 241, 299, 400, 300, 340]):
-        stream.video(timestamp, keyframe(number), 1.0)
-    (sample,) = stream.tick(1.0, START_WALL)
-    # 120 ms: 2 missing. 58 ms: less than half a frame more than one. 101 ms: 2.5 frames, so round(2.525) - 1 = 2.
-    assert sample.missing_frames_est == 2 + 0 + 2
-
-
-def test_a_jump_of_the_clock_is_a_gap_and_no_missing_frames() -> None:
-    stream = started()
-    stream.data(0, "onMetaData", [{"framerate": 25.0}], b"", 0.0)
-    stream.tick(0.5, START_WALL)
-    for number, timestamp in enumerate([0, 40, 80, 3_600_080, 3_600_120, 3_600_240]):
-        stream.video(timestamp, keyframe(number), 1.0)
-    (sample,) = stream.tick(1.0, START_WALL)
-    assert (sample.ts_gap, sample.missing_frames_est) == (1, 2)
-
-
 def test_missing_frames_by_the_measured_frame_rate() -> None:
     frames = steady(5.0)
     lost = [frame for frame in frames if frame.kind == "audio" or not 3000 <= frame.timestamp < 3500]
@@ -324,8 +308,7 @@ def test_missing_frames_by_the_measured_frame_rate() -> None:
 
 def test_skew_is_of_the_latest_frames() -> None:
     stream = started()
-    stream.video(0xFFFFFFFF, keyframe(0), 0.1)
-    stream.audio(199, sound(0), 0.1)
+    relay(stream, (0xFFFFFFFF, keyframe(0)), (199, sound(0)), now=0.1)
     (sample,) = stream.tick(1.0, START_WALL)
     assert sample.av_skew == -200
 
@@ -340,9 +323,7 @@ def test_idle_counts_any_audio_or_video() -> None:
 
 
 def test_what_the_socket_says() -> None:
-    stream = make_stream()
-    socket = Socket(5000)
-    session = publisher()
+    stream, session, socket = make_stream(), publisher(), Socket(5000)
     session.socket = socket
     stream.start(session, 0.0)
     socket.figures = SocketFigures(6250, rtt_ms=12.5, retrans=3)
@@ -387,8 +368,7 @@ def test_frames_dropped_for_players() -> None:
 
 def test_pauses_in_turns_make_it_no_less_silent() -> None:
     """So that another of the same key finds it silent in the end."""
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.audio(0, sound(1), 1.0)
     for second in range(1, 6):
         stream.pause(second + 0.5)

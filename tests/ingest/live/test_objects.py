@@ -24,19 +24,14 @@ from ingest.rtmp.messages.shared_object import (
 )
 from tests.ingest.live.copies import BAD_PERSISTENCE, NO_READ, NO_WRITE, NOT_CREATED, Copy, Node, heard, shared
 
-# --- The exchange of section 7.3.2 ---
-
 
 def test_the_exchange_of_the_specification() -> None:
     node, one, other = Node(), Copy(), Copy()
-    one.ask(Use())
-    node.settle(one)
+    node.ask(one, Use())
     assert heard(one) == [[UseSuccess(), Clear()]]
-    one.ask(RequestChange("colour", "red"))
-    node.settle(one)
+    node.ask(one, RequestChange("colour", "red"))
     assert heard(one) == [[Success("colour")]]
-    other.ask(Use())
-    node.settle(other)
+    node.ask(other, Use())
     assert heard(other) == [[UseSuccess(), Clear(), Change("colour", "red")]]
     one.ask(RequestChange("colour", "blue"))
     one.ask(SendMessage("say", ["hello", 1.0]))
@@ -84,8 +79,7 @@ def test_using_it_again_tells_all_of_it_again() -> None:
     node, one = Node(), Copy()
     shared(node, one)
     one.ask(RequestChange("a", 1.0))
-    one.ask(Use())
-    node.settle(one)
+    node.ask(one, Use())
     assert heard(one)[-1] == [UseSuccess(), Clear(), Change("a", 1.0)]
 
 
@@ -109,8 +103,7 @@ def test_a_temporary_object_ends_with_its_last_client() -> None:
     one = Copy()
     shared(node, one)
     assert one.properties == {"a": 1.0}
-    other.ask(Release())
-    node.settle(other)
+    node.ask(other, Release())
     node.objects.leave(one)
     assert (len(node.objects), node.objects.bytes) == (0, 0)
     again = Copy()
@@ -147,9 +140,6 @@ def test_events_that_only_servers_send_mean_nothing() -> None:
     one.ask(Change("a", 1.0), Remove("a"), Clear(), UseSuccess(), Success("a"), Status("a", "b"), OtherEvent(12, b"1"))
     node.settle(one, other)
     assert heard(one) == heard(other) == []
-
-
-# --- Encodings ---
 
 
 def test_each_client_gets_values_in_its_own_encoding() -> None:
@@ -204,12 +194,8 @@ def test_references_within_values_and_between_them() -> None:
 def test_a_value_that_half_of_the_clients_could_not_be_sent_is_refused() -> None:
     node, one = Node(), Copy()
     shared(node, one)
-    one.ask(RequestChange("a", {"": 1.0}), SendMessage("say", [{"": 1.0}]))
-    node.settle(one)
+    node.ask(one, RequestChange("a", {"": 1.0}), SendMessage("say", [{"": 1.0}]))
     assert heard(one) == [[Status(NO_WRITE, "error")], [Remove("a")]]
-
-
-# --- Access ---
 
 
 @pytest.mark.parametrize(
@@ -218,24 +204,19 @@ def test_a_value_that_half_of_the_clients_could_not_be_sent_is_refused() -> None
 )
 def test_what_the_application_does_not_have(access: Any, persistent: bool, code: str) -> None:
     node, one = Node(), Copy(access=access)
-    one.ask(Use(), RequestChange("a", 1.0))
-    node.settle(one, persistent=persistent)
+    node.ask(one, Use(), RequestChange("a", 1.0), persistent=persistent)
     assert heard(one) == [[Status(code, "error")]]
     assert (len(node.objects), node.objects.bytes, node.loading) == (0, 0, [])
 
 
 def test_nothing_is_written_to_an_object_that_is_not_used() -> None:
     node, one, user = Node(), Copy(), Copy()
-    one.ask(RequestChange("a", 1.0), RequestRemove("a"), SendMessage("say"))
-    node.settle(one)
+    node.ask(one, RequestChange("a", 1.0), RequestRemove("a"), SendMessage("say"))
     shared(node, user)
     one.ask(RequestChange("a", 1.0), RequestRemove("a"), SendMessage("say"))
     node.settle(one, user)
     assert heard(one) == [[Status(NO_WRITE, "error")]] * 2
     assert (user.properties, user.messages) == ({}, [])
-
-
-# --- Persistent objects ---
 
 
 def test_a_persistent_object_is_loaded_once_and_waited_for() -> None:
@@ -252,10 +233,7 @@ def test_a_persistent_object_is_loaded_once_and_waited_for() -> None:
     assert one.properties == other.properties == {"a": 1.0, "b": False}
     assert one.version == other.version == 42
     assert all(found.persistent for found in one.received + other.received)
-    assert heard(other) == [
-        [UseSuccess(), Clear(), Change("a", 1.0), Change("b", False)],
-        [Success("b"), Success("b")],
-    ]
+    assert heard(other) == [[UseSuccess(), Clear(), Change("a", 1.0), Change("b", False)], [Success("b"), Success("b")]]
     for copy in (one, other, elsewhere):
         node.objects.leave(copy)
     assert node.saved == {"a": amf0.encode(1.0), "b": amf0.encode(False)}
@@ -264,11 +242,9 @@ def test_a_persistent_object_is_loaded_once_and_waited_for() -> None:
 
 def test_what_changed_is_saved_and_no_more() -> None:
     node, one = Node(), Copy()
-    one.ask(Use())
-    node.settle(one, persistent=True)
+    node.ask(one, Use(), persistent=True)
     node.loaded({"kept": amf0.encode(1.0), "old": amf0.encode(2.0)}, 7)
-    one.ask(RequestChange("new", "x"), RequestRemove("old"), RequestRemove("never there"))
-    node.settle(one, persistent=True)
+    node.ask(one, RequestChange("new", "x"), RequestRemove("old"), RequestRemove("never there"), persistent=True)
     [found] = node.objects._objects.values()
     assert found.take_unsaved() == {"new": amf0.encode("x"), "old": None}
     assert found.take_unsaved() == {}
@@ -287,8 +263,7 @@ def test_a_load_that_fails() -> None:
 
 def test_values_that_cannot_be_read_are_no_object() -> None:
     node, one = Node(), Copy()
-    one.ask(Use())
-    node.settle(one, persistent=True)
+    node.ask(one, Use(), persistent=True)
     with pytest.raises(RemoteProtocolError):
         restored(b"\xff", DEFAULT_LIMITS)
     assert heard(one) == []
@@ -311,8 +286,7 @@ def test_another_client_loads_it_when_the_first_is_gone() -> None:
 
 def test_what_could_not_be_handed_over_stays() -> None:
     node, one = Node(), Copy()
-    one.ask(Use(), RequestChange("a", 1.0))
-    node.settle(one, persistent=True)
+    node.ask(one, Use(), RequestChange("a", 1.0), persistent=True)
     node.loaded({}, 0)
     node.takes = False
     node.objects.leave(one)
@@ -320,7 +294,6 @@ def test_what_could_not_be_handed_over_stays() -> None:
     node.takes = True
     later = Copy()
     later.ask(Use())
-    later.ask(Release())
-    node.settle(later, persistent=True)
+    node.ask(later, Release(), persistent=True)
     assert heard(later) == [[UseSuccess(), Clear(), Change("a", 1.0)]]
     assert (len(node.objects), node.saved, node.loading) == (0, {"a": amf0.encode(1.0)}, [])

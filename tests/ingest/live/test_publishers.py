@@ -1,31 +1,36 @@
-"""Publishers of a live stream come and go; its players stay, and their time goes on."""
+"""Publishers come and go, players stay, and their time goes on; and a key's bitrate limit: what counts as over it, when
+it is told, and when it ends the session.
+"""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from ingest.contracts import Issue
 from ingest.live import Busy, LiveSettings, NotPublishing, SocketFigures
+from ingest.live.health.measures import BitrateLimit, LimitSettings
 from tests.ingest.live.payloads import (
     HEADERS,
+    START_WALL,
     Player,
+    Socket,
     inter,
     keyframe,
     make_stream,
     on_air,
     publisher,
+    relay,
     send_headers,
+    session,
     sound,
 )
 
 
-def test_a_second_publisher_is_refused() -> None:
+def test_a_second_publisher_is_refused_and_only_the_session_that_publishes_can_stop() -> None:
     stream = on_air()
     with pytest.raises(Busy):
         stream.start(publisher("session-2"), 1.0)
-
-
-def test_only_the_session_that_publishes_can_stop() -> None:
-    stream = on_air()
     with pytest.raises(NotPublishing):
         stream.stop("another", 1.0)
     stream.stop("session-1", 1.0)
@@ -85,16 +90,8 @@ def test_players_stay_and_their_time_goes_on() -> None:
     assert [message.timestamp for message in found[3:]] == [53_020, 53_030, 53_041]
     assert found[0].timestamp == 0
     assert all(50_020 <= message.timestamp <= 53_020 for message in found[1:3])
-
-
-def test_a_later_player_shares_the_shifted_time() -> None:
-    stream = on_air()
-    Player(stream)
-    stream.video(1000, keyframe(0), 1.0)
-    stream.stop("session-1", 1.5)
-    stream.start(publisher("session-2"), 2.0)
-    stream.video(0, keyframe(1), 2.0)
-    assert [message.timestamp for message in Player(stream).read()] == [2000]
+    later = [(message.timestamp, message.payload) for message in Player(stream).read()]
+    assert later[len(HEADERS) :] == [(53_030, keyframe(4)), (53_041, sound(5))], "it shares the shifted time"
 
 
 def test_a_long_absence_becomes_a_bounded_gap() -> None:
@@ -115,8 +112,7 @@ def test_time_never_goes_back_before_the_change_of_publishers() -> None:
     stream.stop("session-1", 0.1)
     player.read()
     stream.start(publisher("session-2"), 0.1)
-    stream.audio(3000, sound(1), 0.1)
-    stream.video(0, keyframe(2), 0.1)
+    relay(stream, (3000, sound(1)), (0, keyframe(2)), now=0.1)
     stream.video(3033, inter(3), 0.2)
     assert [message.timestamp for message in player.read()] == [110, 110, 143]
 
@@ -144,3 +140,92 @@ def test_headers_before_the_first_keyframe_do_not_carry_the_former_publishers_ti
         *((0, header) for header in HEADERS),
         (40, keyframe(2)),
     ]
+
+
+S = "\u00a0"
+
+
+def limit(kbps: int | None = 1000, over_limit: str = "close") -> BitrateLimit:
+    return BitrateLimit(publisher(max_kbps=kbps, over_limit=over_limit).limits, LimitSettings())
+
+
+def first_breach(found: BitrateLimit, kbps: list[float]) -> tuple[int, str] | None:
+    """The second (from 1) at which the session must end, fed one rate a second."""
+    for second, rate in enumerate(kbps, 1):
+        found.add(round(rate * 125), 1000, float(second))
+        if breach := found.breach(float(second)):
+            return second, breach
+    return None
+
+
+def test_twice_the_limit_ends_it_20_s_after_the_first_whole_window() -> None:
+    breach = first_breach(limit(), [2000] * 60)
+    assert breach == (30, "The mean of the last 10 s was 2000 kbit/s; the stream key's limit is 1000 kbit/s.")
+
+
+@pytest.mark.parametrize(
+    ("limited", "kbps"),
+    [
+        (limit(), [1000.0] * 60),
+        (limit(), [1050.0] * 60),
+        (limit(), [900.0] * 20 + [20_000.0] * 3 + [900.0] * 40),
+        (limit(), [900.0] * 20 + [5000.0] * 9 + [900.0] * 40),
+        (limit(), ([500.0] * 7 + [2000.0] * 3) * 6),
+        (limit(over_limit="warn"), [9000.0] * 60),
+        (limit(None), [9000.0] * 60),
+    ],
+    ids=[
+        "at it",
+        "tolerated",
+        "a high peak",
+        "a long peak",
+        "variable",
+        "a key that only warns",
+        "one without a limit",
+    ],
+)
+def test_what_ends_nothing(limited: BitrateLimit, kbps: list[float]) -> None:
+    assert first_breach(limited, kbps) is None
+
+
+def test_just_over_the_tolerance_ends_it() -> None:
+    assert first_breach(limit(), [1051.0] * 60) is not None
+
+
+def test_a_late_tick_is_no_peak() -> None:
+    found = limit()
+    for second in range(10):
+        found.add(125_000, 1000, float(second))
+    found.add(5 * 125_000, 5000, 15.0)
+    assert found.kbps == pytest.approx(1000)
+
+
+def issues_by_second(kbps: list[int], **limits: Any) -> list[list[Issue]]:
+    stream, socket = make_stream(), Socket()
+    who = publisher(expect_audio=False, expect_video=False, idle_timeout_s=1000.0, **limits)
+    who.socket = socket
+    stream.start(who, 0.0)
+    found = []
+    for second, rate in enumerate(kbps, 1):
+        socket.figures = SocketFigures(socket.figures.bytes_received + rate * 125)
+        stream.tick(float(second), START_WALL + second)
+        found.append([issue for issue in session(stream).issues if issue["check"] == "bitrate_high"])
+    return found
+
+
+def test_the_operator_is_warned_and_the_warning_clears() -> None:
+    found = issues_by_second([2000] * 30 + [500] * 60, max_kbps=1000)
+    opened = next(second for second, issues in enumerate(found, 1) if issues)
+    cleared = next(second for second, issues in enumerate(found, 1) if second > opened and not issues)
+    assert 20 <= opened <= 22
+    assert 55 <= cleared <= 61  # The mean is under it after 7 s; twice the hold after that.
+    (issue,) = found[opened]
+    assert issue["level"] == "bad"
+    assert (issue["actual"], issue["expected"]) == (f"2,000{S}kbit/s (200{S}%)", f"1,000{S}kbit/s at most")
+    assert issue["title"].startswith(f"The encoder sends 2,000{S}kbit/s, 1,000 at most by its key, for ")
+    assert "raise the limit" in issue["advice"]
+
+
+def test_a_peak_and_a_stream_without_a_limit_warn_of_nothing() -> None:
+    assert not any(issues_by_second([800] * 15 + [2600] * 3 + [800] * 30, max_kbps=1000))
+    assert not any(issues_by_second([90_000] * 40, max_kbps=None))

@@ -8,25 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.live import LiveStream, Registry
+from ingest.live import LiveStream
 from ingest.rtmp import Limits, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.media import write_video
 from ingest.rtmp.message_streams import MessageStream
 from ingest.rtmp.run_reader import Run
 from tests.ingest.live.extended import SENT
-from tests.ingest.live.payloads import (
-    AAC_HEADER,
-    LABELS,
-    PATH,
-    Player,
-    avc_header,
-    inter,
-    keyframe,
-    publisher,
-    session,
-    sound,
-    sps,
-)
+from tests.ingest.live.payloads import AAC_HEADER, Player, avc_header, inter, keyframe, session, sound, sps, started
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import Sender, Sent, abort, set_chunk_size
 
@@ -66,8 +54,7 @@ class Ingest:
     """A server's connection that publishes, and its stream. `watched`: somebody plays it."""
 
     def __init__(self, connection: type[ServerConnection], *, watched: bool) -> None:
-        self.stream = Registry("node-1").get_or_create(PATH, LABELS)
-        self.stream.start(publisher(), 0.0)
+        self.stream = started()
         self.player = Player(self.stream) if watched else None
         self.sink = Sink(self.stream)
         pair = ConnectionPair(decide=self._decide, server_limits=LIMITS)
@@ -114,16 +101,7 @@ class Ingest:
         given = b"".join(late.subscriber.take())
         stream.unsubscribe(late.subscriber)
         lines = [
-            (
-                line.frames,
-                line.last,
-                line.dts,
-                line.gaps,
-                line.regressions,
-                line.jumped,
-                line.missing,
-                list(line._steps),
-            )
+            (*(getattr(line, name) for name in LINE), list(line._steps))
             for line in (meter.video_line, meter.audio_line)
         ]
         return {
@@ -155,12 +133,14 @@ class Traffic:
         self.number = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        random = self.random
-        yield self.resize(random.choice([128, 129, 1000, 4096, 60_000, 64]))
+        yield from self.begin(self.random.choice([128, 129, 1000, 4096, 60_000, 64]))
+        for _ in range(self.random.randrange(20, 120)):
+            yield self.step()
+
+    def begin(self, chunk_size: int) -> Iterator[bytes]:
+        yield self.resize(chunk_size)
         yield self.message(VIDEO, avc_header(), 6)
         yield self.message(AUDIO, AAC_HEADER, 4)
-        for _ in range(random.randrange(20, 120)):
-            yield self.step()
 
     def step(self) -> bytes:
         random, roll = self.random, self.random.random()
@@ -292,12 +272,7 @@ def test_a_regular_stream_is_taken_in_runs(chunk_size: int) -> None:
     """All but the headers, the first frames, and those of a message that is not whole yet."""
     ingest = Ingest(ServerConnection, watched=False)
     traffic = Traffic(Random(1))
-    data = [
-        traffic.resize(chunk_size),
-        traffic.message(VIDEO, avc_header(), 6),
-        traffic.message(AUDIO, AAC_HEADER, 4),
-        traffic.message(VIDEO, keyframe(0, 9000), 6),
-    ]
+    data = [*traffic.begin(chunk_size), traffic.message(VIDEO, keyframe(0, 9000), 6)]
     for number in range(100):
         traffic.at += 20
         data.append(traffic.message(VIDEO, inter(number, 3000), 6))

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.contracts import MediaInfo
-from ingest.live import LiveSettings, QueueLimits
+from ingest.live import LiveSettings
+from ingest.live.description import describe_video
 from ingest.live.fanout import ALL_KINDS
+from ingest.live.media import video_tag
 from ingest.live.stream_log import LogLimits
 from tests.ingest.live.payloads import (
     AAC_HEADER,
@@ -22,10 +24,13 @@ from tests.ingest.live.payloads import (
     make_stream,
     on_air,
     publisher,
+    relay,
     send_headers,
     session,
     sound,
     sps,
+    started,
+    watched,
 )
 
 OTHER_METADATA = b"\x02\x00\x0aonMetaData\x08,,,"
@@ -37,8 +42,7 @@ def test_a_player_that_was_there_first_gets_everything_as_it_comes() -> None:
     player = Player(stream)
     stream.start(publisher(), 1.0)
     send_headers(stream, 1.0)
-    stream.video(5, keyframe(1), 1.0)
-    stream.audio(7, sound(2), 1.0)
+    relay(stream, (5, keyframe(1)), (7, sound(2)), now=1.0)
     stream.video(38, inter(3), 1.1)
     assert [(message.type_id, message.timestamp, message.payload) for message in player.read()] == [
         (18, 0, METADATA),
@@ -53,11 +57,7 @@ def test_a_player_that_was_there_first_gets_everything_as_it_comes() -> None:
 
 def test_a_late_player_gets_the_headers_then_the_group_of_pictures() -> None:
     stream = on_air()
-    stream.video(0, keyframe(1), 0.0)
-    stream.video(33, inter(2), 0.03)
-    stream.video(2000, keyframe(3), 2.0)
-    stream.audio(2010, sound(4), 2.01)
-    stream.video(2033, inter(5), 2.03)
+    relay(stream, (0, keyframe(1)), (33, inter(2)), (2000, keyframe(3)), (2010, sound(4)), (2033, inter(5)))
     player = Player(stream, 2.04)
     stream.video(2066, inter(6), 2.06)
     found = player.read()
@@ -97,13 +97,7 @@ def test_metadata_are_of_no_time() -> None:
         (METADATA, 0),
         (keyframe(2), 7000),
     ]
-    assert times[1] == [
-        (OTHER_METADATA, 0),
-        (b"kept", 5000),
-        (keyframe(1), 5000),
-        (b"cue", 5010),
-        *times[0][-3:],
-    ]
+    assert times[1] == [(OTHER_METADATA, 0), (b"kept", 5000), (keyframe(1), 5000), (b"cue", 5010), *times[0][-3:]]
     assert times[2] == times[0][-3:]
     assert times[3] == times[0][-2:]
 
@@ -112,57 +106,13 @@ def test_without_a_keyframe_a_late_player_gets_audio_and_waits_for_video() -> No
     stream = on_air()
     stream.video(0, inter(1), 0.0)
     player = Player(stream, 0.1)
-    stream.video(33, inter(2), 0.1)
-    stream.audio(40, sound(3), 0.1)
-    stream.video(66, keyframe(4), 0.1)
+    relay(stream, (33, inter(2)), (40, sound(3)), (66, keyframe(4)), now=0.1)
     assert player.payloads() == [*HEADERS, sound(3), keyframe(4)]
 
 
-def test_who_waits_for_a_keyframe_that_does_not_come_is_given_what_comes_after_ten_seconds() -> None:
-    """Intra refresh: a keyframe at the beginning, and never again."""
-    stream = on_air(LiveSettings(log=LogLimits(frames=60)))
-    stream.video(0, keyframe(), 0.0)
-    slow, muted = Player(stream, limits=QueueLimits(messages=30)), Player(stream)
-    waiting: list[Player] = []
-    for second in range(1, 21):
-        if second == 4:
-            stream.mute(muted.subscriber, frozenset({"video"}), 4.0)
-            stream.mute(muted.subscriber, frozenset(), 4.0)
-            muted.read()
-            late = Player(stream, 4.0)
-            assert late.payloads() == HEADERS, "the group of pictures is longer than what is kept"
-            waiting = [slow, muted, late]
-        for frame in range(25):
-            at = second + frame / 25
-            stream.video(round(1000 * at), inter(25 * second + frame), at)
-        stream.tick(second + 1.0, 5000.0 + second)
-        for player in waiting:
-            assert (inter(25 * second) in player.payloads()) == (second > 10), second
-    assert slow.subscriber.dropped_video > 100
-    latest = Player(stream, 21.0)
-    stream.video(21_000, inter(525), 21.0)
-    assert latest.payloads() == [*HEADERS, inter(525)], "by now it is known"
-
-
-def test_where_keyframes_come_seldom_they_are_waited_for() -> None:
-    stream = on_air(LiveSettings(log=LogLimits(frames=100)))
-    late: Player | None = None
-    for second in range(45):
-        if second == 35:
-            late = Player(stream, 35.0)
-        for frame in range(10):
-            make = keyframe if (second % 12, frame) == (0, 0) else inter
-            stream.video(1000 * second + 100 * frame, make(10 * second + frame), second + frame / 10)
-        stream.tick(second + 1.0, 5000.0 + second)
-    assert late is not None
-    assert late.payloads()[: len(HEADERS) + 1] == [*HEADERS, keyframe(360)]
-
-
 def test_audio_alone_starts_at_once() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
-    stream.audio(0, sound(1), 0.0)
+    stream = started()
+    relay(stream, (0, AAC_HEADER), (0, sound(1)))
     player = Player(stream, 0.5)
     stream.audio(21, sound(2), 0.5)
     assert player.payloads() == [AAC_HEADER, sound(2)]
@@ -170,9 +120,7 @@ def test_audio_alone_starts_at_once() -> None:
 
 
 def test_silence_is_relayed() -> None:
-    stream = on_air()
-    player = Player(stream)
-    player.read()
+    stream, player = watched()
     stream.audio(10, b"", 0.1)
     assert [(message.type_id, message.payload) for message in player.read()] == [(8, b"")]
 
@@ -196,15 +144,12 @@ def test_newer_headers_replace_the_cached_ones_and_reach_the_players() -> None:
 def test_a_repeated_header_keeps_the_group_of_pictures() -> None:
     stream = on_air()
     stream.video(0, keyframe(1), 0.0)
-    stream.video(10, AVC_HEADER, 0.1)
-    stream.video(33, inter(2), 0.1)
+    relay(stream, (10, AVC_HEADER), (33, inter(2)), now=0.1)
     assert Player(stream, 0.2).payloads() == [*HEADERS, keyframe(1), inter(2)]
 
 
 def test_cleared_metadata_is_gone() -> None:
-    stream = on_air()
-    early = Player(stream)
-    early.read()
+    stream, early = watched()
     stream.data(10, "@clearDataFrame", ["onMetaData"], b"clear", 0.1)
     assert session(stream).metadata == {}
     assert early.payloads() == []
@@ -213,9 +158,7 @@ def test_cleared_metadata_is_gone() -> None:
 
 @pytest.mark.parametrize("name", ["|RtmpSampleAccess", "onStatus", "onPlayStatus"])
 def test_what_a_server_says_to_players_is_not_taken_from_publishers(name: str) -> None:
-    stream = on_air()
-    player = Player(stream)
-    player.read()
+    stream, player = watched()
     stream.data(10, name, [], b"forged", 0.1)
     stream.data(10, "onCuePoint", [{}], b"cue", 0.1)
     assert player.payloads() == [b"cue"]
@@ -228,30 +171,14 @@ def test_what_the_headers_say_is_told_when_it_changes() -> None:
     session.described = lambda metadata, media: told.append((metadata, media))
     stream.start(session, 0.0)
     send_headers(stream)
-    stream.video(5, AVC_HEADER, 0.1)
-    stream.video(6, keyframe(1), 0.1)
-    assert told[-1] == (
-        {"width": 1920},
-        {
-            "video_codec": "H.264",
-            "video_codec_string": "avc1.640028",
-            "width": 1920,
-            "height": 1080,
-            "profile": "High",
-            "level": "4.0",
-            "bit_depth": 8,
-            "audio_codec": "AAC-LC",
-            "audio_codec_string": "mp4a.40.2",
-            "sample_rate": 48000,
-            "channels": 2,
-        },
-    )
+    relay(stream, (5, AVC_HEADER), (6, keyframe(1)), now=0.1)
+    aac = {"audio_codec": "AAC-LC", "audio_codec_string": "mp4a.40.2", "sample_rate": 48000, "channels": 2}
+    assert told[-1] == ({"width": 1920}, {**describe_video({}, video_tag(AVC_HEADER), AVC_HEADER), **aac})
     assert len(told) == 3
 
 
 def test_codecs_without_headers_are_told_from_their_frames() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     stream.audio(0, b"\x2f\xff\xfb", 0.0)
     stream.video(0, b"\x12\x00\x00\x84", 0.0)
     sound = {"audio_codec": "MP3", "audio_codec_string": "mp3", "sample_rate": 44100, "channels": 2}
@@ -272,9 +199,6 @@ def test_tracks_have_their_own_headers_and_only_the_main_one_is_measured() -> No
     assert stream.stop("session-1", 1.0)["video_frames"] == 1
 
 
-# --- Bounds of the cache ---
-
-
 def test_a_group_of_pictures_over_the_bound_is_dropped_until_the_next_keyframe() -> None:
     stream = on_air(LiveSettings(log=LogLimits(frames=5)))
     stream.video(0, keyframe(0), 0.0)
@@ -291,8 +215,7 @@ def test_a_group_of_pictures_over_the_bound_is_dropped_until_the_next_keyframe()
 
 def test_the_cache_is_bounded_in_bytes() -> None:
     stream = on_air(LiveSettings(log=LogLimits(size_bytes=1000)))
-    stream.video(0, keyframe(0, 600), 0.0)
-    stream.audio(0, sound(1, 400), 0.0)
+    relay(stream, (0, keyframe(0, 600)), (0, sound(1, 400)))
     assert len(Player(stream).payloads()) == 3 + 2
     stream.audio(1, sound(2, 30), 0.0)
     assert Player(stream).payloads() == HEADERS
@@ -309,19 +232,8 @@ def test_groups_of_pictures_of_any_size_follow_one_another_in_the_cache() -> Non
         assert early.payloads() == Player(stream).payloads() == [*HEADERS, *group]
 
 
-def test_players_that_join_in_one_group_of_pictures_share_its_bytes() -> None:
-    stream = on_air()
-    stream.video(0, keyframe(0), 0.0)
-    first = Player(stream)
-    stream.video(1, inter(1), 0.0)
-    second, third = Player(stream), Player(stream)
-    keyframes = [player.subscriber.take()[3] for player in (first, second, third)]
-    assert keyframes[0] is keyframes[1] is keyframes[2]
-
-
 def test_headers_are_bounded_and_those_over_it_pass_as_ordinary_messages() -> None:
-    stream = make_stream()
-    stream.start(publisher(), 0.0)
+    stream = started()
     early = Player(stream)
     headers = [b"\x96\x00avc1" + bytes((track,)) + b"header" for track in range(100)]
     for header in headers:
@@ -333,17 +245,13 @@ def test_headers_are_bounded_and_those_over_it_pass_as_ordinary_messages() -> No
 
 
 def test_a_player_that_left_gets_nothing_more() -> None:
-    stream = on_air()
-    player = Player(stream)
-    player.read()
+    stream, player = watched()
     stream.unsubscribe(player.subscriber)
     stream.unsubscribe(player.subscriber)
     stream.video(0, keyframe(0), 0.0)
     assert player.payloads() == []
     assert stream.subscribers == ()
 
-
-# --- Whatever a publisher sends ---
 
 MESSAGES = st.lists(
     st.tuples(st.sampled_from(["audio", "video"]), st.integers(0, 0xFFFFFFFF), st.binary(max_size=30)), max_size=40

@@ -41,58 +41,43 @@ def read(subscriber: Subscriber, max_bytes: int | None = None) -> list[tuple[str
     return found
 
 
-def test_what_is_withheld_before_the_first_keyframe_is_not_dropped() -> None:
-    subscriber, _ = player(QueueLimits(messages=2))
-    for number, kind in enumerate((AUDIO, AUDIO, AUDIO, INTER, KEY)):
-        offer(message(kind, number), [subscriber])
-    assert subscriber.dropped_frames == 2, "audio, down to half of the bound"
-    assert read(subscriber) == [(AUDIO, 2), (KEY, 4)]
+def feed(subscriber: Subscriber, *kinds: str, first: int = 0, size: int = 10) -> None:
+    for number, kind in enumerate(kinds, first):
+        offer(message(kind, number, size=size), [subscriber])
 
 
 def test_everything_passes_in_order_and_wakes_once() -> None:
     subscriber, woken = player()
     kinds = [HEADER, KEY, AUDIO, INTER, DATA, AUDIO, INTER]
-    for number, kind in enumerate(kinds):
-        offer(message(kind, number), [subscriber])
+    feed(subscriber, *kinds)
     assert woken == [subscriber]
     assert subscriber.pending_messages == 7
     assert read(subscriber) == [(kind, number) for number, kind in enumerate(kinds)]
     assert (subscriber.pending_messages, subscriber.pending_bytes, subscriber.pending_ms) == (0, 0, 0)
-    offer(message(AUDIO, 7), [subscriber])
+    feed(subscriber, AUDIO, first=7)
     assert woken == [subscriber, subscriber]
 
 
-def test_video_begins_with_a_keyframe_and_that_is_no_drop() -> None:
-    subscriber, _ = player()
-    for number, kind in enumerate([INTER, AUDIO, INTER, KEY, INTER]):
-        offer(message(kind, number), [subscriber])
-    assert read(subscriber) == [(AUDIO, 1), (KEY, 3), (INTER, 4)]
-    assert subscriber.dropped_frames == 0
-
-
-def test_over_the_bound_video_before_the_newest_keyframe_goes() -> None:
-    subscriber, _ = player(QueueLimits(messages=8))
-    kinds = [KEY, AUDIO, INTER, INTER, KEY, AUDIO, INTER, INTER, INTER]
-    for number, kind in enumerate(kinds):
-        offer(message(kind, number), [subscriber])
-    assert read(subscriber) == [(AUDIO, 1), (KEY, 4), (AUDIO, 5), (INTER, 6), (INTER, 7), (INTER, 8)]
-    assert subscriber.dropped_frames == 3
-
-
-def test_without_a_newer_keyframe_video_stops_until_the_next() -> None:
-    subscriber, _ = player(QueueLimits(messages=4))
-    for number, kind in enumerate([KEY, AUDIO, INTER, INTER, INTER, INTER, AUDIO, KEY, INTER]):
-        offer(message(kind, number), [subscriber])
-    assert read(subscriber) == [(AUDIO, 1), (AUDIO, 6), (KEY, 7), (INTER, 8)]
-    assert subscriber.dropped_frames == 5
-
-
-def test_audio_is_dropped_last_and_its_oldest_first() -> None:
-    subscriber, _ = player(QueueLimits(messages=6))
-    for number in range(7):
-        offer(message(AUDIO, number), [subscriber])
-    assert read(subscriber) == [(AUDIO, 4), (AUDIO, 5), (AUDIO, 6)]
-    assert subscriber.dropped_frames == 4
+@pytest.mark.parametrize(
+    ("most", "kinds", "taken", "dropped"),
+    [
+        # Video begins with a keyframe, and what is withheld before it is no drop.
+        (100, [INTER, AUDIO, INTER, KEY, INTER], [1, 3, 4], 0),
+        # Nor is it with a bound: it is audio that is dropped, down to half of that.
+        (2, [AUDIO, AUDIO, AUDIO, INTER, KEY], [2, 4], 2),
+        # Over the bound, video before the newest keyframe goes.
+        (8, [KEY, AUDIO, INTER, INTER, KEY, AUDIO, INTER, INTER, INTER], [1, 4, 5, 6, 7, 8], 3),
+        # Without a newer keyframe, video stops until the next.
+        (4, [KEY, AUDIO, INTER, INTER, INTER, INTER, AUDIO, KEY, INTER], [1, 6, 7, 8], 5),
+        # Audio is dropped last, and its oldest first.
+        (6, [AUDIO] * 7, [4, 5, 6], 4),
+    ],
+)
+def test_what_is_dropped_over_the_bound(most: int, kinds: list[str], taken: list[int], dropped: int) -> None:
+    subscriber, _ = player(QueueLimits(messages=most))
+    feed(subscriber, *kinds)
+    assert read(subscriber) == [(kinds[number], number) for number in taken]
+    assert subscriber.dropped_frames == dropped
 
 
 def test_the_newest_header_of_each_slot_is_never_lost() -> None:
@@ -100,8 +85,7 @@ def test_the_newest_header_of_each_slot_is_never_lost() -> None:
     offer(message(HEADER, 0, slot=2), [subscriber])
     for number in range(1, 50):
         offer(message(HEADER, number, slot=1), [subscriber])
-    for number in range(50, 80):
-        offer(message(AUDIO, number), [subscriber])
+    feed(subscriber, *[AUDIO] * 30, first=50)
     found = read(subscriber)
     headers = [number for kind, number in found if kind == HEADER]
     assert headers[0] == 0
@@ -128,9 +112,8 @@ def test_one_message_larger_than_the_bound_still_passes() -> None:
 def test_seconds_are_counted_by_arrival_so_that_timestamps_can_not_defeat_them() -> None:
     subscriber, _ = player(QueueLimits(seconds=10.0))
     offer(message(KEY, 0, at=0.0), [subscriber])
-    standing_still = [SharedMessage("video", 0, b"inter:1:0:", 0.5 * n, is_frame=True) for n in range(1, 40)]
-    for item in standing_still:
-        offer(item, [subscriber])
+    for number in range(1, 40):  # The encoder's clock stands still.
+        offer(SharedMessage("video", 0, b"inter:1:0:", 0.5 * number, is_frame=True), [subscriber])
     assert subscriber.pending_messages == 0
     assert subscriber.dropped_frames == 40
     offer(message(KEY, 100, at=20.0), [subscriber])
@@ -150,10 +133,9 @@ def test_the_first_burst_may_be_larger_than_the_bounds_until_it_is_taken() -> No
     burst = [message(KEY, 0), *(message(INTER, number) for number in range(1, 30))]
     subscriber.begin(burst, 0.3, at_keyframe=True)
     assert woken == [subscriber]
-    offer(message(INTER, 30), [subscriber])
+    feed(subscriber, INTER, first=30)
     assert len(read(subscriber)) == 31
-    for number in range(31, 45):
-        offer(message(INTER, number), [subscriber])
+    feed(subscriber, *[INTER] * 14, first=31)
     assert subscriber.pending_messages <= 10
     assert subscriber.dropped_frames > 0
 
@@ -168,12 +150,10 @@ def test_an_old_group_of_pictures_counts_from_when_the_player_joined() -> None:
 
 def test_a_part_is_taken_in_order_and_what_stays_can_still_be_dropped() -> None:
     subscriber, _ = player(QueueLimits(messages=6))
-    for number, kind in enumerate([KEY, INTER, INTER, AUDIO, INTER, INTER]):
-        offer(message(kind, number, size=100), [subscriber])
+    feed(subscriber, KEY, INTER, INTER, AUDIO, INTER, INTER, size=100)
     assert read(subscriber, max_bytes=250) == [(KEY, 0), (INTER, 1)]
     assert subscriber.pending_bytes == 400
-    for number in range(6, 9):
-        offer(message(INTER, number, size=100), [subscriber])
+    feed(subscriber, INTER, INTER, INTER, first=6, size=100)
     assert read(subscriber) == [(AUDIO, 3)]
     assert subscriber.dropped_frames == 6
 
@@ -193,8 +173,7 @@ def test_slow() -> None:
 def test_who_lost_frames_is_slow_for_a_while() -> None:
     """What was dropped leaves an empty queue: else nobody who looks once a second would see it."""
     subscriber, _ = player(QueueLimits(messages=4))
-    for number, kind in enumerate([KEY, INTER, INTER, INTER, INTER]):
-        offer(message(kind, number), [subscriber])
+    feed(subscriber, KEY, INTER, INTER, INTER, INTER)
     assert (subscriber.pending_messages, subscriber.dropped_frames) == (0, 5)
     assert [subscriber.is_slow(at) for at in (1.0, 2.0, 30.9, 31.1, 32.0)] == [True, True, True, False, False]
 
@@ -202,11 +181,9 @@ def test_who_lost_frames_is_slow_for_a_while() -> None:
 def test_totals_count_what_was_taken() -> None:
     subscriber, _ = player(QueueLimits(messages=4))
     subscriber.begin([], 1.0, at_keyframe=False)
-    for number, kind in enumerate([HEADER, KEY, AUDIO, INTER]):
-        offer(message(kind, number), [subscriber])
+    feed(subscriber, HEADER, KEY, AUDIO, INTER)
     sent = len(b"".join(subscriber.take()))
-    for number, kind in enumerate([KEY, INTER, INTER, AUDIO, AUDIO, INTER], 4):
-        offer(message(kind, number), [subscriber])
+    feed(subscriber, KEY, INTER, INTER, AUDIO, AUDIO, INTER, first=4)
     assert subscriber.totals(3.5) == {
         "bytes_in": 0,
         "bytes_out": sent,
@@ -219,22 +196,16 @@ def test_totals_count_what_was_taken() -> None:
     assert sent == 11 + 10 + 10 + 10 + 4 * 12
 
 
-@pytest.mark.parametrize("stream_id", [1, 2, 3, 4, 5, 6])
-def test_each_message_stream_has_its_own_bytes(stream_id: int) -> None:
+def test_each_message_stream_has_its_own_bytes_and_its_players_share_them() -> None:
     shared = message(KEY, 0, size=130_000)
-    subscribers = [Subscriber(number, QueueLimits(), lambda _: None) for number in (1, 2, 3, 4, 5, 6)]
+    subscribers = [Subscriber(number, QueueLimits(), lambda _: None) for number in (1, 1, 2, 3, 4, 5, 6)]
     offer(shared, subscribers)
-    received = read_chunks(b"".join(subscribers[stream_id - 1].take()))
-    assert [(item.stream_id, item.type_id, item.payload) for item in received] == [(stream_id, 9, shared.payload)]
+    taken = [subscriber.take() for subscriber in subscribers]
+    for number, data in enumerate(taken[1:], 1):
+        (received,) = read_chunks(b"".join(data))
+        assert (received.stream_id, received.type_id, received.payload) == (number, 9, shared.payload)
+    assert taken[0][0] is taken[1][0]
 
-
-def test_players_of_one_message_stream_share_the_same_bytes() -> None:
-    one, other = (Subscriber(1, QueueLimits(), lambda _: None) for _ in range(2))
-    offer(message(KEY, 0), [one, other])
-    assert one.take()[0] is other.take()[0]
-
-
-# --- Whatever comes, in whatever order ---
 
 STEPS = st.lists(
     st.tuples(st.sampled_from([KEY, INTER, INTER, INTER, AUDIO, AUDIO, DATA, HEADER]), st.integers(10, 400))
@@ -293,10 +264,9 @@ def test_the_invariants_of_the_queue(
     assert subscriber.dropped_frames == frames - taken, "every frame is taken or counted as dropped"
 
 
-def disposable(number: int, *, at: float | None = None) -> SharedMessage:
+def disposable(number: int) -> SharedMessage:
     payload = b"\x32" + f"disposable:{number}:0:".encode().ljust(20, b".")
-    arrived = number * 0.01 if at is None else at
-    return SharedMessage("video", number * 10, payload, arrived, is_frame=True)
+    return SharedMessage("video", number * 10, payload, number * 0.01, is_frame=True)
 
 
 def kept(subscriber: Subscriber) -> list[str]:
@@ -369,18 +339,14 @@ class TestTooSlow:
     def test_timestamps_do_not_defeat_it(self) -> None:
         subscriber, _ = player(QueueLimits(seconds=4.0, patience_s=10.0))
         for number in range(200):
-            stamp = 0xFFFFFFF0 if number % 2 else 0
-            offer(
-                SharedMessage("video", stamp, b"v", number / 10, is_frame=True, is_keyframe=number % 10 == 0),
-                [subscriber],
-            )
+            stamp, is_key = 0xFFFFFFF0 if number % 2 else 0, number % 10 == 0
+            offer(SharedMessage("video", stamp, b"v", number / 10, is_frame=True, is_keyframe=is_key), [subscriber])
         assert subscriber.is_too_slow(20.0)
 
 
 def test_what_is_forgotten_is_not_dropped() -> None:
     subscriber, _ = player()
-    for number, kind in enumerate([HEADER, KEY, AUDIO, INTER, DATA]):
-        offer(message(kind, number), [subscriber])
+    feed(subscriber, HEADER, KEY, AUDIO, INTER, DATA)
     subscriber.forget({"video"})
     assert subscriber.dropped_frames == 0
     assert read(subscriber) == [(HEADER, 0), (AUDIO, 2), (DATA, 4)]

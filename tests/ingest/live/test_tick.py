@@ -1,8 +1,11 @@
-"""The registry, and what a node tells each second."""
+"""The registry, what a node tells each second, and what is counted of a stream and of all: that only grows."""
 
 import json
 
-from ingest.live import LiveSettings, QueueLimits, Registry, Tick, TickReport
+import pytest
+
+from ingest.contracts import MediaCounters
+from ingest.live import LiveSettings, LiveStream, QueueLimits, Registry, Tick, TickReport
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     LABELS,
@@ -12,31 +15,40 @@ from tests.ingest.live.payloads import (
     keyframe,
     make_registry,
     publisher,
+    relay,
     sound,
 )
 
 IDENTITY = ("id", "app", "name", "state", "health", "issues", "players", "node")
 
 
-def tick(registry: Registry, now: float, wall: float) -> TickReport:
+def tick(registry: Registry, now: float) -> TickReport:
     """A whole one at once."""
     found = Tick(registry, now)
-    assert found.go_on(now, wall)
+    assert found.go_on(now, START_WALL + now)
     return found.told
 
 
-def create(registry: Registry, path: str = "live/demo", stream: int = 7) -> object:
-    return registry.get_or_create(path, {"stream": stream, "key": None})
+@pytest.fixture
+def registry() -> Registry:
+    return make_registry()
 
 
-def test_a_stream_is_made_once() -> None:
-    registry = make_registry()
+@pytest.fixture
+def stream(registry: Registry) -> LiveStream:
+    """One that is published."""
+    made = registry.get_or_create("live/demo", LABELS)
+    made.start(publisher(), 0.0)
+    return made
+
+
+def test_a_stream_is_made_once(registry: Registry) -> None:
     assert registry.get("live/demo") is None
     stream = registry.get_or_create("live/demo", LABELS)
     assert registry.get("live/demo") is stream
     assert registry.get_or_create("live/demo", LABELS) is stream
     assert (stream.app, stream.name) == ("live", "demo")
-    assert create(registry, "live/other") is not stream
+    assert registry.get_or_create("live/other", LABELS) is not stream
 
 
 def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
@@ -49,23 +61,23 @@ def test_what_nobody_uses_is_forgotten_after_a_while() -> None:
     left.start(publisher("session-2"), 0.0)
     left.stop("session-2", 10.0)
     for now in range(10, 71):
-        tick(registry, float(now), START_WALL)
+        tick(registry, float(now))
     # Its last sample was handed out at 10 s, so it is first seen idle at 11 s.
     assert set(registry.streams) == {"live/used", "live/watched", "live/left"}
-    tick(registry, 72.0, START_WALL)
+    tick(registry, 72.0)
     assert set(registry.streams) == {"live/used", "live/watched"}
     used.stop("session-1", 72.0)
     watched.unsubscribe(player.subscriber)
-    tick(registry, 73.0, START_WALL)
+    tick(registry, 73.0)
     Player(watched, 100.0)
     for now in range(74, 200):
-        tick(registry, float(now), START_WALL)
+        tick(registry, float(now))
     assert set(registry.streams) == {"live/watched"}
 
 
-def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike() -> None:
+def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike(registry: Registry) -> None:
     """Where they come after its first sample, its samples keep to the name that it had."""
-    registry, generic, own = make_registry(), "FMLE/3.0 (compatible; FMSc/1.0)", "obs-output module"
+    generic, own = "FMLE/3.0 (compatible; FMSc/1.0)", "obs-output module"
     for name in ("early", "late"):
         who = publisher(name)
         who.encoder = generic
@@ -75,7 +87,7 @@ def test_a_stream_is_called_as_its_metadata_say_and_its_samples_alike() -> None:
         registry.streams[f"live/{name}"].data(0, "onMetaData", [{"encoder": own}], b"metadata", now)
 
     def called(now: float) -> dict[str, tuple[str, str | None]]:
-        found = tick(registry, now, START_WALL + now)
+        found = tick(registry, now)
         samples = {sample.name: sample.encoder for sample in found.samples}
         return {card["name"]: (card["encoder"], samples[card["name"]]) for card in found.streams}
 
@@ -90,14 +102,12 @@ def test_the_snapshot_of_a_live_stream() -> None:
     stream = registry.get_or_create("live/demo", LABELS)
     stream.start(publisher(target_kbps=None), 0.0)
     stream.data(0, "onMetaData", [{"videodatarate": 2500.0, "framerate": 30.0}], b"metadata", 0.0)
-    stream.audio(0, AAC_HEADER, 0.0)
-    stream.video(0, avc_header(), 0.0)
+    relay(stream, (0, AAC_HEADER), (0, avc_header()))
     Player(stream)
     for second in range(12):
         size = 1000 if second < 5 else 3000
-        stream.video(second * 1000, keyframe(second, size), second + 0.1)
-        stream.audio(second * 1000, sound(second, 100), second + 0.1)
-        found = tick(registry, second + 1.0, START_WALL + second + 1)
+        relay(stream, (second * 1000, keyframe(second, size)), (second * 1000, sound(second, 100)), now=second + 0.1)
+        found = tick(registry, second + 1.0)
         if second == 7:
             # Five seconds: two of 1000 bytes and three of 3000.
             assert found.streams[0]["video_kbps"] == 8 * (2 * 1000 + 3 * 3000) / 5 / 1000
@@ -122,20 +132,18 @@ def test_the_snapshot_of_a_live_stream() -> None:
     json.dumps(found.streams, allow_nan=False)
 
 
-def test_the_target_of_the_key_comes_before_the_metadata() -> None:
-    registry = make_registry()
+def test_the_target_of_the_key_comes_before_the_metadata(registry: Registry) -> None:
     stream = registry.get_or_create("live/demo", LABELS)
     stream.start(publisher(target_kbps=6000), 0.0)
     stream.data(0, "onMetaData", [{"videodatarate": 2500.0}], b"metadata", 0.0)
-    assert tick(registry, 1.0, START_WALL).streams[0]["target_kbps"] == 6000
+    assert tick(registry, 1.0).streams[0]["target_kbps"] == 6000
 
 
-def test_states_and_what_is_null_in_them() -> None:
-    registry = make_registry()
+def test_states_and_what_is_null_in_them(registry: Registry) -> None:
     stream = registry.get_or_create("live/demo", LABELS)
 
     def card(now: float) -> tuple[str, str, float | None, str | None]:
-        (found,) = tick(registry, now, START_WALL).streams
+        (found,) = tick(registry, now).streams
         return found["state"], found["health"], found["video_kbps"], found["session_id"]
 
     assert card(0.0) == ("offline", "none", None, None)
@@ -144,39 +152,28 @@ def test_states_and_what_is_null_in_them() -> None:
     stream.start(publisher(), 1.5)
     assert card(2.0) == ("waiting", "none", None, "session-1")
     stream.video(0, keyframe(0, 125), 2.5)
-    assert card(3.0) == ("live", "good", kbps(125, 1.5), "session-1")
+    assert card(3.0) == ("live", "good", round(8 * 125 / 1.5 / 1000, 3), "session-1")
     stream.stop("session-1", 3.5)
     assert card(4.0) == ("waiting", "none", None, None)
     stream.unsubscribe(player.subscriber)
     assert card(5.0) == ("offline", "none", None, None)
 
 
-def kbps(size: int, seconds: float) -> float:
-    """Rounded as it is shown."""
-    return round(size * 8 / seconds / 1000, 3)
-
-
-def test_a_publisher_that_never_sends_is_starving() -> None:
-    registry = make_registry()
-    stream = registry.get_or_create("live/demo", LABELS)
-    stream.start(publisher(), 0.0)
-    tick(registry, 9.0, START_WALL)
-    (found,) = tick(registry, 12.0, START_WALL).streams
+def test_a_publisher_that_never_sends_is_starving(registry: Registry, stream: LiveStream) -> None:
+    tick(registry, 9.0)
+    (found,) = tick(registry, 12.0).streams
     assert (found["state"], found["health"], [issue["check"] for issue in found["issues"]]) == (
         "waiting", "bad", ["starving"]
     )  # fmt: skip
 
 
-def test_players() -> None:
-    registry = make_registry()
-    stream = registry.get_or_create("live/demo", LABELS)
-    stream.start(publisher(), 0.0)
+def test_players(registry: Registry, stream: LiveStream) -> None:
     player = Player(stream)
     stream.video(0, keyframe(0, 100), 0.1)
     player.subscriber.take()
     stream.video(33, keyframe(1, 100), 0.2)
     stream.video(66, keyframe(2, 100), 0.5)
-    assert tick(registry, 1.0, START_WALL).players == [
+    assert tick(registry, 1.0).players == [
         {
             "session_id": "player",
             "path": "live/demo",
@@ -190,16 +187,12 @@ def test_players() -> None:
     ]
 
 
-def test_the_slowest_players() -> None:
-    registry = make_registry()
-    stream = registry.get_or_create("live/demo", LABELS)
-    stream.start(publisher(), 0.0)
+def test_the_slowest_players(registry: Registry, stream: LiveStream) -> None:
     Player(stream)
     slow = [Player(stream, limits=QueueLimits(messages=limit)) for limit in range(2, 10)]
     for number in range(20):
-        stream.video(40 * number, keyframe(number, 100), 0.04 * number)
-        stream.audio(40 * number, sound(number), 0.04 * number)
-    (shown,) = tick(registry, 1.0, START_WALL).streams
+        relay(stream, (40 * number, keyframe(number, 100)), (40 * number, sound(number)), now=0.04 * number)
+    (shown,) = tick(registry, 1.0).streams
     assert len(shown["slowest"]) == 5
     most = max(each.subscriber.dropped_frames for each in slow)
     first = shown["slowest"][0]
@@ -207,22 +200,20 @@ def test_the_slowest_players() -> None:
     assert (first["session_id"], first["sheds"] > 0, first["queued_ms"] >= 0) == ("player", True, True)
 
 
-def test_samples_of_all_streams() -> None:
-    registry = make_registry()
+def test_samples_of_all_streams(registry: Registry) -> None:
     for number in range(3):
         stream = registry.get_or_create(f"live/cam{number}", {"stream": number, "key": number})
         session = publisher(f"session-{number}")
         session.labels = {"stream": number, "key": number}
         stream.start(session, 0.0)
-    found = tick(registry, 1.0, START_WALL)
+    found = tick(registry, 1.0)
     assert [(sample.session, sample.name, sample.stream) for sample in found.samples] == [
         (f"session-{number}", f"cam{number}", number) for number in range(3)
     ]
     assert len(found.streams) == 3
 
 
-def test_a_tick_goes_on_in_portions_while_streams_come_and_go() -> None:
-    registry = make_registry()
+def test_a_tick_goes_on_in_portions_while_streams_come_and_go(registry: Registry) -> None:
     streams = [registry.get_or_create(f"live/cam{number}", LABELS) for number in range(5)]
     for number, stream in enumerate(streams):
         stream.start(publisher(f"session-{number}"), 0.0)
@@ -235,7 +226,53 @@ def test_a_tick_goes_on_in_portions_while_streams_come_and_go() -> None:
     assert found.go_on(1.5, START_WALL, 2)
     assert [sample.session for sample in found.told.samples] == [f"session-{number}" for number in range(5)]
     assert [sample.elapsed_ms for sample in found.told.samples] == [1000, 1000, 1400, 1400, 1200]
-    following = tick(registry, 2.0, START_WALL).samples
+    following = tick(registry, 2.0).samples
     assert [(sample.session, sample.elapsed_ms) for sample in following] == [
         ("session-0", 100), ("session-1", 1000), ("session-2", 600), ("session-3", 600), ("session-late", 700)
     ]  # fmt: skip
+
+
+def counters(received_bytes: int, sent_bytes: int, frames: int, dropped_frames: int = 0) -> MediaCounters:
+    return {
+        "received_bytes": received_bytes,
+        "sent_bytes": sent_bytes,
+        "video_frames": frames,
+        "audio_frames": frames,
+        "dropped_frames": dropped_frames,
+    }
+
+
+def test_they_go_on_over_publishers_and_stay_with_the_node() -> None:
+    registry = make_registry(LiveSettings(absence_s=2.0))
+    stream = registry.get_or_create("live/demo", LABELS)
+    player = Player(stream)
+    found = []
+    for session, begins in (("one", 0.0), ("two", 10.0)):
+        stream.start(publisher(session), begins)
+        relay(stream, (0, keyframe(0, 100)), (0, sound(0, 20)), now=begins + 0.1)
+        player.read()
+        tick(registry, begins + 1.0)
+        stream.stop(session, begins + 2.0)
+        (shown,) = tick(registry, begins + 3.0).streams
+        found.append(shown["counters"])
+    # Each message has 12 bytes of header on its way to a player.
+    assert found == [counters(120, 144, 1), counters(240, 288, 2)]
+    stream.unsubscribe(player.subscriber)
+    for now in (20.0, 21.0, 23.0):
+        told = tick(registry, now)
+    assert (told.streams, told.counters) == ([], counters(240, 288, 2))
+    again = registry.get_or_create("live/demo", LABELS)
+    again.start(publisher("three"), 24.0)
+    again.audio(0, sound(0, 20), 24.5)
+    assert tick(registry, 25.0).counters == {**counters(260, 288, 2), "audio_frames": 3}
+
+
+def test_a_player_that_has_left_is_still_in_them(registry: Registry, stream: LiveStream) -> None:
+    slow = Player(stream, limits=QueueLimits(messages=2))
+    for number in range(6):
+        stream.video(40 * number, keyframe(number, 100), 0.04 * number)
+    lost = slow.subscriber.dropped_frames
+    assert lost > 0
+    stream.unsubscribe(slow.subscriber)
+    assert tick(registry, 1.0).streams[0]["counters"]["dropped_frames"] == lost
+    assert tick(registry, 2.0).counters["dropped_frames"] == lost

@@ -44,6 +44,10 @@ def flv(seconds: int, *, finished: bool = True) -> bytes:
     return written(media(seconds), finished=finished).getvalue()
 
 
+def files(folder: Path) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*.flv")]
+
+
 def run(*arguments: str) -> str:
     out = StringIO()
     call_command(*arguments, stdout=out)

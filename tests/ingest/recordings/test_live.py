@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,14 @@ from ingest.server.config import RecordingSettings
 from ingest.services import recordings
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from tests.ingest.control import NODE
-from tests.ingest.listener import listening
+from tests.ingest.control import NODE, listening
 from tests.ingest.others import ended_process
-from tests.ingest.recordings.conftest import flv
+from tests.ingest.recordings.conftest import files, flv
 from tests.ingest.server.recording.conftest import send_headers, send_pictures, statuses
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient
+
+Publishing = tuple[RtmpClient, int]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,22 +35,27 @@ def quick(folder: Path) -> dict[str, Any]:
     return {"recording": RecordingSettings(folder=folder, gather_s=0.02, min_free_bytes=0)}
 
 
-async def publish(port: int, key: NewKey, kind: str, *, count: int = 10) -> list[tuple[str, str]]:
-    """A session of so many pictures, 40 ms each; what its encoder was told."""
+@asynccontextmanager
+async def publishing(
+    port: int, key: NewKey, kind: str = "record", *, at: int = 0, count: int = 10
+) -> AsyncIterator[Publishing]:
+    """An encoder, and its message stream, with headers and so many pictures, 40 ms each."""
     async with RtmpClient(port=port) as encoder:
         await encoder.connect("live")
         stream_id = await encoder.publish(key.secret, kind)
         await send_headers(encoder, stream_id)
-        await send_pictures(encoder, stream_id, 500, count)
+        await send_pictures(encoder, stream_id, at, count)
+        yield encoder, stream_id
+
+
+async def publish(port: int, key: NewKey, kind: str, *, count: int = 10) -> list[tuple[str, str]]:
+    """A whole session; what its encoder was told."""
+    async with publishing(port, key, kind, at=500, count=count) as (encoder, stream_id):
         if kind != "live":
             await encoder.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
         await encoder.delete_stream(stream_id)
         await encoder.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Unpublish.Success")
         return statuses(encoder)
-
-
-def files(folder: Path) -> list[str]:
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*.flv")]
 
 
 def complete(count: int) -> Any:
@@ -109,11 +117,7 @@ async def test_a_session_that_ends_before_anything_is_written_has_its_row(
 ) -> None:
     await Application.objects.aupdate(record=policy)
     async with listening(recording=RecordingSettings(folder, gather_s=0.5, min_free_bytes=0)) as port:
-        async with RtmpClient(port=port) as encoder:
-            await encoder.connect("live")
-            stream_id = await encoder.publish(key.secret, "record")
-            await send_headers(encoder, stream_id)
-            await send_pictures(encoder, stream_id, 0, 10)
+        async with publishing(port, key) as (encoder, stream_id):
             if ending == "deleteStream":
                 await encoder.delete_stream(stream_id)
                 await encoder.wait_for(events.StatusReceived, lambda event: "Unpublish" in event.code)
@@ -130,11 +134,7 @@ async def test_a_fault_of_the_recorder_ends_the_recording_and_its_row_says_so(
     def fault(*_: object) -> None:
         raise RuntimeError
 
-    async with listening(**quick(folder)) as port, RtmpClient(port=port) as encoder:
-        await encoder.connect("live")
-        stream_id = await encoder.publish(key.secret, "record")
-        await send_headers(encoder, stream_id)
-        await send_pictures(encoder, stream_id, 0, 10)
+    async with listening(**quick(folder)) as port, publishing(port, key) as (encoder, stream_id):
         await until(lambda: Recording.objects.exists())
         monkeypatch.setattr("ingest.server.recording_writer.Recording._put", fault)
         await send_pictures(encoder, stream_id, 400, 10)
@@ -222,11 +222,7 @@ async def test_a_node_closes_at_its_start_what_its_former_process_left(
 
 async def test_what_is_written_is_not_taken_for_left_over(process: HistoryWriter, key: NewKey, folder: Path) -> None:
     """An encoder that is back before its node has looked: the file has a writer, which a lock tells."""
-    async with listening(**quick(folder)) as port, RtmpClient(port=port) as encoder:
-        await encoder.connect("live")
-        stream_id = await encoder.publish(key.secret, "record")
-        await send_headers(encoder, stream_id)
-        await send_pictures(encoder, stream_id, 0, 10)
+    async with listening(**quick(folder)) as port, publishing(port, key) as (encoder, stream_id):
         await until(lambda: Recording.objects.exists())
         row = await Recording.objects.aget()
         assert not await sync_to_async(recordings.recover)(row)

@@ -1,12 +1,16 @@
-"""A client and a server joined without sockets: what one sends, the other receives."""
+"""A client and a server joined without sockets: what one sends, the other receives; and what was sent and told."""
 
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from ingest.rtmp import ClientConnection, Limits, ServerConnection, events
+import pytest
+
+from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.handshake import Scheme
 from ingest.rtmp.run_reader import Run
+from tests.rtmpdecode import Decoded, decode_stream
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))
 CLIENT_NONCE = bytes(Random(2).randbytes(1528))
@@ -23,6 +27,15 @@ def accept(server: ServerConnection, event: Any) -> None:
             server.accept_publish(event.request_id, "Publishing.", public_name=event.name.split("?")[0])
         case events.PlayRequested():
             server.accept_play(event.request_id, "Playing.")
+
+
+def deciding(kind: type, decide: Decide = lambda server, event: None) -> Decide:
+    """`decide` answers requests of this kind, by default not at all; all others are accepted."""
+
+    def either(server: ServerConnection, event: Any) -> None:
+        (decide if isinstance(event, kind) else accept)(server, event)
+
+    return either
 
 
 class ConnectionPair:
@@ -84,11 +97,20 @@ class ConnectionPair:
         self.run()
         return stream_id
 
+    def ended_by(self, error: type[RemoteProtocolError], *messages: Message, match: str | None = None) -> None:
+        """What was sent, and these messages of the client, end the connection."""
+        for message in messages:
+            self.client.send_message(message)
+        with pytest.raises(error, match=match):
+            self.run()
+
     def take_server(self, *types: type) -> list[Any]:
-        """The server's events of these types so far."""
+        """The server's events of these types, once all that was sent has come."""
+        self.run()
         return [event for event in self.server_events if isinstance(event, types)]
 
     def take_client(self, *types: type) -> list[Any]:
+        self.run()
         return [event for event in self.client_events if isinstance(event, types)]
 
     def _serve(self, happened: list[Any]) -> None:
@@ -118,3 +140,41 @@ class Sink:
     def run(self, run: Run) -> None:
         for is_video, timestamp, start, size in run.messages:
             self.taken.append(("video" if is_video else "audio", timestamp, run.payload(start, size)))
+
+
+SECRET = "rk_topsecretkey"
+
+
+def sent(pair: ConnectionPair) -> list[Decoded]:
+    """All messages of the server, by the other decoder."""
+    return decode_stream(bytes(pair.to_client))
+
+
+def commands(pair: ConnectionPair) -> list[tuple[int, list[Any]]]:
+    """The commands that the server sent: message stream id and values."""
+    return [
+        (message.stream_id, amf0.decode_all(message.payload, message.type_id == 17))
+        for message in sent(pair)
+        if message.type_id in (17, 20)
+    ]
+
+
+def answers(pair: ConnectionPair, action: Callable[[], object]) -> list[tuple[int, list[Any]]]:
+    """The commands that the server sends because of what `action` does."""
+    before = len(commands(pair))
+    action()
+    pair.run()
+    return commands(pair)[before:]
+
+
+def command(*values: Any, stream_id: int = 0, type_id: int = 20) -> Message:
+    return Message(type_id, 0, stream_id, amf0.encode(*values))
+
+
+def wait(server: ServerConnection, event: Any) -> None:
+    """Decides nothing."""
+
+
+def take(server: ServerConnection, data: bytes | None = None) -> list[Any]:
+    """What the server tells, of `data` if there is some."""
+    return list(server.events() if data is None else server.receive_data(data))

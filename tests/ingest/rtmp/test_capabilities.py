@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from enum import IntFlag
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,43 +21,13 @@ from ingest.rtmp.capabilities import (
     VideoFunction,
     read_capabilities,
 )
+from tests.ingest.rtmp.messages.vectors import AUDIO_CODECS, VIDEO_CODECS
 from tests.ingest.rtmp.pair import SERVER_NONCE
-
-CAPTURES = Path(__file__).parents[2] / "captures"
+from tests.recordings import from_client
 
 FLAGS: list[tuple[type[IntFlag], dict[str, int]]] = [
-    (
-        AudioCodecs,
-        {
-            "NONE": 0x0001,
-            "ADPCM": 0x0002,
-            "MP3": 0x0004,
-            "INTEL": 0x0008,
-            "UNUSED": 0x0010,
-            "NELLY8": 0x0020,
-            "NELLY": 0x0040,
-            "G711A": 0x0080,
-            "G711U": 0x0100,
-            "NELLY16": 0x0200,
-            "AAC": 0x0400,
-            "SPEEX": 0x0800,
-            "ALL": 0x0FFF,
-        },
-    ),
-    (
-        VideoCodecs,
-        {
-            "UNUSED": 0x0001,
-            "JPEG": 0x0002,
-            "SORENSON": 0x0004,
-            "HOMEBREW": 0x0008,
-            "VP6": 0x0010,
-            "VP6ALPHA": 0x0020,
-            "HOMEBREWV": 0x0040,
-            "H264": 0x0080,
-            "ALL": 0x00FF,
-        },
-    ),
+    (AudioCodecs, AUDIO_CODECS),
+    (VideoCodecs, VIDEO_CODECS),
     (VideoFunction, {"CLIENT_SEEK": 1}),
     (FourCcInfo, {"CAN_DECODE": 1, "CAN_ENCODE": 2, "CAN_FORWARD": 4}),
     (CapsEx, {"RECONNECT": 1, "MULTITRACK": 2, "MOD_EX": 4, "TIMESTAMP_NANO_OFFSET": 8}),
@@ -85,24 +54,12 @@ PROPERTIES: list[tuple[str, Any, str, Any]] = [
 """Name and value on the wire, field, and its value."""
 
 FLAG_PROPERTIES = [("audioCodecs", "audio_codecs"), ("videoCodecs", "video_codecs"), ("capsEx", "caps_ex")]
-NUMBERLESS = [
-    None,
-    "4",
-    "",
-    True,
-    -1.0,
-    4294967296.0,
-    1e300,
-    float("nan"),
-    float("inf"),
-    [4.0],
-    {"a": 4.0},
-    amf0.UNDEFINED,
-]
+INF, NAN = float("inf"), float("nan")
+NUMBERLESS = [None, "4", "", True, -1.0, 4294967296.0, 1e300, NAN, INF, [4.0], {"a": 4.0}, amf0.UNDEFINED]
 
 HOSTILE: list[tuple[str, Any]] = [
     *((name, value) for name, _ in [*FLAG_PROPERTIES, ("videoFunction", "")] for value in NUMBERLESS),
-    *(("objectEncoding", value) for value in [0.0, 1.0, 2.0, 4.0, "3", None, float("nan"), True, [3.0]]),
+    *(("objectEncoding", value) for value in [0.0, 1.0, 2.0, 4.0, "3", None, NAN, True, [3.0]]),
     *(("fpad", value) for value in [False, 1.0, "true", None]),
     *((name, value) for name in ("swfUrl", "pageUrl") for value in [1.0, None, ["x"], {"a": "b"}, ""]),
     *(("fourCcList", value) for value in ["av01", 1.0, None, {"0": "av01"}, True]),
@@ -217,7 +174,7 @@ GSTREAMER_AND_FFMPEG = Capabilities(audio_codecs=4071, video_codecs=252, video_f
 )
 def test_what_recorded_clients_say(name: str, expected: Capabilities) -> None:
     server = ServerConnection(nonce=SERVER_NONCE)
-    found = server.receive_data((CAPTURES / f"{name}.c2s.bin").read_bytes())
+    found = server.receive_data(from_client(name))
     assert [event.capabilities for event in found if isinstance(event, events.ConnectRequested)] == [expected]
 
 

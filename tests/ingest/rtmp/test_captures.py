@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import Limits, RemoteProtocolError, events
+from ingest.rtmp import RemoteProtocolError, events
 from ingest.rtmp.amf import amf0
-from ingest.rtmp.chunk_reader import ChunkReader
-from tests.ingest.rtmp.replay import Replay, follow, random_pieces, serve, single_bytes, whole
+from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, raw, read_chunks, serve, whole
+from tests.ingest.rtmp.wire import Raw
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
 
@@ -21,36 +21,21 @@ SET_CHUNK_SIZE, ABORT, AUDIO, VIDEO, DATA, COMMAND_AMF3, COMMAND, AGGREGATE = 1,
 # --- Chunks to messages, either direction ---
 
 
-def messages_of(pieces: Iterator[bytes]) -> list[tuple[int, int, int, bytes]]:
-    reader = ChunkReader(Limits())
-    found = []
-    for piece in pieces:
-        reader.feed(piece)
-        while messages := reader.read():
-            found += messages
-        reader.keep()
-    return found
-
-
-DIRECTIONS = [(name, direction) for name in NAMES for direction in ("up", "down")]
-
-
-def bytes_of(name: str, direction: str) -> bytes:
-    return from_client(name) if direction == "up" else from_server(name)
-
-
-@pytest.mark.parametrize(("name", "direction"), DIRECTIONS)
-def test_all_messages_are_those_of_the_independent_decoder(name: str, direction: str) -> None:
-    data = bytes_of(name, direction)
-    expected = [(each.type_id, each.timestamp, each.stream_id, each.payload) for each in decoded(data)]
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("direction", "bytes_of"), [("up", from_client), ("down", from_server)], ids=["up", "down"])
+def test_all_messages_are_those_of_the_independent_decoder(
+    name: str, direction: str, bytes_of: Callable[[str], bytes]
+) -> None:
+    data = bytes_of(name)
+    expected = raw(decoded(data))
     counted = next(recording for recording in RECORDINGS if recording["name"] == name)[direction]
     assert {str(type_id): count for type_id, count in Counter(kind for kind, *_ in expected).items()} == counted
     # The reader keeps to itself what concerns chunks alone.
     expected = [message for message in expected if message[0] not in (SET_CHUNK_SIZE, ABORT)]
     chunks = data[HANDSHAKE_BYTES:]
-    assert messages_of(whole(chunks)) == expected
+    assert read_chunks([chunks]) == (expected, "")
     for seed in range(3):
-        assert messages_of(random_pieces(chunks, f"{name}{seed}")) == expected
+        assert read_chunks(random_pieces(chunks, f"{name}{seed}")) == (expected, "")
 
 
 @pytest.mark.parametrize("player", ["ffmpeg5", "gst-rtmp2src", "rtmpdump"])
@@ -64,7 +49,7 @@ def test_servers_that_leave_out_the_extended_timestamp_are_read_as_those_that_re
 
 
 def media_alone(messages: list[Any]) -> list[tuple[int, int, bytes]]:
-    return [(each.type_id, each.timestamp, each.payload) for each in messages if each.type_id in (AUDIO, VIDEO)]
+    return [(kind, timestamp, payload) for kind, timestamp, _, payload in raw(messages, AUDIO, VIDEO)]
 
 
 # --- The server's end ---
@@ -78,7 +63,7 @@ def replay(pieces: Iterator[bytes]) -> Replay:
     return played
 
 
-def media_of(happened: list[Any]) -> list[tuple[int, int, int, bytes]]:
+def media_of(happened: list[Any]) -> list[Raw]:
     types = {events.AudioReceived: AUDIO, events.VideoReceived: VIDEO, events.DataReceived: DATA}
     return [
         (types[type(event)], event.timestamp, event.stream_id, event.payload)
@@ -87,14 +72,10 @@ def media_of(happened: list[Any]) -> list[tuple[int, int, int, bytes]]:
     ]
 
 
-def expected_media(data: bytes) -> list[tuple[int, int, int, bytes]]:
+def expected_media(data: bytes) -> list[Raw]:
     """By the independent decoder. These clients all send metadata as `@setDataFrame`, which is not relayed."""
     prefix = b"\x02\x00\x0d@setDataFrame"
-    return [
-        (message.type_id, message.timestamp, message.stream_id, message.payload.removeprefix(prefix))
-        for message in decoded(data)
-        if message.type_id in (AUDIO, VIDEO, DATA)
-    ]
+    return [(*head, payload.removeprefix(prefix)) for *head, payload in raw(decoded(data), AUDIO, VIDEO, DATA)]  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=NAMES)
@@ -121,25 +102,18 @@ def test_the_split_makes_no_difference(name: str) -> None:
     data = from_client(name)
     at_once = replay(whole(data))
     for seed in ("a", "b", "c"):
-        in_pieces = replay(random_pieces(data, name + seed))
-        assert (in_pieces.events, in_pieces.sent) == (at_once.events, at_once.sent)
+        cut = replay(random_pieces(data, name + seed))
+        assert (cut.events, cut.sent) == (at_once.events, at_once.sent)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "ffmpeg-publish-srvchunk128",
-        "ffmpeg5-publish-extts",
-        "gst-rtmp2sink-publish",
-        "gst-rtmpsink-publish",
-        "obs-publish",
-        "rtmpdump-play-acks",
-    ],
-)
+BY_BYTE = ["ffmpeg-publish-srvchunk128", "ffmpeg5-publish-extts", "gst-rtmp2sink-publish", "gst-rtmpsink-publish"]
+
+
+@pytest.mark.parametrize("name", [*BY_BYTE, "obs-publish", "rtmpdump-play-acks"])
 def test_byte_at_a_time(name: str) -> None:
     data = from_client(name)
-    at_once, in_pieces = replay(whole(data)), replay(single_bytes(data))
-    assert (in_pieces.events, in_pieces.sent) == (at_once.events, at_once.sent)
+    at_once, by_byte = replay(whole(data)), replay(in_pieces(data, 1))
+    assert (by_byte.events, by_byte.sent) == (at_once.events, at_once.sent)
 
 
 def test_a_shared_read_buffer_may_be_used_again() -> None:
@@ -266,11 +240,10 @@ def follow_as(name: str, split: Callable[[bytes], Iterator[bytes]]) -> Replay:
     return follow((piece for part in parts for piece in split(part)), react=react)
 
 
-def expected_of_server(data: bytes) -> list[tuple[int, int, int, bytes]]:
+def expected_of_server(data: bytes) -> list[Raw]:
     """Those within aggregates too."""
-    types = (AUDIO, VIDEO, DATA)
     found = (part for each in decoded(data) for part in (parts_of(each) if each.type_id == AGGREGATE else [each]))
-    return [(each.type_id, each.timestamp, each.stream_id, each.payload) for each in found if each.type_id in types]
+    return raw(found, AUDIO, VIDEO, DATA)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=NAMES)

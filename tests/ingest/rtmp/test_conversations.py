@@ -1,25 +1,29 @@
 """Whole connections under anything that a peer may send: any messages by any chunks in any pieces, damaged sessions,
-any bytes. The same comes out however it is cut, nothing but RemoteProtocolError is raised, and memory stays in bounds.
+any bytes. The same comes out however it is cut, nothing but RemoteProtocolError is raised, and memory stays in bounds:
+what is held between reads, what it takes at most to read a message, and what is left of connections that are gone.
 """
 
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp import ClientConnection, Limits, Message, ServerConnection, encode_message, events
+from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.connection import Connection
-from tests.fuzz.limits import LIMITS
-from tests.ingest.rtmp.conversations import Raw, conversations, sizes, timestamps
-from tests.ingest.rtmp.held import connection_bytes, held_bytes
-from tests.ingest.rtmp.messages import shared_objects
+from tests.fuzz.target import LIMITS
+from tests.ingest.rtmp.memory import AMF0, VALUES, connect, connection_bytes, held_bytes, messages
+from tests.ingest.rtmp.messages import vectors
 from tests.ingest.rtmp.messages.test_aggregate import BODY
 from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
-from tests.ingest.rtmp.replay import cut, outcome, play, play_a_stream
-from tests.ingest.rtmp.sessions import client_after, server_after, session
-from tests.ingest.rtmp.wire import Sent, set_chunk_size, type0
+from tests.ingest.rtmp.replay import client_after, cut, outcome, play, play_a_stream, server_after, session
+from tests.ingest.rtmp.wire import Raw, Sent, conversations, set_chunk_size, sizes, timestamps, type0
 from tests.recordings import NAMES, from_client, from_server
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
@@ -33,7 +37,7 @@ ENDS = {"server": server_after, "client": client_after}
 # Any message that is no error where it comes.
 HARMLESS = [
     *((vector.type_id, vector.payload) for vector in (*CONTROL, *COMMANDS, *DATA) if vector.type_id not in (1, 2)),
-    *((16 if amf3 else 19, payload) for _, _, amf3, payload in shared_objects.BOTH_WAYS),
+    *((16 if amf3 else 19, payload) for _, _, amf3, payload in vectors.OBJECTS),
     (22, BODY),
     (99, b"unknown"),
     (0, b""),
@@ -199,3 +203,123 @@ def test_what_one_end_sends_the_other_gets(publishes: bool, made: list[Any], sli
             (each.timestamp, each.payload) for each in made if isinstance(each, Message) and each.type_id == type_id
         ]
         assert [(each.timestamp, each.payload) for each in got if isinstance(each, kind)] == expected
+
+
+PEAK_LIMITS = Limits(amf_elements=4096, command_amf_elements=1024)
+SIZES = (4_000, 12_000)
+
+EACH_BYTE = 16
+"""Bytes of memory for each that came: what was given, the message, its text at four bytes a character, and again."""
+EACH_ELEMENT = 256
+"""Bytes of memory for each value that `Limits` allow: an object and what it becomes in AMF0 take 500, and count as
+two."""
+ANYTHING = 64 * 1024
+
+
+def peak(receive: Callable[[bytes], list[Any]], data: bytes) -> int:
+    """Bytes. An error that the layer may raise is an end like any."""
+    tracemalloc.start()
+    try:
+        receive(data)
+    except RemoteProtocolError:
+        pass
+    finally:
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return most
+
+
+def chunks(message: Message) -> bytes:
+    return encode_message(message, chunk_stream_id=40, chunk_size=128)
+
+
+def unconnected() -> Connection:
+    server = ServerConnection(PEAK_LIMITS, nonce=SERVER_NONCE)
+    server.receive_data(b"\x03" + bytes(HANDSHAKE_BYTES - 1))
+    return server
+
+
+def publishing() -> Connection:
+    return server_after([], PEAK_LIMITS).connection
+
+
+def most_elements(kind: str) -> int:
+    """That messages of a kind may have: an aggregate has two of data."""
+    each = {"data": PEAK_LIMITS.amf_elements, "aggregate": 2 * PEAK_LIMITS.amf_elements}
+    return each.get(kind.split()[0], PEAK_LIMITS.command_amf_elements)
+
+
+@pytest.mark.parametrize("name", VALUES | AMF0)
+def test_the_peak_is_bounded_by_what_came(name: str) -> None:
+    for size in SIZES:
+        value = b"\x11" + VALUES[name](size) if name in VALUES else AMF0[name](size)
+        cases = [(kind, publishing, message) for kind, message in messages(value, 1).items()]
+        for kind, made, message in [("connect", unconnected, connect(value)), *cases]:
+            data = chunks(message)
+            most = EACH_BYTE * len(data) + EACH_ELEMENT * most_elements(kind) + ANYTHING
+            found = peak(made().receive_data, data)
+            assert found <= most, f"{kind} of {len(data)} bytes took {found}, more than {most}"
+
+
+def test_the_bound_is_near_what_is_taken() -> None:
+    """By the dearest value that there is."""
+    message = messages(b"\x11" + VALUES["a class just within an element"](4_000), 1)["data (15)"]
+    data = chunks(message)
+    most = EACH_BYTE * len(data) + EACH_ELEMENT * most_elements("data") + ANYTHING
+    assert peak(publishing().receive_data, data) > most / 3
+
+
+def any_scalar(random: Random) -> Any:
+    return random.choice([random.getrandbits(32), random.random(), f"{random.getrandbits(64):x}", None, True])
+
+
+def different(random: Random) -> Iterator[Message]:
+    """A connect and messages of all kinds, of which no other connection has the same."""
+    fourccs = {f"{random.getrandbits(16):04x}": float(random.getrandbits(32)) for _ in range(8)}
+    flags = {name: float(random.getrandbits(32)) for name in ("audioCodecs", "videoCodecs", "videoFunction", "capsEx")}
+    infos = {"videoFourCcInfoMap": fourccs, "audioFourCcInfoMap": fourccs, "fourCcList": list(fourccs)}
+    names = {f"{random.getrandbits(64):x}": any_scalar(random) for _ in range(8)}
+    yield connect(amf0.encode(names), **flags, **infos, **names)
+    yield Message(20, 0, 0, amf0.encode("createStream", 2.0, None))
+    yield Message(20, 0, 1, amf0.encode("publish", 3.0, None, f"{random.getrandbits(64):x}"))
+    value = amf0.encode(amf0.Amf3([names, dict(fourccs), random.randbytes(9)]), amf0.TypedObject(str(random.random())))
+    yield from messages(value, 1).values()
+    for type_id in (8, 9, random.randrange(23, 256)):
+        yield Message(type_id, random.getrandbits(32), 1, random.randbytes(40))
+    yield Message(9, 0, 1, bytes([0x90 | random.randrange(8)]) + random.randbytes(40))
+    yield Message(4, 0, 0, random.randbytes(2) + random.randbytes(4))
+
+
+def one_connection(random: Random) -> int:
+    """How many events it has."""
+    server = ServerConnection(nonce=SERVER_NONCE)
+    server.receive_data(b"\x03" + bytes(HANDSHAKE_BYTES - 1))
+    count = 0
+    for message in different(random):
+        found = server.receive_data(chunks(message))
+        for event in found:
+            count += 1
+            if isinstance(event, events.ConnectRequested):
+                server.accept_connect(event.request_id, properties=event.capabilities.properties())
+            elif isinstance(event, events.PublishRequested):
+                server.accept_publish(event.request_id, "Publishing.", public_name=event.name)
+        server.events()
+        server.data_to_send()
+    return count
+
+
+def test_nothing_is_left_of_connections() -> None:
+    random = Random(1)
+    for _ in range(10):
+        assert one_connection(random) > 10
+    tracemalloc.start()
+    try:
+        left = []
+        for _ in range(2):
+            for _ in range(40):
+                one_connection(random)
+            gc.collect()
+            left.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert left[1] - left[0] < 16 * 1024

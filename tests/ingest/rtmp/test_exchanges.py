@@ -12,10 +12,10 @@ from ingest.rtmp import ServerConnection, UserControl, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.messages.shared_object import Change, Clear, SendMessage, SharedObject, Success, Use, UseSuccess
-from tests.ingest.rtmp.messages.vectors import NULL, TRUE, h, key, n, o, t
+from tests.ingest.rtmp.messages.vectors import NULL, TRUE, key, n, o, t
 from tests.ingest.rtmp.pair import SERVER_NONCE, accept
-from tests.ingest.rtmp.replay import play
-from tests.ingest.rtmp.wire import type0, type3
+from tests.ingest.rtmp.replay import in_pieces, play
+from tests.ingest.rtmp.wire import Sent, chunked, h
 from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
 
 SERVER_HELLO = [
@@ -36,9 +36,7 @@ class Step(NamedTuple):
     answers: list[str]
 
 
-CONNECT = Step(
-    20, 0, t("connect") + n(1) + o(("app", t("testapp")), ("tcUrl", t("rtmp://localhost/testapp"))), SERVER_HELLO
-)
+CONNECT = Step(20, 0, t("connect") + n(1) + o({"app": "testapp", "tcUrl": "rtmp://localhost/testapp"}), SERVER_HELLO)
 WINDOW = Step(5, 0, h("002625a0"), [])
 CREATE_STREAM = Step(20, 0, t("createStream") + n(2) + NULL, ["_result 1"])
 PLAY = Step(
@@ -51,7 +49,7 @@ PLAY = Step(
 PUBLISH = Step(
     20, 1, t("publish") + n(0) + NULL + t("cam") + t("live"), ["STREAM_BEGIN", "onStatus NetStream.Publish.Start"]
 )
-METADATA = Step(18, 1, t("@setDataFrame") + t("onMetaData") + o(("width", n(320))), [])
+METADATA = Step(18, 1, t("@setDataFrame") + t("onMetaData") + o({"width": 320}), [])
 
 EXCHANGES = {
     "7.2.1.1 connect": [CONNECT, WINDOW],
@@ -59,7 +57,7 @@ EXCHANGES = {
     "7.2.2.2 play2": [
         *(CONNECT, WINDOW, CREATE_STREAM, PLAY),
         Step(
-            *(20, 1, t("play2") + n(0) + NULL + o(("streamName", t("high")))),
+            *(20, 1, t("play2") + n(0) + NULL + o({"streamName": "high"})),
             ["STREAM_BEGIN", "onStatus NetStream.Play.Start", "|RtmpSampleAccess"],
         ),
     ],
@@ -86,9 +84,7 @@ def label(message: Decoded) -> str:
 
 
 def chunks(step: Step) -> bytes:
-    first, *rest = (step.payload[at : at + 128] for at in range(0, max(len(step.payload), 1), 128))
-    begin = type0(3, 0, step.type_id, step.stream_id, first, len(step.payload))
-    return begin + b"".join(type3(3, each) for each in rest)
+    return chunked(Sent(step.type_id, 0, step.stream_id, step.payload))
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
@@ -98,8 +94,7 @@ def test_exchange(name: str, size: int) -> None:
     server = ServerConnection(nonce=SERVER_NONCE)
     sent = play(server, accept, [b"\x03" + bytes(HANDSHAKE_BYTES - 1)]).sent
     for step in steps:
-        data = chunks(step)
-        replay = play(server, accept, (data[at : at + size] for at in range(0, len(data), size)))
+        replay = play(server, accept, in_pieces(chunks(step), size))
         assert replay.error is None
         before = len(decode_stream(sent))
         sent += replay.sent

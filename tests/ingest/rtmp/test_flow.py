@@ -26,10 +26,11 @@ def opened(announced: int = WINDOW, *, sent: int = 0) -> SendingWindow:
     return window
 
 
-def heard(announced: int = WINDOW) -> SendingWindow:
+def heard(*, sent: int = 0) -> SendingWindow:
     """Of a peer that has acknowledged before."""
-    window = opened(announced)
+    window = opened()
     window.acknowledge(0)
+    window.sent = sent
     return window
 
 
@@ -58,8 +59,7 @@ class TestLimit:
             assert window.may_send() is may
 
     def test_room(self) -> None:
-        window = heard()
-        window.sent = 1500
+        window = heard(sent=1500)
         assert window.room == 501
         window.sent += window.room
         assert not window.may_send()
@@ -79,8 +79,7 @@ class TestLimit:
 
     def test_what_was_sent_before_a_hard_one_and_its_answer_may_have_been(self) -> None:
         """Else the peer would never hear when it has to acknowledge."""
-        window = heard()
-        window.sent = 1500
+        window = heard(sent=1500)
         window.announce(window.restrict(500, HARD), 40)
         assert window.room == 40
         window.sent += window.room
@@ -124,8 +123,7 @@ class TestLimit:
         assert window.limit == 0
 
     def test_a_wider_one_opens_a_closed_window(self) -> None:
-        window = heard()
-        window.sent = 5000
+        window = heard(sent=5000)
         assert not window.may_send()
         window.restrict(6000, HARD)
         assert window.may_send()
@@ -134,8 +132,7 @@ class TestLimit:
 class TestSequenceNumbers:
     def test_wrap(self) -> None:
         start = 3 * 2**32 - 500
-        window = heard()
-        window.sent = start
+        window = heard(sent=start)
         for number in range(0, start, 2**31 - 1):
             window.acknowledge(number % 2**32)
         window.acknowledge(start % 2**32)
@@ -158,8 +155,7 @@ class TestSequenceNumbers:
         ],
     )
     def test_too_high_and_too_late(self, number: int, counts: int) -> None:
-        window = heard()
-        window.sent = 5000
+        window = heard(sent=5000)
         window.acknowledge(2000)
         window.acknowledge(number)
         assert window.closes_at == counts + 2 * WINDOW
@@ -208,8 +204,7 @@ class TestGivingUp:
         assert not window.may_send()
 
     def test_a_probe_that_is_answered_before_the_acknowledgement(self) -> None:
-        window = heard()
-        window.sent = 2001
+        window = heard(sent=2001)
         assert window.wants_probe
         window.probe(7)
         assert not window.wants_probe
@@ -225,8 +220,7 @@ class TestGivingUp:
         assert not window.is_read, "the one before was of another time that the window was closed"
 
     def test_who_answers_two_and_acknowledges_nothing_reads_all_the_same(self) -> None:
-        window = heard()
-        window.sent = 2001
+        window = heard(sent=2001)
         for timestamp in (7, 8):
             assert window.wants_probe
             window.probe(timestamp)
@@ -235,8 +229,7 @@ class TestGivingUp:
         assert (window.wants_probe, window.is_read, window.may_send()) == (False, True, False)
 
     def test_one_that_is_answered_after_it(self) -> None:
-        window = heard()
-        window.sent = 2001
+        window = heard(sent=2001)
         window.probe(7)
         window.acknowledge(2001)
         window.sent = 5000
@@ -244,8 +237,7 @@ class TestGivingUp:
         assert (window.is_read, window.may_send()) == (False, False)
 
     def test_one_that_was_paused_is_held_again_when_it_has_caught_up(self) -> None:
-        window = heard()
-        window.sent = 2001
+        window = heard(sent=2001)
         window.probe(7)
         window.give_up()
         window.sent = 9000
@@ -261,8 +253,7 @@ class TestGivingUp:
         assert window.given_up, "it was not paused: it answered no probe"
 
     def test_one_that_answered_and_did_not_acknowledge_is_not_held_again(self) -> None:
-        window = heard()
-        window.sent = 2001
+        window = heard(sent=2001)
         for timestamp in (7, 8):
             window.probe(timestamp)
             window.answered(timestamp)
@@ -382,7 +373,6 @@ def test_a_peer_that_keeps_to_the_rules_is_held_and_never_given_up(
     peers that acknowledge only what is more than a window."""
     assume(not (sets_bandwidth and is_strict and interval == WINDOW))
     window = heard()
-    window.sent = 0
     peer = Peer(interval, is_strict)
     for step in range(0, start, 2**31 - 1):
         window.sent = peer.counted = peer.acknowledged = min(step + 2**31 - 1, start)
@@ -397,12 +387,10 @@ def test_a_peer_that_keeps_to_the_rules_is_held_and_never_given_up(
 class TestConnections:
     """What both ends of a connection count."""
 
-    def test_the_handshake_does_not_count(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        assert (pair.server.window.sent, pair.client.window.sent) == (0, 0)
-        pair.connected()
-        assert pair.server.window.sent == len(pair.to_client) - HANDSHAKE_BYTES
+    def test_the_handshake_does_not_count(self, unconnected: ConnectionPair) -> None:
+        assert (unconnected.server.window.sent, unconnected.client.window.sent) == (0, 0)
+        unconnected.connected()
+        assert unconnected.server.window.sent == len(unconnected.to_client) - HANDSHAKE_BYTES
 
     def test_the_client_is_held_to_the_servers_bandwidth(self) -> None:
         pair = ConnectionPair(window_bytes=5000)
@@ -417,21 +405,17 @@ class TestConnections:
         pair.client.receive_data(pair.server.data_to_send())
         assert pair.client.window.may_send()
 
-    def test_a_limit_type_may_be_missing(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_a_limit_type_may_be_missing(self, pair: ConnectionPair) -> None:
         pair.client.send_message(Message(6, 0, 0, bytes.fromhex("00001000")))
         pair.run()
         assert pair.server.window.limit == 5_000_000
 
-    def test_control_messages_are_counted_by_what_they_cost(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        before = pair.server.control_messages
+    def test_control_messages_are_counted_by_what_they_cost(self, publisher: ConnectionPair) -> None:
+        before = publisher.server.control_messages
         for _ in range(3):
-            pair.client.send_ping(1)
-        pair.client.call("anything", "x" * 640)
-        pair.client.send_video(stream_id, 0, bytes(500))
-        pair.client.send_data(stream_id, 0, "onTextData", "x" * 500)
-        pair.run()
-        assert len(pair.take_server(events.VideoReceived)) == 1
-        assert pair.server.control_messages == before + 3 + 1 + 10
+            publisher.client.send_ping(1)
+        publisher.client.call("anything", "x" * 640)
+        publisher.client.send_video(1, 0, bytes(500))
+        publisher.client.send_data(1, 0, "onTextData", "x" * 500)
+        assert len(publisher.take_server(events.VideoReceived)) == 1
+        assert publisher.server.control_messages == before + 3 + 1 + 10

@@ -1,64 +1,58 @@
-"""The simple handshake, and what comes to the port that is not RTMP."""
+"""The handshake, simple and with digests, which an independent checker and recordings of other programs judge."""
 
 from random import Random
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from ingest.rtmp import ClientConnection, LocalProtocolError, Phase, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.handshake import Proof, Scheme
+from tests import digests
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, ConnectionPair
+from tests.recordings import CAPTURES, NAMES, from_client
 
 C1 = bytes.fromhex("01020304 00000000") + Random(3).randbytes(1528)
 C2 = bytes(1536)
 
 
-def server(epoch_ms: int = 0) -> ServerConnection:
-    return ServerConnection(nonce=SERVER_NONCE, epoch_ms=epoch_ms)
+@pytest.fixture
+def server() -> ServerConnection:
+    return ServerConnection(nonce=SERVER_NONCE)
 
 
 def phase(connection: ServerConnection) -> Phase:
     return connection.phase
 
 
-def test_the_server_answers_once_c1_is_whole() -> None:
-    connection = server()
-    assert connection.receive_data(b"\x03" + C1[:-1]) == []
-    assert connection.data_to_send() == b""
-    assert connection.receive_data(C1[-1:]) == []
-    answer = connection.data_to_send()
+def test_the_server_answers_once_c1_is_whole(server: ServerConnection) -> None:
+    assert server.receive_data(b"\x03" + C1[:-1]) == []
+    assert server.data_to_send() == b""
+    assert server.receive_data(C1[-1:]) == []
+    answer = server.data_to_send()
     assert answer == b"\x03" + bytes(8) + SERVER_NONCE + C1
-    assert phase(connection) is Phase.HANDSHAKE
-    assert connection.receive_data(C2) == [events.HandshakeCompleted(3)]
-    assert phase(connection) is Phase.CONNECTING
-    assert connection.data_to_send() == b""
+    assert phase(server) is Phase.HANDSHAKE
+    assert server.receive_data(C2) == [events.HandshakeCompleted(3)]
+    assert phase(server) is Phase.CONNECTING
+    assert server.data_to_send() == b""
 
 
 def test_s1_and_s2_carry_the_epoch() -> None:
-    connection = server(epoch_ms=0x0A0B0C0D)
-    connection.receive_data(b"\x03" + C1)
-    answer = connection.data_to_send()
+    answer = answer_to(b"\x03" + C1, epoch_ms=0x0A0B0C0D)
     assert answer[1:9] == bytes.fromhex("0a0b0c0d 00000000")
     assert answer[1537:1545] == C1[:4] + bytes.fromhex("0a0b0c0d")
     assert answer[1545:] == C1[8:]
 
 
 @pytest.mark.parametrize("c2", [bytes(1536), b"\xff" * 1536, Random(4).randbytes(1536)], ids=["zero", "ones", "random"])
-def test_c2_is_never_judged(c2: bytes) -> None:
-    connection = server()
-    assert connection.receive_data(b"\x03" + C1 + c2) == [events.HandshakeCompleted(3)]
+def test_c2_is_never_judged(server: ServerConnection, c2: bytes) -> None:
+    assert server.receive_data(b"\x03" + C1 + c2) == [events.HandshakeCompleted(3)]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 4, 6, 8, 9, 31])
-def test_other_versions_are_answered_with_3(version: int) -> None:
-    connection = server()
-    assert connection.receive_data(bytes([version]) + C1 + C2) == [events.HandshakeCompleted(version)]
-    assert connection.data_to_send()[0] == 3
-
-
-def test_a_c1_with_a_version_and_no_digest_is_echoed() -> None:
-    c1 = C1[:4] + bytes.fromhex("09007c02") + C1[8:]
-    connection = server()
-    connection.receive_data(b"\x03" + c1)
-    assert connection.data_to_send() == b"\x03" + bytes(8) + SERVER_NONCE + c1[:4] + bytes(4) + c1[8:]
+def test_other_versions_are_answered_with_3(server: ServerConnection, version: int) -> None:
+    assert server.receive_data(bytes([version]) + C1 + C2) == [events.HandshakeCompleted(version)]
+    assert server.data_to_send()[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -73,48 +67,34 @@ def test_a_c1_with_a_version_and_no_digest_is_echoed() -> None:
         (b" ", "text"),
     ],
 )
-def test_other_protocols_are_refused_at_once(first: bytes, words: str) -> None:
-    connection = server()
+def test_other_protocols_are_refused_at_once(server: ServerConnection, first: bytes, words: str) -> None:
     with pytest.raises(RemoteProtocolError, match=words):
-        connection.receive_data(first)
-    assert phase(connection) is Phase.CLOSED
-    assert connection.data_to_send() == b""
-    assert connection.receive_data(b"more") == []
+        server.receive_data(first)
+    assert phase(server) is Phase.CLOSED
+    assert server.data_to_send() == b""
+    assert server.receive_data(b"more") == []
 
 
-def test_tls_is_recognised_by_its_second_byte() -> None:
-    connection = server()
-    assert connection.receive_data(b"\x16") == []
+def test_tls_is_recognised_by_its_second_byte(server: ServerConnection) -> None:
+    assert server.receive_data(b"\x16") == []
     with pytest.raises(RemoteProtocolError, match="TLS"):
-        connection.receive_data(b"\x03")
+        server.receive_data(b"\x03")
 
 
-def test_what_follows_c2_is_processed_at_once() -> None:
-    pair = ConnectionPair()
-    pair.run()
-    pair.client.connect("live", "rtmp://127.0.0.1/live")
-    connect = pair.client.data_to_send()
-    found = server().receive_data(b"\x03" + C1 + C2 + connect)
+def test_what_follows_c2_is_processed_at_once(server: ServerConnection, unconnected: ConnectionPair) -> None:
+    unconnected.client.connect("live", "rtmp://127.0.0.1/live")
+    found = server.receive_data(b"\x03" + C1 + C2 + unconnected.client.data_to_send())
     assert [type(event) for event in found] == [events.HandshakeCompleted, events.ConnectRequested]
 
 
-def test_byte_by_byte() -> None:
-    connection = server()
-    data = b"\x03" + C1 + C2
-    found = [event for at in range(len(data)) for event in connection.receive_data(data[at : at + 1])]
-    assert found == [events.HandshakeCompleted(3)]
-    assert connection.bytes_received == len(data)
-
-
-def test_garbage_after_the_handshake() -> None:
-    connection = server()
-    connection.receive_data(b"\x03" + C1 + C2)
+def test_garbage_after_the_handshake(server: ServerConnection) -> None:
+    server.receive_data(b"\x03" + C1 + C2)
     with pytest.raises(RemoteProtocolError):
-        connection.receive_data(b"\xff" * 100)
-    assert phase(connection) is Phase.CLOSED
+        server.receive_data(b"\xff" * 100)
+    assert phase(server) is Phase.CLOSED
 
 
-class TestClient:
+class TestSimpleClient:
     def test_it_begins_by_itself(self) -> None:
         connection = ClientConnection(nonce=CLIENT_NONCE, epoch_ms=5)
         assert connection.data_to_send() == b"\x03\x00\x00\x00\x05\x00\x00\x00\x00" + CLIENT_NONCE
@@ -137,3 +117,199 @@ class TestClient:
 def test_the_nonce_has_1528_bytes(size: int) -> None:
     with pytest.raises(LocalProtocolError):
         ServerConnection(nonce=bytes(size))
+
+
+SCHEMA0, SCHEMA1 = digests.BASES
+SCHEMES = {Scheme.KEY_FIRST: SCHEMA0, Scheme.DIGEST_FIRST: SCHEMA1}
+
+PLACES = [b"\x00\x00\x00\x00", b"\xff\xff\xd9\x00", b"\xff\xff\xda\x00", b"\xff\xff\xff\xff", b"\x00\x00\x00\x01"]
+"""First place, last one, around once (728), the largest sum, the second place."""
+
+RECORDED = [name for name in NAMES if name.startswith(("ffmpeg", "rtmpdump-play-digest"))]
+FFMPEG = from_client("ffmpeg-play")
+
+
+def c1_with_digest(base: int, place: bytes, version: bytes = b"\x09\x00\x7c\x02") -> bytes:
+    part = bytearray(b"\x00\x00\x12\x34" + version + Random(6).randbytes(1528))
+    part[base : base + 4] = place
+    return digests.make(bytes(part), digests.PLAYER, base)
+
+
+def answer_to(c0_c1: bytes, epoch_ms: int = 0) -> bytes:
+    connection = ServerConnection(nonce=SERVER_NONCE, epoch_ms=epoch_ms)
+    assert connection.receive_data(c0_c1) == []
+    return connection.data_to_send()
+
+
+class TestDigest:
+    @pytest.mark.parametrize("place", PLACES, ids=bytes.hex)
+    @pytest.mark.parametrize("schema", digests.BASES)
+    def test_a_c1_with_a_digest_is_answered_in_its_scheme(self, schema: str, place: bytes) -> None:
+        c1 = c1_with_digest(digests.BASES[schema], place)
+        answer = answer_to(b"\x03" + c1, epoch_ms=0x01020304)
+        assert len(answer) == 3073
+        assert answer[:9] == bytes.fromhex("03 01020304 04050001")
+        assert digests.verdict(b"\x03" + c1 + bytes(1536), answer) == digests.Verdict(schema, schema, True, False)
+        assert answer[1537:1545] == c1[:4] + bytes.fromhex("01020304")
+
+    def test_s1_keeps_its_random_bytes_but_for_the_digest(self) -> None:
+        answer = answer_to(b"\x03" + c1_with_digest(8, PLACES[1]))
+        s1 = answer[1:1537]
+        _, at = digests.find(s1, digests.SERVER)
+        assert s1[8:at] + s1[at + 32 :] == SERVER_NONCE[: at - 8] + SERVER_NONCE[at + 24 :]
+
+    @pytest.mark.parametrize("schema", digests.BASES)
+    @pytest.mark.parametrize("broken", [0, 5, 700, 1535])
+    def test_a_c1_whose_digest_is_wrong_is_echoed(self, schema: str, broken: int) -> None:
+        c1 = bytearray(c1_with_digest(digests.BASES[schema], PLACES[2]))
+        c1[broken] ^= 1
+        answer = answer_to(b"\x03" + c1)
+        assert answer == b"\x03" + bytes(8) + SERVER_NONCE + c1[:4] + bytes(4) + c1[8:]
+
+    def test_a_c1_that_announces_none_is_echoed_even_if_it_has_one(self) -> None:
+        c1 = c1_with_digest(8, PLACES[0], version=bytes(4))
+        assert answer_to(b"\x03" + c1) == b"\x03" + bytes(8) + SERVER_NONCE + c1
+
+    def test_nothing_is_answered_before_all_of_c1_is_there(self, server: ServerConnection) -> None:
+        data = b"\x03" + c1_with_digest(8, PLACES[0])
+        for at in range(len(data)):
+            assert server.data_to_send() == b""
+            server.receive_data(data[at : at + 1])
+        assert server.data_to_send() == answer_to(data)
+
+    @pytest.mark.parametrize("name", RECORDED)
+    def test_recorded_clients_are_answered_with_what_they_verify(self, server: ServerConnection, name: str) -> None:
+        data = from_client(name)
+        has_digest = data[5:9] != bytes(4)
+        # Their C2 answers the S1 of another server.
+        completed = events.HandshakeCompleted(3, Proof.VERIFIED if has_digest else Proof.NONE, False)
+        assert server.receive_data(data[:3073]) == [completed]
+        schema = SCHEMA1 if has_digest else ""
+        verdict = digests.verdict(data, server.data_to_send())
+        assert verdict == digests.Verdict(schema, schema, has_digest, False)
+
+    def test_most_recordings_have_a_digest(self) -> None:
+        assert sum(from_client(name)[5:9] != bytes(4) for name in RECORDED) > 35
+
+    @pytest.mark.parametrize(("c1", "proof"), [(0, Proof.VERIFIED), (1, Proof.WRONG), (None, Proof.NONE)])
+    def test_what_came_of_the_digest_is_told(self, server: ServerConnection, c1: int | None, proof: Proof) -> None:
+        part = bytearray(c1_with_digest(772, PLACES[3], bytes(4) if c1 is None else b"\x01\x00\x00\x00"))
+        part[99] ^= c1 or 0
+        assert server.receive_data(b"\x03" + part + bytes(1536)) == [events.HandshakeCompleted(3, proof)]
+
+
+class TestEcho:
+    """Whether C2 shows that it was sent after S1 had come, so that the time between them is a round trip."""
+
+    @pytest.mark.parametrize("proof", [Proof.VERIFIED, Proof.NONE])
+    @pytest.mark.parametrize(
+        ("c2_of", "echoed"),
+        [
+            ("copy", True),
+            ("own time2", True),
+            ("signed", True),
+            ("signed for another", False),
+            ("own time", False),
+            ("zero", False),
+        ],
+    )
+    def test_c2(self, proof: Proof, c2_of: str, echoed: bool) -> None:
+        connection = ServerConnection(nonce=SERVER_NONCE, epoch_ms=77)
+        connection.receive_data(b"\x03" + (c1_with_digest(8, PLACES[0]) if proof is Proof.VERIFIED else bytes(1536)))
+        s1 = connection.data_to_send()[1:1537]
+        _, at = digests.find(s1, digests.SERVER)
+        c2 = {
+            "copy": s1,
+            "own time2": s1[:4] + b"\x00\x00\x01\x02" + s1[8:],
+            "signed": digests.sign(bytes(1536), digests.PLAYER, s1[at : at + 32]),
+            "signed for another": digests.sign(bytes(1536), digests.PLAYER, bytes(32)),
+            "own time": b"\x00\x00\x00\x78" + s1[4:],
+            "zero": bytes(1536),
+        }[c2_of]
+        told = echoed and (proof is Proof.VERIFIED or c2_of != "signed")  # After the simple handshake none is signed.
+        assert connection.receive_data(c2) == [events.HandshakeCompleted(3, proof, told)]
+
+
+class TestClient:
+    @pytest.mark.parametrize("scheme", [None, *SCHEMES])
+    def test_both_ends_verify_each_other(self, scheme: Scheme | None) -> None:
+        """Without a scheme, the default, it is the simple handshake."""
+        pair = ConnectionPair(digest=scheme).connected()
+        schema = SCHEMES[scheme] if scheme else ""
+        verdict = digests.verdict(bytes(pair.to_server), bytes(pair.to_client))
+        assert verdict == digests.Verdict(schema, schema, bool(scheme), bool(scheme))
+        completed = events.HandshakeCompleted(3, Proof.VERIFIED if scheme else Proof.NONE, True)
+        assert pair.take_client(events.HandshakeCompleted) == pair.take_server(events.HandshakeCompleted) == [completed]
+
+    @pytest.fixture
+    def client(self) -> ClientConnection:
+        """In the place of FFmpeg's player, whose random bytes are always the same, and which sends what that sends."""
+        client = ClientConnection(nonce=FFMPEG[9:1537], digest=Scheme.DIGEST_FIRST)
+        assert client.data_to_send() == FFMPEG[:1537]
+        return client
+
+    def test_it_verifies_what_nginx_answered_and_signs_its_c2(self, client: ClientConnection) -> None:
+        answer = (CAPTURES / "ffmpeg-play.s012.bin").read_bytes()
+        assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.VERIFIED, True)]
+        sent = FFMPEG[:1537] + client.data_to_send()
+        assert digests.verdict(sent, answer) == digests.Verdict(SCHEMA1, SCHEMA1, True, True)
+
+    @pytest.mark.parametrize(("broken", "c2_signed"), [(100, False), (2000, True), (3000, True)])
+    def test_a_wrong_digest_of_the_servers_is_told_and_ends_nothing(
+        self, client: ClientConnection, broken: int, c2_signed: bool
+    ) -> None:
+        """In S1, whose C2 is the echo then; in S2, which comes too late for that."""
+        damaged = bytearray((CAPTURES / "ffmpeg-play.s012.bin").read_bytes())
+        damaged[broken] ^= 1
+        answer = bytes(damaged)
+        assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.WRONG, echoed=not c2_signed)]
+        c2 = client.data_to_send()
+        if c2_signed:
+            assert digests.verdict(FFMPEG[:1537] + c2, answer).c2_signed
+        else:
+            assert (c2[:4], c2[8:]) == (answer[1:5], answer[9:1537])
+        client.connect("live", "rtmp://127.0.0.1/live")
+
+    def test_a_server_that_echoes_a_signed_c1(self, client: ClientConnection) -> None:
+        s1 = bytes(8) + SERVER_NONCE
+        assert client.receive_data(b"\x03" + s1 + FFMPEG[1:1537]) == [events.HandshakeCompleted(3, Proof.NONE, True)]
+        assert client.data_to_send() == s1
+
+    def test_who_asks_for_no_digest_checks_none(self) -> None:
+        client = ClientConnection(nonce=CLIENT_NONCE)
+        sent = client.data_to_send()
+        s1 = b"\x00\x00\x00\x00\x04\x05\x00\x01" + SERVER_NONCE
+        assert client.receive_data(b"\x03" + s1 + sent[1:]) == [events.HandshakeCompleted(3, Proof.NONE, True)]
+        assert client.data_to_send() == s1[:4] + bytes(4) + s1[8:]
+
+    def test_what_rtmpdump_was_answered_is_no_answer_to_ffmpeg(self, client: ClientConnection) -> None:
+        answer = (CAPTURES / "rtmpdump-play-digest.s012.bin").read_bytes()
+        assert client.receive_data(answer) == [events.HandshakeCompleted(3, Proof.WRONG, False)]
+
+
+parts = st.builds(
+    lambda head, place, at, fill: (head + fill * 191)[:at] + place + (head + fill * 191)[at + 4 :],
+    st.binary(min_size=8, max_size=8),
+    st.binary(min_size=4, max_size=4),
+    st.sampled_from((8, 772)),
+    st.binary(min_size=8, max_size=8),
+)
+
+
+@given(c0=st.integers(0, 31), c1=parts, c2=parts)
+@example(c0=0x16, c1=b"\x02" * 1536, c2=bytes(1536))
+def test_any_bytes_are_taken_as_c1_and_c2(c0: int, c1: bytes, c2: bytes) -> None:
+    if (c0, c1[0]) == (0x16, 3):
+        return  # TLS.
+    connection = ServerConnection(nonce=SERVER_NONCE)
+    (completed,) = connection.receive_data(bytes((c0,)) + c1 + c2)
+    assert isinstance(completed, events.HandshakeCompleted)
+    assert len(connection.data_to_send()) == 3073
+
+
+@given(s1=parts, s2=parts, scheme=st.sampled_from((None, *Scheme)))
+def test_any_bytes_are_taken_as_s1_and_s2(s1: bytes, s2: bytes, scheme: Scheme | None) -> None:
+    connection = ClientConnection(nonce=CLIENT_NONCE, digest=scheme)
+    (completed,) = connection.receive_data(b"\x03" + s1 + s2)
+    assert isinstance(completed, events.HandshakeCompleted)
+    assert len(connection.data_to_send()) == 3073

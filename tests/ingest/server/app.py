@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ingest.contracts import Sample
+
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -46,7 +48,7 @@ def published_name(event: Message) -> str:
     return name
 
 
-class ScriptedApplication:
+class ScriptedApp:
     """Answers from `on`: event type -> coroutine function that returns the message to send, or None for no answer."""
 
     def __init__(self, **limits: Any) -> None:
@@ -102,16 +104,46 @@ class ScriptedApplication:
             "start_unit": "ms",
         }
 
-    def refuse(self, kind: str, code: str, description: str) -> None:
-        """From now on every request of the kind ('publish', 'play', or '' for connect) is refused."""
+    async def fail(self, _instance: Instance, _event: Message) -> None:
+        raise RuntimeError("broken on purpose")
 
-        async def decide(_instance: Instance, event: Message) -> Message:
-            answer = {"code": code, "description": description}
+    async def ignore(self, _instance: Instance, _event: Message) -> None:
+        """No answer."""
+
+    def refuse(self, kind: str, code: str, description: str, *names: str, **fields: Any) -> None:
+        """From now on requests of the kind ('publish', 'play', or '' for connect) are refused; with names: of those."""
+        usual = self.on[f"rtmp.{kind or 'connect'}"]
+
+        async def decide(instance: Instance, event: Message) -> Message | None:
+            if names and event["name"] not in names:
+                return await usual(instance, event)
+            answer = {"code": code, "description": description, **fields}
             if not kind:
                 return {"type": "rtmp.reject", **answer}
             return {"type": f"rtmp.{kind}.reject", "request_id": event["request_id"], **answer}
 
-        self.on[f"rtmp.{kind}" if kind else "rtmp.connect"] = decide
+        self.on[f"rtmp.{kind or 'connect'}"] = decide
+
+    def change(self, kind: str, **fields: Any) -> None:
+        """From now on the answers to such events have these fields."""
+        usual = self.on[kind]
+
+        async def decide(instance: Instance, event: Message) -> Message | None:
+            answer = await usual(instance, event)
+            return answer and answer | fields
+
+        self.on[kind] = decide
+
+    def hold(self, kind: str) -> asyncio.Event:
+        """From now on such events are answered when it is set."""
+        usual, answers = self.on[kind], asyncio.Event()
+
+        async def decide(instance: Instance, event: Message) -> Message | None:
+            await answers.wait()
+            return await usual(instance, event)
+
+        self.on[kind] = decide
+        return answers
 
     # --- What was told ---
 
@@ -120,8 +152,37 @@ class ScriptedApplication:
         return [instance for instance in self.instances if instance.scope["type"] == "rtmp"]
 
     @property
+    def nodes(self) -> list[Instance]:
+        """More than one, if one has failed."""
+        return [instance for instance in self.instances if instance.scope["type"] == "rtmp.node"]
+
+    @property
     def node(self) -> Instance:
-        return next(instance for instance in self.instances if instance.scope["type"] == "rtmp.node")
+        return self.nodes[0]
+
+    @property
+    def ticks(self) -> list[Message]:
+        return [tick for node in self.nodes for tick in node.of("node.tick")]
+
+    @property
+    def figures(self) -> list[Message]:
+        """The node's, of each second."""
+        return [tick["figures"] for tick in self.ticks]
+
+    @property
+    def samples(self) -> list[Sample]:
+        return [sample for tick in self.ticks for sample in tick["samples"]]
+
+    async def next_tick(self, number: int = 1) -> Message:
+        """The next one, or the one after so many more."""
+        before = len(self.ticks)
+        await self.wait_until(lambda: len(self.ticks) >= before + number)
+        return self.ticks[-1]
+
+    @property
+    def stops(self) -> list[Message]:
+        """The ends of plays on all connections."""
+        return [stop for connection in self.connections for stop in connection.of("rtmp.stop")]
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
         """Return as soon as the condition holds; it is looked at whenever an event arrives."""

@@ -1,7 +1,9 @@
 """An RTMP server on a free loopback port, under asyncio's own loop and under uvloop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +11,10 @@ import pytest
 import pytest_asyncio
 import uvloop
 
+from ingest.rtmp import ClientConnection
 from ingest.server import Deadlines, RtmpServer, ServerConfig
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import Room, Stage
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
@@ -21,15 +25,25 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 Serve = Callable[..., Awaitable[RtmpServer]]
+OnStage = Callable[..., Awaitable[Stage]]
+Enter = Callable[..., Awaitable[Room]]
 
 
 @pytest.fixture
-def app() -> ScriptedApplication:
-    return ScriptedApplication()
+def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The test logs no warning and no traceback; asyncio's and uvloop's own reports are logged at ERROR."""
+    yield
+    logged = caplog.get_records("call")
+    assert not [record.getMessage() for record in logged if record.levelno >= logging.WARNING or record.exc_info]
+
+
+@pytest.fixture
+def app() -> ScriptedApp:
+    return ScriptedApp()
 
 
 @pytest_asyncio.fixture
-async def serve(app: ScriptedApplication) -> AsyncIterator[Serve]:
+async def serve(app: ScriptedApp) -> AsyncIterator[Serve]:
     """Start servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
     servers: list[RtmpServer] = []
 
@@ -57,3 +71,31 @@ async def server(serve: Serve) -> RtmpServer:
 @pytest.fixture
 def port(server: RtmpServer) -> int:
     return server.addresses[0][1]
+
+
+@pytest_asyncio.fixture
+async def on_stage(serve: Serve) -> AsyncIterator[OnStage]:
+    """A stage on a server with such settings: `serve`'s."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**settings: Any) -> Stage:
+            return await stack.enter_async_context(Stage(await serve(**settings)))
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def stage(server: RtmpServer) -> AsyncIterator[Stage]:
+    async with Stage(server) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def enter(serve: Serve) -> AsyncIterator[Enter]:
+    """A room of a server with such settings; its player may have a protocol of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def start(protocol: ClientConnection | None = None, **settings: Any) -> Room:
+            return await stack.enter_async_context(Room(await serve(**settings), protocol))
+
+        yield start

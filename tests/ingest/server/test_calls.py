@@ -9,12 +9,12 @@ import pytest
 
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
-from tests.ingest.server.deadlines import set_deadlines
+from tests.ingest.server.app import Instance, Message, ScriptedApp
+from tests.ingest.server.clients import connected, playing, publishing
+from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame, sound
+from tests.ingest.server.waiting import set_deadlines
 from tests.rtmp_client import Refused, RtmpClient
-
-Serve = Callable[..., Awaitable[RtmpServer]]
 
 FAILED = "NetConnection.Call.Failed"
 
@@ -26,37 +26,35 @@ def answering(value: Any) -> Callable[[Instance, Message], Awaitable[Message]]:
     return decide
 
 
-async def one_second(_instance: Instance, event: Message) -> Message:
-    return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 1.0}
+async def length(_instance: Instance, event: Message) -> Message:
+    return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 12.5}
 
 
-async def never(_instance: Instance, _event: Message) -> None:
-    return None
+def invoke(procedure: str, *arguments: Any, request_id: int | None = 1) -> Message:
+    return {"type": "rtmp.invoke", "request_id": request_id, "procedure": procedure, "arguments": list(arguments)}
 
 
 class TestOfTheClient:
-    async def test_the_application_answers(self, app: ScriptedApplication, port: int) -> None:
+    async def test_the_application_answers(self, app: ScriptedApp, port: int) -> None:
         async def add(_instance: Instance, event: Message) -> Message:
             return {"type": "rtmp.result", "request_id": event["request_id"], "value": sum(event["arguments"])}
 
         app.on["rtmp.call"] = add
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             assert await client.call("add", 1, 2, 4) == 7
             call = await app.event("rtmp.call")
             assert (call["procedure"], call["stream_id"], call["command_object"]) == ("add", 0, None)
 
-    async def test_or_fails_it(self, app: ScriptedApplication, port: int) -> None:
+    async def test_or_fails_it(self, app: ScriptedApp, port: int) -> None:
         async def fail(_instance: Instance, event: Message) -> Message:
             return {"type": "rtmp.error", "request_id": event["request_id"], "code": "Chess.Over", "description": "No."}
 
         app.on["rtmp.call"] = fail
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             with pytest.raises(Refused, match=r"Chess\.Over: No\."):
                 await client.call("move")
 
-    async def test_nothing_waits_for_the_answer(self, app: ScriptedApplication, port: int) -> None:
+    async def test_nothing_waits_for_the_answer(self, app: ScriptedApp, port: int) -> None:
         """Media and commands go on, and a later call is answered first."""
         asked: list[Message] = []
 
@@ -65,8 +63,7 @@ class TestOfTheClient:
             return await answering("second")(_instance, event) if len(asked) == 2 else None
 
         app.on["rtmp.call"] = only_the_second
-        async with RtmpClient(port=port) as client, RtmpClient(port=port) as player:
-            await client.connect("live")
+        async with connected(port) as client, RtmpClient(port=port) as player:
             client.protocol.call("slow")
             stream_id = await client.publish("cam")
             assert await client.call("quick") == "second"
@@ -78,21 +75,19 @@ class TestOfTheClient:
             await app.connections[0].send({"type": "rtmp.result", "request_id": asked[0]["request_id"], "value": 1})
             await client.wait_for(events.ResultReceived, lambda event: event.procedure == "slow" and event.succeeded)
 
-    async def test_without_a_transaction_nothing_is_answered(self, app: ScriptedApplication, port: int) -> None:
-        app.on["rtmp.call"] = never
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+    async def test_without_a_transaction_nothing_is_answered(self, app: ScriptedApp, port: int) -> None:
+        app.on["rtmp.call"] = app.ignore
+        async with connected(port) as client:
             client.protocol.notify("hello", "x")
             await client.flush()
             assert (await app.event("rtmp.call"))["request_id"] is None
             await client.create_stream()
             assert [event.procedure for event in client.of(events.ResultReceived)] == ["connect", "createStream"]
 
-    async def test_an_answer_that_never_comes(self, app: ScriptedApplication, serve: Serve) -> None:
-        app.on["rtmp.call"] = app.on["rtmp.length"] = never
+    async def test_an_answer_that_never_comes(self, app: ScriptedApp, serve: Serve) -> None:
+        app.on["rtmp.call"] = app.on["rtmp.length"] = app.ignore
         server = await serve(call_s=0.1)
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
+        async with connected(server) as client:
             with pytest.raises(Refused, match="in time"):
                 await client.call("x")
             assert await client.call("getStreamLength", "cam") == 0
@@ -101,34 +96,30 @@ class TestOfTheClient:
             await client.create_stream()
 
     async def test_a_result_that_cannot_be_sent(
-        self, app: ScriptedApplication, port: int, caplog: pytest.LogCaptureFixture
+        self, app: ScriptedApp, port: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         app.on["rtmp.call"] = answering(object())
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             with pytest.raises(Refused, match=FAILED):
                 await client.call("x")
             assert [record.levelno for record in caplog.records if "can't be sent" in record.message] == [logging.ERROR]
             assert "object" not in str(client.of(events.ResultReceived)[-1].values)
 
-    async def test_only_so_many_are_pending(self, app: ScriptedApplication, serve: Serve) -> None:
-        app.on["rtmp.call"] = never
+    async def test_only_so_many_are_pending(self, app: ScriptedApp, serve: Serve) -> None:
+        app.on["rtmp.call"] = app.ignore
         server = await serve(config={"limits": Limits(pending_calls=2)})
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
+        async with connected(server) as client:
             client.protocol.call("a")
             client.protocol.call("b")
             with pytest.raises(Refused, match="Too many calls"):
                 await client.call("c")
             assert len(app.connections[0].of("rtmp.call")) == 2
 
-    async def test_secrets_are_masked(self, app: ScriptedApplication, port: int) -> None:
+    async def test_secrets_are_masked(self, app: ScriptedApp, port: int) -> None:
         key = "rk_0123456789abcdefghijklmnopqrstuv"
         imported = "brought-over-from-elsewhere"
         app.on["rtmp.call"] = answering(None)
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
-            await client.publish(f"cam?key={imported}")
+        async with publishing(port, name=f"cam?key={imported}") as (client, _):
             await client.call("x", {"at": f"rtmp://host/live/cam?key={key}", "mine": imported}, key)
             told = str(app.connections[0].of("rtmp.call"))
         assert key not in told
@@ -136,13 +127,12 @@ class TestOfTheClient:
         assert "cam?key=rk_0123…" in told
 
     @pytest.mark.parametrize("how", ["play", "ended play", "ended publish", "length"])
-    async def test_what_was_presented_before_is_masked(self, app: ScriptedApplication, port: int, how: str) -> None:
+    async def test_what_was_presented_before_is_masked(self, app: ScriptedApp, port: int, how: str) -> None:
         """Also when it is in use no longer, and in what a client answers. A public name is no secret."""
         secret = "brought-over-from-elsewhere"
         app.on["rtmp.call"] = answering(None)
-        app.on["rtmp.length"] = one_second
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        app.on["rtmp.length"] = length
+        async with connected(port) as client:
             if how == "length":
                 await client.call("getStreamLength", f"show?token={secret}")
             else:
@@ -160,13 +150,10 @@ class TestOfTheClient:
         assert "public-name" in told
         assert "bro…" in told
 
-    async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApplication, serve: Serve) -> None:
+    async def test_one_that_only_calls_is_no_idle_connection(self, app: ScriptedApp, server: RtmpServer) -> None:
         app.on["rtmp.call"] = answering(None)
-        server = await serve()
-        async with RtmpClient(port=server.addresses[0][1]) as caller, RtmpClient(port=server.addresses[0][1]) as idle:
-            await caller.connect("live")
+        async with connected(server) as caller, connected(server) as idle:
             await caller.call("x")
-            await idle.connect("live")
             set_deadlines(server, publish_or_play_s=0.2, waiting_s=0)
             await idle.wait_closed()
             await caller.call("x")
@@ -175,7 +162,7 @@ class TestOfTheClient:
 class TestRefused:
     """With a reason, and what is no fault of the protocol itself leaves the connection as it is."""
 
-    async def test_before_connect_nothing_is_done(self, app: ScriptedApplication, port: int) -> None:
+    async def test_before_connect_nothing_is_done(self, app: ScriptedApp, port: int) -> None:
         async with RtmpClient(port=port) as client:
             for count, procedure in enumerate(("createStream", "x"), 1):
                 client.protocol.send_command(0, procedure, client.protocol.calls.make(procedure), None)
@@ -189,12 +176,8 @@ class TestRefused:
             await client.publish("cam")
         assert not app.connections[0].of("rtmp.call")
 
-    async def test_a_publisher_that_asks_for_what_can_not_be_goes_on(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client, RtmpClient(port=port) as player:
-            await client.connect("live")
-            stream_id = await client.publish("cam")
-            await player.connect("live")
-            await player.play("cam")
+    async def test_a_publisher_that_asks_for_what_can_not_be_goes_on(self, app: ScriptedApp, port: int) -> None:
+        async with publishing(port, name="cam") as (client, stream_id), playing(port, name="cam") as player:
             for _ in range(Limits().message_streams - 1):
                 await client.create_stream()
             with pytest.raises(Refused, match=FAILED):
@@ -209,13 +192,9 @@ class TestRefused:
 
 
 class TestLength:
-    async def test_is_asked_of_the_application(self, app: ScriptedApplication, port: int) -> None:
-        async def length(_instance: Instance, event: Message) -> Message:
-            return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 12.5}
-
+    async def test_is_asked_of_the_application(self, app: ScriptedApp, port: int) -> None:
         app.on["rtmp.length"] = length
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             assert await client.call("getStreamLength", "show?token=secret-token") == 12.5
             asked = await app.event("rtmp.length")
             assert (asked["name"], asked["credential"]) == ("show", "secret-token")
@@ -224,14 +203,14 @@ class TestLength:
 
 
 class TestOfTheServer:
-    async def test_the_client_answers(self, app: ScriptedApplication, port: int) -> None:
+    async def test_the_client_answers(self, app: ScriptedApp, port: int) -> None:
         async with RtmpClient(port=port) as client:
             client.procedures["add"] = lambda *numbers: sum(numbers)
             await client.connect("live")
             instance = app.connections[0]
-            await instance.send({"type": "rtmp.invoke", "request_id": 7, "procedure": "add", "arguments": [1, 2]})
-            await instance.send({"type": "rtmp.invoke", "request_id": 8, "procedure": "none", "arguments": []})
-            await instance.send({"type": "rtmp.invoke", "request_id": None, "procedure": "told", "arguments": ["x"]})
+            await instance.send(invoke("add", 1, 2, request_id=7))
+            await instance.send(invoke("none", request_id=8))
+            await instance.send(invoke("told", "x", request_id=None))
             await app.wait_until(lambda: len(instance.of("rtmp.invoke.result")) == 2)
             added, failed = instance.of("rtmp.invoke.result")
             assert (added["request_id"], added["succeeded"], added["values"]) == (7, True, [None, 3.0])
@@ -240,51 +219,43 @@ class TestOfTheServer:
             told = await client.wait_for(events.CallReceived, lambda event: event.procedure == "told")
             assert (told.request_id, told.arguments) == (0, ["x"])
 
-    async def test_of_a_client_that_never_answers(self, app: ScriptedApplication, serve: Serve) -> None:
+    async def test_of_a_client_that_never_answers(self, app: ScriptedApp, serve: Serve) -> None:
         server = await serve(invoke_s=0.1)
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
+        async with connected(server) as client:
             client.pause_reading()
-            instance = app.connections[0]
-            await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
+            await app.connections[0].send(invoke("x"))
             result = await app.event("rtmp.invoke.result")
             assert (result["succeeded"], result["values"]) == (False, [])
 
-    async def test_of_a_client_that_goes(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+    async def test_of_a_client_that_goes(self, app: ScriptedApp, port: int) -> None:
+        async with connected(port) as client:
             client.pause_reading()
             instance = app.connections[0]
-            await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
+            await instance.send(invoke("x"))
         await app.event("rtmp.disconnect")
         assert instance.kinds[-2:] == ["rtmp.invoke.result", "rtmp.disconnect"]
-        await instance.send({"type": "rtmp.invoke", "request_id": 2, "procedure": "x", "arguments": []})
+        await instance.send(invoke("x", request_id=2))
         assert instance.kinds[-1] == "rtmp.disconnect"
 
-    async def test_what_cannot_be_sent_fails(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
-            invoke = {"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": [object()]}
-            await app.connections[0].send(invoke)
+    async def test_what_cannot_be_sent_fails(self, app: ScriptedApp, port: int) -> None:
+        async with connected(port):
+            await app.connections[0].send(invoke("x", object()))
             assert (await app.event("rtmp.invoke.result"))["succeeded"] is False
 
-    async def test_before_connect_is_accepted(self, app: ScriptedApplication, port: int) -> None:
+    async def test_before_connect_is_accepted(self, app: ScriptedApp, port: int) -> None:
         async def too_early(instance: Instance, _event: Message) -> Message:
-            await instance.send({"type": "rtmp.invoke", "request_id": 1, "procedure": "x", "arguments": []})
+            await instance.send(invoke("x"))
             return {"type": "rtmp.accept"}
 
         app.on["rtmp.connect"] = too_early
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+        async with connected(port) as client:
             assert (await app.event("rtmp.invoke.result"))["succeeded"] is False
             assert client.of(events.CallReceived) == []
 
 
 class TestClose:
-    async def test_ends_all_sessions_and_the_connection(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
-            first = await client.publish("cam1")
+    async def test_ends_all_sessions_and_the_connection(self, app: ScriptedApp, port: int) -> None:
+        async with publishing(port) as (client, first):
             await client.publish("cam2")
             await client.play("cam3")
             await client.send_audio(first, 0, sound(1))
@@ -296,9 +267,8 @@ class TestClose:
         ends = [event for event in app.connections[0].events if event["type"] in ("rtmp.unpublish", "rtmp.stop")]
         assert [event["reason"] for event in ends] == ["client_unpublish"] * 3
 
-    async def test_what_comes_after_it_is_not_read(self, app: ScriptedApplication, port: int) -> None:
-        async with RtmpClient(port=port) as client:
-            await client.connect("live")
+    async def test_what_comes_after_it_is_not_read(self, app: ScriptedApp, port: int) -> None:
+        async with connected(port) as client:
             client.protocol.close_connection()
             client.protocol.call("x")
             await client.flush()
@@ -307,10 +277,9 @@ class TestClose:
         assert "rtmp.call" not in app.connections[0].kinds
 
 
-async def test_message_streams_come_and_go(app: ScriptedApplication, port: int) -> None:
+async def test_message_streams_come_and_go(app: ScriptedApp, port: int) -> None:
     """createStream as often as one likes, and so many at once as there may be."""
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+    async with connected(port) as client:
         for _ in range(50):
             await client.delete_stream(await client.create_stream())
         streams = [await client.create_stream() for _ in range(Limits().message_streams)]

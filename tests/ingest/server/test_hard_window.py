@@ -16,13 +16,13 @@ from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import MessageType, control
 from ingest.rtmp.messages.control import BandwidthLimit
 from ingest.server.output import Outlet
-from tests.ingest.server.app import ScriptedApplication
-from tests.ingest.server.conftest import Serve
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import ROOM_FRAMES, Room
+from tests.ingest.server.conftest import Enter, Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.recorded.files import made, record, write
-from tests.ingest.server.recorded.viewer import HOURS_MS, Viewer
-from tests.ingest.server.test_window import FRAMES, HOUR, NEVER, WINDOW, Room
-from tests.ingest.server.waiting import within
+from tests.ingest.server.recorded.viewer import HOURS_MS, Viewer, made, record, write
+from tests.ingest.server.test_window import HOUR, NEVER, WINDOW
+from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
 
 HARD = control.set_peer_bandwidth(WINDOW, BandwidthLimit.HARD)
@@ -67,24 +67,23 @@ async def read_by_hand(client: RtmpClient, is_done: Callable[[], bool]) -> None:
 
 async def hold(room: Room) -> None:
     await room.tell(HARD)
-    await room.becomes(lambda: room.connection.rtmp.window.is_strict)
+    await becomes(lambda: room.connection.rtmp.window.is_strict)
 
 
 @pytest.mark.parametrize(("size", "count"), [(100, 500), (5_000, 40), (50_000, 6)], ids=["small", "usual", "long"])
-async def test_live(serve: Serve, size: int, count: int) -> None:
+async def test_live(enter: Enter, size: int, count: int) -> None:
     """Headers count, and a frame is cut where the window ends."""
-    server = await serve(window_s=HOUR)
-    async with Room(server, ByHand()) as room:
-        await hold(room)
-        room.frames = [key_frame(number, size) for number in range(count)]
-        await room.show()
-        pictures = room.player.received
-        await read_by_hand(room.player, lambda: sum(type(each) is events.VideoReceived for each in pictures) > count)
-        assert [event.payload for event in room.player.of(events.VideoReceived)] == [AVC_HEADER, *room.frames]
-        assert not room.connection.rtmp.window.given_up
+    room = await enter(ByHand(), window_s=HOUR)
+    await hold(room)
+    room.frames = [key_frame(number, size) for number in range(count)]
+    await room.show()
+    pictures = room.player.received
+    await read_by_hand(room.player, lambda: sum(type(each) is events.VideoReceived for each in pictures) > count)
+    assert [event.payload for event in room.player.of(events.VideoReceived)] == [AVC_HEADER, *room.frames]
+    assert not room.connection.rtmp.window.given_up
 
 
-async def test_a_recording(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
+async def test_a_recording(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     clip = made(4, key_bytes=30_000)
     record(app, write(tmp_path / "clip.flv", clip))
     server = await serve(window_s=HOUR)
@@ -101,54 +100,50 @@ async def test_a_recording(app: ScriptedApplication, serve: Serve, tmp_path: Pat
         assert viewer.media() == clip
 
 
-async def test_answers_wait_for_it_too_behind_what_was_cut(serve: Serve) -> None:
-    server = await serve(window_s=HOUR)
-    async with Room(server, ByHand()) as room:
-        await hold(room)
-        room.frames = [key_frame(0, 50_000)]
-        await room.show()
-        assert await within(5, lambda: is_full(room.player), True)
-        before = room.connection.rtmp.control_messages
-        room.player.protocol.call("_checkbw")
-        await room.player.flush()
-        await room.becomes(lambda: room.connection.rtmp.control_messages > before)
-        await read_by_hand(room.player, lambda: room.player.of(events.ResultReceived)[-1].procedure == "_checkbw")
-        kinds = [type(event) for event in room.player.received]
-        assert kinds[-2:] == [events.VideoReceived, events.ResultReceived]
+async def test_answers_wait_for_it_too_behind_what_was_cut(enter: Enter) -> None:
+    room = await enter(ByHand(), window_s=HOUR)
+    await hold(room)
+    room.frames = [key_frame(0, 50_000)]
+    await room.show()
+    assert await within(5, lambda: is_full(room.player), True)
+    before = room.connection.rtmp.control_messages
+    room.player.protocol.call("_checkbw")
+    await room.player.flush()
+    await becomes(lambda: room.connection.rtmp.control_messages > before)
+    await read_by_hand(room.player, lambda: room.player.of(events.ResultReceived)[-1].procedure == "_checkbw")
+    kinds = [type(event) for event in room.player.received]
+    assert kinds[-2:] == [events.VideoReceived, events.ResultReceived]
 
 
-async def test_one_that_acknowledges_nothing_is_held_no_longer(serve: Serve) -> None:
+async def test_one_that_acknowledges_nothing_is_held_no_longer(enter: Enter) -> None:
     """It has it all, by what TCP says."""
-    server = await serve(window_s=0.2)
-    async with Room(server, ByHand()) as room:
-        await hold(room)
-        await room.show()
-        await room.saw_all()
-        assert room.connection.rtmp.window.given_up
+    room = await enter(ByHand(), window_s=0.2)
+    await hold(room)
+    await room.show()
+    await room.saw_all()
+    assert room.connection.rtmp.window.given_up
 
 
-async def test_one_that_is_narrower_than_what_is_under_way_already(serve: Serve) -> None:
+async def test_one_that_is_narrower_than_what_is_under_way_already(enter: Enter) -> None:
     """The client is told when to acknowledge, and goes on."""
-    server = await serve(window_s=HOUR)
-    async with Room(server) as room:
-        await room.show()
-        await room.saw_all()
-        await hold(room)
-        await room.show()
-        await room.player.wait_count(events.VideoReceived, 1 + 2 * FRAMES)
-        assert not room.connection.rtmp.window.given_up
+    room = await enter(window_s=HOUR)
+    await room.show()
+    await room.saw_all()
+    await hold(room)
+    await room.show()
+    await room.player.wait_count(events.VideoReceived, 1 + 2 * ROOM_FRAMES)
+    assert not room.connection.rtmp.window.given_up
 
 
-async def test_the_end_is_told_all_the_same(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(window_s=HOUR)
-    async with Room(server, ByHand()) as room:
-        await hold(room)
-        room.frames = [key_frame(0, 50_000)]
-        await room.show()
-        assert await within(5, lambda: is_full(room.player), True)
-        drop = {"type": "node.drop", "session_id": room.playing.session_id, "reason": "kicked"}
-        await app.node.send(drop)
-        await room.player.wait_for(events.StatusReceived, lambda status: status.code == "NetStream.Play.Failed")
+async def test_the_end_is_told_all_the_same(app: ScriptedApp, enter: Enter) -> None:
+    room = await enter(ByHand(), window_s=HOUR)
+    await hold(room)
+    room.frames = [key_frame(0, 50_000)]
+    await room.show()
+    assert await within(5, lambda: is_full(room.player), True)
+    drop = {"type": "node.drop", "session_id": room.playing.session_id, "reason": "kicked"}
+    await app.node.send(drop)
+    await room.player.wait_for(events.StatusReceived, lambda status: status.code == "NetStream.Play.Failed")
 
 
 class Wire:

@@ -1,6 +1,5 @@
 """Shared objects between real connections, and what their application is asked and told."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -21,10 +20,10 @@ from ingest.rtmp.messages.shared_object import (
 )
 from ingest.server import RtmpServer, process
 from ingest.server.connection import Connection
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.sharer import Sharer
+from tests.ingest.server.waiting import set_deadlines
 
 NO_READ = "SharedObject.NoReadAccess"
 NO_WRITE = "SharedObject.NoWriteAccess"
@@ -34,30 +33,24 @@ BAD_PERSISTENCE = "SharedObject.BadPersistence"
 Join = Callable[..., Awaitable[Sharer]]
 
 
-def allow(app: ScriptedApplication, access: str) -> None:
-    async def accept(_instance: Instance, _event: Message) -> Message:
-        return {"type": "rtmp.accept", "shared_objects": access}
-
-    app.on["rtmp.connect"] = accept
+@pytest.fixture(autouse=True)
+def temporary(app: ScriptedApp) -> None:
+    """The application has temporary objects."""
+    app.change("rtmp.connect", shared_objects="temporary")
 
 
 class Kept:
     """What an application keeps of persistent objects: one of them, whatever its name."""
 
-    def __init__(self, app: ScriptedApplication) -> None:
+    def __init__(self, app: ScriptedApp) -> None:
         self.data: dict[str, bytes] = {}
         self.version = 0
         self.flushes: list[Message] = []
         app.on |= {"rtmp.object.load": self.load, "rtmp.object.flush": self.flush}
 
-    async def load(self, _instance: Instance, event: Message) -> Message | None:
-        return {
-            "type": "rtmp.object.loaded",
-            "request_id": event["request_id"],
-            "version": self.version,
-            "data": self.data,
-            "refused": None,
-        }
+    async def load(self, _instance: Instance, event: Message) -> Message:
+        answer = {"type": "rtmp.object.loaded", "request_id": event["request_id"]}
+        return answer | {"version": self.version, "data": self.data, "refused": None}
 
     async def flush(self, _instance: Instance, event: Message) -> Message | None:
         self.flushes.append(event)
@@ -71,8 +64,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(app: ScriptedApplication) -> Kept:
-    allow(app, "persistent")
+def kept(app: ScriptedApp) -> Kept:
+    app.change("rtmp.connect", shared_objects="persistent")
     return Kept(app)
 
 
@@ -95,9 +88,8 @@ async def join(server: RtmpServer) -> AsyncIterator[Join]:
 
 
 @pytest.mark.parametrize("encodings", [(False, False), (True, True), (False, True), (True, False)], ids=str)
-async def test_the_exchange_of_the_specification(app: ScriptedApplication, join: Join, encodings: Any) -> None:
+async def test_the_exchange_of_the_specification(app: ScriptedApp, join: Join, encodings: Any) -> None:
     """Section 7.3.2, over types 19 and 16."""
-    allow(app, "temporary")
     one, other = [await join(amf3=amf3) for amf3 in encodings]
     await one.set("users", {"anna": [1.0, True], "bert": "hello"})
     await other.is_told("users", {"anna": [1.0, True], "bert": "hello"})
@@ -111,8 +103,7 @@ async def test_the_exchange_of_the_specification(app: ScriptedApplication, join:
     assert late.properties == {}
 
 
-async def test_applications_and_names_are_apart(app: ScriptedApplication, join: Join) -> None:
-    allow(app, "temporary")
+async def test_applications_and_names_are_apart(app: ScriptedApp, join: Join) -> None:
     one = await join()
     elsewhere, another = await join(app="lobby"), await join(name="whiteboard")
     await one.set("a", 1.0)
@@ -121,18 +112,15 @@ async def test_applications_and_names_are_apart(app: ScriptedApplication, join: 
     assert one.properties == {"a": 1.0}
 
 
-async def test_a_client_that_only_shares_stays(app: ScriptedApplication, serve: Serve, join: Join) -> None:
+async def test_a_client_that_only_shares_stays(app: ScriptedApp, server: RtmpServer, join: Join) -> None:
     """It need not publish or play. One that shares nothing has to."""
-    allow(app, "temporary")
-    server = await serve()
     client, idle = await join(at=server), await join(at=server, use=False)
     set_deadlines(server, publish_or_play_s=0.2, waiting_s=0)
     await idle.wait_closed()
     await client.set("a", 1.0)
 
 
-async def test_a_client_that_vanishes_is_forgotten(app: ScriptedApplication, server: RtmpServer, join: Join) -> None:
-    allow(app, "temporary")
+async def test_a_client_that_vanishes_is_forgotten(app: ScriptedApp, server: RtmpServer, join: Join) -> None:
     one, other = await join(), await join()
     await one.set("a", 1.0)
     one.abort()
@@ -144,11 +132,8 @@ async def test_a_client_that_vanishes_is_forgotten(app: ScriptedApplication, ser
     assert len(server.objects) == 0
 
 
-async def test_a_client_that_does_not_read_ends_and_nobody_else(
-    app: ScriptedApplication, serve: Serve, join: Join
-) -> None:
+async def test_a_client_that_does_not_read_ends_and_nobody_else(app: ScriptedApp, serve: Serve, join: Join) -> None:
     """What waits for it is bounded: its connection ends with `protocol_error`."""
-    allow(app, "temporary")
     backlog = 256 * 1024
     quick = {"limits": Limits(control_messages_per_s=10**6), "objects": ObjectLimits(work_per_s=10**6)}
     server = await serve(config={"control_backlog_bytes": backlog, **quick})
@@ -175,11 +160,12 @@ async def test_a_client_that_does_not_read_ends_and_nobody_else(
     [(None, False, NO_READ), ("none", True, NO_READ), ("temporary", True, BAD_PERSISTENCE)],
 )
 async def test_an_application_without_shared_objects(
-    app: ScriptedApplication, join: Join, server: RtmpServer, access: str | None, persistent: bool, code: str
+    app: ScriptedApp, join: Join, server: RtmpServer, access: str | None, persistent: bool, code: str
 ) -> None:
     """That is what one is which says nothing of them."""
+    app.on["rtmp.connect"] = app.accept
     if access:
-        allow(app, access)
+        app.change("rtmp.connect", shared_objects=access)
     client = await join(use=False, persistent=persistent)
     await client.ask(Use(), RequestChange("a", 1.0))
     await client.is_refused(code)
@@ -190,8 +176,7 @@ async def test_an_application_without_shared_objects(
 # --- Limits ---
 
 
-async def test_a_value_that_is_too_long(app: ScriptedApplication, serve: Serve, join: Join) -> None:
-    allow(app, "temporary")
+async def test_a_value_that_is_too_long(app: ScriptedApp, serve: Serve, join: Join) -> None:
     client = await join(at=await serve(config={"objects": ObjectLimits(value_bytes=1000)}))
     await client.set("a", "x" * 900)
     await client.ask(RequestChange("a", "x" * 1100))
@@ -200,8 +185,7 @@ async def test_a_value_that_is_too_long(app: ScriptedApplication, serve: Serve, 
     await client.set("a", "short")
 
 
-async def test_who_causes_too_much_work_for_others_ends(app: ScriptedApplication, serve: Serve, join: Join) -> None:
-    allow(app, "temporary")
+async def test_who_causes_too_much_work_for_others_ends(app: ScriptedApp, serve: Serve, join: Join) -> None:
     server = await serve(config={"objects": ObjectLimits(work_per_s=100)})
     one, *others = [await join(at=server) for _ in range(5)]
     began = time.monotonic()
@@ -218,18 +202,16 @@ async def test_who_causes_too_much_work_for_others_ends(app: ScriptedApplication
 
 
 async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
-    app: ScriptedApplication, serve: Serve, join: Join, monkeypatch: pytest.MonkeyPatch
+    app: ScriptedApp, serve: Serve, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All comes in one piece, and there is hardly any time for it in a turn of the loop."""
     monkeypatch.setattr(process, "SLICE_S", 0.0002)
-    allow(app, "temporary")
     server = await serve(config={"objects": ObjectLimits(work_per_s=100)})
     one, *others = [await join(at=server) for _ in range(5)]
     began = time.monotonic()
     for number in range(400):
-        one.protocol.send_shared_object(
-            SharedObject(one.name, one.version, False, [SendMessage("say", [float(number)])])
-        )
+        said = SendMessage("say", [float(number)])
+        one.protocol.send_shared_object(SharedObject(one.name, one.version, False, [said]))
     await one.flush()
     ended = await app.event("rtmp.disconnect", connection=0)
     assert ended["reason"] == "protocol_error"
@@ -238,10 +220,8 @@ async def test_nothing_is_done_any_more_of_what_waits_of_who_ends_so(
 
 
 async def test_who_asks_for_a_large_object_again_and_again_ends(
-    app: ScriptedApplication, serve: Serve, join: Join
+    app: ScriptedApp, server: RtmpServer, join: Join
 ) -> None:
-    allow(app, "temporary")
-    server = await serve()
     one, other = await join(at=server), await join(at=server, name="another")
     for number in range(8):
         await one.set(f"{number}", "x" * 30_000)
@@ -256,7 +236,7 @@ async def test_who_asks_for_a_large_object_again_and_again_ends(
 
 
 async def test_a_persistent_object_outlives_its_clients(
-    app: ScriptedApplication, kept: Kept, join: Join, server: RtmpServer
+    app: ScriptedApp, kept: Kept, join: Join, server: RtmpServer
 ) -> None:
     one, other = await join(persistent=True), await join(persistent=True)
     assert [instance.of("rtmp.object.load") != [] for instance in app.connections] == [True, False]
@@ -272,7 +252,7 @@ async def test_a_persistent_object_outlives_its_clients(
     assert (late.properties, late.version) == ({"a": [1.0, "x"]}, 3)
 
 
-async def test_changes_are_gathered(app: ScriptedApplication, kept: Kept, serve: Serve, join: Join) -> None:
+async def test_changes_are_gathered(app: ScriptedApp, kept: Kept, serve: Serve, join: Join) -> None:
     """One flush tells of all that changed since the former one; one that ends nothing else tells of nothing."""
     save_s = 0.3
     server = await serve(object_save_s=save_s)
@@ -292,7 +272,7 @@ async def test_changes_are_gathered(app: ScriptedApplication, kept: Kept, serve:
     assert len(kept.flushes) == before
 
 
-async def test_what_changed_is_handed_over_at_a_stop(app: ScriptedApplication, kept: Kept, serve: Serve) -> None:
+async def test_what_changed_is_handed_over_at_a_stop(app: ScriptedApp, kept: Kept, serve: Serve) -> None:
     server = await serve(object_save_s=60)
     async with Sharer(port=server.addresses[0][1], persistent=True) as client:
         await client.connect()
@@ -304,17 +284,12 @@ async def test_what_changed_is_handed_over_at_a_stop(app: ScriptedApplication, k
     assert kinds.index("rtmp.object.flush") < kinds.index("rtmp.disconnect")
 
 
-async def test_only_who_uses_it_waits_for_an_object(app: ScriptedApplication, kept: Kept, join: Join) -> None:
-    gate = asyncio.Event()
+async def test_only_who_uses_it_waits_for_an_object(app: ScriptedApp, kept: Kept, join: Join) -> None:
+    loads: list[tuple[Instance, Message]] = []
 
     async def later(instance: Instance, event: Message) -> None:
-        async def answer() -> None:
-            await gate.wait()
-            await instance.send(await kept.load(instance, event))
+        loads.append((instance, event))
 
-        answers.append(asyncio.create_task(answer()))
-
-    answers: list[asyncio.Task[None]] = []
     app.on["rtmp.object.load"] = later
     kept.data = {"a": amf0.encode(1.0)}
     one, other = [await join(persistent=True, use=False) for _ in range(2)]
@@ -324,22 +299,20 @@ async def test_only_who_uses_it_waits_for_an_object(app: ScriptedApplication, ke
     assert await one.publish("cam1") == 1, "all else goes on"
     temporary = await join()
     await temporary.set("a", "another object of the name")
-    gate.set()
+    ((instance, event),) = loads
+    await instance.send(await kept.load(instance, event))
     for client in (one, other):
         await client.is_told("b", 2.0)
         assert client.properties == {"a": 1.0, "b": 2.0}
-    assert len(answers) == 1
 
 
 @pytest.mark.parametrize("answer", ["refused", "unreadable", "none"])
 async def test_a_load_that_fails(
-    app: ScriptedApplication, kept: Kept, serve: Serve, join: Join, server: RtmpServer, answer: str
+    app: ScriptedApp, kept: Kept, serve: Serve, join: Join, server: RtmpServer, answer: str
 ) -> None:
     async def load(_instance: Instance, event: Message) -> Message | None:
-        found = await kept.load(_instance, event)
         answers: dict[str, Message] = {"refused": {"refused": NO_READ}, "unreadable": {"data": {"a": b"\xff"}}}
-        changed = answers.get(answer)
-        return found | changed if found and changed else None
+        return await kept.load(_instance, event) | answers[answer] if answer in answers else None
 
     app.on["rtmp.object.load"] = load
     server = await serve(decision_s=0.2) if answer == "none" else server
@@ -353,33 +326,28 @@ async def test_a_load_that_fails(
     await client.use()
 
 
-async def test_another_client_asks_when_the_first_is_gone(app: ScriptedApplication, kept: Kept, join: Join) -> None:
+async def test_another_client_asks_when_the_first_is_gone(app: ScriptedApp, kept: Kept, join: Join) -> None:
     async def answer_the_second(instance: Instance, event: Message) -> Message | None:
         return await kept.load(instance, event) if instance is app.connections[1] else None
 
     app.on["rtmp.object.load"] = answer_the_second
     one, other = [await join(persistent=True, use=False) for _ in range(2)]
-    for client, number in ((one, 0), (other, 1)):
-        await client.ask(Use())
-        if number == 0:
-            await app.event("rtmp.object.load", connection=0)
+    await one.ask(Use())
+    await app.event("rtmp.object.load", connection=0)
+    await other.ask(Use())
     await other.create_stream()  # Its Use has arrived.
     one.abort()
     await other.wait_until(lambda: other.uses == 1)
 
 
 async def test_an_application_that_fails_keeps_no_changes_from_the_next(
-    app: ScriptedApplication, kept: Kept, serve: Serve, join: Join, server: RtmpServer
+    app: ScriptedApp, kept: Kept, serve: Serve, join: Join, server: RtmpServer
 ) -> None:
     """They stay until another client's application takes them."""
     server = await serve(object_save_s=60)
     one = await join(persistent=True, at=server)
     await one.set("a", 1.0)
-
-    async def fail(_instance: Instance, _event: Message) -> None:
-        raise RuntimeError("on purpose")
-
-    app.on["rtmp.publish"] = fail
+    app.on["rtmp.publish"] = app.fail
     one.protocol.create_stream()
     one.protocol.publish(1, "cam1")
     await one.flush()
@@ -392,17 +360,14 @@ async def test_an_application_that_fails_keeps_no_changes_from_the_next(
     assert kept.data == {"a": amf0.encode(1.0)}
 
 
-async def test_a_name_with_a_secret_in_it_is_not_kept(app: ScriptedApplication, kept: Kept, join: Join) -> None:
+async def test_a_name_with_a_secret_in_it_is_not_kept(app: ScriptedApp, kept: Kept, join: Join) -> None:
     client = await join(persistent=True, use=False, name="chat?token=abcdefghijkl")
     await client.ask(Use())
     await client.is_refused(NOT_CREATED)
     assert not app.connections[0].of("rtmp.object.load")
 
 
-async def test_what_a_client_asked_for_before_it_broke_the_protocol_counts(
-    app: ScriptedApplication, join: Join
-) -> None:
-    allow(app, "temporary")
+async def test_what_a_client_asked_for_before_it_broke_the_protocol_counts(app: ScriptedApp, join: Join) -> None:
     one, other = await join(), await join()
     await one.ask(RequestChange("a", 1.0))
     one._writer.write(b"\xff" * 64)
@@ -412,9 +377,8 @@ async def test_what_a_client_asked_for_before_it_broke_the_protocol_counts(
 
 
 async def test_what_is_sent_counts_against_the_windows_of_its_receivers(
-    app: ScriptedApplication, server: RtmpServer, join: Join
+    app: ScriptedApp, server: RtmpServer, join: Join
 ) -> None:
-    allow(app, "temporary")
     one, other = await join(), await join()
     peer = app.connections[1].scope["client"]
     connection = next(each for each in server.connections if isinstance(each, Connection) and each.peer == peer)

@@ -9,13 +9,13 @@ from ingest.rtmp import ClientConnection, Limits, Message, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages import AggregatePart
+from ingest.server.connection_limits import RateLimit, Throttle
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
-from tests.ingest.server.app import Instance, ScriptedApplication
+from tests.ingest.server.app import Instance, ScriptedApp
 from tests.ingest.server.app import Message as Event
-from tests.ingest.server.conftest import Serve
-from tests.ingest.server.plays.clients import Stage
-from tests.rtmp_client import RtmpClient
+from tests.ingest.server.clients import Stage, publishing
+from tests.ingest.server.conftest import OnStage, Serve
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
 
@@ -70,12 +70,10 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApplication, serve: Serve) -> None:
+async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApp, serve: Serve) -> None:
     make, what = HOSTILE[name]
     server = await serve(config={"limits": LOW})
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam")
+    async with publishing(server, name="cam") as (client, stream_id):
         data = make(client.protocol, stream_id)
         await client.flush()
         client._writer.write(data)
@@ -89,11 +87,7 @@ async def test_who_sends_too_much_is_ended(name: str, app: ScriptedApplication, 
 TEXT = amf0.encode("onTextData", {"text": "x" * 150})
 SECONDS = {
     "4K at 120 frames": [(VIDEO, 120, 50_000), (AUDIO, 47, 400)],
-    "eight of them, 32 tracks of sound, data with each frame": [
-        (VIDEO, 8 * 120, 1000),
-        (AUDIO, 32 * 100, 80),
-        (DATA, 120, 0),
-    ],
+    "eight of them, 32 tracks of sound, data with each frame": [(VIDEO, 960, 1000), (AUDIO, 3200, 80), (DATA, 120, 0)],
     "Speex": [(AUDIO, 50, 40)],
     "a frame of 50 Mbit/s in chunks of 128 bytes": [(VIDEO, 25, 250_000)],
 }
@@ -117,26 +111,18 @@ def test_what_real_publishers_send_in_a_second(name: str) -> None:
     assert server.control_messages - before < DEFAULT_LIMITS.control_messages_per_s / 100
 
 
-PLAYERS = {
-    "pause": (True, 0.0),
-    "seek": (1000.0,),
-    "receiveAudio": (False,),
-}
+PLAYERS = {"pause": (True, 0.0), "seek": (1000.0,), "receiveAudio": (False,)}
 
 
 @pytest.mark.parametrize("command", PLAYERS)
-async def test_a_player_that_never_rests_is_ended(command: str, app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_player_that_never_rests_is_ended(command: str, app: ScriptedApp, serve: Serve) -> None:
     server = await serve(config={"limits": Limits(play_commands_per_s=20)})
     async with Stage(server.addresses[0][1]) as stage:
         viewer = await stage.viewer("cam")
-        for _ in range(100):
-            viewer.client.protocol.notify(command, *PLAYERS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
+        await viewer.ask_at_once(command, *PLAYERS[command], times=100)
         await viewer.client.create_stream()
         assert not viewer.client.closed, "so many may come at once"
-        for _ in range(100):
-            viewer.client.protocol.notify(command, *PLAYERS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
+        await viewer.ask_at_once(command, *PLAYERS[command], times=100)
         await viewer.client.wait_closed()
     ended = await app.event("rtmp.disconnect")
     why = "More than 20 pauses, seeks and the like a second."
@@ -149,7 +135,7 @@ QUICK = {"questions_per_s": 20, "questions_at_once": 3}
 class Clock:
     """Answers plays, and keeps when each was asked for."""
 
-    def __init__(self, app: ScriptedApplication) -> None:
+    def __init__(self, app: ScriptedApp) -> None:
         self.times: list[float] = []
         self._accept = app.accept_play
         app.on["rtmp.play"] = self._play
@@ -166,34 +152,26 @@ STORMS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("command", STORMS)
-async def test_who_asks_for_one_play_after_the_other_waits(
-    command: str, app: ScriptedApplication, serve: Serve
-) -> None:
+async def test_who_asks_for_one_play_after_the_other_waits(command: str, app: ScriptedApp, on_stage: OnStage) -> None:
     clock = Clock(app)
-    server = await serve(config=QUICK)
-    async with Stage(server.addresses[0][1]) as stage:
-        began = asyncio.get_running_loop().time()
-        viewer = await stage.viewer("cam")
-        for _ in range(7):
-            viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
-        await app.wait_until(lambda: len(clock.times) == 8)
-        assert clock.times[7] - began >= 5 / 20 - 0.01, "one in 50 ms, after three at once"
+    stage = await on_stage(config=QUICK)
+    began = asyncio.get_running_loop().time()
+    viewer = await stage.viewer("cam")
+    await viewer.ask_at_once(command, *STORMS[command], times=7)
+    await app.wait_until(lambda: len(clock.times) == 8)
+    assert clock.times[7] - began >= 5 / 20 - 0.01, "one in 50 ms, after three at once"
 
 
 @pytest.mark.parametrize("command", STORMS)
-async def test_some_may_come_at_once(command: str, app: ScriptedApplication, serve: Serve) -> None:
+async def test_some_may_come_at_once(command: str, app: ScriptedApp, on_stage: OnStage) -> None:
     clock = Clock(app)
-    server = await serve(config={"questions_per_s": 0.01, "questions_at_once": 3})
-    async with Stage(server.addresses[0][1]) as stage:
-        viewer = await stage.viewer("cam")
-        for _ in range(2):
-            viewer.client.protocol.notify(command, *STORMS[command], stream_id=viewer.stream_id)
-        await viewer.client.flush()
-        await app.wait_until(lambda: len(clock.times) == 3)
+    stage = await on_stage(config={"questions_per_s": 0.01, "questions_at_once": 3})
+    viewer = await stage.viewer("cam")
+    await viewer.ask_at_once(command, *STORMS[command], times=2)
+    await app.wait_until(lambda: len(clock.times) == 3)
 
 
-async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: ScriptedApplication, serve: Serve) -> None:
+async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: ScriptedApp, serve: Serve) -> None:
     async def kick(_instance: Instance, _event: Event) -> Event:
         return {"type": "rtmp.close", "reason": "kicked"}
 
@@ -208,7 +186,7 @@ async def test_whose_connection_ends_before_its_turn_is_not_asked_for(app: Scrip
     assert len(clock.times) == 1
 
 
-async def test_lengths_are_refused_meanwhile(app: ScriptedApplication, serve: Serve) -> None:
+async def test_lengths_are_refused_meanwhile(app: ScriptedApp, serve: Serve) -> None:
     async def tell(_instance: Instance, event: Event) -> Event:
         return {"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": 7.0}
 
@@ -221,3 +199,49 @@ async def test_lengths_are_refused_meanwhile(app: ScriptedApplication, serve: Se
         assert "Too many lengths" in found[-1].values[-1]["description"]
         assert len(app.connections[-1].of("rtmp.length")) == 2
         assert not viewer.client.closed
+
+
+RATE, BURST_S = 2000, 5.0
+
+
+def passed(*looks: tuple[float, int]) -> list[bool]:
+    """For each (time, what came since the look before)."""
+    allowance = RateLimit(RATE, BURST_S, 0.0)
+    total, found = 0, []
+    for now, count in looks:
+        total += count
+        found.append(allowance.is_passed(total, now))
+    return found
+
+
+QUARTERS = [second / 4 for second in range(1, 400)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        ([(at, RATE // 4) for at in QUARTERS], [False] * len(QUARTERS)),
+        ([(second, RATE * 2) for second in range(1, 10)], [False] * 5 + [True] * 4),
+        ([(0.0, RATE * 5)], [False]),
+        ([(0.0, RATE * 5 + 1)], [True]),
+        ([(8.0, 8 * RATE)], [False]),
+        ([*((at, 0) for at in QUARTERS), (100.0, RATE * 6)], [False] * len(QUARTERS) + [True]),
+    ],
+    ids=["lasting", "more, after a while", "at once", "too much at once", "one look after a pause of ours", "silence"],
+)
+def test_the_rate_may_last_and_some_seconds_may_come_at_once(
+    looks: list[tuple[float, int]], expected: list[bool]
+) -> None:
+    """A silence earns nothing."""
+    assert passed(*looks) == expected
+
+
+def test_turns() -> None:
+    """Three at once, then two a second; who was silent may come at once again."""
+    turns = Throttle(2, 3)
+    assert [turns.wait_s(10.0) for _ in range(5)] == [0, 0, 0, 0.5, 1.0]
+    assert not turns.has_one(11.0)
+    assert turns.wait_s(11.5) == 0
+    assert turns.wait_s(11.5) == 0.5
+    assert [turns.has_one(60.0) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert turns.has_one(60.5), "those that were refused don't count"

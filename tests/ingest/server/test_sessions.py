@@ -1,27 +1,22 @@
 """Publishing and playing through the server: decisions first, media relayed as it came, each end reported once."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
+from ingest.management.commands import testpattern
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
-from tests.ingest.server.conftest import Serve
+from tests.ingest.server.app import Message, ScriptedApp
+from tests.ingest.server.clients import connected, playing, publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import Refused, RtmpClient
 
 KEY = "rk_7Qd4abcdefghijklmnopqrstuvwxyz0"
 
 
-async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await player.connect("live")
-        await player.play("cam1")
+async def test_a_player_gets_what_was_published(port: int) -> None:
+    async with publishing(port) as (publisher, stream_id), playing(port) as player:
         await publisher.send_metadata(stream_id, {"width": 640.0, "encoder": "test"})
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_audio(stream_id, 0, AAC_HEADER)
@@ -37,47 +32,24 @@ async def test_a_player_gets_what_was_published(app: ScriptedApplication, port: 
         assert metadata.values[0]["width"] == 640.0
 
 
-async def test_play_start_comes_before_any_media(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
+async def test_play_start_comes_before_any_media(app: ScriptedApp, port: int) -> None:
+    async with publishing(port) as (publisher, stream_id), connected(port) as player:
         await publisher.send_metadata(stream_id, {"width": 640.0})
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         await publisher.send_video(stream_id, 0, key_frame(1))
-        await app.event("rtmp.metadata")
-        await player.connect("live")
+        await app.event("rtmp.metadata", connection=0)
         await player.play("cam1")
         await player.wait_count(events.VideoReceived, 2)
         kinds = [type(event) for event in player.received]
-        started = next(
-            number
-            for number, event in enumerate(player.received)
-            if isinstance(event, events.StatusReceived) and event.code == "NetStream.Play.Start"
-        )
+        started = player.received.index(player.of(events.StatusReceived)[-1])
+        assert player.of(events.StatusReceived)[-1].code == "NetStream.Play.Start"
         assert started < kinds.index(events.DataReceived) < kinds.index(events.VideoReceived)
 
 
-async def test_a_player_waits_for_its_publisher(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await publisher.connect("live")
-        stream_id = await publisher.publish("cam1")
-        await publisher.send_video(stream_id, 0, AVC_HEADER)
-        await publisher.send_video(stream_id, 0, key_frame(1))
-        await player.wait_count(events.VideoReceived, 2)
-
-
-async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
+async def test_players_wait_for_their_publisher_and_stay_when_it_comes_back(app: ScriptedApp, port: int) -> None:
+    async with playing(port) as player:
         for number in range(2):
-            async with RtmpClient(port=port) as publisher:
-                await publisher.connect("live")
-                stream_id = await publisher.publish("cam1")
-                await publisher.send_video(stream_id, 0, AVC_HEADER)
-                await publisher.send_video(stream_id, 0, key_frame(number))
+            async with publishing(port, AVC_HEADER, key_frame(number)):
                 await player.wait_count(events.VideoReceived, 2 * number + 2)
             await app.event("rtmp.disconnect")
         assert [e.code for e in player.of(events.StatusReceived)] == ["NetStream.Play.Start"]
@@ -85,9 +57,8 @@ async def test_players_stay_when_their_publisher_comes_back(app: ScriptedApplica
         assert times == sorted(times)
 
 
-async def test_what_plays_ends_when_its_stream_plays_something_else(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
+async def test_what_plays_ends_when_its_stream_plays_something_else(app: ScriptedApp, port: int) -> None:
+    async with connected(port) as publisher, RtmpClient(port=port) as player:
         first, second = await publisher.publish("cam1"), await publisher.publish("cam2")
         await player.connect("live")
         stream_id = await player.play("cam1")
@@ -103,10 +74,8 @@ async def test_what_plays_ends_when_its_stream_plays_something_else(app: Scripte
         assert len(player.of(events.VideoReceived)) == 3
 
 
-async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await publisher.connect("live")
-        await player.connect("live")
+async def test_one_connection_publishes_and_plays_several_streams(port: int) -> None:
+    async with connected(port) as publisher, connected(port) as player:
         ids = {name: await publisher.publish(name) for name in ("cam1", "cam2", "cam3")}
         played = {name: await player.play(name) for name in ids}
         for number, stream_id in enumerate(ids.values()):
@@ -118,7 +87,7 @@ async def test_one_connection_publishes_and_plays_several_streams(app: ScriptedA
             assert got == [AVC_HEADER, key_frame(number)]
 
 
-async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: int) -> None:
+async def test_scope_and_events_of_a_publisher(app: ScriptedApp, port: int) -> None:
     async with RtmpClient(port=port) as client:
         await client.connect(
             f"live/?key={KEY}&x=1",
@@ -159,37 +128,21 @@ async def test_scope_and_events_of_a_publisher(app: ScriptedApplication, port: i
         "NetStream.Unpublish.Success",
     ]
     (ended,) = instance.of("rtmp.unpublish")
-    totals = ended["totals"]
-    assert (ended["reason"], totals["video_frames"], totals["keyframes"], totals["audio_frames"]) == (
-        "client_unpublish",
-        1,
-        1,
-        1,
-    )
+    assert ended["reason"] == "client_unpublish"
+    assert [ended["totals"][each] for each in ("video_frames", "keyframes", "audio_frames")] == [1, 1, 1]
     assert instance.events[-1]["reason"] == "client_unpublish"
     assert instance.kinds[-3:] == ["rtmp.status", "rtmp.unpublish", "rtmp.disconnect"]
 
 
-async def test_a_key_as_the_name_is_masked(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        await client.publish(KEY)
+async def test_a_key_as_the_name_is_masked(app: ScriptedApp, port: int) -> None:
+    async with publishing(port, name=KEY):
         (asked,) = app.connections[-1].of("rtmp.publish")
         assert (asked["name"], asked["credential"], asked["credential_is_name"]) == ("rk_7Qd4…", KEY, True)
 
 
-async def test_no_success_before_the_decision(app: ScriptedApplication, port: int) -> None:
-    decide = asyncio.Event()
-
-    async def later(instance: Instance, event: Message) -> Message:
-        await decide.wait()
-        return await app.accept_publish(instance, event)
-
-    app.on["rtmp.publish"] = later
-    async with RtmpClient(port=port) as publisher, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await publisher.connect("live")
+async def test_no_success_before_the_decision(app: ScriptedApp, port: int) -> None:
+    decide = app.hold("rtmp.publish")
+    async with playing(port) as player, connected(port) as publisher:
         stream_id = await publisher.create_stream()
         publisher.protocol.publish(stream_id, "cam1", "live")
         publisher.protocol.send_video(stream_id, 0, AVC_HEADER)  # Pipelined, before any answer.
@@ -202,28 +155,21 @@ async def test_no_success_before_the_decision(app: ScriptedApplication, port: in
         await player.wait_count(events.VideoReceived, 2)
 
 
-async def connect(client: RtmpClient) -> None:
-    await client.connect("live")
+ASKS: dict[str, Callable[[RtmpClient], Awaitable[object]]] = {
+    "": lambda client: client.connect("live"),
+    "publish": lambda client: client.publish("cam1"),
+    "play": lambda client: client.play("cam1"),
+}
 
 
-async def connect_and_publish(client: RtmpClient) -> None:
-    await client.connect("live")
-    await client.publish("cam1")
-
-
-async def connect_and_play(client: RtmpClient) -> None:
-    await client.connect("live")
-    await client.play("cam1")
-
-
-@pytest.mark.parametrize(("kind", "ask"), [("", connect), ("publish", connect_and_publish), ("play", connect_and_play)])
-async def test_a_refusal_is_told_and_the_connection_closed(
-    app: ScriptedApplication, port: int, server: RtmpServer, kind: str, ask: Callable[[RtmpClient], Awaitable[None]]
-) -> None:
+@pytest.mark.parametrize("kind", ASKS)
+async def test_a_refusal_is_told_and_the_connection_closed(app: ScriptedApp, server: RtmpServer, kind: str) -> None:
     app.refuse(kind, "NetStream.Publish.Denied", "No such key.")
-    async with RtmpClient(port=port) as client:
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        if kind:
+            await client.connect("live")
         with pytest.raises(Refused, match=r"NetStream\.Publish\.Denied: No such key\."):
-            await ask(client)
+            await ASKS[kind](client)
         await client.wait_closed()
     assert (await app.event("rtmp.disconnect"))["reason"] == "rejected"
     instance = app.connections[-1]
@@ -232,10 +178,8 @@ async def test_a_refusal_is_told_and_the_connection_closed(
     assert server.registry.get("live/cam1") is None
 
 
-async def test_a_refused_stream_leaves_the_connections_other_stream(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+async def test_a_refused_stream_leaves_the_connections_other_stream(app: ScriptedApp, port: int) -> None:
+    async with publishing(port) as (client, stream_id):
         app.refuse("publish", "NetStream.Publish.BadName", "Busy.")
         with pytest.raises(Refused):
             await client.publish("cam2")
@@ -244,59 +188,38 @@ async def test_a_refused_stream_leaves_the_connections_other_stream(app: Scripte
         assert not client.closed
 
 
-async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as first, RtmpClient(port=port) as second, RtmpClient(port=port) as player:
-        await player.connect("live")
-        await player.play("cam1")
-        await first.connect("live")
-        stream_id = await first.publish("cam1")
-        await first.send_video(stream_id, 0, AVC_HEADER)
-        await first.send_video(stream_id, 0, key_frame(1))
+async def test_a_second_publisher_that_is_admitted_replaces_the_first(app: ScriptedApp, port: int) -> None:
+    async with playing(port) as player, publishing(port, AVC_HEADER, key_frame(1)) as (first, _):
         await player.wait_count(events.VideoReceived, 2)
-        await second.connect("live")
-        stream_id = await second.publish("cam1")
-        await second.send_video(stream_id, 0, AVC_HEADER)
-        await second.send_video(stream_id, 0, key_frame(2))
-        await first.wait_closed()
-        assert first.of(events.StatusReceived)[-1].code == "NetStream.Publish.BadName"
-        await player.wait_until(lambda: key_frame(2) in [event.payload for event in player.of(events.VideoReceived)])
-        assert (await app.event("rtmp.unpublish", connection=1))["reason"] == "replaced"
-        assert app.connections[2].of("rtmp.unpublish") == []
+        async with publishing(port, AVC_HEADER, key_frame(2)):
+            await first.wait_closed()
+            assert first.of(events.StatusReceived)[-1].code == "NetStream.Publish.BadName"
+            await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(2))
+            assert (await app.event("rtmp.unpublish", connection=1))["reason"] == "replaced"
+            assert app.connections[2].of("rtmp.unpublish") == []
 
 
 @pytest.mark.parametrize(
-    ("message", "code", "reason", "description"),
+    ("message", "reason", "code", "description"),
     [
+        ({"type": "rtmp.close"}, "kicked", "Rejected", "Stopped by an operator."),
+        ({"type": "rtmp.stream.stop", "stream_id": 1}, "key_revoked", "Denied", "The key is no longer valid."),
         (
-            {"type": "rtmp.close", "reason": "kicked"},
-            "NetStream.Publish.Rejected",
-            "kicked",
-            "Stopped by an operator.",
-        ),
-        (
-            {"type": "rtmp.stream.stop", "stream_id": 1, "reason": "key_revoked"},
-            "NetStream.Publish.Denied",
-            "key_revoked",
-            "The key is no longer valid.",
-        ),
-        (
-            {"type": "node.drop", "session_id": "publish-1", "reason": "lease_lost"},
-            "NetStream.Publish.Failed",
+            {"type": "node.drop", "session_id": "publish-1"},
             "lease_lost",
+            "Failed",
             "The server lost its claim to the stream.",
         ),
     ],
 )
 async def test_the_application_ends_a_publisher(
-    app: ScriptedApplication, port: int, message: Message, code: str, reason: str, description: str
+    app: ScriptedApp, port: int, message: Message, reason: str, code: str, description: str
 ) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        await client.publish("cam1")
+    async with publishing(port) as (client, _):
         instance = app.node if message["type"].startswith("node.") else app.connections[-1]
-        await instance.send(message)
+        await instance.send(message | {"reason": reason})
         status = await client.wait_for(events.StatusReceived, lambda event: event.level == "error")
-        assert status.code == code
+        assert status.code == f"NetStream.Publish.{code}"
         await client.wait_closed()
     await app.event("rtmp.disconnect")
     instance = app.connections[-1]
@@ -304,55 +227,42 @@ async def test_the_application_ends_a_publisher(
         assert [(event["reason"], event["description"]) for event in instance.of(kind)] == [(reason, description)]
 
 
-async def test_the_application_sends_a_status(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
+async def test_the_application_sends_a_status(app: ScriptedApp, port: int) -> None:
+    async with publishing(port) as (client, stream_id):
         instance = app.connections[-1]
-        await instance.send(
-            {
-                "type": "rtmp.status.send",
-                "stream_id": stream_id,
-                "level": "warning",
-                "code": "NetStream.Play.InsufficientBW",
-                "description": "Slow.",
-            }
-        )
+        slow = {"level": "warning", "code": "NetStream.Play.InsufficientBW", "description": "Slow."}
+        await instance.send({"type": "rtmp.status.send", "stream_id": stream_id, **slow})
         status = await client.wait_for(events.StatusReceived, lambda event: event.level == "warning")
         assert (status.code, status.description) == ("NetStream.Play.InsufficientBW", "Slow.")
         await app.wait_until(lambda: len(instance.of("rtmp.status")) == 3)
 
 
-async def test_an_unknown_message_from_the_application_is_its_error(app: ScriptedApplication, port: int) -> None:
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
+async def test_an_unknown_message_from_the_application_is_its_error(app: ScriptedApp, port: int) -> None:
+    async with connected(port):
         with pytest.raises(ValueError, match="unknown message type"):
             await app.connections[-1].send({"type": "rtmp.nonsense"})
 
 
-async def test_a_client_that_leaves_before_its_answer(app: ScriptedApplication, serve: Serve) -> None:
+async def test_a_client_that_leaves_before_its_answer(app: ScriptedApp, server: RtmpServer) -> None:
     """The session that the application began all the same is reported as ended, before the last event."""
-    decide = asyncio.Event()
-
-    async def later(instance: Instance, event: Message) -> Any:
-        await decide.wait()
-        return await app.accept_publish(instance, event)
-
-    app.on["rtmp.publish"] = later
-    server = await serve()
-    client = RtmpClient(port=server.addresses[0][1])
-    await client.open()
-    await client.connect("live")
-    stream_id = await client.create_stream()
-    client.protocol.publish(stream_id, "cam1", "live")
-    await client.flush()
-    await app.event("rtmp.publish")
-    next(iter(server.connections)).transport.abort()
-    await client.wait_closed()
+    decide = app.hold("rtmp.publish")
+    async with connected(server) as client:
+        client.protocol.publish(await client.create_stream(), "cam1", "live")
+        await client.flush()
+        await app.event("rtmp.publish")
+        next(iter(server.connections)).transport.abort()
+        await client.wait_closed()
     instance = app.connections[-1]
     assert instance.of("rtmp.disconnect") == []
     decide.set()
     await app.event("rtmp.disconnect")
     assert instance.kinds[-2:] == ["rtmp.unpublish", "rtmp.disconnect"]
     assert instance.of("rtmp.unpublish")[0]["totals"]["bytes_in"] == 0
-    await client.close()
+
+
+async def test_what_is_no_flv_is_told(monkeypatch: pytest.MonkeyPatch, server: RtmpServer) -> None:
+    monkeypatch.setattr(testpattern, "ffmpeg_command", lambda *_: ["echo", "no FLV at all"])
+    with pytest.raises(testpattern.PublishFailed, match="What FFmpeg wrote can't be published: no FLV"):
+        await testpattern.publish_picture(
+            f"rtmp://127.0.0.1:{server.addresses[0][1]}/live", "cam", testpattern.Picture()
+        )

@@ -3,32 +3,27 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.live import QueueLimits
-from ingest.rtmp import ClientConnection, Message, events
+from ingest.rtmp import ClientConnection, events
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import UserControl
 from ingest.server import RtmpServer
-from ingest.server.connection import Connection
 from ingest.server.playing import Playing
-from tests.ingest.server.app import ScriptedApplication
-from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
-from tests.ingest.server.media import AVC_HEADER, key_frame
-from tests.ingest.server.waiting import within
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import ROOM_FRAME_BYTES, ROOM_FRAMES, Room, programs
+from tests.ingest.server.conftest import Enter, Serve
+from tests.ingest.server.media import key_frame
+from tests.ingest.server.waiting import becomes, set_deadlines
 from tests.media import make_clip, of_kind, read_packets
-from tests.rtmp_client import RtmpClient
 from tests.tools import require_tool
 
 WINDOW = 20_000
-FRAME = 5_000
-FRAMES = 60
 NEVER = 1 << 40
 HOUR = 3600.0
 
@@ -55,116 +50,52 @@ class Late(ClientConnection):
     user_control_handlers = {**ClientConnection.user_control_handlers, UserControl.PING_REQUEST: _pong}
 
 
-class Room:
-    """A publisher and a player of its stream, on a server with a small window."""
-
-    def __init__(self, server: RtmpServer, protocol: ClientConnection | None = None) -> None:
-        self.server = server
-        port = server.addresses[0][1]
-        self.publisher, self.player = RtmpClient(port=port), RtmpClient(port=port)
-        if protocol:
-            self.player.protocol = protocol
-        self.frames = [key_frame(number, FRAME) for number in range(FRAMES)]
-
-    async def __aenter__(self) -> "Room":
-        await self.publisher.open()
-        await self.publisher.connect("live")
-        self.stream_id = await self.publisher.publish("cam")
-        await self.player.open()
-        await self.player.connect("live")
-        await self.player.play("cam")
-        await self.publisher.send_video(self.stream_id, 0, AVC_HEADER)
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.player.close()
-        await self.publisher.close()
-
-    async def show(self) -> None:
-        for number, frame in enumerate(self.frames):
-            await self.publisher.send_video(self.stream_id, number * 40, frame)
-
-    @property
-    def playing(self) -> Playing:
-        return next(session for session in self.server.sessions.values() if isinstance(session, Playing))
-
-    @property
-    def connection(self) -> Connection:
-        found = self.playing.connection
-        assert isinstance(found, Connection)
-        return found
-
-    async def tell(self, message: Message) -> None:
-        self.player.protocol.send_message(message)
-        await self.player.flush()
-
-    async def acknowledge(self, sequence_number: int) -> None:
-        """And wait until the server has read it."""
-        await self.tell(control.acknowledgement(sequence_number))
-        self.player.protocol.call("_checkbw")
-        await self.player.flush()
-        await self.player.wait_for(events.ResultReceived, lambda event: event.procedure == "_checkbw")
-
-    async def saw_all(self) -> None:
-        await self.player.wait_count(events.VideoReceived, 1 + FRAMES)
-        assert [event.payload for event in self.player.of(events.VideoReceived)] == [AVC_HEADER, *self.frames]
-        assert self.playing.subscriber.dropped_frames == 0
-
-    async def becomes(self, condition: Callable[[], bool]) -> None:
-        async def ask() -> bool:
-            return condition()
-
-        assert await within(5, ask, True)
-
-
 SMALL: dict[str, Any] = {"window_bytes": WINDOW}
 
 
-async def test_a_player_that_acknowledges_is_held(serve: Serve) -> None:
+async def test_a_player_that_acknowledges_is_held(enter: Enter) -> None:
     """It gets all, but no more at once than twice its window; what waits, waits where it could be dropped."""
-    server = await serve(config=SMALL, window_s=HOUR, write_s=0.5)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.pause_reading()
-        await room.show()
-        outlet, subscriber = room.connection.outlet, room.playing.subscriber
-        await room.becomes(lambda: subscriber.pending_messages > FRAMES // 2)
-        assert (outlet.is_open, outlet.is_full, outlet.is_window_closed) == (False, False, True)
-        assert outlet.window.sent < 2 * WINDOW + 2 * FRAME
-        await asyncio.sleep(0.7)  # No reason to end it: its TCP took what it was sent.
-        room.player.resume_reading()
-        await room.saw_all()
-        assert not outlet.window.given_up
+    room = await enter(config=SMALL, window_s=HOUR, write_s=0.5)
+    await room.acknowledge(0)
+    room.player.pause_reading()
+    await room.show()
+    outlet, subscriber = room.connection.outlet, room.playing.subscriber
+    await becomes(lambda: subscriber.pending_messages > ROOM_FRAMES // 2)
+    assert (outlet.is_open, outlet.is_full, outlet.is_window_closed) == (False, False, True)
+    assert outlet.window.sent < 2 * WINDOW + 2 * ROOM_FRAME_BYTES
+    await asyncio.sleep(0.7)  # No reason to end it: its TCP took what it was sent.
+    room.player.resume_reading()
+    await room.saw_all()
+    assert not outlet.window.given_up
 
 
-async def test_what_waits_behind_the_window_is_dropped_for_newer(serve: Serve) -> None:
-    server = await serve(config=SMALL | {"queue": QueueLimits(messages=10)}, window_s=HOUR)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.pause_reading()
-        await room.show()
-        await room.becomes(lambda: room.playing.subscriber.dropped_frames > FRAMES // 2)
-        room.player.resume_reading()
-        await room.player.wait_for(events.VideoReceived, lambda event: event.payload == room.frames[-1])
+async def test_what_waits_behind_the_window_is_dropped_for_newer(enter: Enter) -> None:
+    room = await enter(config=SMALL | {"queue": QueueLimits(messages=10)}, window_s=HOUR)
+    await room.acknowledge(0)
+    room.player.pause_reading()
+    await room.show()
+    await becomes(lambda: room.playing.subscriber.dropped_frames > ROOM_FRAMES // 2)
+    room.player.resume_reading()
+    await room.player.wait_for(events.VideoReceived, lambda event: event.payload == room.frames[-1])
 
 
-async def test_one_that_never_acknowledges_waits_for_nothing(serve: Serve) -> None:
-    server = await serve(config=SMALL, sweep_s=HOUR, window_s=HOUR)
-    async with Room(server, Mute(nonce=os.urandom(1528))) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.show()
-        await room.saw_all()
-        assert room.connection.outlet.window.closes_at > 1 << 40
+async def test_one_that_never_acknowledges_waits_for_nothing(enter: Enter) -> None:
+    room = await enter(Mute(nonce=os.urandom(1528)), config=SMALL, sweep_s=HOUR, window_s=HOUR)
+    room.player.protocol.acknowledging.interval = NEVER
+    await room.show()
+    await room.saw_all()
+    assert room.connection.outlet.window.closes_at > 1 << 40
 
 
-async def test_one_that_stops_and_answers_a_ping(serve: Serve) -> None:
-    server = await serve(config=SMALL, window_s=HOUR)
-    async with Room(server) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.acknowledge(0)
-        await room.show()
-        await room.saw_all()
-        assert room.connection.outlet.window.given_up
+@pytest.mark.parametrize("answers", [True, False])
+async def test_one_that_stops(enter: Enter, answers: bool) -> None:
+    """And answers a ping, or nothing in time."""
+    protocol = None if answers else Mute(nonce=os.urandom(1528))
+    room = await enter(protocol, config=SMALL, window_s=HOUR if answers else 0.2)
+    await room.acknowledge_once()
+    await room.show()
+    await room.saw_all()
+    assert room.connection.outlet.window.given_up
 
 
 async def test_one_that_acknowledges_after_its_answer_is_held(serve: Serve) -> None:
@@ -182,109 +113,90 @@ async def test_one_that_acknowledges_after_its_answer_is_held(serve: Serve) -> N
         assert not room.connection.outlet.window.given_up
 
 
-async def test_one_that_stops_and_answers_nothing(serve: Serve) -> None:
-    server = await serve(config=SMALL, window_s=0.2)
-    async with Room(server, Mute(nonce=os.urandom(1528))) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.acknowledge(0)
-        await room.show()
-        await room.saw_all()
-        assert room.connection.outlet.window.given_up
-
-
-async def test_one_that_pauses_is_held_again(serve: Serve) -> None:
-    server = await serve(config=SMALL, window_s=0.2)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.pause_reading()
-        await room.show()
-        outlet = room.connection.outlet
-        await room.becomes(lambda: outlet.window.given_up)
-        set_deadlines(server, window_s=HOUR)
-        room.player.resume_reading()
-        await room.saw_all()
-        await room.becomes(lambda: not outlet.window.given_up)
-        room.player.pause_reading()
-        await room.show()
-        await room.becomes(lambda: outlet.is_window_closed)
+async def test_one_that_pauses_is_held_again(enter: Enter) -> None:
+    room = await enter(config=SMALL, window_s=0.2)
+    await room.acknowledge(0)
+    room.player.pause_reading()
+    await room.show()
+    outlet = room.connection.outlet
+    await becomes(lambda: outlet.window.given_up)
+    set_deadlines(room.server, window_s=HOUR)
+    room.player.resume_reading()
+    await room.saw_all()
+    await becomes(lambda: not outlet.window.given_up)
+    room.player.pause_reading()
+    await room.show()
+    await becomes(lambda: outlet.is_window_closed)
 
 
 @pytest.mark.parametrize("numbers", [[0xFFFFFFFF], [7, 3, 0], [NEVER], [0x7FFFFFFF, 1]], ids=str)
-async def test_one_that_acknowledges_wrongly(serve: Serve, numbers: list[int]) -> None:
-    server = await serve(config=SMALL, window_s=0.2)
-    async with Room(server) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        for number in numbers:
-            await room.acknowledge(number)
-        await room.show()
-        await room.saw_all()
+async def test_one_that_acknowledges_wrongly(enter: Enter, numbers: list[int]) -> None:
+    room = await enter(config=SMALL, window_s=0.2)
+    room.player.protocol.acknowledging.interval = NEVER
+    for number in numbers:
+        await room.acknowledge(number)
+    await room.show()
+    await room.saw_all()
 
 
 @pytest.mark.parametrize("size", [1024, 4000])
-async def test_one_that_sets_our_bandwidth(serve: Serve, size: int) -> None:
-    server = await serve(config=SMALL, window_s=HOUR)
-    async with Room(server) as room:
-        await room.tell(control.set_peer_bandwidth(size, control.BandwidthLimit.HARD))
-        await room.becomes(lambda: room.connection.rtmp.window.limit == size)
-        await room.show()
-        await room.saw_all()
-        assert room.player.protocol.acknowledging.interval == size
-        assert not room.connection.outlet.window.given_up
+async def test_one_that_sets_our_bandwidth(enter: Enter, size: int) -> None:
+    room = await enter(config=SMALL, window_s=HOUR)
+    await room.tell(control.set_peer_bandwidth(size, control.BandwidthLimit.HARD))
+    await becomes(lambda: room.connection.rtmp.window.limit == size)
+    await room.show()
+    await room.saw_all()
+    assert room.player.protocol.acknowledging.interval == size
+    assert not room.connection.outlet.window.given_up
 
 
-async def test_a_wider_bandwidth_opens_a_closed_window(serve: Serve) -> None:
-    server = await serve(config=SMALL, sweep_s=HOUR, window_s=HOUR)
-    async with Room(server) as room:
-        room.player.protocol.acknowledging.interval = NEVER
-        await room.acknowledge(0)
-        await room.show()
-        await room.becomes(lambda: room.connection.outlet.is_window_closed)
-        await room.tell(control.set_peer_bandwidth(WINDOW * FRAMES, control.BandwidthLimit.HARD))
-        await room.saw_all()
+async def test_a_wider_bandwidth_opens_a_closed_window(enter: Enter) -> None:
+    room = await enter(config=SMALL, sweep_s=HOUR, window_s=HOUR)
+    await room.acknowledge_once()
+    await room.show()
+    await becomes(lambda: room.connection.outlet.is_window_closed)
+    await room.tell(control.set_peer_bandwidth(WINDOW * ROOM_FRAMES, control.BandwidthLimit.HARD))
+    await room.saw_all()
 
 
-async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(
-    app: ScriptedApplication, serve: Serve
-) -> None:
+async def test_one_that_takes_nothing_is_ended_though_its_window_is_closed(app: ScriptedApp, serve: Serve) -> None:
     """The kernel holds more than the window, so the transport's buffer is empty."""
     server = await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=0.3, window_s=HOUR)
     async with Room(server) as room:
         await room.acknowledge(0)
         room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         room.player.pause_reading()
-        room.frames = [key_frame(0, 50_000)] * FRAMES
+        room.frames = [key_frame(0, 50_000)] * ROOM_FRAMES
         await room.show()
         ended = await app.event("rtmp.stop")
     assert (ended["reason"], ended["description"]) == ("too_slow", "The peer took nothing for 0.3 s.")
 
 
-async def test_one_that_takes_little_is_not_ended(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR)
-    async with Room(server) as room:
-        await room.acknowledge(0)
-        room.player.protocol.acknowledging.interval = NEVER
-        room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+async def test_one_that_takes_little_is_not_ended(app: ScriptedApp, enter: Enter) -> None:
+    room = await enter(config={"window_bytes": 500_000, "unsent_bytes": 0}, write_s=HOUR, window_s=HOUR)
+    await room.acknowledge(0)
+    room.player.protocol.acknowledging.interval = NEVER
+    room.player._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    room.player.pause_reading()
+    room.frames = [key_frame(0, 50_000)] * ROOM_FRAMES
+    await room.show()
+    await becomes(lambda: room.connection.outlet.is_window_closed)
+    connection = room.connection
+    for number in range(25):
+        if number == 20:  # One that took nothing for these two seconds would be ended now.
+            set_deadlines(room.server, write_s=1.9)
+        await asyncio.sleep(0.1)
+        room.player.resume_reading()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         room.player.pause_reading()
-        room.frames = [key_frame(0, 50_000)] * FRAMES
-        await room.show()
-        await room.becomes(lambda: room.connection.outlet.is_window_closed)
-        connection = room.connection
-        for number in range(25):
-            if number == 20:  # One that took nothing for these two seconds would be ended now.
-                set_deadlines(server, write_s=1.9)
-            await asyncio.sleep(0.1)
-            room.player.resume_reading()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            room.player.pause_reading()
-        assert not connection.outlet.is_delivered
-        assert connection.ending is None
-        assert app.connections[-1].of("rtmp.stop") == []
+    assert not connection.outlet.is_delivered
+    assert connection.ending is None
+    assert app.connections[-1].of("rtmp.stop") == []
 
 
-async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApplication, serve: Serve) -> None:
+async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApp, server: RtmpServer) -> None:
     """librtmp at 1 Gbit/s, after a second in which nothing came through."""
-    server = await serve()
     async with Room(server) as room:
         for number in range(700):
             await room.tell(control.acknowledgement(number))
@@ -294,8 +206,6 @@ async def test_acknowledgements_in_a_row_do_no_harm(app: ScriptedApplication, se
     assert (await app.event("rtmp.disconnect"))["reason"] != "protocol_error"
 
 
-# --- Real players ---
-
 PLAYERS = {
     "ffmpeg": "ffmpeg -v error -i {url} -c copy -f flv {out}",
     "rtmpdump": "rtmpdump -q --live -r {url} -o {out}",
@@ -303,42 +213,26 @@ PLAYERS = {
 }
 
 
-async def start(command: str, **names: object) -> asyncio.subprocess.Process:
-    words = command.format(**names).split()
-    return await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL)
-
-
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require_tool("ffmpeg")
-    return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=2)
-
-
 @pytest.mark.timeout(60)
-async def test_real_players_see_all_through_a_small_window(
-    app: ScriptedApplication, serve: Serve, clip: Path, tmp_path: Path
-) -> None:
+async def test_real_players_see_all_through_a_small_window(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     """All that the server had. FFmpeg as the publisher may lose its last messages on its side: an Acknowledgement that
     it left unread makes its close a reset, and what Nagle's algorithm still held is gone. So small a window, which
     holds for both directions, makes that likely.
     """
     for tool in (*PLAYERS, "rtmp2src"):
         require_tool(tool)
+    clip = make_clip(tmp_path / "clip.flv", seconds=2)
     server = await serve(config=SMALL, sweep_s=0.25)  # The default's.
     url = f"rtmp://127.0.0.1:{server.addresses[0][1]}/live/cam"
     outputs = {tool: tmp_path / f"{tool}.flv" for tool in PLAYERS}
-    started = [await start(PLAYERS[tool], url=url, out=outputs[tool]) for tool in PLAYERS]
-    try:
+    async with programs(*(PLAYERS[tool].format(url=url, out=outputs[tool]) for tool in PLAYERS)) as started:
         await app.wait_until(lambda: len(server.sessions) == len(PLAYERS), timeout_s=20)
         players = [session for session in server.sessions.values() if isinstance(session, Playing)]
-        publisher = await start("ffmpeg -v error -re -i {clip} -c copy -f flv {url}", clip=clip, url=url)
-        assert await asyncio.wait_for(publisher.wait(), 20) == 0
+        async with programs(f"ffmpeg -v error -re -i {clip} -c copy -f flv {url}") as (publisher,):
+            assert await asyncio.wait_for(publisher.wait(), 20) == 0
         had = (await app.event("rtmp.unpublish", timeout_s=10))["totals"]
 
-        async def took_all() -> bool:
-            return not any(player.subscriber.pending_messages for player in players)
-
-        assert await within(5, took_all, True)
+        await becomes(lambda: not any(player.subscriber.pending_messages for player in players))
         windows = [player.connection.outlet.window for player in players]
         assert [(window.given_up, window.limit) for window in windows] == [(False, 2 * WINDOW)] * len(PLAYERS)
         assert all(window.closes_at > 10 * WINDOW for window in windows)
@@ -347,11 +241,6 @@ async def test_real_players_see_all_through_a_small_window(
             await app.node.send({"type": "node.drop", "session_id": player.session_id, "reason": "lease_lost"})
         async with asyncio.timeout(20):
             await asyncio.gather(*(process.wait() for process in started))
-    finally:
-        for process in started:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
     sent = read_packets(str(clip))
     for tool, output in outputs.items():
         seen = read_packets(str(output))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -22,10 +22,10 @@ from ingest.telemetry import Rotation, TelemetryWriter, get_writer, request_flus
 from ingest.telemetry import writer as telemetry_writer
 from ingest.telemetry.lake import SAMPLES, write_parquet
 from ingest.telemetry.spool import FRAME, MAGIC, Spool, spool_folder
+from tests.ingest.telemetry.conftest import QUICK, until, writing
 from tests.ingest.telemetry.records import NOON, event, sample
 
 HOUR_US = 3_600_000_000
-QUICK = Rotation(flush_s=0.01)
 
 
 def rows(lake: Path, table: str = "samples") -> list[dict[str, object]]:
@@ -37,26 +37,41 @@ def sequences(lake: Path, table: str = "samples") -> list[object]:
     return [row["sequence"] for row in rows(lake, table)]
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.01)
+def left(lake: Path, data: bytes, name: str = "samples.node-a-20260329T120000000000-000001") -> Path:
+    """A spool that somebody left."""
+    spool_folder(lake).mkdir(parents=True, exist_ok=True)
+    path = spool_folder(lake) / f"{name}.spool"
+    path.write_bytes(data)
+    return path
 
 
-@pytest.fixture
-def writer(tmp_path: Path) -> Iterator[TelemetryWriter]:
-    made = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
-    made.start()
-    yield made
-    made.close()
+def spools(lake: Path) -> list[Path]:
+    return list(spool_folder(lake).glob("*.spool"))
+
+
+def filled(lake: Path) -> list[Path]:
+    """Those with a batch: a file is there before its schema, and that before the first batch."""
+    return [file for file in spools(lake) if count_frames(file.read_bytes()) > 1]
+
+
+def count_frames(data: bytes) -> int:
+    count, position = 0, len(MAGIC)
+    while position + FRAME.size <= len(data):
+        length, _ = FRAME.unpack_from(data, position)
+        position += FRAME.size + length
+        count += position <= len(data)
+    return count
+
+
+def told(caplog: pytest.LogCaptureFixture, words: str = "Telemetry is dropped") -> list[str]:
+    """The lines of the log that say so."""
+    return [message for record in caplog.records if words in (message := record.getMessage())]
 
 
 def recover(lake: Path) -> None:
     """What the next start does."""
-    successor = TelemetryWriter(lake, "node-a", rotation=QUICK)
-    successor.start()
-    successor.close()
+    with writing(lake):
+        pass
 
 
 def test_every_field_of_a_record_comes_back_from_the_lake(tmp_path: Path, writer: TelemetryWriter) -> None:
@@ -79,10 +94,8 @@ def test_records_are_partitioned_by_their_own_hour(tmp_path: Path, writer: Telem
 
 def test_a_node_may_have_any_name(tmp_path: Path) -> None:
     for node in ("../../etc", "_hidden.node", ""):
-        writer = TelemetryWriter(tmp_path, node, rotation=QUICK)
-        writer.start()
-        writer.samples([sample(0)])
-        writer.close()
+        with writing(tmp_path, node) as writer:
+            writer.samples([sample(0)])
     files = list(tmp_path.rglob("*.parquet"))
     assert len(files) == 3
     assert not any(file.name.startswith((".", "_")) for file in files)
@@ -90,20 +103,18 @@ def test_a_node_may_have_any_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rotation", [Rotation(flush_s=0.01, age_s=0.05), Rotation(flush_s=0.01, size_bytes=1)])
 def test_it_becomes_parquet_by_age_and_by_size_while_the_writer_goes_on(tmp_path: Path, rotation: Rotation) -> None:
-    writer = TelemetryWriter(tmp_path, "node-a", rotation=rotation)
-    writer.start()
-    writer.samples([sample(0)])
-    until(lambda: sequences(tmp_path) == [0])
-    writer.samples([sample(1)])
-    until(lambda: sorted(sequences(tmp_path)) == [0, 1])  # type: ignore[type-var]
-    writer.close()
+    with writing(tmp_path, rotation=rotation) as writer:
+        writer.samples([sample(0)])
+        until(lambda: sequences(tmp_path) == [0])
+        writer.samples([sample(1)])
+        until(lambda: sorted(sequences(tmp_path)) == [0, 1])  # type: ignore[type-var]
     assert len(list(tmp_path.rglob("*.parquet"))) == 2
     assert not list(spool_folder(tmp_path).iterdir())
 
 
 def test_a_flush_request_brings_what_was_spooled_to_the_lake(tmp_path: Path, writer: TelemetryWriter) -> None:
     writer.samples([sample(0)])
-    until(lambda: any(spool_folder(tmp_path).glob("*.spool")))
+    until(lambda: bool(spools(tmp_path)))
     assert sequences(tmp_path) == []
     assert request_flush(tmp_path)
     assert sequences(tmp_path) == [0]
@@ -112,13 +123,12 @@ def test_a_flush_request_brings_what_was_spooled_to_the_lake(tmp_path: Path, wri
 
 def test_a_flush_does_not_wait_for_the_spool_of_a_dead_writer(tmp_path: Path, writer: TelemetryWriter) -> None:
     writer.samples([sample(0)])
-    until(lambda: any(spool_folder(tmp_path).glob("*.spool")))
-    left = spool_folder(tmp_path) / "samples.node-b-20260329T120000000000-000001.spool"
-    left.write_bytes(next(spool_folder(tmp_path).glob("*.spool")).read_bytes())
+    until(lambda: bool(spools(tmp_path)))
+    dead = left(tmp_path, spools(tmp_path)[0].read_bytes(), "samples.node-b-20260329T120000000000-000001")
     started = time.monotonic()
     assert request_flush(tmp_path, wait_s=30)
     assert time.monotonic() - started < 10
-    assert left.exists()
+    assert dead.exists()
 
 
 def test_a_torn_tail_costs_only_itself(tmp_path: Path, writer: TelemetryWriter) -> None:
@@ -132,29 +142,10 @@ def test_a_torn_tail_costs_only_itself(tmp_path: Path, writer: TelemetryWriter) 
     expected = {len(spooled[0]): [0], len(spooled[1]): [0, 1], len(spooled[2]): [0, 1, 2]}
     for length in {len(spooled[0]), *range(len(spooled[1]), len(spooled[2]) + 1, 97), len(spooled[2])}:
         recovered = lake / str(length)
-        spool_folder(recovered).mkdir(parents=True)
-        (spool_folder(recovered) / "samples.node-a-20260329T120000000000-000001.spool").write_bytes(spooled[2][:length])
+        left(recovered, spooled[2][:length])
         recover(recovered)
         assert sequences(recovered) == expected[max(whole for whole in expected if whole <= length)]
         assert not spools(recovered)
-
-
-def spools(lake: Path) -> list[Path]:
-    return list(spool_folder(lake).glob("*.spool"))
-
-
-def filled(lake: Path) -> list[Path]:
-    """Those with a batch: a file is there before its schema, and that before the first batch."""
-    return [file for file in spools(lake) if count_frames(file.read_bytes()) > 1]
-
-
-def count_frames(data: bytes) -> int:
-    count, position = 0, len(MAGIC)
-    while position + FRAME.size <= len(data):
-        length, _ = FRAME.unpack_from(data, position)
-        position += FRAME.size + length
-        count += position <= len(data)
-    return count
 
 
 def test_a_damaged_frame_ends_the_reading_and_is_not_believed(tmp_path: Path, writer: TelemetryWriter) -> None:
@@ -163,15 +154,13 @@ def test_a_damaged_frame_ends_the_reading_and_is_not_believed(tmp_path: Path, wr
     data = bytearray(spools(tmp_path)[0].read_bytes())
     data[-5] ^= 0x40
     lake = tmp_path / "other"
-    spool_folder(lake).mkdir(parents=True)
-    (spool_folder(lake) / "samples.node-a-20260329T120000000000-000001.spool").write_bytes(data)
+    left(lake, bytes(data))
     recover(lake)
     assert sequences(lake) == []
 
 
 def test_a_file_that_is_no_spool_is_put_aside(tmp_path: Path) -> None:
-    spool_folder(tmp_path).mkdir(parents=True)
-    (spool_folder(tmp_path) / "samples.node-a-1-1.spool").write_bytes(b"not a spool at all")
+    left(tmp_path, b"not a spool at all", "samples.node-a-1-1")
     recover(tmp_path)
     assert [file.name for file in spool_folder(tmp_path).iterdir()] == ["samples.node-a-1-1.bad"]
 
@@ -293,11 +282,6 @@ def test_a_day_ahead_is_meant_by_the_nodes_clock(
     assert writer.dropped == 3
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The lines about records that are dropped."""
-    return [record.getMessage() for record in caplog.records if "Telemetry is dropped" in record.getMessage()]
-
-
 def test_a_spool_that_cannot_be_converted_is_put_aside(tmp_path: Path) -> None:
     """Such as one that another version wrote."""
     spool_folder(tmp_path).mkdir()
@@ -306,10 +290,8 @@ def test_a_spool_that_cannot_be_converted_is_put_aside(tmp_path: Path) -> None:
     spool = Spool.create(path, schema)
     spool.append(pa.record_batch([pa.array([1])], schema=schema))
     spool.release()
-    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
-    writer.start()
-    writer.samples([sample(0)])
-    writer.close()
+    with writing(tmp_path) as writer:
+        writer.samples([sample(0)])
     assert sequences(tmp_path) == [0]
     assert [file.name for file in spool_folder(tmp_path).iterdir()] == [path.with_suffix(".bad").name]
 
@@ -319,14 +301,12 @@ def test_an_unwritable_lake_keeps_the_records_until_it_is_back(
 ) -> None:
     lake = tmp_path / "lake"
     lake.write_text("a file where the folder should be")
-    writer = TelemetryWriter(lake, "node-a", rotation=QUICK)
-    writer.start()
-    writer.samples([sample(0)])
-    until(lambda: any("can't be spooled" in record.getMessage() for record in caplog.records))
-    writer.samples([sample(1)])
-    lake.unlink()
-    until(lambda: bool(lake.exists() and spools(lake)))
-    writer.close()
+    with writing(lake) as writer:
+        writer.samples([sample(0)])
+        until(lambda: bool(told(caplog, "can't be spooled")))
+        writer.samples([sample(1)])
+        lake.unlink()
+        until(lambda: bool(lake.exists() and spools(lake)))
     assert sequences(lake) == [0, 1]
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
@@ -336,17 +316,15 @@ def test_of_what_waits_for_the_disk_the_oldest_is_dropped_and_counted(
 ) -> None:
     lake = tmp_path / "lake"
     lake.write_text("a file where the folder should be")
-    writer = TelemetryWriter(lake, "node-a", rotation=QUICK, kept=3)
-    writer.start()
-    for number in range(7):
-        writer.samples([sample(number)])
-    until(lambda: writer.dropped == 4)
-    lake.unlink()
-    until(lambda: bool(lake.exists() and spools(lake)))
-    writer.close()
+    with writing(lake, kept=3) as writer:
+        for number in range(7):
+            writer.samples([sample(number)])
+        until(lambda: writer.dropped == 4)
+        lake.unlink()
+        until(lambda: bool(lake.exists() and spools(lake)))
     assert sequences(lake) == [4, 5, 6]
     assert writer.failing_since is None
-    assert len([record for record in caplog.records if "dropped" in record.getMessage()]) == 1
+    assert len(told(caplog, "dropped")) == 1
 
 
 def test_a_spool_that_is_being_made_is_nobodys_to_claim(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Streams as encoders and networks make them, frame by frame, and which issues they have in each second."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingest.contracts import Issue
@@ -63,13 +63,18 @@ def audio(seconds: float, *, start: float = 0.0, kbps: float = 128.0) -> list[Me
     ]
 
 
+def altered(messages: list[Message], **how: Callable[[Message], Any]) -> list[Message]:
+    """With other fields, each made of the message: `altered(messages, at=lambda each: each.at / 2)`."""
+    return [replace(each, **{name: make(each) for name, make in how.items()}) for each in messages]
+
+
 def through(messages: list[Message], kbps: Callable[[float], float]) -> list[Message]:
     """After an uplink that carries so much at each time; the encoder waits for it, and leaves nothing out."""
     free = 0.0
     arrived = []
     for message in sorted(messages, key=lambda message: message.at):
         free = max(free, message.at) + message.size * 8 / 1000 / kbps(max(free, message.at))
-        arrived.append(Message(free, message.kind, message.timestamp, message.size, message.is_keyframe))
+        arrived.append(replace(message, at=free))
     return arrived
 
 

@@ -22,6 +22,7 @@ ENCODERS = {
     "abr": ("-b:v", "600k"),
     "cbr": ("-b:v", "600k", "-minrate", "600k", "-maxrate", "600k", "-bufsize", "1200k"),
 }
+PROBE = ["ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "packet=size,flags", "-of", "json"]
 
 
 def sizes(name: str, folder: Path) -> list[int]:
@@ -37,19 +38,7 @@ def sizes(name: str, folder: Path) -> list[int]:
     if name != "cbr":
         command += ["-filter_complex", f"{CUT};{JOIN}"]
     subprocess.run([*command, "-c:v", "libx264", "-preset", "ultrafast", "-g", "60", *ENCODERS[name], made], check=True)
-    probe = [
-        "ffprobe",
-        "-v",
-        "error",
-        "-select_streams",
-        "v",
-        "-show_entries",
-        "packet=size,flags",
-        "-of",
-        "json",
-        made,
-    ]
-    packets = json.loads(subprocess.run(probe, check=True, capture_output=True).stdout)["packets"]
+    packets = json.loads(subprocess.run([*PROBE, made], check=True, capture_output=True).stdout)["packets"]
     return [-int(each["size"]) if "K" in each["flags"] else int(each["size"]) for each in packets]
 
 

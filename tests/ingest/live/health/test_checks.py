@@ -1,13 +1,15 @@
-"""Each row of the table: its limits, and its words."""
+"""Each row of the tables of a stream's and a node's checks: its limits, its words, its place in docs/health.md."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ingest.contracts import Issue
-from ingest.contracts.health import STREAM_CHECKS
-from ingest.live.health import CHECKS, Figures, HealthEngine, Target
-from ingest.live.health.engine import Passed, span
+from ingest.contracts import Issue, NodeFigures, ProcessFigures
+from ingest.contracts.health import CHECK_NAMES, STREAM_CHECKS
+from ingest.live.health import CHECKS, NODE_CHECKS, Check, Figures, HealthEngine, Target
+from ingest.live.health.engine import Level, Passed, span
 from ingest.live.health.measures import choose_target
 from tests.ingest.live.payloads import START_WALL
 
@@ -118,136 +120,77 @@ def test_limits(figures: Figures, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("figures", "sentence", "actual", "expected", "value", "limit"),
+    ("figures", "said"),
     [
-        (
-            Figures(idle_s=14.6),
-            f"Nothing has arrived for 14{N}s (5{N}s at most).",
-            f"14{N}s",
-            f"5{N}s at most",
-            14.6,
-            5,
-        ),
+        (Figures(idle_s=14.6), "Nothing has arrived for 14~s (5~s at most). | 14~s | 5~s at most | 14.6 | 5"),
         (
             Figures(video_kbps=2310.0, target=SET),
-            f"Bitrate 2,310{N}kbit/s, 38{N}% of the 6,000 expected, for 1{N}min 52{N}s.",
-            f"2,310{N}kbit/s (38{N}%)",
-            f"6,000{N}kbit/s, 40{N}% of it at least",
-            38.5,
-            40,
+            "Bitrate 2,310~kbit/s, 38~% of the 6,000 expected, for 1~min 52~s. | "
+            "2,310~kbit/s (38~%) | 6,000~kbit/s, 40~% of it at least | 38.5 | 40",
         ),
         (
             Figures(long_kbps=9000.0, video_kbps=1.0, target=CLAIMED),
-            f"Bitrate 9,000{N}kbit/s, 150{N}% of the 6,000 claimed, for 1{N}min 52{N}s.",
-            f"9,000{N}kbit/s (150{N}%)",
-            f"6,000{N}kbit/s, 130{N}% of it at most",
-            150,
-            130,
+            "Bitrate 9,000~kbit/s, 150~% of the 6,000 claimed, for 1~min 52~s. | "
+            "9,000~kbit/s (150~%) | 6,000~kbit/s, 130~% of it at most | 150 | 130",
         ),
         (
             Figures(sent_kbps=2000.0, max_kbps=1000),
-            f"The encoder sends 2,000{N}kbit/s, 1,000 at most by its key, for 1{N}min 52{N}s.",
-            f"2,000{N}kbit/s (200{N}%)",
-            f"1,000{N}kbit/s at most",
-            200,
-            105,
+            "The encoder sends 2,000~kbit/s, 1,000 at most by its key, for 1~min 52~s. | "
+            "2,000~kbit/s (200~%) | 1,000~kbit/s at most | 200 | 105",
         ),
         (
             Figures(keyframe_intervals=(8.0, 8.0), open_gop_s=1.0),
-            f"A keyframe every 8.0{N}s (4{N}s at most).",
-            f"8.0{N}s",
-            f"4{N}s at most",
-            8,
-            4,
+            "A keyframe every 8.0~s (4~s at most). | 8.0~s | 4~s at most | 8 | 4",
         ),
         (
             Figures(open_gop_s=75.0),
-            f"No frame has been marked as a keyframe for 1{N}min 15{N}s: "
-            "players that come late begin with a broken picture.",
-            f"none for 1{N}min 15{N}s",
-            f"one in 10{N}s at least",
-            75,
-            10,
+            "No frame has been marked as a keyframe for 1~min 15~s: players that come late begin with a broken "
+            "picture. | none for 1~min 15~s | one in 10~s at least | 75 | 10",
         ),
         (
             Figures(keyframe_intervals=(2.0,), open_gop_s=75.0),
-            f"No keyframe has arrived for 1{N}min 15{N}s (10{N}s at most).",
-            f"1{N}min 15{N}s",
-            f"10{N}s at most",
-            37.5,
-            10,
+            "No keyframe has arrived for 1~min 15~s (10~s at most). | 1~min 15~s | 10~s at most | 37.5 | 10",
         ),
         (
             Figures(fps=26.1, nominal_fps=30.0),
-            f"26.1 frames a second, 87{N}% of the 30 expected, for 1{N}min 52{N}s.",
-            f"26.1 frames a second (87{N}%)",
-            f"30 frames a second, 90{N}% of them at least",
-            87,
-            90,
+            "26.1 frames a second, 87~% of the 30 expected, for 1~min 52~s. | "
+            "26.1 frames a second (87~%) | 30 frames a second, 90~% of them at least | 87 | 90",
         ),
         (
             Figures(drift_dev_ms=1500.0),
-            f"Media is 1,500{N}ms behind its mean of a minute (1,000{N}ms at most).",
-            f"1,500{N}ms",
-            f"1,000{N}ms at most",
-            1500,
-            1000,
+            "Media is 1,500~ms behind its mean of a minute (1,000~ms at most). | "
+            "1,500~ms | 1,000~ms at most | 1500 | 1000",
         ),
-        (
-            Figures(without_audio_s=7.0),
-            f"No audio has arrived for 7{N}s (5{N}s at most).",
-            f"7{N}s",
-            f"5{N}s at most",
-            7,
-            5,
-        ),
+        (Figures(without_audio_s=7.0), "No audio has arrived for 7~s (5~s at most). | 7~s | 5~s at most | 7 | 5"),
         (
             Figures(av_skew_ms=-1200.0),
-            f"Audio is ahead of video by 1,200{N}ms (1,000{N}ms at most).",
-            f"1,200{N}ms",
-            f"1,000{N}ms at most",
-            1200,
-            1000,
+            "Audio is ahead of video by 1,200~ms (1,000~ms at most). | 1,200~ms | 1,000~ms at most | 1200 | 1000",
         ),
         (
             Figures(discontinuities=1),
-            "Timestamps jumped once in the last minute.",
-            "once in the last minute",
-            "never",
-            1,
-            1,
+            "Timestamps jumped once in the last minute. | once in the last minute | never | 1 | 1",
         ),
         (
             Figures(publishes=4),
-            f"Publishing began 4 times in 10{N}min, less than 3 are usual.",
-            f"4 times in 10{N}min",
-            "less than 3 times",
-            4,
-            3,
+            "Publishing began 4 times in 10~min, less than 3 are usual. | "
+            "4 times in 10~min | less than 3 times | 4 | 3",
         ),
         (
             Figures(recording_failure="No space left on device.", recording_failed_s=14.0),
-            "The stream is not recorded. No space left on device.",
-            f"not recorded for 14{N}s",
-            "recorded",
-            14,
-            0,
+            "The stream is not recorded. No space left on device. | not recorded for 14~s | recorded | 14 | 0",
         ),
         (
             Figures(players=4, slow_players=2, dropped_frames=1625),
-            f"2 of 4 players can't keep up, 50{N}% of them (25{N}% at most). "
-            "1,625 frames were dropped for them in the last minute.",
-            f"2 of 4 players (50{N}%)",
-            f"25{N}% at most",
-            50,
-            25,
+            "2 of 4 players can't keep up, 50~% of them (25~% at most). 1,625 frames were dropped for them in the "
+            "last minute. | 2 of 4 players (50~%) | 25~% at most | 50 | 25",
         ),
     ],
 )
-def test_words(figures: Figures, sentence: str, actual: str, expected: str, value: float, limit: float) -> None:
+def test_words(figures: Figures, said: str) -> None:
     (issue,) = held(figures)
-    assert (issue["title"], issue["actual"], issue["expected"]) == (sentence, actual, expected)
-    assert [issue["value"], issue["limit"]] == pytest.approx([value, limit])
+    *words, value, limit = said.replace("~", N).split(" | ")
+    assert [issue["title"], issue["actual"], issue["expected"]] == words
+    assert [issue["value"], issue["limit"]] == pytest.approx([float(value), float(limit)])
     assert issue["advice"].endswith(".")
     assert issue["since"] == START_WALL
 
@@ -255,18 +198,18 @@ def test_words(figures: Figures, sentence: str, actual: str, expected: str, valu
 @pytest.mark.parametrize(
     ("figures", "sentence"),
     [
-        (Figures(idle_s=5.2), f"Nothing has arrived for 5{N}s."),
-        (Figures(without_audio_s=5.9), f"No audio has arrived for 5{N}s."),
-        (Figures(without_video_s=30.4), f"No video has arrived for 30{N}s."),
-        (Figures(keyframe_intervals=(4.04, 4.04), open_gop_s=1.0), f"A keyframe every 4.0{N}s."),
-        (Figures(keyframe_intervals=(0.496,) * 5, open_gop_s=0.1), f"A keyframe every 0.50{N}s."),
-        (Figures(drift_dev_ms=500.3), f"Media is 500{N}ms behind its mean of a minute."),
-        (Figures(av_skew_ms=300.4), f"Video is ahead of audio by 300{N}ms."),
+        (Figures(idle_s=5.2), "Nothing has arrived for 5~s."),
+        (Figures(without_audio_s=5.9), "No audio has arrived for 5~s."),
+        (Figures(without_video_s=30.4), "No video has arrived for 30~s."),
+        (Figures(keyframe_intervals=(4.04, 4.04), open_gop_s=1.0), "A keyframe every 4.0~s."),
+        (Figures(keyframe_intervals=(0.496,) * 5, open_gop_s=0.1), "A keyframe every 0.50~s."),
+        (Figures(drift_dev_ms=500.3), "Media is 500~ms behind its mean of a minute."),
+        (Figures(av_skew_ms=300.4), "Video is ahead of audio by 300~ms."),
     ],
 )
 def test_what_is_shown_as_its_limit_is_not_said_beside_it(figures: Figures, sentence: str) -> None:
     (issue,) = held(figures)
-    assert issue["title"] == sentence
+    assert issue["title"] == sentence.replace("~", N)
     assert issue["expected"].endswith(("at most", "at least"))
 
 
@@ -327,3 +270,99 @@ def test_short_groups_of_pictures_clear_when_most_of_ten_are_longer() -> None:
 )
 def test_the_target(figures: tuple[float | None, float | None, float | None], expected: Target | None) -> None:
     assert choose_target(*figures) == expected
+
+
+AT_ONCE, WARM, HELD = 1.0, 100.0, 110.0
+"""When an issue opens: while all else warms up, after that, and after the hold (s)."""
+
+
+def figures(cpu: float | None = 20.0, disk: float | None = 60.0, hangs_s: float = 0.0, dropped: int = 0) -> NodeFigures:
+    return {
+        "node": "node-1",
+        "at": START_WALL,
+        "streams": 0,
+        "publishers": 0,
+        "players": 0,
+        "connections": 0,
+        "refused_connections": 0,
+        "in_kbps": 0.0,
+        "out_kbps": 0.0,
+        "loop_delay_ms": 0.0,
+        "cpu_percent": cpu,
+        "disk_free_percent": disk,
+        "disk_hangs_s": hangs_s,
+        "caches_dropped": dropped,
+    }
+
+
+def with_files(open_files: int | None, most_files: int | None) -> NodeFigures:
+    process: ProcessFigures = {
+        "started_at": START_WALL,
+        "cpu_s": 1.0,
+        "resident_bytes": None,
+        "open_files": open_files,
+        "most_files": most_files,
+    }
+    return {**figures(), "process": process}
+
+
+@pytest.mark.parametrize(
+    ("found", "at", "expected"),
+    [
+        (figures(), None, []),
+        (figures(cpu=None, disk=None), None, []),
+        (with_files(None, 1024), None, []),
+        (with_files(5000, None), None, []),
+        (with_files(800, 1000), None, []),
+        (with_files(801, 1000), AT_ONCE, ["node_files warning"]),
+        (with_files(951, 1000), AT_ONCE, ["node_files bad"]),
+        (figures(cpu=90.0), None, []),
+        (figures(cpu=90.1), HELD, ["node_cpu warning"]),
+        (figures(cpu=180.0), HELD, ["node_cpu warning"]),
+        (figures(disk=10.0), None, []),
+        (figures(disk=9.9), HELD, ["disk_free warning"]),
+        (figures(disk=2.9), HELD, ["disk_free bad"]),
+        (figures(cpu=99.0, disk=1.0), HELD, ["disk_free bad", "node_cpu warning"]),
+        (figures(disk=None, hangs_s=5.0), None, []),
+        (figures(disk=None, hangs_s=5.1), WARM, ["disk_hangs warning"]),
+        (figures(disk=None, hangs_s=31.0), WARM, ["disk_hangs bad"]),
+        (figures(dropped=1), WARM, ["caches_full warning"]),
+    ],
+)
+def test_limits_of_a_node(found: NodeFigures, at: float | None, expected: list[str]) -> None:
+    engine = HealthEngine(0.0, NODE_CHECKS)
+    for now in (AT_ONCE, WARM, HELD):
+        issues = engine.update(found, now, START_WALL + now)
+        is_open = at is not None and now >= at
+        assert [f"{each['check']} {each['level']}" for each in issues] == (expected if is_open else [])
+    assert {each["check"] for each in issues} <= set(CHECK_NAMES)
+
+
+def test_words_of_a_node() -> None:
+    engine = HealthEngine(0.0, NODE_CHECKS)
+    engine.update(figures(cpu=97.3, disk=2.0), 100.0, START_WALL)
+    disk, cpu = engine.update(figures(cpu=97.3, disk=2.0), 145.0, START_WALL + 45)
+    assert cpu["title"] == f"The node uses 97{N}% of a processor (90{N}% at most), for 45{N}s."
+    assert (disk["title"], disk["expected"]) == (f"2.0{N}% of the disk is free (3{N}% at least).", f"3{N}% at least")
+    (files,) = HealthEngine(0.0, NODE_CHECKS).update(with_files(951, 1000), 1.0, START_WALL)
+    assert files["title"] == f"The node has 951 of 1,000 files open that it may, 95{N}%."
+    (hanging,) = HealthEngine(0.0, NODE_CHECKS).update(figures(disk=None, hangs_s=72.0), 100.0, START_WALL)
+    assert hanging["title"] == f"The data folder's disk has not answered for 1{N}min 12{N}s."
+
+
+DOCS = Path(__file__).parents[4] / "docs" / "health.md"
+ROW = re.compile(r"^\| `(\w+)` \|.*\| ([^|]+) \| ([^|]+) \| (\d+) s \| [^|]+ \|$", re.MULTILINE)
+SIGNS = {"gt": ">", "lt": "<", "ge": "≥"}
+
+
+def limit(check: Check[Any], level: Level) -> str:
+    if level not in check.levels:
+        return "-"
+    return f"{SIGNS[check.passes.__name__]} {check.limit(level):g} {check.unit}".strip()
+
+
+def test_the_table() -> None:
+    rows = {code: (warning, bad, float(hold)) for code, warning, bad, hold in ROW.findall(DOCS.read_text())}
+    checks: list[Check[Any]] = [*CHECKS, *NODE_CHECKS]
+    made = {check.code: (limit(check, "warning"), limit(check, "bad"), check.hold_s) for check in checks}
+    assert rows == made

@@ -27,14 +27,3 @@ values: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=12,
 )
-
-
-def same(first: Any, second: Any) -> bool:
-    """Equal, and of equal types all the way down."""
-    if type(first) is not type(second) or first != second:
-        return False
-    if isinstance(first, dict):
-        return list(first) == list(second) and all(same(first[name], second[name]) for name in first)
-    if isinstance(first, list):
-        return all(same(*pair) for pair in zip(first, second, strict=True))
-    return True

@@ -3,12 +3,9 @@
 from typing import Any
 
 from ingest.rtmp.amf.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from tests.ingest.rtmp.wire import h
 
 Vector = tuple[str, Any, bytes]
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 BOTH_WAYS: list[Vector] = [
@@ -61,11 +58,7 @@ ONE_WAY: list[Vector] = [
         {"a": {"b": 1}, "c": 1.0},
         h("03 0001 61 11 0a 0b 01 03 62 04 01 01 0001 63 003ff0000000000000 000009"),
     ),
-    (
-        "reference to a finished object",
-        [{"a": None}, {"a": None}],
-        h("0a 00000002 03 0001 61 05 000009 070001"),
-    ),
+    ("reference to a finished object", [{"a": None}, {"a": None}], h("0a 00000002 03 0001 61 05 000009 070001")),
     (
         "reference within a reference",
         {"a": [None], "b": {"c": [None]}, "d": {"c": [None]}},

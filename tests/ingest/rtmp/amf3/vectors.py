@@ -15,12 +15,9 @@ from ingest.rtmp.amf.amf3 import (
     Xml,
     XmlDocument,
 )
+from tests.ingest.rtmp.wire import h
 
 Case = tuple[str, Any, bytes]
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 def t(text: str) -> bytes:
@@ -94,11 +91,7 @@ BOTH_WAYS: list[Case] = [
         [Object("P", {"x": 1}, sealed="x"), Object("P", {"x": 2}, sealed="x")],
         h("09 05 01 0a 13 03 50 03 78 04 01 0a 01 04 02"),
     ),
-    (
-        "second traits by reference",
-        [{}, Object("P"), Object("P")],
-        h("09 07 01 0a 0b 01 01 0a 03 03 50 0a 05"),
-    ),
+    ("second traits by reference", [{}, Object("P"), Object("P")], h("09 07 01 0a 0b 01 01 0a 03 03 50 0a 05")),
     ("ArrayCollection", COLLECTION, h("0a 07") + t(COLLECTION.class_name) + h("09 03 01 04 01")),
     (
         "ArrayCollection and its traits by reference",

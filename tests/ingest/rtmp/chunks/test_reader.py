@@ -8,9 +8,9 @@ from ingest.rtmp import LimitExceeded, Limits, Message, RemoteProtocolError, enc
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.limits import limits_for
 from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Raw
-from tests.ingest.rtmp.conversations import conversations
-from tests.ingest.rtmp.conversations import sizes as pieces
-from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, set_chunk_size, type0, type3
+from tests.ingest.rtmp.replay import cut, in_pieces, raw, read_chunks
+from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, conversations, ids, set_chunk_size, type0, type3
+from tests.ingest.rtmp.wire import sizes as pieces
 from tests.rtmpdecode import decode_stream
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
@@ -30,28 +30,26 @@ def read_all(reader: ChunkReader, data: bytes) -> list[Raw]:
 def read(data: bytes, limits: Limits | None = None, size: int = 0) -> list[Raw]:
     """The messages of `data`, given in pieces of `size` bytes."""
     reader = ChunkReader(limits or Limits())
-    size = size or max(len(data), 1)
-    return [message for at in range(0, len(data), size) for message in read_all(reader, data[at : at + size])]
+    pieces = in_pieces(data, size or max(len(data), 1))
+    return [message for piece in pieces for message in read_all(reader, piece)]
 
 
 VECTORS = [*BOTH_WAYS, *ONE_WAY]
 
 
-@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=[vector[0] for vector in VECTORS])
+@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=ids(VECTORS))
 @pytest.mark.parametrize("size", [0, 1, 3, 130])
 def test_vectors(name: str, messages: list[Raw], data: bytes, size: int) -> None:
     assert read(data, size=size) == messages
 
 
-@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=[vector[0] for vector in VECTORS])
+@pytest.mark.parametrize(("name", "messages", "data"), VECTORS, ids=ids(VECTORS))
 def test_another_decoder_reads_the_vectors_alike(name: str, messages: list[Raw], data: bytes) -> None:
-    found = [
-        (m.type_id, m.timestamp, m.stream_id, m.payload) for m in decode_stream(data, 0) if m.type_id not in (1, 2)
-    ]
+    found = [message for message in raw(decode_stream(data, 0)) if message[0] not in (1, 2)]
     assert found == messages
 
 
-@pytest.mark.parametrize(("name", "data"), REFUSED, ids=[vector[0] for vector in REFUSED])
+@pytest.mark.parametrize(("name", "data"), REFUSED, ids=ids(REFUSED))
 @pytest.mark.parametrize("size", [0, 1])
 def test_bad_input(name: str, data: bytes, size: int) -> None:
     with pytest.raises(RemoteProtocolError):
@@ -81,7 +79,7 @@ OVER: list[tuple[str, Limits, bytes, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "limits", "within", "over"), OVER, ids=[row[0] for row in OVER])
+@pytest.mark.parametrize(("name", "limits", "within", "over"), OVER, ids=ids(OVER))
 def test_limits(name: str, limits: Limits, within: bytes, over: bytes) -> None:
     reader = ChunkReader(limits)
     read_all(reader, within)
@@ -164,42 +162,21 @@ def test_long_runs_of_small_chunks(chunk_size: int, length: int, size: int, repe
 def test_any_conversation(conversation: tuple[bytes, list[Raw]], sizes: list[int]) -> None:
     data, complete = conversation
     assert read(data) == complete
-    reader = ChunkReader(Limits())
-    found: list[Raw] = []
-    at = 0
-    for size in [*sizes, len(data)]:
-        found += read_all(reader, data[at : at + size])
-        at += size
-    assert found == complete
-
-
-def outcome(data: bytes, size: int) -> tuple[list[Raw], str]:
-    """What was read, and the error that ended it, if one did."""
-    reader = ChunkReader(Limits())
-    found: list[Raw] = []
-    try:
-        for at in range(0, len(data), size):
-            reader.feed(data[at : at + size])
-            while messages := reader.read():
-                found += messages
-            reader.keep()
-    except RemoteProtocolError as error:
-        return found, str(error)
-    return found, ""
+    assert read_chunks(cut(data, sizes)) == (complete, "")
 
 
 @given(st.binary(min_size=1, max_size=600))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    assert outcome(data, len(data)) == outcome(data, 1)
+    assert read_chunks([data]) == read_chunks(in_pieces(data, 1))
 
 
-@pytest.mark.parametrize(("name", "data"), REFUSED, ids=[vector[0] for vector in REFUSED])
+@pytest.mark.parametrize(("name", "data"), REFUSED, ids=ids(REFUSED))
 def test_what_comes_before_a_fault_is_read(name: str, data: bytes) -> None:
     before = type0(40, 7, AUDIO, 1, b"sound") + type0(41, 8, VIDEO, 1, b"picture")
-    found, error = outcome(before + data, 10_000)
+    found, error = read_chunks([before + data])
     assert found[:2] == [(AUDIO, 7, 1, b"sound"), (VIDEO, 8, 1, b"picture")]
     assert error
-    assert (found, error) == outcome(before + data, 1)
+    assert (found, error) == read_chunks(in_pieces(before + data, 1))
 
 
 # --- What is counted ---

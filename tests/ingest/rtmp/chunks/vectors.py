@@ -2,7 +2,7 @@
 bytes and the fuzzer alike. A message is type, timestamp, message stream and payload, as the reader gives it.
 """
 
-from tests.ingest.rtmp.wire import abort, basic, set_chunk_size, type0, type1, type2, type3
+from tests.ingest.rtmp.wire import abort, basic, h, set_chunk_size, type0, type1, type2, type3
 
 Raw = tuple[int, int, int, bytes]
 Vector = tuple[str, list[Raw], bytes]
@@ -12,10 +12,6 @@ USER_CONTROL, AUDIO, VIDEO = 4, 8, 9
 B300 = bytes(range(256)) + b"b" * 44
 LATE = 0x01020304
 """A timestamp that needs the extended field."""
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 BOTH_WAYS: list[Vector] = [

@@ -9,13 +9,10 @@ import av
 
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import read_audio, read_video
+from tests.ingest.rtmp.wire import h
 
 VECTORS = json.loads(Path(__file__).with_name("vectors.json").read_text())
 """name, kind (audio or video), header and frame (whole messages, frames cut short), what FFmpeg reads from them."""
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 def video(payload: bytes) -> VideoConfig:

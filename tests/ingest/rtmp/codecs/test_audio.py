@@ -8,7 +8,8 @@ import pytest
 
 from ingest.rtmp.codecs import AudioConfig
 from tests.ingest.live.payloads import Bits
-from tests.ingest.rtmp.codecs.helpers import audio, h
+from tests.ingest.rtmp.codecs.helpers import audio
+from tests.ingest.rtmp.wire import h, ids
 
 # --- AAC ---
 
@@ -31,7 +32,7 @@ AAC: list[tuple[str, str | None, int, int, int | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "profile", "kind", "rate", "channels"), AAC, ids=[row[0] for row in AAC])
+@pytest.mark.parametrize(("text", "profile", "kind", "rate", "channels"), AAC, ids=ids(AAC))
 def test_aac(text: str, profile: str, kind: int, rate: int, channels: int) -> None:
     found = audio(b"\xaf\0" + h(text))
     assert found == AudioConfig("AAC", f"mp4a.40.{kind}", profile, rate, channels)

@@ -1,20 +1,24 @@
-"""What real encoders send, against what FFmpeg's libraries read from the same (vectors.json, make_vectors.py)."""
+"""What real encoders send, against what FFmpeg's libraries read from the same (vectors.json, make_vectors.py); and
+whatever a peer sends: nothing is raised, and no figure is impossible."""
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
+from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
-from tests.ingest.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, video
-from tests.rtmpdecode import Decoded, decode_stream
+from tests.ingest.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, vector, video
+from tests.ingest.rtmp.wire import h
+from tests.recordings import decoded, from_client
+from tests.rtmpdecode import Decoded
 
 VIDEO = [vector for vector in VECTORS if vector["kind"] == "video"]
 AUDIO = [vector for vector in VECTORS if vector["kind"] == "audio"]
-CAPTURES = Path(__file__).parents[3] / "captures"
 
 LEVELS = {"H.264": (10, 1), "H.265": (30, 3), "H.266": (16, 3)}
 """What FFmpeg's number counts a major and a minor version of a level as."""
@@ -40,18 +44,18 @@ def ids(vectors: list[dict[str, Any]]) -> list[str]:
     return [vector["name"] for vector in vectors]
 
 
+def configs(vector: dict[str, Any]) -> list[Any]:
+    """What header and frame tell, as far as there are."""
+    read, tell = (read_video, video_config) if vector["kind"] == "video" else (read_audio, audio_config)
+    messages: list[Any] = [read(bytes.fromhex(vector[part])) for part in ("header", "frame") if part in vector]
+    assert not any(message.fault for message in messages)
+    return [tell(message) for message in messages]
+
+
 def video_of(vector: dict[str, Any]) -> VideoConfig:
     """From the header, and what that leaves open from the first frame: as the live stream puts it together."""
-    configs = []
-    for part in ("header", "frame"):
-        if part in vector:
-            message = read_video(bytes.fromhex(vector[part]))
-            assert message
-            assert not message.fault
-            found = video_config(message)
-            assert found
-            configs.append(found)
-    merged, *rest = configs
+    merged: VideoConfig
+    merged, *rest = configs(vector)
     for later in rest:
         for field in VideoConfig.__slots__:
             if getattr(merged, field) is None:
@@ -61,14 +65,8 @@ def video_of(vector: dict[str, Any]) -> VideoConfig:
 
 def audio_of(vector: dict[str, Any]) -> AudioConfig:
     """From the header where it tells anything, or else from a frame."""
-    found = None
-    for part in ("header", "frame"):
-        if part in vector and (found is None or found.sample_rate is None):
-            message = read_audio(bytes.fromhex(vector[part]))
-            assert message
-            assert not message.fault
-            found = audio_config(message)
-    assert found
+    first, *rest = configs(vector)
+    found: AudioConfig = rest[0] if rest and (first is None or first.sample_rate is None) else first
     return found
 
 
@@ -172,7 +170,7 @@ RECORDED = {
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_sessions(name: str) -> None:
     """Every message of a whole session is read without a fault, and the headers tell what the metadata claim."""
-    messages = decode_stream((CAPTURES / f"{name}.c2s.bin").read_bytes())
+    messages = decoded(from_client(name))
     videos = [found for each in messages if each.type_id == 9 if (found := read_video(each.payload))]
     sounds = [heard for each in messages if each.type_id == 8 if (heard := read_audio(each.payload))]
     assert len(videos) > 5
@@ -202,7 +200,7 @@ def claims(messages: list[Decoded]) -> dict[str, Any]:
 
 
 def test_each_track_of_a_recorded_session_is_told_apart() -> None:
-    messages = decode_stream((CAPTURES / "ffmpeg9-publish-multitrack.c2s.bin").read_bytes())
+    messages = decoded(from_client("ffmpeg9-publish-multitrack"))
     sizes = set()
     for message in messages:
         found = read_video(message.payload) if message.type_id == 9 else None
@@ -210,3 +208,61 @@ def test_each_track_of_a_recorded_session_is_told_apart() -> None:
             sizes.add((found.tracks[0].track_id, config.width, config.height))
     assert sizes
     assert all(track > 0 and width and height for track, width, height in sizes)
+
+
+STARTS = [
+    h("1700000000"),
+    h("1700000000 0164001fffe100406764001f"),
+    h("90 68766331"),
+    vector("x265 main", "header")[:40],
+    vector("vvenc", "header")[:40],
+    h("90 76766331"),
+    h("90 61763031 81000c00 0a40"),
+    h("91 61763031"),
+    h("90 76703039"),
+    h("91 76703039 82498342"),
+    h("91 76703038"),
+    h("12"),
+    h("13"),
+    h("96 00 61766331 01"),
+]
+SOUND_STARTS = [
+    h("af00"),
+    h("af00 eb"),
+    h("af00 1200"),
+    h("90 4f707573 4f70757348656164"),
+    h("90 664c6143"),
+    h("91 61632d33 0b77"),
+    h("91 65632d33 0b77"),
+    h("2f ff"),
+    h("94 4f707573"),
+    h("95 00 6d703461 01"),
+    h("91 2e6d7033"),
+]
+
+
+@given(st.sampled_from(STARTS), st.binary(max_size=200))
+def test_no_video_is_too_strange(start: bytes, rest: bytes) -> None:
+    found = video_config(read_video(start + rest))
+    if found and found.width is not None and found.height is not None:
+        assert 0 < found.width <= MAX_SIDE
+        assert 0 < found.height <= MAX_SIDE
+    assert found is None or found.fps is None or 0 <= found.fps <= MAX_FPS
+
+
+@given(st.sampled_from(SOUND_STARTS), st.binary(max_size=200))
+def test_no_sound_is_too_strange(start: bytes, rest: bytes) -> None:
+    found = audio_config(read_audio(start + rest))
+    assert found is None or found.sample_rate is None or 0 < found.sample_rate <= MAX_SAMPLE_RATE
+    assert found is None or found.channels is None or 0 < found.channels < 256
+
+
+@given(st.sampled_from(VECTORS), st.data())
+def test_damaged_messages_raise_nothing(each: dict[str, Any], data: st.DataObject) -> None:
+    payload = bytearray.fromhex(each.get("header") or each["frame"])
+    for _ in range(data.draw(st.integers(1, 8))):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    if each["kind"] == "video":
+        video_config(read_video(bytes(payload)))
+    else:
+        audio_config(read_audio(bytes(payload)))

@@ -5,68 +5,42 @@ from fractions import Fraction
 import pytest
 
 from ingest.rtmp.codecs import VideoConfig, video_config
+from ingest.rtmp.codecs.bitstream import BitReader, leb128
 from ingest.rtmp.media import read_video
 from tests.ingest.live.payloads import Bits, avc_header, sps
-from tests.ingest.rtmp.codecs.helpers import h, header_by_ffmpeg, vector, video
+from tests.ingest.rtmp.codecs.helpers import header_by_ffmpeg, vector, video
+from tests.ingest.rtmp.wire import h
 
 # --- H.264 ---
 
 
-@pytest.mark.parametrize(
-    ("parameter_set", "size", "profile", "level", "string"),
-    [
-        (sps(width_mbs=120, height_units=68, crop=(0, 0, 0, 4)), (1920, 1080), "High", "4.0", "640028"),
-        (sps(width_mbs=80, height_units=45, profile=77, level=31), (1280, 720), "Main", "3.1", "4d001f"),
-        (
-            sps(width_mbs=40, height_units=23, profile=66, constraints=0xC0, level=30, crop=(0, 0, 0, 4)),
-            (640, 360),
-            "Constrained Baseline",
-            "3.0",
-            "42c01e",
-        ),
-        (
-            sps(width_mbs=11, height_units=9, profile=66, level=11, constraints=0x10),
-            (176, 144),
-            "Baseline",
-            "1b",
-            "42100b",
-        ),
-        (sps(width_mbs=11, height_units=9, level=9), (176, 144), "High", "1b", "640009"),
-        (
-            sps(width_mbs=120, height_units=34, frame_mbs_only=False, crop=(0, 0, 0, 2)),
-            (1920, 1080),
-            "High",
-            "4.0",
-            "640028",
-        ),
-        (
-            sps(width_mbs=240, height_units=135, profile=110, level=51, scaling=True),
-            (3840, 2160),
-            "High 10",
-            "5.1",
-            "6e0033",
-        ),
-        (
-            sps(width_mbs=20, height_units=12, profile=244, level=12, chroma=3, crop=(0, 0, 0, 12)),
-            (320, 180),
-            "High 4:4:4 Predictive",
-            "1.2",
-            "f4000c",
-        ),
-        (
-            sps(width_mbs=20, height_units=12, profile=122, level=12, chroma=2, crop=(1, 2, 0, 12), scaling=True),
-            (314, 180),
-            "High 4:2:2",
-            "1.2",
-            "7a000c",
-        ),
-        (sps(width_mbs=1, height_units=1, profile=99), (16, 16), "profile 99", "4.0", "630028"),
-    ],
-)
-def test_avc(parameter_set: bytes, size: tuple[int, int], profile: str, level: str, string: str) -> None:
+AVC = {
+    "1920x1080 High 4.0 640028": sps(width_mbs=120, height_units=68, crop=(0, 0, 0, 4)),
+    "1280x720 Main 3.1 4d001f": sps(width_mbs=80, height_units=45, profile=77, level=31),
+    "640x360 Constrained Baseline 3.0 42c01e": sps(
+        width_mbs=40, height_units=23, profile=66, constraints=0xC0, level=30, crop=(0, 0, 0, 4)
+    ),
+    "176x144 Baseline 1b 42100b": sps(width_mbs=11, height_units=9, profile=66, level=11, constraints=0x10),
+    "176x144 High 1b 640009": sps(width_mbs=11, height_units=9, level=9),
+    # Of fields.
+    "1920x1080 High 5.2 640034": sps(width_mbs=120, height_units=34, level=52, frame_mbs_only=False, crop=(0, 0, 0, 2)),
+    "3840x2160 High 10 5.1 6e0033": sps(width_mbs=240, height_units=135, profile=110, level=51, scaling=True),
+    "320x180 High 4:4:4 Predictive 1.2 f4000c": sps(
+        width_mbs=20, height_units=12, profile=244, level=12, chroma=3, crop=(0, 0, 0, 12)
+    ),
+    "314x180 High 4:2:2 1.2 7a000c": sps(
+        width_mbs=20, height_units=12, profile=122, level=12, chroma=2, crop=(1, 2, 0, 12), scaling=True
+    ),
+    "16x16 profile 99 4.0 630028": sps(width_mbs=1, height_units=1, profile=99),
+}
+"""{size, profile, level and codec string: the parameter set}"""
+
+
+@pytest.mark.parametrize(("told", "parameter_set"), AVC.items(), ids=AVC)
+def test_avc(told: str, parameter_set: bytes) -> None:
     found = video(avc_header(parameter_set))
-    assert (found.width, found.height) == size
-    assert (found.profile, found.level, found.codec_string) == (profile, level, f"avc1.{string}")
+    string = (found.codec_string or "").removeprefix("avc1.")
+    assert f"{found.width}x{found.height} {found.profile} {found.level} {string}" == told
 
 
 def test_emulation_prevention_is_undone() -> None:
@@ -338,3 +312,22 @@ def test_others_have_a_name_alone(text: str) -> None:
 @pytest.mark.parametrize("text", ["1702000000", "5700", "92 68766331", "d4 68766331 02", "90 6876", "19 00"])
 def test_what_tells_nothing(text: str) -> None:
     assert video_config(read_video(h(text))) is None
+
+
+# --- Bits ---
+
+
+def test_numbers_that_end_too_early_or_never() -> None:
+    reader = BitReader(h("a5"))
+    assert (reader.bits(4), reader.flag(), reader.left) == (10, False, 3)
+    for read, words in (
+        (lambda: reader.skip(4), "too early"),
+        (lambda: reader.bits(4), "too early"),
+        (BitReader(bytes(20)).unsigned, "more than 32 bits"),
+        (lambda: BitReader(Bits().ue(4).to_bytes()).at_most(3), "over 3"),
+        (lambda: leb128(b"\x80" * 9, 0), "more than 8 bytes"),
+        (lambda: leb128(b"\x80", 0), "too early"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read()
+    assert leb128(h("00 e58e26"), 1) == (624485, 4)

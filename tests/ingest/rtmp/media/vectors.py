@@ -2,14 +2,11 @@
 
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo, ModEx, Track
 from ingest.rtmp.media_tags import AudioPacket, FrameType, MultitrackType, VideoPacket
+from tests.ingest.rtmp.wire import h
 
 ONE, MANY, CODECS = MultitrackType.ONE_TRACK, MultitrackType.MANY_TRACKS, MultitrackType.MANY_TRACKS_MANY_CODECS
 KEY, INTER, DISPOSABLE = FrameType.KEYFRAME, FrameType.INTER, FrameType.DISPOSABLE
 V, A = VideoPacket, AudioPacket
-
-
-def h(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 VIDEO: list[tuple[str, LegacyVideo | ExtendedVideo, bytes]] = [
@@ -27,11 +24,7 @@ VIDEO: list[tuple[str, LegacyVideo | ExtendedVideo, bytes]] = [
     ("start of seeking", LegacyVideo(5, 7, command=0), h("57 00")),
     ("end of seeking", LegacyVideo(5, 2, command=1), h("52 01")),
     ("HEVC header", ExtendedVideo(V.SEQUENCE_START, (Track(b"hvc1", h("01")),)), h("90 68766331 01")),
-    (
-        "HEVC key frame",
-        ExtendedVideo(V.CODED_FRAMES, (Track(b"hvc1", h("26"), 0, 133),)),
-        h("91 68766331 000085 26"),
-    ),
+    ("HEVC key frame", ExtendedVideo(V.CODED_FRAMES, (Track(b"hvc1", h("26"), 0, 133),)), h("91 68766331 000085 26")),
     (
         "AVC frame, the earliest composition time",
         ExtendedVideo(V.CODED_FRAMES, (Track(b"avc1", b"", 0, -(2**23)),), frame_type=INTER),
@@ -77,11 +70,7 @@ VIDEO: list[tuple[str, LegacyVideo | ExtendedVideo, bytes]] = [
         ExtendedVideo(V.SEQUENCE_END, (Track(b"hvc1"),), mod_ex=(ModEx(1, b"\1" * 255),)),
         h("97 fe" + "01" * 255 + "12 68766331"),
     ),
-    (
-        "one track",
-        ExtendedVideo(V.SEQUENCE_START, (Track(b"avc1", h("0164"), 1),), ONE),
-        h("96 00 61766331 01 0164"),
-    ),
+    ("one track", ExtendedVideo(V.SEQUENCE_START, (Track(b"avc1", h("0164"), 1),), ONE), h("96 00 61766331 01 0164")),
     (
         "many tracks of one codec",
         ExtendedVideo(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, events
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import AggregatePart, decode_aggregate, encode_aggregate
 from tests.ingest.rtmp import wire
@@ -116,86 +116,57 @@ def expected(shift: int = 0) -> list[tuple[type, int, int, bytes]]:
 
 
 class TestConnection:
-    def test_a_publisher_sends_them(self) -> None:
-        pair = ConnectionPair()
+    @pytest.mark.parametrize("slice_bytes", [0, 1])
+    def test_a_publisher_sends_them(self, slice_bytes: int) -> None:
+        pair = ConnectionPair(slice_bytes=slice_bytes)
         pair.client.send_aggregate(pair.publishing(), *SENT)
         pair.run()
         assert arrived(pair.server_events) == expected()
         assert pair.server.ignored_messages == 0
 
-    def test_a_player_is_sent_them(self) -> None:
-        pair = ConnectionPair().connected()
-        pair.client.play(pair.create_stream(), "cam")
-        pair.run()
+    def test_a_player_is_sent_them(self, idle: ConnectionPair) -> None:
+        idle.client.play(1, "cam")
+        idle.run()
         message = encode_aggregate(1, SENT)
-        pair.server.send_message(Message(AGGREGATE, message.timestamp + 1000, 1, message.payload))
-        pair.run()
-        assert arrived(pair.client_events) == expected(shift=1000)
+        idle.server.send_message(Message(AGGREGATE, message.timestamp + 1000, 1, message.payload))
+        idle.run()
+        assert arrived(idle.client_events) == expected(shift=1000)
 
-    def test_media_go_to_the_sink(self) -> None:
-        sink = Sink()
-
-        def decide(server: Any, event: Any) -> None:
-            match event:
-                case events.ConnectRequested():
-                    server.accept_connect(event.request_id)
-                case events.PublishRequested():
-                    server.accept_publish(event.request_id, "", public_name="cam", sink=sink)
-
-        pair = ConnectionPair(decide=decide)
-        pair.client.send_aggregate(pair.publishing(), *SENT[1:])
-        pair.run()
+    def test_media_go_to_the_sink(self, fed: ConnectionPair, sink: Sink) -> None:
+        fed.client.send_aggregate(1, *SENT[1:])
+        fed.run()
         assert sink.taken == [("audio", 90, b"a"), ("video", 100, b"v"), ("audio", 110, b"b")]
 
-    def test_what_has_no_place_in_one_is_reported(self) -> None:
+    def test_what_has_no_place_in_one_is_reported(self, publisher: ConnectionPair) -> None:
         """No command acts from within one, nor does control, nor is one in another looked into."""
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        inner = encode_aggregate(stream_id, SENT).payload
-        delete = amf0.encode("deleteStream", 0, None, stream_id)
-        pair.client.send_aggregate(
-            stream_id,
+        inner = encode_aggregate(1, SENT).payload
+        delete = amf0.encode("deleteStream", 0, None, 1)
+        publisher.client.send_aggregate(
+            1,
             AggregatePart(AGGREGATE, 0, inner),
             AggregatePart(20, 0, delete),
             AggregatePart(1, 0, b"\0\0\0\1"),
             AggregatePart(AUDIO, 0, b"a"),
         )
-        pair.run()
-        assert pair.take_server(events.UnknownMessage) == [
-            events.UnknownMessage(AGGREGATE, stream_id, inner),
-            events.UnknownMessage(20, stream_id, delete),
-            events.UnknownMessage(1, stream_id, b"\0\0\0\1"),
+        assert publisher.take_server(events.UnknownMessage) == [
+            events.UnknownMessage(AGGREGATE, 1, inner),
+            events.UnknownMessage(20, 1, delete),
+            events.UnknownMessage(1, 1, b"\0\0\0\1"),
         ]
-        assert len(arrived(pair.server_events)) == 1
+        assert len(arrived(publisher.server_events)) == 1
 
-    def test_the_rest_of_a_cut_one_is_reported(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_message(Message(AGGREGATE, 90, stream_id, encode_aggregate(1, SENT).payload[:-5]))
-        pair.run()
-        assert arrived(pair.server_events) == expected()[:-1]
-        (unknown,) = pair.take_server(events.UnknownMessage)
+    def test_the_rest_of_a_cut_one_is_reported(self, publisher: ConnectionPair) -> None:
+        publisher.client.send_message(Message(AGGREGATE, 90, 1, encode_aggregate(1, SENT).payload[:-5]))
+        publisher.run()
+        assert arrived(publisher.server_events) == expected()[:-1]
+        (unknown,) = publisher.take_server(events.UnknownMessage)
         assert (unknown.type_id, len(unknown.payload)) == (AGGREGATE, 11)
 
-    def test_on_a_stream_that_does_not_publish(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_on_a_stream_that_does_not_publish(self, pair: ConnectionPair) -> None:
         pair.client.send_aggregate(pair.create_stream(), *SENT)
         pair.run()
         assert arrived(pair.server_events) == []
         assert pair.server.ignored_messages == len(SENT)
-
-    def test_not_before_connect(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_aggregate(1, *SENT)
-        with pytest.raises(RemoteProtocolError):
-            pair.run()
-
-    def test_in_any_pieces(self) -> None:
-        pair = ConnectionPair(slice_bytes=1)
-        pair.client.send_aggregate(pair.publishing(), *SENT)
-        pair.run()
-        assert arrived(pair.server_events) == expected()
 
     @pytest.mark.parametrize("type_id", [AUDIO, DATA, 77])
     def test_small_messages_without_end(self, type_id: int) -> None:
@@ -203,9 +174,7 @@ class TestConnection:
         pair = ConnectionPair(server_limits=Limits(messages_per_read=100))
         stream_id = pair.publishing()
         part = tag(type_id, 0, amf0.encode("onTextData") if type_id == DATA else b"")
-        pair.client.send_message(Message(AGGREGATE, 0, stream_id, part * 100_000))
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded, Message(AGGREGATE, 0, stream_id, part * 100_000))
         assert len(pair.server.events()) <= 100 * 16
 
     def test_data_within_them_count_as_data(self) -> None:
@@ -215,53 +184,43 @@ class TestConnection:
         pair.run()
         assert len(arrived(pair.server_events)) == 200
         pair.client.send_aggregate(stream_id, *[AggregatePart(DATA, 0, amf0.encode("onTextData"))] * 200)
-        with pytest.raises(LimitExceeded):
-            pair.run()
+        pair.ended_by(LimitExceeded)
 
-    def test_small_aggregates_without_end(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.data_to_send()
-        data = wire.type0(7, 0, AGGREGATE, stream_id, tag(AUDIO, 0, b"")) * 2000
+    def test_small_aggregates_without_end(self, publisher: ConnectionPair) -> None:
+        publisher.client.data_to_send()
+        data = wire.type0(7, 0, AGGREGATE, 1, tag(AUDIO, 0, b"")) * 2000
         with pytest.raises(LimitExceeded):
-            pair.server.receive_data(data)
+            publisher.server.receive_data(data)
 
-    def test_many_small_messages_in_many_aggregates(self) -> None:
+    def test_many_small_messages_in_many_aggregates(self, publisher: ConnectionPair) -> None:
         """Each within what one read may have, and more than that together."""
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_chunk_size(0xFFFFFF)
+        publisher.client.send_chunk_size(0xFFFFFF)
         for _ in range(4):
-            pair.client.send_aggregate(stream_id, *[AggregatePart(AUDIO, 0, b"")] * 5000)
-        with pytest.raises(LimitExceeded):
-            pair.run()
-        assert len(pair.server.events()) <= 16_000
+            publisher.client.send_aggregate(1, *[AggregatePart(AUDIO, 0, b"")] * 5000)
+        publisher.ended_by(LimitExceeded)
+        assert len(publisher.server.events()) <= 16_000
 
-    def test_memory_that_a_hostile_one_takes(self) -> None:
+    def test_memory_that_a_hostile_one_takes(self, publisher: ConnectionPair) -> None:
         """Of 690,000 messages, 16,000 are looked at: their tuples are about 2 MB."""
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_chunk_size(0xFFFFFF)
-        pair.run()
+        publisher.client.send_chunk_size(0xFFFFFF)
+        publisher.run()
         payload = tag(AUDIO, 0, b"") * 690_000
-        pair.client.send_message(Message(AGGREGATE, 0, stream_id, payload))
-        data = pair.client.data_to_send()
-        pair.server.receive_data(data[:-1])
+        publisher.client.send_message(Message(AGGREGATE, 0, 1, payload))
+        data = publisher.client.data_to_send()
+        publisher.server.receive_data(data[:-1])
         tracemalloc.start()
         try:
             with pytest.raises(LimitExceeded):
-                pair.server.receive_data(data[-1:])
+                publisher.server.receive_data(data[-1:])
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
         assert peak < 2 * len(payload) + 8_000_000
 
-    def test_what_servers_send_at_once_is_taken(self) -> None:
+    def test_what_servers_send_at_once_is_taken(self, publisher: ConnectionPair) -> None:
         """A read full of sound in aggregates of a second each."""
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
         second = [AggregatePart(AUDIO, number * 20, bytes(40)) for number in range(50)]
         for _ in range(256 * 1024 // (50 * 55)):
-            pair.client.send_aggregate(stream_id, *second)
-        pair.run()
-        assert len(arrived(pair.server_events)) == 95 * 50
+            publisher.client.send_aggregate(1, *second)
+        publisher.run()
+        assert len(arrived(publisher.server_events)) == 95 * 50

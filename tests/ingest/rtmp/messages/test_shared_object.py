@@ -1,5 +1,6 @@
 """Shared object messages: vectors both ways, limits, and any values in any order; then over a connection."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,37 +32,34 @@ from ingest.rtmp.messages.shared_object import (
     decode_shared_object,
     encode_shared_object,
 )
-from tests.ingest.rtmp.amf0.strategies import same
 from tests.ingest.rtmp.amf0.strategies import values as amf0_values
+from tests.ingest.rtmp.amf3.strategies import same
 from tests.ingest.rtmp.amf3.strategies import values as amf3_values
-from tests.ingest.rtmp.messages.shared_objects import BOTH_WAYS, HEAD, ONE_WAY, REFUSED, Case, h
+from tests.ingest.rtmp.messages.vectors import HEAD, OBJECTS, OBJECTS_ONE_WAY, OBJECTS_REFUSED, Case
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair
+from tests.ingest.rtmp.wire import h, ids
 from tests.rtmpdecode import decode_stream
 
 
-def ids(rows: list[Any]) -> list[str]:
-    return [row[0] for row in rows]
-
-
-@pytest.mark.parametrize("vector", BOTH_WAYS + ONE_WAY, ids=ids(BOTH_WAYS + ONE_WAY))
+@pytest.mark.parametrize("vector", OBJECTS + OBJECTS_ONE_WAY, ids=ids(OBJECTS + OBJECTS_ONE_WAY))
 def test_decode(vector: Case) -> None:
     _, content, amf3, payload = vector
     assert decode_shared_object(payload, Limits(), amf3=amf3) == content
 
 
-@pytest.mark.parametrize("vector", BOTH_WAYS, ids=ids(BOTH_WAYS))
+@pytest.mark.parametrize("vector", OBJECTS, ids=ids(OBJECTS))
 def test_encode(vector: Case) -> None:
     _, content, amf3, payload = vector
     assert encode_shared_object(content, amf3=amf3) == Message(16 if amf3 else 19, 0, 0, payload)
 
 
 def test_every_event_has_its_vector() -> None:
-    seen = {type(event) for _, content, _, _ in BOTH_WAYS for event in content.events}
+    seen = {type(event) for _, content, _, _ in OBJECTS for event in content.events}
     assert len(EVENTS) == 11
     assert seen == {kind for kind, _ in EVENTS.values()} | {OtherEvent}
 
 
-@pytest.mark.parametrize("vector", BOTH_WAYS, ids=ids(BOTH_WAYS))
+@pytest.mark.parametrize("vector", OBJECTS, ids=ids(OBJECTS))
 def test_a_cut_message_is_refused_or_has_fewer_events(vector: Case) -> None:
     _, content, amf3, payload = vector
     for end in range(len(payload)):
@@ -73,52 +71,39 @@ def test_a_cut_message_is_refused_or_has_fewer_events(vector: Case) -> None:
         assert len(found.events) < len(content.events)
 
 
-@pytest.mark.parametrize(("name", "amf3", "payload"), REFUSED, ids=ids(REFUSED))
+@pytest.mark.parametrize(("name", "amf3", "payload"), OBJECTS_REFUSED, ids=ids(OBJECTS_REFUSED))
 def test_refused(name: str, amf3: bool, payload: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_shared_object(payload, Limits(), amf3=amf3)
 
 
-class TestLimits:
-    def test_events(self) -> None:
-        payload = h(HEAD) + h("01 00000000") * 3
-        assert decode_shared_object(payload, Limits(shared_object_events=3)).events == [Use()] * 3
-        with pytest.raises(LimitExceeded):
-            decode_shared_object(payload, Limits(shared_object_events=2))
+def one_event(event: Any) -> bytes:
+    return encode_shared_object(SharedObject("s", 0, False, [event])).payload
 
-    def test_events_in_one_body(self) -> None:
-        payload = h(HEAD) + h("05 00000006 0000 0000 0000")
-        assert decode_shared_object(payload, Limits(shared_object_events=3)).events == [Success("")] * 3
-        with pytest.raises(LimitExceeded):
-            decode_shared_object(payload, Limits(shared_object_events=2))
 
-    @pytest.mark.parametrize(
-        "event",
-        [Change("abc", None), Success("abc"), Status("abc", ""), Status("", "abc")],
-        ids=["property", "name", "code", "level"],
-    )
-    def test_names(self, event: Any) -> None:
-        payload = encode_shared_object(SharedObject("s", 0, False, [event])).payload
-        assert decode_shared_object(payload, Limits(shared_object_name_bytes=3)).events == [event]
-        with pytest.raises(LimitExceeded):
-            decode_shared_object(payload, Limits(shared_object_name_bytes=2))
+TWO = SharedObject("s", 0, False, [Change("a", [None, None]), SendMessage("f", [None])])
 
-    def test_the_objects_own_name(self) -> None:
-        payload = encode_shared_object(SharedObject("abc", 0, False, [])).payload
-        with pytest.raises(LimitExceeded):
-            decode_shared_object(payload, Limits(shared_object_name_bytes=2))
 
-    def test_values_of_all_events_together(self) -> None:
-        content = SharedObject("s", 0, False, [Change("a", [None, None]), SendMessage("f", [None])])
-        payload = encode_shared_object(content).payload
-        assert decode_shared_object(payload, Limits(command_amf_elements=5)) == content
-        with pytest.raises(LimitExceeded):
-            decode_shared_object(payload, Limits(command_amf_elements=4))
-
-    def test_depth(self) -> None:
-        payload = encode_shared_object(SharedObject("s", 0, False, [Change("a", [[[]]])])).payload
-        with pytest.raises(LimitExceeded):
-            decode_shared_object(payload, Limits(amf_depth=2))
+@pytest.mark.parametrize(
+    ("payload", "limit", "least"),
+    [
+        (h(HEAD) + h("01 00000000") * 3, "shared_object_events", 3),
+        (h(HEAD) + h("05 00000006 0000 0000 0000"), "shared_object_events", 3),
+        (one_event(Change("abc", None)), "shared_object_name_bytes", 3),
+        (one_event(Success("abc")), "shared_object_name_bytes", 3),
+        (one_event(Status("abc", "")), "shared_object_name_bytes", 3),
+        (one_event(Status("", "abc")), "shared_object_name_bytes", 3),
+        (encode_shared_object(SharedObject("abc", 0, False, [])).payload, "shared_object_name_bytes", 3),
+        (encode_shared_object(TWO).payload, "command_amf_elements", 5),
+        (one_event(Change("a", [[[]]])), "amf_depth", 3),
+    ],
+    ids=["events", "in one body", "property", "name", "code", "level", "its own name", "values of all", "depth"],
+)
+def test_limits(payload: bytes, limit: str, least: int) -> None:
+    within = decode_shared_object(payload, replace(Limits(), **{limit: least}))
+    assert within == decode_shared_object(payload, Limits())
+    with pytest.raises(LimitExceeded):
+        decode_shared_object(payload, replace(Limits(), **{limit: least - 1}))
 
 
 @pytest.mark.parametrize(
@@ -146,10 +131,11 @@ def any_events(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     return st.lists(one, max_size=5)
 
 
-versions = st.integers(0, 2**32 - 1)
+def any_objects(values: st.SearchStrategy[Any]) -> st.SearchStrategy[SharedObject]:
+    return st.builds(SharedObject, names, st.integers(0, 2**32 - 1), st.booleans(), any_events(values))
 
 
-@given(st.builds(SharedObject, names, versions, st.booleans(), any_events(amf0_values)))
+@given(any_objects(amf0_values))
 def test_what_is_encoded_is_decoded(content: SharedObject) -> None:
     found = decode_shared_object(encode_shared_object(content).payload, Limits())
     assert found == content
@@ -157,7 +143,7 @@ def test_what_is_encoded_is_decoded(content: SharedObject) -> None:
         assert same(getattr(one, "value", None), getattr(other, "value", None))
 
 
-@given(st.builds(SharedObject, names, versions, st.booleans(), any_events(amf3_values)))
+@given(any_objects(amf3_values))
 def test_what_is_encoded_in_amf3_is_decoded(content: SharedObject) -> None:
     found = decode_shared_object(encode_shared_object(content, amf3=True).payload, Limits(), amf3=True)
     assert found == content
@@ -193,39 +179,18 @@ class TestConnection:
         pair = ConnectionPair().connected(objectEncoding=3)
         pair.client.send_message(encode_shared_object(CHAT))
         pair.client.send_message(encode_shared_object(CHAT, amf3=True))
-        pair.run()
         assert len(pair.take_server(events.SharedObjectReceived)) == 2
 
-    def test_they_are_not_answered(self) -> None:
-        pair = ConnectionPair().connected()
+    def test_they_are_not_answered(self, pair: ConnectionPair) -> None:
         before = len(pair.to_client)
         pair.client.send_shared_object(CHAT)
         pair.run()
         assert len(pair.to_client) == before
 
-    @pytest.mark.parametrize(("type_id", "payload"), [(19, b"so"), (16, b"\x00so"), (16, b"\x01")])
-    def test_bad_ones_end_no_stream(self, type_id: int, payload: bytes) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        pair.client.send_message(Message(type_id, 0, 0, payload))
-        pair.client.send_video(stream_id, 0, b"v")
-        pair.run()
-        assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(type_id, 0, payload)]
-        assert len(pair.take_server(events.VideoReceived)) == 1
-
     def test_too_much_ends_the_connection(self) -> None:
         pair = ConnectionPair(server_limits=Limits(shared_object_events=1)).connected()
         pair.client.send_shared_object(CHAT)
-        with pytest.raises(LimitExceeded):
-            pair.run()
-
-    @pytest.mark.parametrize("type_id", [16, 19])
-    def test_not_before_connect(self, type_id: int) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(Message(type_id, 0, 0, b""))
-        with pytest.raises(RemoteProtocolError):
-            pair.run()
+        pair.ended_by(LimitExceeded)
 
     def test_neither_end_sends_one_before_it_is_connected(self) -> None:
         for connection in (ServerConnection(nonce=SERVER_NONCE), ConnectionPair().client):

@@ -9,8 +9,7 @@ import pytest
 from ingest.rtmp import Limits, Message, ServerConnection, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.amf.amf0 import Amf3
-from tests.ingest.rtmp.pair import ConnectionPair
-from tests.ingest.rtmp.server.helpers import answers, sent
+from tests.ingest.rtmp.pair import ConnectionPair, Decide, answers, deciding, sent
 from tests.rtmpdecode import Decoded, decode_stream
 
 COMMANDS = (17, 20)
@@ -18,6 +17,10 @@ COMMANDS = (17, 20)
 
 def connected(**options: Any) -> ConnectionPair:
     return ConnectionPair(**options).connected(objectEncoding=3)
+
+
+def accepting(info: dict[str, Any]) -> Decide:
+    return deciding(events.ConnectRequested, lambda server, event: server.accept_connect(event.request_id, info=info))
 
 
 def command_types(data: bytearray) -> list[int]:
@@ -41,58 +44,39 @@ class TestCommands:
         assert (status.stream_id, status.code) == (1, "NetStream.Publish.Start")
 
     def test_on_the_wire(self) -> None:
-        """The protocol's own texts and numbers in AMF0, the objects in AMF3."""
+        """The protocol's own texts and numbers in AMF0, the objects in AMF3; another reader reads the same."""
         pair = connected()
         pair.server.send_status(1, "error", "c", "d", ex={"n": 1.0})
         pair.run()
-        assert sent(pair)[-1] == Decoded(
-            17,
-            0,
-            1,
-            bytes.fromhex("00 02 0008 6f6e537461747573 00 0000000000000000 05")
-            + bytes.fromhex("11 0a 0b 01 0b 6c6576656c 06 0b 6572726f72 09 636f6465 06 03 63")
-            + bytes.fromhex("17 6465736372697074696f6e 06 03 64 05 6578 0a 01 03 6e 05 3ff0000000000000 01 01"),
+        payload = bytes.fromhex(
+            "00 02 0008 6f6e537461747573 00 0000000000000000 05"
+            "11 0a 0b 01 0b 6c6576656c 06 0b 6572726f72 09 636f6465 06 03 63"
+            "17 6465736372697074696f6e 06 03 64 05 6578 0a 01 03 6e 05 3ff0000000000000 01 01"
         )
-
-    def test_another_reader_reads_the_same(self) -> None:
-        pair = connected()
-        pair.server.send_status(1, "error", "c", "d", ex={"n": [1.0]})
-        pair.run()
-        payload = sent(pair)[-1].payload
-        assert payload[0] == 0
-        info = {"level": "error", "code": "c", "description": "d", "ex": {"n": [1.0]}}
+        assert sent(pair)[-1] == Decoded(17, 0, 1, payload)
+        info = {"level": "error", "code": "c", "description": "d", "ex": {"n": 1.0}}
         assert list(pyamf.decode(payload[1:], encoding=pyamf.AMF0)) == ["onStatus", 0.0, None, info]
 
     @pytest.mark.parametrize("info", [{"objectEncoding": 0}, {"objectEncoding": None}])
     def test_the_client_keeps_to_amf0_with_a_server_that_knows_no_other(self, info: dict[str, Any]) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.accept_connect(event.request_id, info=info)
-
-        pair = connected(decide=decide)
+        pair = connected(decide=accepting(info))
         pair.create_stream()
         assert command_types(pair.to_server) == [20, 20]
 
-    def test_a_client_that_did_not_ask_is_sent_amf0(self) -> None:
-        pair = ConnectionPair().connected()
-        pair.create_stream()
-        assert command_types(pair.to_client) == [20, 20]
+    def test_a_client_that_did_not_ask_is_sent_amf0(self, idle: ConnectionPair) -> None:
+        assert command_types(idle.to_client) == [20, 20]
 
     def test_nor_does_a_server_change_it_unasked(self) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.accept_connect(event.request_id, info={"objectEncoding": 3})
-
-        pair = ConnectionPair(decide=decide).connected()
+        pair = ConnectionPair(decide=accepting({"objectEncoding": 3})).connected()
         pair.create_stream()
         assert command_types(pair.to_server) == [20, 20]
 
     def test_a_refused_connect_is_answered_in_amf0(self) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.reject_connect(event.request_id, "NetConnection.Connect.Rejected", "No.")
+        def refuse(server: ServerConnection, event: events.ConnectRequested) -> None:
+            server.reject_connect(event.request_id, "NetConnection.Connect.Rejected", "No.")
 
-        assert command_types(connected(decide=decide).to_client) == [20]
+        pair = connected(decide=deciding(events.ConnectRequested, refuse))
+        assert command_types(pair.to_client) == [20]
 
     def test_either_type_is_taken_with_and_without_the_format_byte(self) -> None:
         pair = connected()
@@ -112,7 +96,6 @@ class TestCommands:
         transaction = pair.client.call("x")
         pair.client.data_to_send()
         pair.server.send_message(extended(Amf3("_result"), Amf3(int(transaction)), Amf3(None), Amf3(5)))
-        pair.run()
         assert pair.take_client(events.ResultReceived)[-1] == events.ResultReceived("x", transaction, True, [None, 5])
 
     def test_integers_as_arguments(self) -> None:
@@ -121,23 +104,18 @@ class TestCommands:
             assert pair.create_stream() == stream_id
         pair.client.send_message(extended("play", 0, None, "cam", Amf3(-1000), Amf3(5), Amf3(0), stream_id=1))
         pair.client.send_message(extended("deleteStream", 0, None, Amf3(1), stream_id=2))
-        pair.run()
         (play,) = pair.take_server(events.PlayRequested)
         assert (play.start, play.duration, play.reset) == (-1.0, 5, False)
         assert pair.take_server(events.StreamDeleted) == [events.StreamDeleted(1)]
 
-    def test_properties_of_connect_in_amf3(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(extended("connect", 1, Amf3({"app": "live", "objectEncoding": 3})))
-        pair.run()
-        (request,) = pair.take_server(events.ConnectRequested)
-        assert (request.app, request.object_encoding, pair.server.amf3) == ("live", 3, True)
+    def test_properties_of_connect_in_amf3(self, unconnected: ConnectionPair) -> None:
+        unconnected.client.send_message(extended("connect", 1, Amf3({"app": "live", "objectEncoding": 3})))
+        (request,) = unconnected.take_server(events.ConnectRequested)
+        assert (request.app, request.object_encoding, unconnected.server.amf3) == ("live", 3, True)
 
     def test_values_in_amf3(self) -> None:
         pair = connected()
         pair.client.call("x", {"a": 1}, "b", b"\x00")
-        pair.run()
         (call,) = pair.take_server(events.CallReceived)
         assert call.arguments == [{"a": 1}, "b", b"\x00"]
         assert type(call.arguments[0]["a"]) is int
@@ -145,7 +123,6 @@ class TestCommands:
     def test_values_that_cannot_be_read(self) -> None:
         pair = connected()
         pair.client.send_message(Message(17, 0, 0, b"\x00" + amf0.encode("x", 2.0, None) + b"\x11\x12"))
-        pair.run()
         assert [event.arguments for event in pair.take_server(events.CallReceived)] == [[]]
         assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(17, 0, b"\x11\x12")]
 
@@ -190,7 +167,6 @@ class TestData:
         assert b"\x11" in body
         for payload in (b"\x00" + body, body, b"\x00" + amf0.encode("@setDataFrame") + body):
             pair.client.send_message(Message(15, 0, 1, payload))
-        pair.run()
         assert [event.payload for event in pair.take_server(events.DataReceived)] == [body] * 3
 
     @pytest.mark.parametrize("type_id", [15, 18])
@@ -201,7 +177,6 @@ class TestData:
         pair = self.publishing(server_limits=Limits(data_message_bytes=len(bodies[0])))
         for values in texts:
             pair.client.send_message(extended("onMetaData", Amf3(values), stream_id=1, type_id=type_id))
-        pair.run()
         assert [event.payload for event in pair.take_server(events.DataReceived)] == bodies[:1]
         assert [event.type_id for event in pair.take_server(events.UnknownMessage)] == [type_id]
 
@@ -218,6 +193,5 @@ class TestData:
     def test_what_cannot_be_converted_is_reported(self, payload: bytes, type_id: int) -> None:
         pair = self.publishing()
         pair.client.send_message(Message(type_id, 0, 1, payload))
-        pair.run()
         assert pair.take_server(events.DataReceived) == []
         assert pair.take_server(events.UnknownMessage) == [events.UnknownMessage(type_id, 1, payload)]

@@ -6,11 +6,34 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import LocalProtocolError, Message, Phase, RemoteProtocolError, ServerConnection, UserControl, events
+from ingest.rtmp import LocalProtocolError, Message, Phase, RemoteProtocolError, UserControl, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.capabilities import NO_CAPABILITIES, RELAY_CAPABILITIES, read_capabilities
-from tests.ingest.rtmp.pair import ConnectionPair
-from tests.ingest.rtmp.server.helpers import SECRET, answers, command, commands, sent, take, wait
+from ingest.rtmp.messages import AggregatePart, encode_aggregate
+from tests.ingest.rtmp.pair import (
+    SECRET,
+    ConnectionPair,
+    Decide,
+    answers,
+    command,
+    commands,
+    deciding,
+    sent,
+    take,
+    wait,
+)
+
+PLAIN = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
+SUCCESS: dict[str, Any] = {
+    "level": "status",
+    "code": "NetConnection.Connect.Success",
+    "description": "Connection succeeded.",
+    "objectEncoding": 0.0,
+}
+
+
+def connected_by(decide: Decide) -> ConnectionPair:
+    return ConnectionPair(decide=deciding(events.ConnectRequested, decide)).connected()
 
 
 class TestConnect:
@@ -20,28 +43,17 @@ class TestConnect:
         (request,) = pair.take_server(events.ConnectRequested)
         pair.server.accept_connect(request.request_id)
         pair.to_client += pair.server.data_to_send()
-        messages = sent(pair)
-        assert [message.type_id for message in messages] == [5, 6, 4, 1, 20]
-        assert [message.stream_id for message in messages] == [0, 0, 0, 0, 0]
-        assert messages[0].payload == struct.pack(">I", 2_500_000)
-        assert messages[1].payload == struct.pack(">IB", 2_500_000, 2)
-        assert messages[2].payload == struct.pack(">HI", 0, 0)
-        assert messages[3].payload == struct.pack(">I", 60_000)
-        assert amf0.decode_all(messages[4].payload) == [
-            "_result",
-            1.0,
-            {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0},
-            {
-                "level": "status",
-                "code": "NetConnection.Connect.Success",
-                "description": "Connection succeeded.",
-                "objectEncoding": 0.0,
-            },
+        *control, result = sent(pair)
+        assert [(message.type_id, message.stream_id, message.payload) for message in control] == [
+            (5, 0, struct.pack(">I", 2_500_000)),
+            (6, 0, struct.pack(">IB", 2_500_000, 2)),
+            (4, 0, struct.pack(">HI", 0, 0)),
+            (1, 0, struct.pack(">I", 60_000)),
         ]
+        assert (result.type_id, result.stream_id) == (20, 0)
+        assert amf0.decode_all(result.payload) == ["_result", 1.0, PLAIN, SUCCESS]
         assert pair.server.phase is Phase.CONNECTED
-        assert pair.server.events() == [
-            events.StatusSent(0, "status", "NetConnection.Connect.Success", "Connection succeeded.")
-        ]
+        assert pair.server.events() == [events.StatusSent(0, "status", SUCCESS["code"], SUCCESS["description"])]
 
     def test_what_the_client_asked(self) -> None:
         pair = ConnectionPair().connected(app="live/x?key=1", objectEncoding=3, fpad=False)
@@ -60,13 +72,7 @@ class TestConnect:
         assert request.object_encoding == 0
         assert commands(pair)[0][1][3]["objectEncoding"] == 0.0
 
-    PLAIN = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
-    OURS = {
-        "fourCcList": ["*"],
-        "videoFourCcInfoMap": {"*": 4.0},
-        "audioFourCcInfoMap": {"*": 4.0},
-        "capsEx": 15.0,
-    }
+    OURS = {"fourCcList": ["*"], "videoFourCcInfoMap": {"*": 4.0}, "audioFourCcInfoMap": {"*": 4.0}, "capsEx": 15.0}
 
     @pytest.mark.parametrize(
         "properties",
@@ -81,7 +87,7 @@ class TestConnect:
     def test_a_client_of_enhanced_rtmp_is_told_what_the_server_knows_of_it(self, properties: dict[str, Any]) -> None:
         pair = ConnectionPair().connected(**properties)
         (_, result), *_ = commands(pair)
-        assert result[2] == self.PLAIN | self.OURS
+        assert result[2] == PLAIN | self.OURS
         assert "capsEx" not in result[3]
         assert pair.client.server_capabilities == RELAY_CAPABILITIES
         (request,) = pair.take_server(events.ConnectRequested)
@@ -99,33 +105,21 @@ class TestConnect:
     )
     def test_others_are_answered_as_ever(self, properties: dict[str, Any]) -> None:
         pair = ConnectionPair().connected(**properties)
-        info = {
-            "level": "status",
-            "code": "NetConnection.Connect.Success",
-            "description": "Connection succeeded.",
-            "objectEncoding": 0.0,
-        }
         answer = next(message for message in sent(pair) if message.type_id == 20)
-        assert answer.payload == amf0.encode("_result", 1.0, self.PLAIN, info)
+        assert answer.payload == amf0.encode("_result", 1.0, PLAIN, SUCCESS)
         assert pair.client.server_capabilities == NO_CAPABILITIES
 
-    def test_optional_arguments_are_handed_on(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.connect("live", "rtmp://127.0.0.1/live", "user", {"a": 1.0}, None)
-        pair.run()
-        (request,) = pair.take_server(events.ConnectRequested)
+    def test_optional_arguments_are_handed_on(self, unconnected: ConnectionPair) -> None:
+        unconnected.client.connect("live", "rtmp://127.0.0.1/live", "user", {"a": 1.0}, None)
+        (request,) = unconnected.take_server(events.ConnectRequested)
         assert request.arguments == ["user", {"a": 1.0}, None]
 
     def test_properties_and_info_are_added(self) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.accept_connect(event.request_id, properties={"capsEx": 4}, info={"data": "x"})
-
-        pair = ConnectionPair(decide=decide).connected()
+        pair = connected_by(
+            lambda server, event: server.accept_connect(event.request_id, properties={"capsEx": 4}, info={"data": "x"})
+        )
         (_, result), *_ = commands(pair)
-        assert result[2]["capsEx"] == 4.0
-        assert result[3]["data"] == "x"
+        assert (result[2]["capsEx"], result[3]["data"]) == (4.0, "x")
 
     def test_chunk_size_and_window_are_options(self) -> None:
         pair = ConnectionPair(chunk_size=4096, window_bytes=1000).connected()
@@ -137,72 +131,38 @@ class TestConnect:
         ]
 
     def test_rejected(self) -> None:
-        def decide(server: ServerConnection, event: Any) -> None:
-            if isinstance(event, events.ConnectRequested):
-                server.reject_connect(event.request_id, "NetConnection.Connect.InvalidApp", "No such app.", ex={"a": 1})
-
-        pair = ConnectionPair(decide=decide).connected()
+        code, description = "NetConnection.Connect.InvalidApp", "No such app."
+        pair = connected_by(
+            lambda server, event: server.reject_connect(event.request_id, code, description, ex={"a": 1})
+        )
         assert [message.type_id for message in sent(pair)] == [20]
-        assert commands(pair) == [
-            (
-                0,
-                [
-                    "_error",
-                    1.0,
-                    None,
-                    {
-                        "level": "error",
-                        "code": "NetConnection.Connect.InvalidApp",
-                        "description": "No such app.",
-                        "ex": {"a": 1.0},
-                    },
-                ],
-            )
-        ]
+        info = {"level": "error", "code": code, "description": description, "ex": {"a": 1.0}}
+        assert commands(pair) == [(0, ["_error", 1.0, None, info])]
         assert pair.server.phase is Phase.CLOSED
-        assert pair.take_server(events.StatusSent) == [
-            events.StatusSent(0, "error", "NetConnection.Connect.InvalidApp", "No such app.")
-        ]
+        assert pair.take_server(events.StatusSent) == [events.StatusSent(0, "error", code, description)]
         (result,) = pair.take_client(events.ResultReceived)
         assert (result.procedure, result.succeeded) == ("connect", False)
         assert pair.server.receive_data(b"\xff" * 50) == []
 
-    def test_its_transaction_id_is_answered_as_sent(self) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(command("connect", 7.0, {"app": "live"}))
-        pair.run()
-        assert commands(pair)[0][1][1] == 7.0
+    def test_its_transaction_id_is_answered_as_sent(self, unconnected: ConnectionPair) -> None:
+        unconnected.client.send_message(command("connect", 7.0, {"app": "live"}))
+        unconnected.run()
+        assert commands(unconnected)[0][1][1] == 7.0
 
-    @pytest.mark.parametrize(
-        "values",
-        [
-            ("connect",),
-            ("connect", 1.0),
-            ("connect", 1.0, None),
-            ("connect", None, "x"),
-            ("connect", 1.0, {"app": 5.0}),
-        ],
-    )
-    def test_with_parts_missing(self, values: tuple[Any, ...]) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(command(*values))
-        pair.run()
-        (request,) = pair.take_server(events.ConnectRequested)
+    @pytest.mark.parametrize("values", [(), (1.0,), (1.0, None), (None, "x"), (1.0, {"app": 5.0})])
+    def test_with_parts_missing(self, unconnected: ConnectionPair, values: tuple[Any, ...]) -> None:
+        unconnected.client.send_message(command("connect", *values))
+        (request,) = unconnected.take_server(events.ConnectRequested)
         assert (request.app, request.tc_url, request.flash_ver) == ("", "", "")
 
-    def test_a_second_connect_is_refused_and_the_connection_goes_on(self) -> None:
-        pair = ConnectionPair()
-        stream_id = pair.publishing()
-        refused = answers(pair, lambda: pair.client.send_message(command("connect", 9.0, {"app": "other"})))
+    def test_a_second_connect_is_refused_and_the_connection_goes_on(self, publisher: ConnectionPair) -> None:
+        refused = answers(publisher, lambda: publisher.client.send_message(command("connect", 9.0, {"app": "other"})))
         description = "This connection is connected already."
         info = {"level": "error", "code": "NetConnection.Connect.Rejected", "description": description}
         assert refused == [(0, ["_error", 9.0, None, info])]
-        assert len(pair.take_server(events.ConnectRequested)) == 1
-        pair.client.send_video(stream_id, 0, b"v")
-        pair.run()
-        assert pair.take_server(events.VideoReceived) == [events.VideoReceived(stream_id, 0, b"v")]
+        assert len(publisher.take_server(events.ConnectRequested)) == 1
+        publisher.client.send_video(1, 0, b"v")
+        assert publisher.take_server(events.VideoReceived) == [events.VideoReceived(1, 0, b"v")]
 
     @pytest.mark.parametrize(
         "message",
@@ -210,17 +170,16 @@ class TestConnect:
             Message(8, 0, 1, b"\xaf\x01"),
             Message(9, 0, 1, b"\x17\x01"),
             Message(18, 0, 1, amf0.encode("onMetaData", {})),
+            Message(16, 0, 0, b""),
+            Message(19, 0, 0, b""),
             Message(22, 0, 1, b""),
+            encode_aggregate(1, [AggregatePart(8, 0, b"a")]),
             Message(99, 0, 0, b""),
         ],
-        ids=["audio", "video", "data", "aggregate", "unknown"],
+        ids=lambda message: f"{message.type_id}-{len(message.payload)}",
     )
-    def test_nothing_else_may_come_before_it(self, message: Message) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_message(message)
-        with pytest.raises(RemoteProtocolError):
-            pair.run()
+    def test_nothing_else_may_come_before_it(self, unconnected: ConnectionPair, message: Message) -> None:
+        unconnected.ended_by(RemoteProtocolError, message)
 
     @pytest.mark.parametrize(
         ("message", "is_answered"),
@@ -235,26 +194,24 @@ class TestConnect:
         ],
         ids=["createStream", "no transaction", "publish", "publish unasked", "call", "a result", "a status"],
     )
-    def test_a_command_before_it_is_refused_and_it_may_still_come(self, message: Message, is_answered: bool) -> None:
-        pair = ConnectionPair()
-        pair.run()
-        refused = answers(pair, lambda: pair.client.send_message(message))
+    def test_a_command_before_it_is_refused_and_it_may_still_come(
+        self, unconnected: ConnectionPair, message: Message, is_answered: bool
+    ) -> None:
+        refused = answers(unconnected, lambda: unconnected.client.send_message(message))
         description = "This connection has to connect first."
         info = {"level": "error", "code": "NetConnection.Call.Failed", "description": description}
         transaction = amf0.decode_all(message.payload)[1]
         assert refused == ([(0, ["_error", transaction, None, info])] if is_answered else [])
-        assert pair.take_server(events.StreamCreated, events.PublishRequested, events.CallReceived) == []
-        assert pair.connected().server.phase is Phase.CONNECTED
-        assert pair.create_stream() == 1
+        assert unconnected.take_server(events.StreamCreated, events.PublishRequested, events.CallReceived) == []
+        assert unconnected.connected().server.phase is Phase.CONNECTED
+        assert unconnected.create_stream() == 1
 
-    def test_control_messages_may(self) -> None:
+    def test_control_messages_may(self, unconnected: ConnectionPair) -> None:
         """OBS sends Set Chunk Size first."""
-        pair = ConnectionPair()
-        pair.run()
-        pair.client.send_chunk_size(4096)
-        pair.client.send_window(2_500_000)
-        pair.client.send_user_control(UserControl.SET_BUFFER_LENGTH, 0, 300)
-        assert pair.connected().server.phase is Phase.CONNECTED
+        unconnected.client.send_chunk_size(4096)
+        unconnected.client.send_window(2_500_000)
+        unconnected.client.send_user_control(UserControl.SET_BUFFER_LENGTH, 0, 300)
+        assert unconnected.connected().server.phase is Phase.CONNECTED
 
 
 class TestPausing:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from ingest.rtmp import LimitExceeded, Limits, Message, Phase, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import AggregatePart
-from tests.ingest.rtmp.held import held_bytes
-from tests.ingest.rtmp.pair import ConnectionPair, accept
-from tests.ingest.rtmp.server.helpers import answers
+from tests.ingest.rtmp.memory import held_bytes
+from tests.ingest.rtmp.pair import ConnectionPair, accept, answers
 
 PUBLIC = "cam"
 
@@ -54,12 +53,19 @@ class Slow(ConnectionPair):
         return [event.payload for event in self.take_server(events.VideoReceived) if event.stream_id == stream_id]
 
 
-def publishing() -> tuple[Slow, int]:
-    """And its message stream that is live."""
+LIVE = 1
+"""The message stream that is."""
+
+
+@pytest.fixture
+def live() -> Slow:
+    """Publishes already."""
     pair = Slow()
-    return pair, pair.publishing("quick")
+    pair.publishing("quick")
+    return pair
 
 
+@pytest.fixture
 def stranger() -> Slow:
     """Connected, and admitted to nothing."""
     pair = Slow()
@@ -68,148 +74,122 @@ def stranger() -> Slow:
 
 
 class TestOthers:
-    def test_media_of_another_stream_go_on(self) -> None:
-        pair, live = publishing()
-        waiting = pair.asks()
+    def test_media_of_another_stream_go_on(self, live: Slow) -> None:
+        waiting = live.asks()
         for number in range(3):
-            pair.client.send_video(live, number, b"%d" % number)
-            pair.client.send_audio(waiting, number, b"?")
-        pair.run()
-        assert pair.pictures(live) == [b"0", b"1", b"2"]
-        assert not pair.server.paused
+            live.client.send_video(LIVE, number, b"%d" % number)
+            live.client.send_audio(waiting, number, b"?")
+        assert live.pictures(LIVE) == [b"0", b"1", b"2"]
+        assert not live.server.paused
 
-    @pytest.mark.parametrize("is_live", [True, False])
-    def test_commands_are_done(self, is_live: bool) -> None:
-        pair = publishing()[0] if is_live else stranger()
+    @pytest.mark.parametrize("kind", ["live", "stranger"])
+    def test_commands_are_done(self, kind: str, request: pytest.FixtureRequest) -> None:
+        pair: Slow = request.getfixturevalue(kind)
         pair.asks()
         assert answers(pair, lambda: pair.client.call("_checkbw"))[0][1][0] == "_result"
         assert answers(pair, lambda: pair.client.call("FCPublish", "x"))[0][1][0] == "_result"
         pair.client.call("anything")
-        pair.run()
         assert [event.procedure for event in pair.take_server(events.CallReceived)] == ["anything"]
         other = pair.create_stream()
         pair.client.publish(other, "other")
         pair.client.send_video(other, 0, b"v")
         pair.client.delete_stream(other)
-        pair.run()
         assert pair.pictures(other) == [b"v"]
         assert pair.take_server(events.StreamDeleted) == [events.StreamDeleted(other)]
 
     @pytest.mark.parametrize("first", [0, 1])
-    def test_several_wait_and_are_decided_in_any_order(self, first: int) -> None:
-        pair = stranger()
-        streams = [pair.asks("slow one"), pair.asks("slow two")]
+    def test_several_wait_and_are_decided_in_any_order(self, stranger: Slow, first: int) -> None:
+        streams = [stranger.asks("slow one"), stranger.asks("slow two")]
         for stream_id in streams:
-            pair.client.send_video(stream_id, 0, b"%d" % stream_id)
-        pair.run()
-        assert len(pair.pending) == 2
-        pair.accept(first)
-        assert [len(pair.pictures(stream_id)) for stream_id in streams] == [1 - first, first]
-        pair.accept()
-        assert [len(pair.pictures(stream_id)) for stream_id in streams] == [1, 1]
+            stranger.client.send_video(stream_id, 0, b"%d" % stream_id)
+        stranger.run()
+        assert len(stranger.pending) == 2
+        stranger.accept(first)
+        assert [len(stranger.pictures(stream_id)) for stream_id in streams] == [1 - first, first]
+        stranger.accept()
+        assert [len(stranger.pictures(stream_id)) for stream_id in streams] == [1, 1]
 
-    def test_a_play_waits_like_a_publish(self) -> None:
-        pair, live = publishing()
-        player = pair.create_stream()
-        pair.client.play(player, "slow")
-        pair.client.notify("pause", True, 0.0, stream_id=player)
-        pair.client.send_video(live, 0, b"v")
-        pair.run()
-        assert pair.pictures(live) == [b"v"]
-        assert pair.take_server(events.PauseRequested) == []
-        pair.accept()
-        assert [event.paused for event in pair.take_server(events.PauseRequested)] == [True]
+    def test_a_play_waits_like_a_publish(self, live: Slow) -> None:
+        player = live.create_stream()
+        live.client.play(player, "slow")
+        live.client.notify("pause", True, 0.0, stream_id=player)
+        live.client.send_video(LIVE, 0, b"v")
+        assert live.pictures(LIVE) == [b"v"]
+        assert live.take_server(events.PauseRequested) == []
+        live.accept()
+        assert [event.paused for event in live.take_server(events.PauseRequested)] == [True]
 
 
-def by_id(pair: Slow, stream_id: int) -> None:
-    pair.client.delete_stream(stream_id)
-
-
-def by_name(pair: Slow, stream_id: int) -> None:
-    pair.client.call("deleteStream", "slow")
-
-
-def unpublish(pair: Slow, stream_id: int) -> None:
-    pair.client.fc_unpublish("slow")
-
-
-def close_stream(pair: Slow, stream_id: int) -> None:
-    pair.client.close_stream(stream_id)
-
-
-def close(pair: Slow, stream_id: int) -> None:
-    pair.client.close_connection()
+ENDS: dict[str, Callable[[Slow, int], object]] = {
+    "by id": lambda pair, stream_id: pair.client.delete_stream(stream_id),
+    "by name": lambda pair, _: pair.client.call("deleteStream", "slow"),
+    "unpublish": lambda pair, _: pair.client.fc_unpublish("slow"),
+    "close stream": lambda pair, stream_id: pair.client.close_stream(stream_id),
+    "close": lambda pair, _: pair.client.close_connection(),
+}
 
 
 class TestItsOwn:
-    @pytest.mark.parametrize("end", [by_id, by_name, unpublish, close_stream, close])
-    def test_what_comes_for_it_keeps_its_order(self, end: Callable[[Slow, int], None]) -> None:
+    @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+    def test_what_comes_for_it_keeps_its_order(self, live: Slow, end: Callable[[Slow, int], object]) -> None:
         """Also what names it on the connection itself. So nothing ends it before it began."""
-        pair, _ = publishing()
-        stream_id = pair.asks()
-        pair.client.send_video(stream_id, 0, b"v")
-        pair.client.send_metadata(stream_id, 0, {"width": 640.0})
-        end(pair, stream_id)
-        pair.client.send_video(stream_id, 40, b"late")
-        pair.run()
-        before = len(pair.server_events)
-        pair.accept()
-        told = [type(event) for event in pair.server_events[before:] if getattr(event, "stream_id", 0) == stream_id]
+        stream_id = live.asks()
+        live.client.send_video(stream_id, 0, b"v")
+        live.client.send_metadata(stream_id, 0, {"width": 640.0})
+        end(live, stream_id)
+        live.client.send_video(stream_id, 40, b"late")
+        live.run()
+        before = len(live.server_events)
+        live.accept()
+        told = [type(event) for event in live.server_events[before:] if getattr(event, "stream_id", 0) == stream_id]
         kinds = [kind for kind in told if kind is not events.StatusSent]
         assert kinds[:3] == [events.VideoReceived, events.DataReceived, events.PublishStopped]
-        assert pair.pictures(stream_id) == [b"v"]
+        assert live.pictures(stream_id) == [b"v"]
 
-    def test_of_one_that_is_refused_media_are_ignored(self) -> None:
-        pair, live = publishing()
-        stream_id = pair.asks()
-        pair.client.send_video(stream_id, 0, b"v")
-        pair.run()
-        pair.refuse()
-        pair.client.send_video(live, 0, b"live")
-        pair.run()
-        assert pair.take_server(events.VideoReceived) == [events.VideoReceived(live, 0, b"live")]
-        pair.client.publish(stream_id, "again")
-        pair.run()
-        assert pair.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Start"
+    def test_of_one_that_is_refused_media_are_ignored(self, live: Slow) -> None:
+        stream_id = live.asks()
+        live.client.send_video(stream_id, 0, b"v")
+        live.run()
+        live.refuse()
+        live.client.send_video(LIVE, 0, b"live")
+        assert live.take_server(events.VideoReceived) == [events.VideoReceived(LIVE, 0, b"live")]
+        live.client.publish(stream_id, "again")
+        assert live.take_client(events.StatusReceived)[-1].code == "NetStream.Publish.Start"
 
-    def test_aggregates_wait_in_their_parts(self) -> None:
-        pair, _ = publishing()
-        stream_id = pair.asks()
-        pair.client.send_aggregate(stream_id, *[AggregatePart(9, 7 * number, b"%d" % number) for number in range(3)])
-        pair.run()
-        assert pair.pictures(stream_id) == []
-        pair.accept()
-        assert pair.pictures(stream_id) == [b"0", b"1", b"2"]
+    def test_aggregates_wait_in_their_parts(self, live: Slow) -> None:
+        stream_id = live.asks()
+        live.client.send_aggregate(stream_id, *[AggregatePart(9, 7 * number, b"%d" % number) for number in range(3)])
+        assert live.pictures(stream_id) == []
+        live.accept()
+        assert live.pictures(stream_id) == [b"0", b"1", b"2"]
 
-    def test_a_further_request_within_it_waits_for_its_own_decision(self) -> None:
-        pair, _ = publishing()
-        stream_id = pair.asks()
-        pair.client.send_video(stream_id, 0, b"first")
-        pair.client.close_stream(stream_id)
-        pair.client.publish(stream_id, "slow again")
-        pair.client.send_video(stream_id, 0, b"second")
-        pair.run()
-        pair.accept()
-        assert (pair.pictures(stream_id), len(pair.pending)) == ([b"first"], 1)
-        pair.accept()
-        assert pair.pictures(stream_id) == [b"first", b"second"]
+    def test_a_further_request_within_it_waits_for_its_own_decision(self, live: Slow) -> None:
+        stream_id = live.asks()
+        live.client.send_video(stream_id, 0, b"first")
+        live.client.close_stream(stream_id)
+        live.client.publish(stream_id, "slow again")
+        live.client.send_video(stream_id, 0, b"second")
+        live.run()
+        live.accept()
+        assert (live.pictures(stream_id), len(live.pending)) == ([b"first"], 1)
+        live.accept()
+        assert live.pictures(stream_id) == [b"first", b"second"]
 
     @pytest.mark.parametrize("is_accepted", [True, False])
-    def test_what_came_before_a_fault_counts(self, is_accepted: bool) -> None:
-        pair, live = publishing()
-        stream_id = pair.asks()
-        pair.client.send_video(live, 0, b"live")
-        pair.client.send_video(stream_id, 0, b"v")
-        pair.client.send_message(Message(3, 0, 0, b""))
-        pair.client.send_video(stream_id, 0, b"behind it")
-        pair.run()
-        phases = [pair.server.phase]
+    def test_what_came_before_a_fault_counts(self, live: Slow, is_accepted: bool) -> None:
+        stream_id = live.asks()
+        live.client.send_video(LIVE, 0, b"live")
+        live.client.send_video(stream_id, 0, b"v")
+        live.client.send_message(Message(3, 0, 0, b""))
+        live.client.send_video(stream_id, 0, b"behind it")
+        live.run()
+        phases = [live.server.phase]
         with pytest.raises(RemoteProtocolError):
-            pair.accept() if is_accepted else pair.refuse()
-        pair.server_events += pair.server.events()
-        assert pair.pictures(live) == [b"live"]
-        assert pair.pictures(stream_id) == [b"v"] * is_accepted
-        assert [*phases, pair.server.phase] == [Phase.CONNECTED, Phase.CLOSED]
+            live.accept() if is_accepted else live.refuse()
+        live.server_events += live.server.events()
+        assert live.pictures(LIVE) == [b"live"]
+        assert live.pictures(stream_id) == [b"v"] * is_accepted
+        assert [*phases, live.server.phase] == [Phase.CONNECTED, Phase.CLOSED]
 
     def test_of_two_faults_the_first_is_told(self) -> None:
         """Media that may not be ignored any more, once their stream is refused, before what broke the protocol."""
@@ -240,7 +220,6 @@ class TestBounds:
         assert pair.server.paused
         assert pair.take_server(events.ReadingStopped) == [events.ReadingStopped()]
         pair.client.send_video(live, 0, b"v")
-        pair.run()
         assert pair.pictures(live) == []
         assert held_bytes(pair.server) < before + 1.2 * sum(map(len, sent)), "what was given is kept unread"
         pair.accept()
@@ -249,45 +228,41 @@ class TestBounds:
         assert not pair.server.paused
 
     @pytest.mark.parametrize("is_accepted", [True, False])
-    def test_a_long_message_of_a_stranger_waits_unread(self, is_accepted: bool) -> None:
+    def test_a_long_message_of_a_stranger_waits_unread(self, stranger: Slow, is_accepted: bool) -> None:
         """It may be sent by those alone who were admitted; not all wait for that."""
-        pair = stranger()
-        stream_id = pair.asks()
-        pair.client.send_video(stream_id, 0, bytes(1_000_000))
-        pair.run()
-        assert pair.server.paused
+        stream_id = stranger.asks()
+        stranger.client.send_video(stream_id, 0, bytes(1_000_000))
+        stranger.run()
+        assert stranger.server.paused
         if is_accepted:
-            pair.accept()
-            assert [len(picture) for picture in pair.pictures(stream_id)] == [1_000_000]
-            assert not pair.server.paused
+            stranger.accept()
+            assert [len(picture) for picture in stranger.pictures(stream_id)] == [1_000_000]
+            assert not stranger.server.paused
         else:
             with pytest.raises(LimitExceeded, match="1000000 bytes"):
-                pair.refuse()
+                stranger.refuse()
 
-    def test_a_long_message_that_was_admitted_holds_up_nothing_behind_it(self) -> None:
+    def test_a_long_message_that_was_admitted_holds_up_nothing_behind_it(self, stranger: Slow) -> None:
         """Though another publish is not decided yet."""
-        pair = stranger()
-        stream_id = pair.asks("slow one")
-        pair.asks("slow two")
-        pair.client.send_video(stream_id, 0, bytes(1_000_000))
-        pair.run()
-        pair.accept()
-        pair.client.send_video(stream_id, 40, b"next")
-        pair.run()
-        assert [len(picture) for picture in pair.pictures(stream_id)] == [1_000_000, 4]
-        assert not pair.server.paused
-        assert len(pair.pending) == 1
+        stream_id = stranger.asks("slow one")
+        stranger.asks("slow two")
+        stranger.client.send_video(stream_id, 0, bytes(1_000_000))
+        stranger.run()
+        stranger.accept()
+        stranger.client.send_video(stream_id, 40, b"next")
+        assert [len(picture) for picture in stranger.pictures(stream_id)] == [1_000_000, 4]
+        assert not stranger.server.paused
+        assert len(stranger.pending) == 1
 
-    def test_of_a_stranger_little_is_held(self) -> None:
-        pair = stranger()
-        stream_id = pair.asks()
+    def test_of_a_stranger_little_is_held(self, stranger: Slow) -> None:
+        stream_id = stranger.asks()
         for _ in range(20):
-            pair.client.send_video(stream_id, 0, bytes(9_000))
-        pair.client.send_message(Message(20, 0, stream_id, amf0.encode("pause", 0.0, None, True)))
-        pair.run()
-        assert pair.server.paused
-        pair.accept()
-        assert len(pair.pictures(stream_id)) == 20
+            stranger.client.send_video(stream_id, 0, bytes(9_000))
+        stranger.client.send_message(Message(20, 0, stream_id, amf0.encode("pause", 0.0, None, True)))
+        stranger.run()
+        assert stranger.server.paused
+        stranger.accept()
+        assert len(stranger.pictures(stream_id)) == 20
 
 
 NAMES = {1: "slow one", 2: "slow two"}
@@ -303,7 +278,8 @@ def short(event: Any) -> tuple[Any, ...]:
 
 def told(operations: list[tuple[str, int]], *, late: bool) -> dict[int, list[tuple[Any, ...]]]:
     """What the shell is told of each stream, whose requests are decided at once or late."""
-    pair = stranger()
+    pair = Slow()
+    pair.connected()
     streams = [pair.create_stream(), pair.create_stream()]
     for number, (kind, stream_id) in enumerate(operations):
         if kind == "publish":

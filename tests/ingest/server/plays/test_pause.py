@@ -1,130 +1,213 @@
 """What a player of a live stream asks for while it plays: pause, receiveAudio, receiveVideo, seek."""
 
+import asyncio
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from tests.ingest.server.app import ScriptedApplication
+from ingest.server.playing import Player
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import Camera, Stage, Viewer
+from tests.ingest.server.conftest import OnStage, Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame, sound
-from tests.ingest.server.plays.clients import Stage
+from tests.ingest.server.recorded.viewer import Viewer as Watcher
+from tests.ingest.server.recorded.viewer import made, record, write
+from tests.ingest.server.waiting import becomes, set_deadlines
 
 OTHER_HEADER = AVC_HEADER[:-1] + b"\x81"
 
 
-async def test_pause_and_back(app: ScriptedApplication, port: int) -> None:
-    async with Stage(port) as stage:
-        camera, other = await stage.camera("cam1"), await stage.viewer("cam1")
-        viewer = await stage.viewer("cam1")
-        await camera.send(key=True)
-        await viewer.hear(1)
-        await viewer.ask("pause", True, 40.0)
-        paused = await viewer.status("NetStream.Pause.Notify")
-        assert (paused.level, paused.stream_id) == ("status", viewer.stream_id)
-        await camera.send(count=3)
-        await camera.send(key=True)
-        await other.hear(5)
-        assert viewer.video == [AVC_HEADER, key_frame(1)], "nothing comes while it is paused"
-        await viewer.ask("pause", False, 40.0)
-        await viewer.status("NetStream.Unpause.Notify")
-        await camera.send(count=2)
-        await camera.send(key=True)
-        last = await viewer.picture(camera.key_frame)
-        assert viewer.video == [AVC_HEADER, key_frame(1), key_frame(8)], "at a keyframe, with the headers that it has"
-        assert last.timestamp == camera.time, "it is live again"
-        await viewer.client.close()
-        assert (await app.event("rtmp.stop"))["totals"]["dropped_frames"] == 0
+async def test_pause_and_back(app: ScriptedApp, stage: Stage) -> None:
+    camera, other = await stage.camera("cam1"), await stage.viewer("cam1")
+    viewer = await stage.viewer("cam1")
+    await viewer.hears(camera)
+    paused = await viewer.pause()
+    assert (paused.level, paused.stream_id) == ("status", viewer.stream_id)
+    await camera.send(count=3)
+    await camera.send(key=True)
+    await other.hear(5)
+    assert viewer.video == [AVC_HEADER, key_frame(1)], "nothing comes while it is paused"
+    await viewer.unpause()
+    await camera.send(count=2)
+    last = await viewer.sees(camera)
+    assert viewer.video == [AVC_HEADER, key_frame(1), key_frame(8)], "at a keyframe, with the headers that it has"
+    assert last.timestamp == camera.time, "it is live again"
+    await viewer.client.close()
+    assert (await app.event("rtmp.stop"))["totals"]["dropped_frames"] == 0
 
 
-async def test_new_headers_and_another_publisher_while_paused(app: ScriptedApplication, port: int) -> None:
-    async with Stage(port) as stage:
-        camera, other = await stage.camera("cam1", begins_at=5000), await stage.viewer("cam1")
-        viewer = await stage.viewer("cam1")
-        await camera.send(key=True)
-        before = (await viewer.picture(camera.key_frame)).timestamp
-        await viewer.hear(1)
-        await viewer.ask("pause", True, 0.0)
-        await viewer.status("NetStream.Pause.Notify")
-        second = await stage.camera("cam1", avc=OTHER_HEADER)
-        await second.send(key=True)
-        await other.picture(OTHER_HEADER)
-        await viewer.ask("pause", False, 0.0)
-        await viewer.status("NetStream.Unpause.Notify")
-        await second.send(count=2)
-        await second.send(key=True)
-        after = await viewer.picture(second.key_frame)
-        assert viewer.video == [AVC_HEADER, key_frame(1), OTHER_HEADER, second.key_frame]
-        assert [event.payload for event in viewer.client.of(events.AudioReceived)].count(AAC_HEADER) == 2
-        assert after.timestamp > before
-        assert viewer.times == sorted(viewer.times)
+async def test_new_headers_and_another_publisher_while_paused(stage: Stage) -> None:
+    camera, other = await stage.camera("cam1", begins_at=5000), await stage.viewer("cam1")
+    viewer = await stage.viewer("cam1")
+    await camera.send(key=True)
+    before = (await viewer.picture(camera.key_frame)).timestamp
+    await viewer.hear(1)
+    await viewer.pause()
+    second = await stage.camera("cam1", avc=OTHER_HEADER)
+    await second.send(key=True)
+    await other.picture(OTHER_HEADER)
+    await viewer.unpause()
+    await second.send(count=2)
+    after = await viewer.sees(second)
+    assert viewer.video == [AVC_HEADER, key_frame(1), OTHER_HEADER, second.key_frame]
+    assert [event.payload for event in viewer.client.of(events.AudioReceived)].count(AAC_HEADER) == 2
+    assert after.timestamp > before
+    assert viewer.times == sorted(viewer.times)
 
 
 @pytest.mark.parametrize(("kind", "other"), [("Video", "Audio"), ("Audio", "Video")])
-async def test_receive(app: ScriptedApplication, port: int, kind: str, other: str) -> None:
+async def test_receive(stage: Stage, kind: str, other: str) -> None:
+    camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
+    await viewer.hears(camera)
+    wanted: Any = events.VideoReceived if kind == "Video" else events.AudioReceived
+    rest: Any = events.AudioReceived if kind == "Video" else events.VideoReceived
+    await viewer.ask(f"receive{kind}", False)
+    await viewer.ask(f"receive{other}", True)  # Its answer tells that the one before was read.
+    await viewer.status("NetStream.Seek.Notify")
+    had = len(viewer.client.of(wanted))
+    await camera.send(count=4)
+    await viewer.client.wait_count(rest, 6)
+    assert len(viewer.client.of(wanted)) == had
+    begin = len(viewer.client.received)
+    await viewer.ask(f"receive{kind}", True)
+    await viewer.status("NetStream.Seek.Notify", after=begin)
+    await viewer.status("NetStream.Play.Start", after=begin)
+    await camera.send()
+    await camera.send(key=True)
+    await viewer.hear(7)
+    await viewer.picture(camera.key_frame)
+    again = [event.payload for event in viewer.client.of(wanted)][had:]
+    assert again == ([camera.key_frame] if kind == "Video" else [sound(6), sound(7)]), "at a keyframe"
+
+
+async def test_what_is_unwanted_stays_so_over_a_pause(stage: Stage) -> None:
+    camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
+    await viewer.ask("receiveVideo", False)
+    for paused in (True, False):
+        await viewer.ask("pause", paused, 0.0)
+    await viewer.status("NetStream.Unpause.Notify")
+    await viewer.hears(camera)
+    assert key_frame(1) not in viewer.video
+
+
+async def test_there_is_nothing_to_seek_in(stage: Stage) -> None:
+    camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
+    await viewer.ask("seek", 10_000.0)
+    failed = await viewer.status("NetStream.Seek.Failed")
+    assert failed.level == "error"
+    await viewer.sees(camera)
+
+
+async def test_there_is_nothing_to_pause(stage: Stage) -> None:
+    viewer = await stage.viewer()
+    result = await viewer.call("pause", True, 0.0)
+    assert not result.succeeded
+    assert result.values[-1]["code"] == "NetStream.InvalidArg"
+
+
+async def test_a_paused_player_is_no_slow_one(server: RtmpServer, port: int) -> None:
     async with Stage(port) as stage:
         camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
-        await camera.send(key=True)
-        await viewer.hear(1)
-        wanted: Any = events.VideoReceived if kind == "Video" else events.AudioReceived
-        rest: Any = events.AudioReceived if kind == "Video" else events.VideoReceived
-        await viewer.ask(f"receive{kind}", False)
-        await viewer.ask(f"receive{other}", True)  # Its answer tells that the one before was read.
-        await viewer.status("NetStream.Seek.Notify")
-        had = len(viewer.client.of(wanted))
-        await camera.send(count=4)
-        await viewer.client.wait_count(rest, 6)
-        assert len(viewer.client.of(wanted)) == had
-        begin = len(viewer.client.received)
-        await viewer.ask(f"receive{kind}", True)
-        await viewer.status("NetStream.Seek.Notify", after=begin)
-        await viewer.status("NetStream.Play.Start", after=begin)
-        await camera.send()
-        await camera.send(key=True)
-        await viewer.hear(7)
-        await viewer.picture(camera.key_frame)
-        again = [event.payload for event in viewer.client.of(wanted)][had:]
-        assert again == ([camera.key_frame] if kind == "Video" else [sound(6), sound(7)]), "at a keyframe"
-
-
-async def test_what_is_unwanted_stays_so_over_a_pause(app: ScriptedApplication, port: int) -> None:
-    async with Stage(port) as stage:
-        camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
-        await viewer.ask("receiveVideo", False)
-        for paused in (True, False):
-            await viewer.ask("pause", paused, 0.0)
-        await viewer.status("NetStream.Unpause.Notify")
-        await camera.send(key=True)
-        await viewer.hear(1)
-        assert key_frame(1) not in viewer.video
-
-
-async def test_there_is_nothing_to_seek_in(app: ScriptedApplication, port: int) -> None:
-    async with Stage(port) as stage:
-        camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
-        await viewer.ask("seek", 10_000.0)
-        failed = await viewer.status("NetStream.Seek.Failed")
-        assert failed.level == "error"
-        await camera.send(key=True)
-        await viewer.picture(camera.key_frame)
-
-
-async def test_there_is_nothing_to_pause(app: ScriptedApplication, port: int) -> None:
-    async with Stage(port) as stage:
-        viewer = await stage.viewer()
-        result = await viewer.call("pause", True, 0.0)
-        assert not result.succeeded
-        assert result.values[-1]["code"] == "NetStream.InvalidArg"
-
-
-async def test_a_paused_player_is_no_slow_one(app: ScriptedApplication, server: RtmpServer, port: int) -> None:
-    async with Stage(port) as stage:
-        camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
-        await viewer.ask("pause", True, 0.0)
-        await viewer.status("NetStream.Pause.Notify")
+        await viewer.pause()
         for _ in range(60):
             await camera.client.send_video(camera.stream_id, camera.time, key_frame(1, 400_000))
-        live = server.registry.get("live/cam1")
-        assert live is not None
+        live = server.registry.streams["live/cam1"]
         (subscriber,) = live.subscribers
         assert (subscriber.pending_messages, subscriber.sheds, subscriber.dropped_frames) == (0, 0, 0)
+
+
+HOUR = 3600.0
+NOT_YET = {"ping_after_s": 0.1, "ping_answer_s": HOUR, "write_s": HOUR}
+AT_ONCE = {"ping_answer_s": 0.2, "write_s": 0.2}
+
+
+def player(server: RtmpServer) -> Player:
+    (found,) = (session for session in server.sessions.values() if isinstance(session, Player))
+    return found
+
+
+async def pauses_unread(server: RtmpServer, camera: Camera, viewer: Viewer) -> None:
+    """Its client reads nothing any more, and more waits than the kernel takes; then it pauses."""
+    viewer.client.pause_reading()
+    outlet = player(server).connection.outlet
+    async with asyncio.timeout(10):
+        while not outlet.is_full:
+            await camera.client.send_video(camera.stream_id, camera.time, key_frame(0, 60_000))
+    await viewer.ask("pause", True, 0.0)
+    await becomes(lambda: player(server).paused)
+    assert outlet.is_full
+
+
+async def test_a_live_stream(app: ScriptedApp, on_stage: OnStage) -> None:
+    stage = await on_stage(**NOT_YET)
+    camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
+    await pauses_unread(stage.server, camera, viewer)
+    set_deadlines(stage.server, **AT_ONCE)
+    await asyncio.sleep(1)
+    set_deadlines(stage.server, **NOT_YET)
+    assert not app.connections[1].of("rtmp.stop")
+    viewer.client.resume_reading()
+    await viewer.unpause()
+    await viewer.sees(camera)
+
+
+async def test_a_recording(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
+    """It goes on where it was, with what its client had not taken."""
+    clip = made(24, key_bytes=1_000_000)
+    record(app, write(tmp_path / "clip.flv", clip))
+    server = await serve(**NOT_YET)
+    async with Watcher(port=server.addresses[0][1]) as viewer:
+        await viewer.watch()
+        await viewer.wait_for(events.VideoReceived)
+        viewer.pause_reading()
+        outlet = player(server).connection.outlet
+        await becomes(lambda: outlet.is_full)
+        await viewer.command("pause", True, 0.0)
+        await becomes(lambda: player(server).paused)
+        set_deadlines(server, **AT_ONCE)
+        await asyncio.sleep(1)
+        set_deadlines(server, **NOT_YET)
+        assert not app.connections[0].of("rtmp.stop")
+        viewer.resume_reading()
+        await viewer.command("pause", False, 0.0)
+        await viewer.until_over(timeout_s=8)
+        assert sorted(viewer.media()) == sorted(clip)  # Sounds overtake a long picture.
+
+
+async def test_not_for_ever(app: ScriptedApp, on_stage: OnStage) -> None:
+    stage = await on_stage(**NOT_YET, pause_s=HOUR)
+    camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
+    await pauses_unread(stage.server, camera, viewer)
+    set_deadlines(stage.server, **AT_ONCE, pause_s=0.1)
+    assert (await app.event("rtmp.stop", connection=1))["reason"] in ("idle_timeout", "too_slow")
+
+
+async def test_not_beside_a_stream_that_plays(app: ScriptedApp, on_stage: OnStage) -> None:
+    """What its client does not read is live."""
+    stage = await on_stage(**NOT_YET)
+    camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
+    await viewer.pause()
+    await viewer.client.play("cam1")
+    viewer.client.pause_reading()
+    set_deadlines(stage.server, ping_answer_s=0.2)
+    await app.event("rtmp.stop", connection=1)
+    assert not camera.client.closed
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no TCP_USER_TIMEOUT")
+async def test_the_kernel_has_the_patience_too(
+    app: ScriptedApp, on_stage: OnStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux ends a connection whose window stays closed for TCP_USER_TIMEOUT, at the probe after that."""
+    monkeypatch.setattr("ingest.server.sockets.DEAD_PEERS", (("TCP_USER_TIMEOUT", 2000),))
+    stage = await on_stage(**NOT_YET)
+    camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
+    await pauses_unread(stage.server, camera, viewer)
+    found = player(stage.server).connection.transport.get_extra_info("socket")
+    assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 0
+    await asyncio.sleep(4)
+    assert not app.connections[1].of("rtmp.stop")

@@ -9,11 +9,11 @@ import pytest
 from ingest.rtmp import events
 from ingest.rtmp.messages.control import UserControl
 from ingest.server import RtmpServer
-from tests.ingest.server.app import ScriptedApplication
-from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import Camera, Stage, Viewer, programs
+from tests.ingest.server.conftest import OnStage, Serve
 from tests.ingest.server.media import key_frame
-from tests.ingest.server.plays.clients import Camera, Stage, Viewer
+from tests.ingest.server.waiting import set_deadlines
 from tests.media import make_clip, of_kind, read_packets
 from tests.tools import require_tool
 
@@ -36,16 +36,9 @@ def told(viewer: Viewer) -> list[str]:
     ]
 
 
-async def some_sweeps(app: ScriptedApplication) -> None:
-    """All connections were looked at again and again."""
-    ticks = len(app.node.of("node.tick"))
-    await app.wait_until(lambda: len(app.node.of("node.tick")) > ticks + 1)
-
-
-async def leave(app: ScriptedApplication, server: RtmpServer, camera: Camera, name: str = "cam") -> None:
+async def leave(app: ScriptedApp, server: RtmpServer, camera: Camera, name: str = "cam") -> None:
     await camera.client.close()
-    live = server.registry.get(f"live/{name}")
-    assert live is not None
+    live = server.registry.streams[f"live/{name}"]
     await app.wait_until(lambda: live.publisher is None)
 
 
@@ -53,115 +46,96 @@ async def watched(stage: Stage, name: str = "cam") -> tuple[Camera, Viewer]:
     """A stream that is on air, and a player that has seen it."""
     camera = await stage.camera(name)
     viewer = await stage.viewer(name)
-    await camera.send(key=True)
-    await viewer.hear(1)
+    await viewer.hears(camera)
     return camera, viewer
 
 
-async def test_it_is_told_once_and_what_comes_later_is_played(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=inf)
-    async with Stage(server.addresses[0][1]) as stage:
-        camera, viewer = await watched(stage)
-        await leave(app, server, camera)
-        late = await stage.viewer("cam")
-        await some_sweeps(app)
-        assert told(viewer) == ["begin", START], "never is never"
-        set_deadlines(server, end_players_s=0.0)
-        await viewer.status(ENDED)
-        await some_sweeps(app)
-        assert told(viewer) == ["begin", START, "eof", ENDED]
-        assert told(late) == ["begin", START], "who joined after it waits for the next publisher"
-        camera = await stage.camera("cam")
-        await camera.send(key=True)
-        await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
-        await late.hear(1)
-        assert told(viewer) == ["begin", START, "eof", ENDED, "begin", AGAIN]
-        assert told(late) == ["begin", START]
-        await leave(app, server, camera)
-        await late.status(ENDED)
-        await viewer.client.wait_until(lambda: told(viewer).count(ENDED) == 2)
+async def test_it_is_told_once_and_what_comes_later_is_played(app: ScriptedApp, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=inf)
+    camera, viewer = await watched(stage)
+    await leave(app, stage.server, camera)
+    late = await stage.viewer("cam")
+    await app.next_tick(2)
+    assert told(viewer) == ["begin", START], "never is never"
+    set_deadlines(stage.server, end_players_s=0.0)
+    await viewer.status(ENDED)
+    await app.next_tick(2)
+    assert told(viewer) == ["begin", START, "eof", ENDED]
+    assert told(late) == ["begin", START], "who joined after it waits for the next publisher"
+    camera = await stage.camera("cam")
+    await camera.send(key=True)
+    await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
+    await late.hear(1)
+    assert told(viewer) == ["begin", START, "eof", ENDED, "begin", AGAIN]
+    assert told(late) == ["begin", START]
+    await leave(app, stage.server, camera)
+    await late.status(ENDED)
+    await viewer.client.wait_until(lambda: told(viewer).count(ENDED) == 2)
 
 
-async def test_a_publisher_that_comes_back_in_time_ends_nothing(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=60.0)
-    async with Stage(server.addresses[0][1]) as stage:
-        camera, viewer = await watched(stage)
-        await leave(app, server, camera)
-        again = await stage.camera("cam")
-        set_deadlines(server, end_players_s=0.0)
-        await some_sweeps(app)
-        await again.send(key=True)
-        await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
-        assert told(viewer) == ["begin", START]
+async def test_a_publisher_that_comes_back_in_time_ends_nothing(app: ScriptedApp, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=60.0)
+    camera, viewer = await watched(stage)
+    await leave(app, stage.server, camera)
+    again = await stage.camera("cam")
+    set_deadlines(stage.server, end_players_s=0.0)
+    await app.next_tick(2)
+    await again.send(key=True)
+    await viewer.client.wait_until(lambda: viewer.video.count(key_frame(1)) == 2)
+    assert told(viewer) == ["begin", START]
 
 
-async def test_one_that_sent_nothing_ends_nothing(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=0.0)
-    async with Stage(server.addresses[0][1]) as stage:
-        viewer = await stage.viewer("cam")
-        client = await stage.client()
-        await client.publish("cam")
-        await leave(app, server, Camera(client, 1, 0))
-        await some_sweeps(app)
-        assert told(viewer) == ["begin", START]
+async def test_one_that_sent_nothing_ends_nothing(app: ScriptedApp, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=0.0)
+    viewer = await stage.viewer("cam")
+    client = await stage.client()
+    await client.publish("cam")
+    await leave(app, stage.server, Camera(client, 1, 0))
+    await app.next_tick(2)
+    assert told(viewer) == ["begin", START]
 
 
-async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApplication, serve: Serve) -> None:
-    server = await serve(end_players_s=0.0)
-    async with Stage(server.addresses[0][1]) as stage:
-        camera, viewer = await watched(stage)
-        await viewer.ask("pause", True, 40.0)
-        await viewer.status("NetStream.Pause.Notify")
-        await leave(app, server, camera)
-        await viewer.status(ENDED)
-        await viewer.client.close()
-        ended = await app.event("rtmp.stop", connection=1)
-        assert ended["reason"] == "completed"
-        assert (await app.event("rtmp.disconnect", connection=1))["reason"] == "client_unpublish"
+async def test_who_pauses_is_told_too_and_leaves_with_all_of_it(app: ScriptedApp, on_stage: OnStage) -> None:
+    stage = await on_stage(end_players_s=0.0)
+    camera, viewer = await watched(stage)
+    await viewer.pause()
+    await leave(app, stage.server, camera)
+    await viewer.status(ENDED)
+    await viewer.client.close()
+    ended = await app.event("rtmp.stop", connection=1)
+    assert ended["reason"] == "completed"
+    assert (await app.event("rtmp.disconnect", connection=1))["reason"] == "client_unpublish"
 
 
-async def test_who_waits_for_what_is_elsewhere_is_sent_away(app: ScriptedApplication, serve: Serve) -> None:
+async def test_who_waits_for_what_is_elsewhere_is_sent_away(app: ScriptedApp, on_stage: OnStage) -> None:
     """Not who has the stream here, nor who plays something else."""
-    server = await serve(end_players_s=inf)
+    stage = await on_stage(end_players_s=inf)
     why = "Play it from there."
-    async with Stage(server.addresses[0][1]) as stage:
-        camera, viewer = await watched(stage)
-        waiting, other = await stage.viewer("gone"), await stage.viewer("other")
-        streams = {"live/cam": why, "live/gone": why, "live/never": why}
-        await app.node.send({"type": "node.elsewhere", "streams": streams})
-        status = await waiting.status("NetStream.Play.StreamNotFound")
-        assert (status.level, status.description) == ("error", why)
-        await waiting.client.wait_closed()
-        ended = await app.event("rtmp.stop", connection=2)
-        assert (ended["reason"], ended["description"]) == ("elsewhere", why)
-        await camera.send(key=True)
-        await viewer.hear(2)
-        assert other.codes == [START]
+    camera, viewer = await watched(stage)
+    waiting, other = await stage.viewer("gone"), await stage.viewer("other")
+    streams = {"live/cam": why, "live/gone": why, "live/never": why}
+    await app.node.send({"type": "node.elsewhere", "streams": streams})
+    status = await waiting.status("NetStream.Play.StreamNotFound")
+    assert (status.level, status.description) == ("error", why)
+    await waiting.client.wait_closed()
+    ended = await app.event("rtmp.stop", connection=2)
+    assert (ended["reason"], ended["description"]) == ("elsewhere", why)
+    await viewer.hears(camera)
+    assert other.codes == [START]
 
 
 @pytest.mark.timeout(60)
-async def test_real_players_end_with_it(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> None:
+async def test_real_players_end_with_it(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     for tool in PLAYERS:
         require_tool(tool)
     clip = make_clip(tmp_path / "clip.flv", seconds=2)
     server = await serve(end_players_s=0.5)
     url = f"rtmp://127.0.0.1:{server.addresses[0][1]}/live/cam"
     outputs = {tool: tmp_path / f"{tool}.flv" for tool in PLAYERS}
-    commands = [*PLAYERS.values(), "ffmpeg -v error -re -i {clip} -c copy -f flv {url}"]
-    started: list[asyncio.subprocess.Process] = []
-    try:
-        for tool, command in zip([*PLAYERS, ""], commands, strict=True):
-            if not tool:  # The publisher: once all who play are there.
-                await app.wait_until(lambda: len(server.sessions) == len(PLAYERS), timeout_s=20)
-            words = command.format(url=url, clip=clip, out=outputs.get(tool, "")).split()
-            started.append(await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL))
-        async with asyncio.timeout(30):
-            await asyncio.gather(*(process.wait() for process in started))
-    finally:
-        for process in started:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+    async with programs(*(PLAYERS[tool].format(url=url, out=outputs[tool]) for tool in PLAYERS)) as players:
+        await app.wait_until(lambda: len(server.sessions) == len(PLAYERS), timeout_s=20)
+        async with programs(f"ffmpeg -v error -re -i {clip} -c copy -f flv {url}") as publisher, asyncio.timeout(30):
+            await asyncio.gather(*(process.wait() for process in (*players, *publisher)))
     sent = of_kind(read_packets(str(clip)), "video")
     for tool, output in outputs.items():
         seen = of_kind(read_packets(str(output)), "video")

@@ -1,6 +1,7 @@
 """Recording through the server's own sockets: an application that orders it, and a publisher of numbered frames."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,23 +12,23 @@ from ingest.flv import Tag, TagReader
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.config import RecordingSettings
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, Message, ScriptedApp
+from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.rtmp_client import RtmpClient
 
 AUDIO, VIDEO, DATA = 8, 9, 18
 
-Record = Callable[..., Awaitable[RtmpServer]]
-
 
 class Recorded:
     """A server that records into `folder`, and what its application was told of it."""
 
-    def __init__(self, app: ScriptedApplication, serve: Serve, folder: Path) -> None:
+    def __init__(self, app: ScriptedApp, serve: Serve, folder: Path) -> None:
         self.app = app
         self.folder = folder
         self._serve = serve
+        self.server: RtmpServer | None = None
         self.order: dict[str, str] = {"mode": "record", "file": ""}
         """What the next publisher is ordered to be recorded as."""
         self._told: list[Message] = []
@@ -41,7 +42,17 @@ class Recorded:
 
     async def serve(self, *, config: dict[str, Any] | None = None, **settings: Any) -> RtmpServer:
         quick = RecordingSettings(folder=self.folder, gather_s=0.02, min_free_bytes=0)
-        return await self._serve(config={"recording": replace(quick, **settings), **(config or {})})
+        self.server = await self._serve(config={"recording": replace(quick, **settings), **(config or {})})
+        return self.server
+
+    @asynccontextmanager
+    async def session(
+        self, kind: str = "record", *, name: str = "cam1", **settings: Any
+    ) -> AsyncIterator[tuple[RtmpClient, int]]:
+        """A publisher that has sent its headers, on the server that there is, or one with such settings."""
+        async with publishing(self.server or await self.serve(**settings), name=name, kind=kind) as (client, stream_id):
+            await send_headers(client, stream_id)
+            yield client, stream_id
 
     def told(self, state: str = "") -> list[Message]:
         """What the applications, a connection's or the node's, heard of recordings; without a state: of files."""
@@ -91,5 +102,5 @@ def statuses(client: RtmpClient) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def recorded(app: ScriptedApplication, serve: Serve, tmp_path: Path) -> Recorded:
+def recorded(app: ScriptedApp, serve: Serve, tmp_path: Path) -> Recorded:
     return Recorded(app, serve, tmp_path / "recordings")

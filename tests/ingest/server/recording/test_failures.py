@@ -4,18 +4,21 @@ import asyncio
 import os
 import resource
 import threading
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ingest.flv import read_index
 from ingest.live import QueueLimits
 from ingest.rtmp import events
+from ingest.server import RtmpServer
+from tests.ingest.server.clients import playing
 from tests.ingest.server.media import key_frame
-from tests.ingest.server.recording.conftest import Recorded, media, send_headers, send_pictures, statuses
-from tests.ingest.server.waiting import within
+from tests.ingest.server.recording.conftest import Recorded, media, send_pictures, statuses
+from tests.ingest.server.waiting import becomes
 from tests.rtmp_client import RtmpClient
 
 FULL = "NetStream.Record.DiskQuotaExceeded"
@@ -26,24 +29,12 @@ FAILED = "NetStream.Record.Failed"
 class OnAir:
     """A publisher that is recorded, and a player of its stream."""
 
-    def __init__(self, port: int) -> None:
-        self.publisher = RtmpClient(port=port)
-        self.player = RtmpClient(port=port)
+    def __init__(self, server: RtmpServer, publisher: RtmpClient, stream_id: int, player: RtmpClient) -> None:
+        self.server = server
+        self.publisher = publisher
+        self.stream_id = stream_id
+        self.player = player
         self.sent = 0
-
-    async def __aenter__(self) -> "OnAir":
-        await self.publisher.open()
-        await self.player.open()
-        await self.publisher.connect("live")
-        await self.player.connect("live")
-        self.stream_id = await self.publisher.publish("cam1", "record")
-        await self.player.play("cam1")
-        await send_headers(self.publisher, self.stream_id)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.publisher.close()
-        await self.player.close()
 
     async def send(self, count: int = 25) -> None:
         """Pictures and sounds, all of which the player gets."""
@@ -54,6 +45,13 @@ class OnAir:
 
     async def told(self, code: str) -> events.StatusReceived:
         return await self.publisher.wait_for(events.StatusReceived, lambda event: event.code == code)
+
+
+@asynccontextmanager
+async def on_air(recorded: Recorded, **settings: Any) -> AsyncIterator[OnAir]:
+    server = await recorded.serve(**settings)
+    async with playing(server) as player, recorded.session() as (publisher, stream_id):
+        yield OnAir(server, publisher, stream_id, player)
 
 
 @pytest.fixture
@@ -67,8 +65,7 @@ def small_files() -> Iterator[int]:
 
 
 async def test_a_full_disk(recorded: Recorded, small_files: int) -> None:
-    server = await recorded.serve()
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded) as air:
         await air.send()
         await recorded.until("started")
         while not recorded.told("failed"):
@@ -89,8 +86,7 @@ async def test_a_full_disk(recorded: Recorded, small_files: int) -> None:
 
 
 async def test_when_the_disk_has_room_again_the_recording_goes_on(recorded: Recorded, small_files: int) -> None:
-    server = await recorded.serve(again_s=0.05)
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded, again_s=0.05) as air:
         await air.send()
         await recorded.until("started")
         while not recorded.told("failed"):
@@ -113,8 +109,7 @@ async def test_when_the_disk_has_room_again_the_recording_goes_on(recorded: Reco
 
 
 async def test_some_room_stays_free(recorded: Recorded) -> None:
-    server = await recorded.serve(min_free_bytes=2**60)
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded, min_free_bytes=2**60) as air:
         await air.send()
         (failed,) = await recorded.until("failed")
         assert failed["description"].endswith("MiB that stay.")
@@ -129,14 +124,12 @@ async def test_a_folder_that_can_not_be_written_to(recorded: Recorded, obstacle:
         recorded.folder.write_text("no folder")
         code = FAILED
     else:
+        code = NO_ACCESS
         if os.geteuid() == 0:
             recorded.folder = Path("/proc/sys")  # Where not even root makes a folder.
-            code = NO_ACCESS
         else:
             recorded.folder.mkdir(mode=0o500)
-            code = NO_ACCESS
-    server = await recorded.serve()
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded) as air:
         await air.send()
         (failed,) = await recorded.until("failed")
         assert failed["file"] == ""
@@ -177,20 +170,19 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[HangingDisk]:
 
 async def test_a_disk_that_hangs_holds_up_nobody_and_no_memory(recorded: Recorded, hanging: HangingDisk) -> None:
     queue = QueueLimits(messages=100_000, size_bytes=400_000, seconds=60)
-    server = await recorded.serve(sync_s=EACH_TIME_S, stall_s=0.2, queue=queue)
-    assert server.recorders is not None
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded, sync_s=EACH_TIME_S, stall_s=0.2, queue=queue) as air:
         await air.send()
         await hanging.wait_hanging()
-        server.loop_delay.take_most()
-        (recorder,) = server.recorders._recorders
+        air.server.loop_delay.take_most()
+        assert air.server.recorders is not None
+        (recorder,) = air.server.recorders._recorders
         waiting = []
         for number in range(40):  # 4 MB: ten times the queue.
             await air.publisher.send_video(air.stream_id, 40 * (air.sent + number), key_frame(number, 100_000))
             await air.player.wait_count(events.VideoReceived, 2 + air.sent + number)
             waiting.append(recorder._subscriber.pending_bytes)
         assert max(waiting) <= queue.size_bytes
-        assert server.loop_delay.take_most() < 10, "half of what the disk hangs"
+        assert air.server.loop_delay.take_most() < 10, "half of what the disk hangs"
         (failed,) = await recorded.until("failed")
         assert failed["code"] == FAILED
         assert failed["file"] == ""
@@ -212,33 +204,24 @@ async def test_what_waits_for_a_disk_that_hangs_is_bounded_for_all_recordings(
     recorders = server.recorders
     assert recorders is not None
     async with AsyncExitStack() as stack:
-        publishers = [await stack.enter_async_context(RtmpClient(port=server.addresses[0][1])) for _ in range(3)]
-        streams = []
-        for number, publisher in enumerate(publishers):
-            await publisher.connect("live")
-            streams.append(await publisher.publish(f"cam{number}", "record"))
-            await send_headers(publisher, streams[-1])
-        await send_pictures(publishers[0], streams[0], 0, 1)
+        sessions = [await stack.enter_async_context(recorded.session(name=f"cam{number}")) for number in range(3)]
+        await send_pictures(*sessions[0], 0, 1)
         await hanging.wait_hanging()
-        for publisher, stream_id in zip(publishers, streams, strict=True):
+        for publisher, stream_id in sessions:
             await send_pictures(publisher, stream_id, 0, 1)
-
-        async def wait_for_the_disk() -> bool:
-            return all(recorder._busy_since is not None for recorder in recorders._recorders)
-
-        assert await within(5, wait_for_the_disk, True)
+        await becomes(lambda: all(recorder._busy_since is not None for recorder in recorders._recorders))
         for number in range(20):  # 6 MB, of which no queue alone has too much.
-            for publisher, stream_id in zip(publishers, streams, strict=True):
+            for publisher, stream_id in sessions:
                 await publisher.send_video(stream_id, 1000 + 40 * number, key_frame(number, 100_000))
 
-        async def has_dropped_to_its_bounds() -> bool:
+        def has_dropped_to_its_bounds() -> bool:
             dropped = sum(recorder.dropped_frames for recorder in recorders._recorders)
             held = sum(recorder.held_bytes for recorder in recorders._recorders)
             return dropped > 20 and held <= most
 
-        assert await within(5, has_dropped_to_its_bounds, True)
+        await becomes(has_dropped_to_its_bounds)
         hanging.released.set()
-        for publisher, stream_id in zip(publishers, streams, strict=True):
+        for publisher, stream_id in sessions:
             await publisher.send_video(stream_id, 3000, key_frame(99))
             await publisher.delete_stream(stream_id)
         closed = await recorded.until("closed", 3)
@@ -248,20 +231,18 @@ async def test_what_waits_for_a_disk_that_hangs_is_bounded_for_all_recordings(
 
 
 async def test_a_disk_that_hangs_does_not_hold_up_the_stop(recorded: Recorded, hanging: HangingDisk) -> None:
-    server = await recorded.serve()
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded) as air:
         await air.send()
         await recorded.until("started")
         await air.publisher.delete_stream(air.stream_id)
         async with asyncio.timeout(5):
             await hanging.wait_hanging()
-            await server.stop(grace_s=0.5)
+            await air.server.stop(grace_s=0.5)
     assert recorded.told("closed") == []
 
 
 async def test_the_application_is_told_after_its_publisher_is_gone(recorded: Recorded, hanging: HangingDisk) -> None:
-    server = await recorded.serve()
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded) as air:
         await air.send()
         await recorded.until("started")
     await recorded.app.wait_until(lambda: bool(recorded.app.connections[0].of("rtmp.disconnect")))
@@ -270,12 +251,11 @@ async def test_the_application_is_told_after_its_publisher_is_gone(recorded: Rec
     assert closed["type"] == "node.record"
     assert closed["session_id"] == recorded.told("started")[0]["session_id"]
     assert closed["duration_ms"] == 24 * 40 + 10
-    await server.stop()
+    await air.server.stop()
 
 
 async def test_a_server_without_a_folder_says_so(recorded: Recorded) -> None:
-    server = await recorded.serve(config={"recording": None})
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded, config={"recording": None}) as air:
         await air.told(FAILED)
         await air.send()
         assert statuses(air.publisher)[0][1] == "NetStream.Publish.Start"
@@ -288,8 +268,7 @@ async def test_a_link_leads_nowhere(recorded: Recorded, tmp_path: Path) -> None:
     (recorded.folder / "live").mkdir(parents=True)
     (recorded.folder / "live" / "link.flv").symlink_to(target)
     recorded.order = {"mode": "append", "file": "live/link.flv"}
-    server = await recorded.serve()
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded) as air:
         await air.send()
         await recorded.until("failed")
     assert target.read_bytes() == b"mine"
@@ -297,10 +276,9 @@ async def test_a_link_leads_nowhere(recorded: Recorded, tmp_path: Path) -> None:
 
 def unrecorded(recorded: Recorded) -> tuple[int, list[str]]:
     """What the latest tick says: streams that are not recorded, and the sentences of such issues."""
-    ticks = recorded.app.node.of("node.tick")
-    if not ticks:
+    if not recorded.app.ticks:
         return -1, []
-    tick = ticks[-1]
+    tick = recorded.app.ticks[-1]
     issues = [issue for stream in tick["streams"] for issue in stream["issues"]]
     return tick["figures"]["recordings_failing"], [
         issue["title"] for issue in issues if issue["check"] == "recording_failed"
@@ -309,8 +287,7 @@ def unrecorded(recorded: Recorded) -> tuple[int, list[str]]:
 
 async def test_the_streams_health_tells_it_until_the_recording_goes_on(recorded: Recorded) -> None:
     recorded.folder.write_text("no folder")
-    server = await recorded.serve(again_s=0.05)
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded, again_s=0.05) as air:
         await air.send()
         (failed,) = await recorded.until("failed")
         said = f"The stream is not recorded. {failed['description']}"
@@ -323,8 +300,7 @@ async def test_the_streams_health_tells_it_until_the_recording_goes_on(recorded:
 
 
 async def test_a_disk_that_goes_on_by_itself_is_no_failure_any_more(recorded: Recorded, hanging: HangingDisk) -> None:
-    server = await recorded.serve(sync_s=EACH_TIME_S, stall_s=0.2)
-    async with OnAir(server.addresses[0][1]) as air:
+    async with on_air(recorded, sync_s=EACH_TIME_S, stall_s=0.2) as air:
         await air.send()
         await hanging.wait_hanging()
         await recorded.app.wait_until(lambda: unrecorded(recorded)[0] == 1)

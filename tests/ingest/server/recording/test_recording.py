@@ -1,11 +1,26 @@
 """What is recorded of a publisher: by real connections, read back from the files."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ingest.flv import read_index
+from ingest.flv.recording import RecordingFile, Report
+from ingest.live.message import SharedMessage
 from ingest.rtmp import events
+from ingest.server.config import QUEUE, RecordingSettings
+from ingest.server.recorder import Recorder, Recorders
+from ingest.server.recording_writer import Order, Recording
+from tests.ingest.flv.files import media as flv_media
+from tests.ingest.flv.files import written
+from tests.ingest.live import payloads
+from tests.ingest.live.payloads import START_WALL, inter, keyframe, make_stream, publisher
+from tests.ingest.server.app import Message
+from tests.ingest.server.clients import publishing
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.recording.conftest import (
     AUDIO,
@@ -15,17 +30,17 @@ from tests.ingest.server.recording.conftest import (
     send_headers,
     send_pictures,
     statuses,
+    tags_of,
 )
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
 
 
-async def publish(port: int, name: str = "cam1", *, start_ms: int = 5000, count: int = 20) -> list[tuple[str, str]]:
+async def publish(
+    recorded: Recorded, name: str = "cam1", *, kind: str = "record", start_ms: int = 5000, count: int = 20
+) -> list[tuple[str, str]]:
     """A whole session; the statuses that the publisher got."""
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        stream_id = await client.publish(name, "record")
-        await send_headers(client, stream_id)
+    async with recorded.session(kind, name=name) as (client, stream_id):
         await send_pictures(client, stream_id, start_ms, count)
         await client.wait_for(events.StatusReceived, lambda event: event.code.startswith("NetStream.Record"))
         await client.delete_stream(stream_id)
@@ -46,14 +61,8 @@ HEADERS = [(VIDEO, 0, AVC_HEADER), (AUDIO, 0, AAC_HEADER)]
 
 
 async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
-    server = await recorded.serve()
-    got = await publish(server.addresses[0][1])
-    assert got == [
-        ("status", "NetStream.Publish.Start"),
-        ("status", "NetStream.Record.Start"),
-        ("status", "NetStream.Unpublish.Success"),
-        ("status", "NetStream.Record.Stop"),
-    ]
+    codes = ("Publish.Start", "Record.Start", "Unpublish.Success", "Record.Stop")
+    assert await publish(recorded) == [("status", f"NetStream.{code}") for code in codes]
     (closed,) = await recorded.until("closed")
     assert media(recorded.tags(closed)) == HEADERS + sent(20)
     assert closed["name"] == "cam1"
@@ -63,15 +72,19 @@ async def test_a_session_is_recorded_whole(recorded: Recorded) -> None:
     (started,) = recorded.told("started")
     assert started["file"] == closed["file"]
     assert not started["is_continued"]
+    with (recorded.folder / closed["file"]).open("rb") as stream:  # By its index players seek in it.
+        index = read_index(stream)
+        assert index.metadata["filesize"] == closed["size_bytes"]
+        assert index.metadata["encoder"] == "a test"
+        assert index.metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
+        point = index.at_or_before(450)
+    assert point is not None
+    assert point.time_ms == 400
 
 
 async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> None:
     """FFmpeg makes a track of subtitles of those that have one."""
-    server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1", "record")
-        await send_headers(client, stream_id)
+    async with recorded.session() as (client, stream_id):
         await send_pictures(client, stream_id, 0, 10)
         await client.send_metadata(stream_id, {"width": 640.0})
         client.protocol.send_data(stream_id, 0, "onCuePoint", {"name": "goal"})
@@ -85,24 +98,9 @@ async def test_metadata_that_come_later_are_of_no_time(recorded: Recorded) -> No
         assert read_index(stream).metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
 
 
-async def test_players_seek_in_it_by_its_index(recorded: Recorded) -> None:
-    server = await recorded.serve()
-    await publish(server.addresses[0][1])
-    (closed,) = await recorded.until("closed")
-    with (recorded.folder / closed["file"]).open("rb") as stream:
-        index = read_index(stream)
-        assert index.metadata["filesize"] == closed["size_bytes"]
-        assert index.metadata["encoder"] == "a test"
-        assert index.metadata["keyframes"]["times"] == pytest.approx([0, 0.2, 0.4, 0.6])
-        point = index.at_or_before(450)
-    assert point is not None
-    assert point.time_ms == 400
-
-
 async def test_another_recording_of_the_name_has_a_file_of_its_own(recorded: Recorded) -> None:
-    server = await recorded.serve()
     for count in (5, 10):
-        await publish(server.addresses[0][1], count=count)
+        await publish(recorded, count=count)
     first, second = await recorded.until("closed", 2)
     assert first["file"] != second["file"]
     assert len(media(recorded.tags(first))) == 2 + 10
@@ -110,11 +108,10 @@ async def test_another_recording_of_the_name_has_a_file_of_its_own(recorded: Rec
 
 
 async def test_append_goes_on_behind_what_is_there(recorded: Recorded) -> None:
-    server = await recorded.serve()
-    await publish(server.addresses[0][1], count=5, start_ms=70_000)
+    await publish(recorded, count=5, start_ms=70_000)
     (first,) = await recorded.until("closed")
     recorded.order = {"mode": "append", "file": first["file"]}
-    await publish(server.addresses[0][1], count=5, start_ms=3)
+    await publish(recorded, count=5, start_ms=3)
     closed = (await recorded.until("closed", 2))[-1]
     assert closed["file"] == first["file"]
     end = 4 * 40 + 10
@@ -126,13 +123,9 @@ async def test_append_goes_on_behind_what_is_there(recorded: Recorded) -> None:
 
 async def test_append_waits_for_the_session_before_it(recorded: Recorded) -> None:
     """An encoder that comes back at once: the former session's file is still being closed."""
-    server = await recorded.serve(gather_s=0.3)
     recorded.order = {"mode": "append", "file": ""}
     for _ in range(2):
-        async with RtmpClient(port=server.addresses[0][1]) as client:
-            await client.connect("live")
-            stream_id = await client.publish("cam1", "append")
-            await send_headers(client, stream_id)
+        async with recorded.session("append", gather_s=0.3) as (client, stream_id):
             await send_pictures(client, stream_id, 0, 5)
             await client.delete_stream(stream_id)
             await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Unpublish.Success")
@@ -145,10 +138,7 @@ async def test_append_waits_for_the_session_before_it(recorded: Recorded) -> Non
 
 async def test_nothing_is_made_of_a_publisher_without_media(recorded: Recorded) -> None:
     server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1", "record")
-        await send_headers(client, stream_id)
+    async with recorded.session() as (client, stream_id):
         await client.delete_stream(stream_id)
         await recorded.app.event("rtmp.unpublish")
     await server.stop()
@@ -159,11 +149,7 @@ async def test_nothing_is_made_of_a_publisher_without_media(recorded: Recorded) 
 
 async def test_each_session_has_its_own_recordings_which_are_rotated(recorded: Recorded) -> None:
     recorded.order = {"mode": "all", "file": ""}
-    server = await recorded.serve(rotate_bytes=80_000)  # The room for the index has 74 KiB.
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
-        await send_headers(client, stream_id)
+    async with recorded.session(rotate_bytes=80_000) as (client, stream_id):  # The room for the index has 74 KiB.
         await send_pictures(client, stream_id, 1000, 40)
         await client.wait_for(events.StatusReceived, lambda event: event.code == "NetStream.Record.Start")
         await client.delete_stream(stream_id)
@@ -186,11 +172,7 @@ async def test_each_session_has_its_own_recordings_which_are_rotated(recorded: R
 
 async def test_a_file_plays_while_it_is_written(recorded: Recorded) -> None:
     """As after the death of the process: whole tags, up to what was sent a moment ago."""
-    server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1", "record")
-        await send_headers(client, stream_id)
+    async with recorded.session() as (client, stream_id):
         await send_pictures(client, stream_id, 0, 10)
         (started,) = await recorded.until("started")
         path = recorded.folder / started["file"]
@@ -204,9 +186,7 @@ async def test_a_file_plays_while_it_is_written(recorded: Recorded) -> None:
 
 async def test_an_encoder_without_video(recorded: Recorded) -> None:
     server = await recorded.serve()
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("radio", "record")
+    async with publishing(server, name="radio", kind="record") as (client, stream_id):
         await client.send_audio(stream_id, 0, AAC_HEADER)
         for number in range(5):
             await client.send_audio(stream_id, 900 + 23 * number, sound(number))
@@ -218,11 +198,7 @@ async def test_an_encoder_without_video(recorded: Recorded) -> None:
 
 async def test_sound_that_goes_on_without_pictures_has_new_recordings_too(recorded: Recorded) -> None:
     recorded.order = {"mode": "all", "file": ""}
-    server = await recorded.serve(rotate_bytes=1)
-    async with RtmpClient(port=server.addresses[0][1]) as client:
-        await client.connect("live")
-        stream_id = await client.publish("cam1")
-        await send_headers(client, stream_id)
+    async with recorded.session(rotate_bytes=1) as (client, stream_id):
         await send_pictures(client, stream_id, 0, 1)
         for number in range(12):  # Not before the tenth second: keyframes may be as far apart.
             await client.send_audio(stream_id, 1000 * number + 500, sound(number))
@@ -234,10 +210,9 @@ async def test_sound_that_goes_on_without_pictures_has_new_recordings_too(record
 
 
 async def test_names_stay_in_the_folder(recorded: Recorded) -> None:
-    server = await recorded.serve()
     names = ["..;x", "ü:*!", "n" * 250, ".hidden"]
     for name in names:
-        await publish(server.addresses[0][1], name, count=2)
+        await publish(recorded, name, count=2)
     closed = await recorded.until("closed", len(names))
     assert [event["name"] for event in closed] == names
     for event in closed:
@@ -246,3 +221,132 @@ async def test_names_stay_in_the_folder(recorded: Recorded) -> None:
         assert len(path.parts) == 2
         assert not path.name.startswith(".")
         assert (recorded.folder / path).is_file()
+
+
+FORMER = "live/cam1-20261121T000000Z.flv"
+
+
+@pytest.fixture
+def former(recorded: Recorded) -> Path:
+    """A recording of some seconds that was left open, and which the next publisher is ordered to continue."""
+    path = recorded.folder / FORMER
+    path.parent.mkdir(parents=True)
+    path.write_bytes(written(flv_media(60), finished=False).getvalue())
+    recorded.order = {"mode": "append", "file": FORMER}
+    return path
+
+
+@contextmanager
+def elsewhere(path: Path) -> Iterator[RecordingFile]:
+    """Somebody else has the file, as the recovery after a restart has it."""
+    file = RecordingFile.continuing(path)
+    try:
+        yield file
+    finally:
+        file.finish()
+
+
+async def append(recorded: Recorded) -> Message:
+    """Half a second, appended; the event of its end."""
+    count = len(recorded.told("closed"))
+    await publish(recorded, kind="append", start_ms=0, count=12)
+    return (await recorded.until("closed", count + 1))[-1]
+
+
+async def test_a_file_that_is_still_being_closed_is_waited_for(recorded: Recorded, former: Path) -> None:
+    server = await recorded.serve()
+    assert server.recorders is not None
+    async with RtmpClient(port=server.addresses[0][1]) as client:
+        with elsewhere(former) as file:
+            await client.connect("live")
+            stream_id = await client.publish("cam1", "append")
+            await send_headers(client, stream_id)
+            await send_pictures(client, stream_id, 0, 12)
+            (recorder,) = server.recorders._recorders
+
+            await becomes(lambda: recorder.recording._waits_until is not None)
+            assert recorded.told() == []
+            duration_ms = file.duration_ms
+        await recorded.until("started")
+        await client.delete_stream(stream_id)
+        (closed,) = await recorded.until("closed")
+    assert (closed["file"], closed["name"], closed["is_continued"]) == (FORMER, "cam1", True)
+    assert closed["duration_ms"] == duration_ms + 40 + 11 * 40 + 10
+    assert recorded.files() == [former]
+
+
+async def test_what_is_appended_to_a_file_with_another_writer_is_beside_it(recorded: Recorded, former: Path) -> None:
+    await recorded.serve(lock_s=0.05)
+    with elsewhere(former) as file:
+        duration_ms = file.duration_ms
+        beside = await append(recorded)
+    assert beside["name"].startswith("cam1-20")
+    assert not beside["is_continued"]
+    assert beside["duration_ms"] == 11 * 40 + 10
+    continued = await append(recorded)
+    assert (continued["file"], continued["name"]) == (FORMER, "cam1")
+    assert continued["duration_ms"] == duration_ms + 40 + 11 * 40 + 10
+    assert len(recorded.files()) == 2
+
+
+@pytest.mark.parametrize("content", [b"", bytes(5000), b"These are notes, and they stay."])
+async def test_in_place_of_what_is_no_recording_a_new_one_begins(
+    recorded: Recorded, former: Path, content: bytes
+) -> None:
+    """Such as a loss of power leaves behind."""
+    await asyncio.to_thread(former.write_bytes, content)
+    closed = await append(recorded)
+    assert (closed["name"], closed["is_continued"]) == ("cam1", False)
+    assert len(media(recorded.tags(closed))) == 2 + 24
+    assert await asyncio.to_thread(former.read_bytes) == content
+    assert recorded.told("failed") == []
+
+
+@pytest.mark.parametrize(("keyframes", "expected"), [((), inter(110)), ((0,), keyframe(0)), ((7,), keyframe(70))])
+async def test_a_stream_with_a_keyframe_or_none(tmp_path: Path, keyframes: tuple[int, ...], expected: bytes) -> None:
+    """`keyframes`: with which seconds one comes."""
+    reports: list[Report] = []
+    settings = RecordingSettings(folder=tmp_path, min_free_bytes=0, queue=replace(QUEUE, seconds=60.0))
+    recorders = Recorders(settings, lambda _event: True)
+    stream = make_stream()
+    stream.start(publisher(), 0.0)
+    stream.video(0, payloads.AVC_HEADER, 0.0)
+    recorder: Recorder = recorders.begin(Order("live", "demo", "record"), stream, 0.0, reports.append)
+    for number in range(130):
+        at = number / 10
+        make = keyframe if number in [10 * second for second in keyframes] else inter
+        stream.video(100 * number, make(number), at)
+        if number % 10 == 9:
+            stream.tick(at + 0.1, START_WALL + at)
+    recorder.stop()
+    await recorders.close(5.0)
+    (closed,) = [report for report in reports if report.state == "closed"]
+    tags = media(tags_of(tmp_path / closed.file))
+    assert [payload for _, _, payload in tags][:2] == [payloads.AVC_HEADER, expected]
+    assert tags[-1][2] == inter(129)
+
+
+@pytest.mark.parametrize(
+    ("keyframes", "expected"),
+    [
+        ((0, 2, 4, 38, 70), [keyframe(2), keyframe(4), keyframe(38), keyframe(70)]),
+        ((0, 2, 4), [keyframe(2), keyframe(4), *(inter(at) for at in range(65, 90))]),
+        ((0,), [inter(at) for at in range(61, 90)]),
+        ((), [inter(at) for at in range(1, 90)]),
+    ],
+    ids=["still scenes", "none any more", "none but the first", "none"],
+)
+def test_a_full_file_is_followed_by_one_that_begins_with_a_keyframe(
+    tmp_path: Path, keyframes: tuple[int, ...], expected: list[bytes]
+) -> None:
+    """As long as one comes each minute. `keyframes`: in which seconds; each file is full with its first picture."""
+    settings = RecordingSettings(folder=tmp_path, min_free_bytes=0, rotate_bytes=1)
+    recording = Recording(Order("live", "demo", "all"), settings)
+    pictures = [
+        SharedMessage("video", 1000 * at, (keyframe if at in keyframes else inter)(at), at, True, at in keyframes)
+        for at in range(90)
+    ]
+    reports = recording.write(pictures, 0) + recording.close(0)
+    files = [report.file for report in reports if report.state == "started"]
+    first, *others = [media(tags_of(tmp_path / file))[0][2] for file in files]
+    assert (first, others) == (pictures[0].payload, expected)

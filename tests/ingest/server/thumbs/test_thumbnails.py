@@ -13,11 +13,13 @@ import pytest
 import pytest_asyncio
 
 from ingest.live import LiveStream, Registry
-from ingest.server import RtmpServer, thumbnail_decoder
+from ingest.server import thumbnail_decoder
 from ingest.server.config import ThumbnailSettings
 from ingest.server.thumbnails import PROGRAM, Thumbnails
 from tests.ingest.live.payloads import LABELS, publisher
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import programs
+from tests.ingest.server.conftest import Serve
 from tests.ingest.server.thumbs import clips
 from tests.rtmpweb.processes import children, command
 
@@ -203,31 +205,15 @@ async def test_a_hanging_decoder_holds_up_neither_loop_nor_stop(node: Make) -> N
     assert time.monotonic() - began < 10, "far less than a picture may take"
 
 
-# --- With a server ---
+BARS = (
+    f"{imageio_ffmpeg.get_ffmpeg_exe()} -v error -re -f lavfi -i smptebars=size=1280x720:rate=10"
+    " -c:v libx264 -preset ultrafast -pix_fmt yuv420p -g 10 -f flv rtmp://127.0.0.1:{port}/live/bars"
+)
 
 
-async def publish_bars(port: int, name: str) -> asyncio.subprocess.Process:
-    encode = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "10", "-f", "flv"]
-    return await asyncio.create_subprocess_exec(
-        *(
-            imageio_ffmpeg.get_ffmpeg_exe(),
-            "-v",
-            "error",
-            "-re",
-            "-f",
-            "lavfi",
-            "-i",
-            "smptebars=size=1280x720:rate=10",
-        ),
-        *(*encode, f"rtmp://127.0.0.1:{port}/live/{name}"),
-        stdin=asyncio.subprocess.DEVNULL,
-    )
-
-
-async def test_what_ffmpeg_publishes_becomes_pictures(serve: Any, app: ScriptedApplication) -> None:
-    server: RtmpServer = await serve(config={"thumbnails": ThumbnailSettings(watched_s=1.0)})
-    publishing = await publish_bars(server.addresses[0][1], "bars")
-    try:
+async def test_what_ffmpeg_publishes_becomes_pictures(serve: Serve, app: ScriptedApp) -> None:
+    server = await serve(config={"thumbnails": ThumbnailSettings(watched_s=1.0)})
+    async with programs(BARS.format(port=server.addresses[0][1])):
         await app.wait_until(lambda: bool(app.node.of("node.thumbnail")), 20)
         first = app.node.of("node.thumbnail")[0]
         assert first["path"] == "live/bars"
@@ -238,25 +224,15 @@ async def test_what_ffmpeg_publishes_becomes_pictures(serve: Any, app: ScriptedA
         await app.wait_until(lambda: len(app.node.of("node.thumbnail")) == 3, 10)
         times = [event["at_ms"] for event in app.node.of("node.thumbnail")]
         assert times == sorted(set(times))
-    finally:
-        publishing.terminate()
-        await publishing.wait()
     assert [pid for pid in children(os.getpid()) if PROGRAM[-1] in command(pid)]
     await server.stop(grace_s=2)
     assert not [pid for pid in children(os.getpid()) if PROGRAM[-1] in command(pid)]
 
 
-async def test_without_settings_there_are_none(serve: Any, app: ScriptedApplication) -> None:
-    server: RtmpServer = await serve()
-    publishing = await publish_bars(server.addresses[0][1], "bars")
-    try:
-        await app.wait_until(
-            lambda: any(tick["samples"] and tick["samples"][0].keyframes for tick in app.node.of("node.tick")), 20
-        )
-        ticks = len(app.node.of("node.tick"))
+async def test_without_settings_there_are_none(serve: Serve, app: ScriptedApp) -> None:
+    server = await serve()
+    async with programs(BARS.format(port=server.addresses[0][1])):
+        await app.wait_until(lambda: any(sample.keyframes for sample in app.samples), 20)
         await app.node.send({"type": "node.watch", "paths": ["live/bars"]})
-        await app.wait_until(lambda: len(app.node.of("node.tick")) > ticks + 1)
-    finally:
-        publishing.terminate()
-        await publishing.wait()
+        await app.next_tick(2)
     assert not app.node.of("node.thumbnail")

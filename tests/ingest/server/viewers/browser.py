@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Self
 
 import h11
 from wsproto import ConnectionType, WSConnection
@@ -12,33 +12,30 @@ from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, RejectData, Request
 
 from ingest.flv.tags import Tag, TagReader
+from ingest.server import RtmpServer
 from tests.rtmp_client import NEVER_FULL
 
 
-class Viewer:
-    """One request by HTTP. `status`, `headers` and `body` grow as they come; `over`: its end was received."""
+class Browser:
+    """What viewers by HTTP and by WebSocket have in common. `tags` grow as they come; `closed`: by the server."""
 
-    def __init__(self, port: int, target: str, *, method: str = "GET", headers: dict[str, str] | None = None) -> None:
-        self.port = port
-        self.request = h11.Request(
-            method=method,
-            target=target,
-            headers=[("Host", f"127.0.0.1:{port}"), ("User-Agent", "tests/1"), *(headers or {}).items()],
-        )
+    def __init__(self, at: int | RtmpServer) -> None:
+        self.port = at if isinstance(at, int) else at.media_addresses[0][1]
         self.status = 0
-        self.headers: dict[str, str] = {}
-        self.body = bytearray()
         self.tags: list[Tag] = []
-        self.over = False
         self.closed = False
-        """The server has closed, whatever had come before."""
         self._reader_of_tags = TagReader()
-        self._h11 = h11.Connection(h11.CLIENT)
         self._changed = asyncio.Event()
 
-    async def __aenter__(self) -> "Viewer":
+    def _request(self) -> bytes:
+        raise NotImplementedError
+
+    def _take(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=NEVER_FULL)
-        self.writer.write(self._h11.send(self.request) + self._h11.send(h11.EndOfMessage()))
+        self.writer.write(self._request())
         self._reading = asyncio.create_task(self._read())
         return self
 
@@ -49,15 +46,53 @@ class Viewer:
             await self.writer.wait_closed()
 
     async def _read(self) -> None:
-        try:
-            while not self.closed:
-                data = await self.reader.read(1 << 16)
-                self.closed = not data
+        with contextlib.suppress(OSError, h11.RemoteProtocolError):
+            while data := await self.reader.read(1 << 16):
                 self._take(data)
                 self._changed.set()
-        except (OSError, h11.RemoteProtocolError):
-            self.closed = True
-            self._changed.set()
+        self.closed = True
+        self._changed.set()
+
+    def pause_reading(self) -> None:
+        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+    def resume_reading(self) -> None:
+        self.writer.transport.resume_reading()  # type: ignore[attr-defined]
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5) -> None:
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                assert not self.closed, f"closed after {self.status}"
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def wait_accepted(self) -> None:
+        await self.wait_until(lambda: self.status in (200, 101))
+
+    async def wait_tags(self, count: int) -> list[Tag]:
+        await self.wait_until(lambda: len(self.tags) >= count)
+        return self.tags
+
+    async def wait_closed(self) -> None:
+        await self.wait_until(lambda: self.closed)
+
+
+class Viewer(Browser):
+    """One request by HTTP. `status`, `headers` and `body` grow as they come; `over`: its end was received."""
+
+    def __init__(
+        self, at: int | RtmpServer, target: str, *, method: str = "GET", headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(at)
+        given = [("Host", f"127.0.0.1:{self.port}"), ("User-Agent", "tests/1"), *(headers or {}).items()]
+        self.request = h11.Request(method=method, target=target, headers=given)
+        self.headers: dict[str, str] = {}
+        self.body = bytearray()
+        self.over = False
+        self._h11 = h11.Connection(h11.CLIENT)
+
+    def _request(self) -> bytes:
+        return self._h11.send(self.request) + self._h11.send(h11.EndOfMessage())
 
     def _take(self, data: bytes) -> None:
         if self.over:
@@ -77,87 +112,52 @@ class Viewer:
             else:
                 return
 
-    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                assert not self.closed, f"closed after {self.status} {bytes(self.body[:200])!r}"
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def wait_tags(self, count: int) -> list[Tag]:
-        await self.wait_until(lambda: len(self.tags) >= count)
-        return self.tags
-
-    async def wait_closed(self, timeout_s: float = 5) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not self.closed:
-                self._changed.clear()
-                await self._changed.wait()
-
     @property
     def detail(self) -> str:
         found: str = json.loads(self.body)["detail"]
         return found
 
 
-async def ask(port: int, target: str, **options: Any) -> Viewer:
+async def ask(at: int | RtmpServer, target: str, **options: Any) -> Viewer:
     """A request whose response ends."""
-    async with Viewer(port, target, **options) as viewer:
+    async with Viewer(at, target, **options) as viewer:
         await viewer.wait_closed()
     return viewer
 
 
-async def exchange(port: int, sent: bytes, timeout_s: float = 5) -> bytes:
+async def exchange(port: int, sent: bytes) -> bytes:
     """What comes back until the server closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(sent)
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(5):
             return await reader.read(-1)
     finally:
         writer.close()
 
 
-class SocketViewer:
+class SocketViewer(Browser):
     """A WebSocket: `messages` and the tags in them, or the `status` of a refusal; `close_code` at its end."""
 
-    def __init__(self, port: int, target: str, *, origin: str = "") -> None:
-        self.port, self.target, self.origin = port, target, origin
-        self.status = 0
+    def __init__(self, at: int | RtmpServer, target: str, *, origin: str = "") -> None:
+        super().__init__(at)
+        self.target, self.origin = target, origin
         self.refusal = bytearray()
         self.messages: list[bytes] = []
-        self.tags: list[Tag] = []
         self.close_code: int | None = None
-        self.closed = False
         self.ws = WSConnection(ConnectionType.CLIENT)
         self._message = bytearray()
-        self._reader_of_tags = TagReader()
-        self._changed = asyncio.Event()
 
-    async def __aenter__(self) -> "SocketViewer":
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=NEVER_FULL)
+    def _request(self) -> bytes:
         extra = [(b"Origin", self.origin.encode())] if self.origin else []
-        self.writer.write(self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=self.target, extra_headers=extra)))
-        self._reading = asyncio.create_task(self._read())
-        return self
+        return self.ws.send(Request(host=f"127.0.0.1:{self.port}", target=self.target, extra_headers=extra))
 
-    async def __aexit__(self, *_: object) -> None:
-        self._reading.cancel()
-        self.writer.close()
-        with contextlib.suppress(OSError):
-            await self.writer.wait_closed()
+    def _take(self, data: bytes) -> None:
+        self.ws.receive_data(data)
+        for event in self.ws.events():
+            self._take_event(event)
 
-    async def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            while data := await self.reader.read(1 << 16):
-                self.ws.receive_data(data)
-                for event in self.ws.events():
-                    self._take(event)
-                self._changed.set()
-        self.closed = True
-        self._changed.set()
-
-    def _take(self, event: object) -> None:
+    def _take_event(self, event: object) -> None:
         if isinstance(event, AcceptConnection):
             self.status = 101
         elif isinstance(event, RejectConnection):
@@ -176,19 +176,12 @@ class SocketViewer:
             if self.ws.state is ConnectionState.REMOTE_CLOSING:
                 self.writer.write(self.ws.send(event.response()))
 
-    async def wait_until(self, condition: Callable[[], bool], timeout_s: float = 5) -> None:
-        async with asyncio.timeout(timeout_s):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def wait_tags(self, count: int) -> list[Tag]:
-        await self.wait_until(lambda: len(self.tags) >= count)
-        return self.tags
-
 
 @contextlib.asynccontextmanager
-async def both(port: int, target: str) -> AsyncIterator[tuple[Viewer, SocketViewer]]:
-    """One viewer by HTTP and one by WebSocket of the same stream."""
-    async with Viewer(port, target) as by_http, SocketViewer(port, target) as by_socket:
+async def both(at: int | RtmpServer, target: str, tags: int = 0) -> AsyncIterator[tuple[Viewer, SocketViewer]]:
+    """One viewer by HTTP and one by WebSocket of the same stream, which have been accepted and sent so many tags."""
+    async with Viewer(at, target) as by_http, SocketViewer(at, target) as by_socket:
+        for viewer in (by_http, by_socket):
+            await viewer.wait_accepted()
+            await viewer.wait_tags(tags)
         yield by_http, by_socket

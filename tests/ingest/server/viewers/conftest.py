@@ -6,8 +6,9 @@ import pytest
 import pytest_asyncio
 
 from ingest.server import RtmpServer
+from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.media import AAC_HEADER, AVC_HEADER
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, key_frame
 from tests.rtmp_client import RtmpClient
 
 PAGE = "https://page.example"
@@ -27,9 +28,14 @@ def media_port(server: RtmpServer) -> int:
 @pytest_asyncio.fixture
 async def publisher(port: int) -> AsyncIterator[RtmpClient]:
     """It publishes live/cam1 on message stream 1, and has sent its headers."""
-    async with RtmpClient(port=port) as client:
-        await client.connect("live")
-        assert await client.publish("cam1") == 1
-        await client.send_video(1, 0, AVC_HEADER)
+    async with publishing(port, AVC_HEADER) as (client, stream_id):
+        assert stream_id == 1
         await client.send_audio(1, 0, AAC_HEADER)
         yield client
+
+
+@pytest_asyncio.fixture
+async def shown(publisher: RtmpClient) -> RtmpClient:
+    """The publisher, which has sent a keyframe."""
+    await publisher.send_video(1, 40, key_frame(1))
+    return publisher

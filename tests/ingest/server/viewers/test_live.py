@@ -11,20 +11,16 @@ from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
 from ingest.server.media import live_viewer as module
 from tests.ingest.live.extended import SENT, expected
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import Instance, ScriptedApp
+from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, both
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import set_deadlines
 from tests.rtmp_client import RtmpClient
 
 CAM = "/live/live/cam1.flv"
 HEADS = [AAC_HEADER, AVC_HEADER]
-
-
-def is_accepted(viewer: Viewer | SocketViewer) -> bool:
-    return viewer.status in (200, 101)
 
 
 def has_ended(told: Instance) -> bool:
@@ -36,9 +32,7 @@ def has_last(viewer: Viewer, payload: bytes) -> bool:
 
 
 async def test_both_get_what_an_rtmp_player_gets(media_port: int, port: int, publisher: RtmpClient) -> None:
-    async with RtmpClient(port=port) as player, both(media_port, CAM) as viewers:
-        await player.connect("live")
-        await player.play("cam1")
+    async with playing(port) as player, both(media_port, CAM) as viewers:
         await publisher.send_metadata(1, {"width": 640.0})
         await publisher.send_video(1, 40, key_frame(1))
         await publisher.send_audio(1, 45, sound(2))
@@ -60,27 +54,16 @@ async def test_both_get_what_an_rtmp_player_gets(media_port: int, port: int, pub
             assert [tag.payload for tag in tags][-3:] == [key_frame(1), sound(2), inter_frame(3)]
 
 
-async def test_who_joins_late_gets_the_headers_and_the_group_of_pictures(
-    media_port: int, publisher: RtmpClient
-) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
-    await publisher.send_video(1, 80, inter_frame(2))
+async def test_who_joins_late_gets_the_headers_and_the_group_of_pictures(media_port: int, shown: RtmpClient) -> None:
+    await shown.send_video(1, 80, inter_frame(2))
     async with both(media_port, CAM) as viewers:
         for viewer in viewers:
             tags = await viewer.wait_tags(4)
             assert [tag.payload for tag in tags] == [*HEADS, key_frame(1), inter_frame(2)]
 
 
-async def test_tracks_and_extensions_are_not_for_browsers(
-    media_port: int, publisher: RtmpClient, server: RtmpServer
-) -> None:
-    live = server.registry.streams["live/cam1"]
+async def test_tracks_and_extensions_are_not_for_browsers(media_port: int, publisher: RtmpClient) -> None:
     async with both(media_port, CAM) as viewers:
-
-        async def count() -> int:
-            return live.player_count
-
-        assert await within(5, count, 2) == 2
         for message, _, _ in SENT:
             await publisher.send_video(1, 0, write_video(message))
         for viewer in viewers:
@@ -93,9 +76,7 @@ async def test_tracks_and_extensions_are_not_for_browsers(
 )
 async def test_the_file_says_what_it_holds(media_port: int, port: int, kinds: tuple[str, ...], flags: int) -> None:
     """A browser's player waits for all that the header names."""
-    async with Viewer(media_port, CAM) as viewer, RtmpClient(port=port) as client:
-        await client.connect("live")
-        await client.publish("cam1")
+    async with Viewer(media_port, CAM) as viewer, publishing(port) as (client, _):
         await client.send_metadata(1, {"encoder": "x"})
         if "video" in kinds:
             await client.send_video(1, 0, AVC_HEADER)
@@ -108,16 +89,11 @@ async def test_the_file_says_what_it_holds(media_port: int, port: int, kinds: tu
         assert viewer.body[:13] == b"FLV\x01" + bytes([flags]) + b"\0\0\0\x09" + b"\0\0\0\0"
 
 
-async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(
-    media_port: int, port: int, server: RtmpServer
-) -> None:
+async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(media_port: int, port: int) -> None:
     async with Viewer(media_port, CAM) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+        await viewer.wait_accepted()
         for frame in (key_frame(1), key_frame(2)):
-            async with RtmpClient(port=port) as client:
-                await client.connect("live")
-                await client.publish("cam1")
-                await client.send_video(1, 0, AVC_HEADER)
+            async with publishing(port, AVC_HEADER) as (client, _):
                 await client.send_video(1, 40, frame)
                 await viewer.wait_until(partial(has_last, viewer, frame))
         assert [tag.payload for tag in viewer.tags] == [AVC_HEADER, key_frame(1), AVC_HEADER, key_frame(2)]
@@ -126,7 +102,7 @@ async def test_it_waits_for_the_publisher_and_goes_on_with_the_next(
 
 
 async def test_a_tag_is_made_once_for_all_viewers(
-    media_port: int, server: RtmpServer, publisher: RtmpClient, monkeypatch: pytest.MonkeyPatch
+    media_port: int, publisher: RtmpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[bytes] = []
 
@@ -136,18 +112,13 @@ async def test_a_tag_is_made_once_for_all_viewers(
 
     monkeypatch.setattr(module, "tag_bytes", make)
     async with both(media_port, CAM) as first, both(media_port, CAM) as second:
-        for viewer in (*first, *second):
-            await viewer.wait_until(partial(is_accepted, viewer))
         await publisher.send_video(1, 40, key_frame(1))
         for viewer in (*first, *second):
             await viewer.wait_tags(3)
     assert made.count(key_frame(1)) == 1
 
 
-async def test_what_the_application_is_asked_and_told(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient
-) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
+async def test_what_the_application_is_asked_and_told(media_port: int, app: ScriptedApp, shown: RtmpClient) -> None:
     for kind, scheme in ((Viewer, "http"), (SocketViewer, "ws")):
         async with kind(media_port, f"{CAM}?token=secret-token&x=1") as viewer:
             await viewer.wait_tags(3)
@@ -169,30 +140,23 @@ async def test_what_the_application_is_asked_and_told(
         assert stopped["totals"]["bytes_out"] > 0
 
 
-async def test_names_are_percent_decoded(media_port: int, app: ScriptedApplication) -> None:
-    async with Viewer(media_port, "/live/live/caf%C3%A9%201.flv") as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
-    assert app.connections[-1].of("rtmp.play")[0]["name"] == "café 1"
-
-
-async def test_a_stream_of_an_instance_has_a_path_of_five_parts(media_port: int, app: ScriptedApplication) -> None:
-    async with Viewer(media_port, "/live/live/room/cam1.flv") as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+@pytest.mark.parametrize(("path", "name"), [("caf%C3%A9%201", "café 1"), ("room/cam1", "room/cam1")])
+async def test_names_are_percent_decoded_and_may_have_an_instance(
+    media_port: int, app: ScriptedApp, path: str, name: str
+) -> None:
+    async with Viewer(media_port, f"/live/live/{path}.flv") as viewer:
+        await viewer.wait_accepted()
         assert app.connections[-1].scope["app"] == "live"
-        assert (await app.event("rtmp.play"))["name"] == "room/cam1"
-    assert (await ask(media_port, "/live/live/room/more/cam1.flv")).status == 404
+        assert (await app.event("rtmp.play"))["name"] == name
 
 
 @pytest.mark.parametrize(
     ("reason", "code"), [("kicked", 4403), ("key_revoked", 4403), ("node_shutdown", 1001), ("lease_lost", 1012)]
 )
 async def test_what_the_application_ends_ends_in_order(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient, reason: str, code: int
+    media_port: int, app: ScriptedApp, shown: RtmpClient, reason: str, code: int
 ) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
-    async with both(media_port, CAM) as (by_http, by_socket):
-        await by_http.wait_tags(3)
-        await by_socket.wait_tags(3)
+    async with both(media_port, CAM, 3) as (by_http, by_socket):
         for told in app.connections[-2:]:
             await told.send({"type": "rtmp.close", "reason": reason})
         await by_http.wait_closed()
@@ -203,10 +167,8 @@ async def test_what_the_application_ends_ends_in_order(
         assert [event["reason"] for event in told.events[-2:]] == [reason, reason]
 
 
-async def test_a_kick_by_the_node_ends_it(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient
-) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
+@pytest.mark.usefixtures("shown")
+async def test_a_kick_by_the_node_ends_it(media_port: int, server: RtmpServer, app: ScriptedApp) -> None:
     async with Viewer(media_port, CAM) as viewer:
         await viewer.wait_tags(3)
         (session,) = (name for name in server.sessions if name.startswith("play-"))
@@ -217,13 +179,10 @@ async def test_a_kick_by_the_node_ends_it(
 
 
 async def test_the_stream_s_end_is_theirs(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient
+    media_port: int, server: RtmpServer, app: ScriptedApp, shown: RtmpClient
 ) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
-    async with both(media_port, CAM) as (by_http, by_socket):
-        await by_http.wait_tags(3)
-        await by_socket.wait_tags(3)
-        await publisher.delete_stream(1)
+    async with both(media_port, CAM, 3) as (by_http, by_socket):
+        await shown.delete_stream(1)
         await app.event("rtmp.unpublish", connection=0)
         assert not by_http.closed, "its encoder may come back"
         set_deadlines(server, end_players_s=0.0)
@@ -235,58 +194,36 @@ async def test_the_stream_s_end_is_theirs(
         assert told.of("rtmp.stop")[0]["reason"] == "completed"
 
 
-async def test_who_waits_for_what_is_elsewhere_is_sent_away(media_port: int, app: ScriptedApplication) -> None:
+async def test_who_waits_for_what_is_elsewhere_is_sent_away(media_port: int, app: ScriptedApp) -> None:
     async with both(media_port, CAM) as (by_http, by_socket):
-        await by_http.wait_until(partial(is_accepted, by_http))
-        await by_socket.wait_until(partial(is_accepted, by_socket))
         await app.node.send({"type": "node.elsewhere", "streams": {"live/cam1": "Play it from there."}})
         await by_http.wait_closed()
         assert by_http.over
         await by_socket.wait_until(lambda: by_socket.close_code == 4404)
 
 
-async def test_viewers_are_among_the_node_s_players(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient
-) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
-    async with both(media_port, CAM) as viewers:
-        for viewer in viewers:
-            await viewer.wait_tags(3)
-        ticks = app.node.of("node.tick")
-        known = len(ticks)
-        await app.wait_until(lambda: len(app.node.of("node.tick")) > known + 1)
-        tick = app.node.of("node.tick")[-1]
+async def test_viewers_are_among_the_node_s_players(media_port: int, app: ScriptedApp, shown: RtmpClient) -> None:
+    async with both(media_port, CAM, 3):
+        tick = await app.next_tick(2)
         assert len(tick["players"]) == 2
         assert tick["figures"]["connections"] == 3
         assert tick["streams"][0]["players"] == 2
 
 
 async def test_an_operators_look_is_sent_all_and_not_counted_among_the_players(
-    media_port: int, app: ScriptedApplication, publisher: RtmpClient
+    media_port: int, app: ScriptedApp, shown: RtmpClient
 ) -> None:
-    accept = app.accept_play
-
-    async def decide(instance: Instance, event: Message) -> Message:
-        return await accept(instance, event) | {"preview": True}
-
-    app.on["rtmp.play"] = decide
-    await publisher.send_video(1, 40, key_frame(1))
-    async with both(media_port, CAM) as viewers:
-        for viewer in viewers:
-            await viewer.wait_tags(3)
-        known = len(app.node.of("node.tick"))
-        await app.wait_until(lambda: len(app.node.of("node.tick")) > known + 1)
-        tick = app.node.of("node.tick")[-1]
+    app.change("rtmp.play", preview=True)
+    async with both(media_port, CAM, 3):
+        tick = await app.next_tick(2)
         assert tick["streams"][0]["players"] == 0
         assert tick["samples"][0].players == 0
         assert tick["streams"][0]["out_kbps"] > 0
 
 
-async def test_a_stop_ends_viewers_in_order(serve: Serve, app: ScriptedApplication) -> None:
+async def test_a_stop_ends_viewers_in_order(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)})
-    async with both(server.media_addresses[0][1], CAM) as (by_http, by_socket):
-        await by_http.wait_until(lambda: by_http.status == 200)
-        await by_socket.wait_until(lambda: by_socket.status == 101)
+    async with both(server, CAM) as (by_http, by_socket):
         stopping = asyncio.create_task(server.stop(grace_s=2))
         await by_http.wait_closed()
         await by_socket.wait_until(lambda: by_socket.close_code == 1001)
@@ -295,26 +232,25 @@ async def test_a_stop_ends_viewers_in_order(serve: Serve, app: ScriptedApplicati
     assert [told.events[-1]["reason"] for told in app.connections] == ["node_shutdown"] * 2
 
 
-async def test_a_drain_takes_no_more_viewers_and_resume_does(serve: Serve, app: ScriptedApplication) -> None:
+async def test_a_drain_takes_no_more_viewers_and_resume_does(serve: Serve) -> None:
     server = await serve(config={"media": ("127.0.0.1", 0)})
-    media_port = server.media_addresses[0][1]
-    async with Viewer(media_port, CAM) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+    async with Viewer(server, CAM) as viewer:
+        await viewer.wait_accepted()
         server.drain(60)
         with pytest.raises(OSError):  # noqa: PT011 - refused, or reset.
-            await ask(media_port, CAM)
+            await ask(server, CAM)
         assert not viewer.closed
         server.resume()
         while True:
             try:
-                async with Viewer(media_port, CAM) as other:
-                    await other.wait_until(lambda: other.status == 200)
+                async with Viewer(server, CAM) as other:
+                    await other.wait_accepted()
                 break
             except (OSError, AssertionError):
                 await asyncio.sleep(0.02)
 
 
-async def test_a_head_is_answered_like_its_get(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_head_is_answered_like_its_get(media_port: int, app: ScriptedApp) -> None:
     answer = await ask(media_port, CAM, method="HEAD")
     assert (answer.status, answer.headers["content-type"], bytes(answer.body)) == (200, "video/x-flv", b"")
     assert (await app.event("rtmp.stop"))["reason"] == "client_unpublish"
@@ -322,8 +258,7 @@ async def test_a_head_is_answered_like_its_get(media_port: int, app: ScriptedApp
     assert (await ask(media_port, CAM, method="HEAD")).status == 404
 
 
-async def test_an_old_client_gets_a_body_without_chunks(media_port: int, publisher: RtmpClient) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
+async def test_an_old_client_gets_a_body_without_chunks(media_port: int, shown: RtmpClient) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
     writer.write(f"GET {CAM} HTTP/1.0\r\n\r\n".encode())
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)

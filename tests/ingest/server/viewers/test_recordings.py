@@ -1,21 +1,19 @@
 """Recordings by HTTP and WebSocket: the file, ranges of it, and FLV from a time on."""
 
-import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from ingest.flv.tags import Tag, TagReader, tag_bytes
 from ingest.server import RtmpServer
-from ingest.server.connection import Connection
-from ingest.server.media import MediaConnection
 from ingest.server.media.live_viewer import file_start
-from ingest.server.vod.library import READING_THREADS
-from tests.ingest.server.app import Instance, Message, ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.recorded.viewer import hanging
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask
-from tests.ingest.server.waiting import within
+from tests.ingest.server.waiting import becomes
 
 URL = "/recordings/live/cam1.flv"
 
@@ -54,21 +52,17 @@ class File:
 
 
 @pytest.fixture
-def file(tmp_path: Path, app: ScriptedApplication) -> File:
+def file(tmp_path: Path, app: ScriptedApp) -> File:
     """The application lets everybody play it."""
     path = tmp_path / "cam1.flv"
     file = File(path)
     file.write(file_start(audio=True, video=True) + b"".join(tag_bytes(*tag) for tag in tags()))
-
-    async def decide(instance: Instance, event: Message) -> Message:
-        recording = {"recording": 1, "name": "cam1", "file": str(path), "duration_ms": FRAMES * FRAME_MS}
-        return {**await app.accept_play(instance, event), "recording": recording}
-
-    app.on["rtmp.play"] = decide
+    recording = {"recording": 1, "name": "cam1", "file": str(path), "duration_ms": FRAMES * FRAME_MS}
+    app.change("rtmp.play", recording=recording)
     return file
 
 
-async def test_the_file_as_it_is(media_port: int, app: ScriptedApplication, file: File) -> None:
+async def test_the_file_as_it_is(media_port: int, app: ScriptedApp, file: File) -> None:
     answer = await ask(media_port, f"{URL}?token=secret-token")
     assert (answer.status, bytes(answer.body)) == (200, file.content)
     assert answer.headers["content-length"] == str(file.size)
@@ -137,30 +131,23 @@ async def test_a_file_that_is_cut_is_sent_to_its_last_whole_tag(media_port: int,
     assert not reader.is_cut
 
 
-async def test_a_download(media_port: int, app: ScriptedApplication, file: File) -> None:
+async def test_a_download(media_port: int, app: ScriptedApp, file: File) -> None:
     """It is the application that says so, with what to call it."""
-    allow = app.on["rtmp.play"]
     said = "attachment; filename*=utf-8''gr%C3%BC%C3%9Fe.flv"
-
-    async def decide(instance: Instance, event: Message) -> Message | None:
-        answer = await allow(instance, event)
-        assert answer is not None
-        answer["recording"]["disposition"] = said
-        return answer
-
     assert "content-disposition" not in (await ask(media_port, URL)).headers
-    app.on["rtmp.play"] = decide
+    recording = {"recording": 1, "name": "cam1", "file": str(file.path), "duration_ms": 0, "disposition": said}
+    app.change("rtmp.play", recording=recording)
     for headers, status in (({}, 200), ({"Range": "bytes=5-"}, 206)):
         answer = await ask(media_port, URL, headers=headers)
         assert (answer.status, answer.headers["content-disposition"]) == (status, said)
 
 
 @pytest.mark.parametrize("start", ["x", "-1", "nan", "1e99"])
-async def test_what_is_no_time(media_port: int, app: ScriptedApplication, file: File, start: str) -> None:
+async def test_what_is_no_time(media_port: int, file: File, start: str) -> None:
     assert (await ask(media_port, f"{URL}?start={start}")).status == 400
 
 
-async def test_what_is_not_there(media_port: int, app: ScriptedApplication, file: File) -> None:
+async def test_what_is_not_there(media_port: int, app: ScriptedApp, file: File) -> None:
     file.write(b"no flv at all, whatever its name says")
     assert (await ask(media_port, f"{URL}?start=1")).status == 404
     file.remove()
@@ -172,53 +159,41 @@ async def test_what_is_not_there(media_port: int, app: ScriptedApplication, file
     assert (await app.event("rtmp.stop"))["reason"] in ("kicked", "completed")
 
 
-async def is_full(connection: Connection | MediaConnection) -> bool:
-    return connection.outlet.is_full
-
-
 @pytest.mark.parametrize("query", ["", "?start=0"])
 async def test_one_that_does_not_read_holds_little_and_one_that_leaves_holds_nothing(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, file: File, query: str
+    media_port: int, server: RtmpServer, app: ScriptedApp, file: File, query: str
 ) -> None:
     file.grow()
     async with Viewer(media_port, URL + query) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
-        viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await viewer.wait_accepted()
+        viewer.pause_reading()
         (connection,) = server.connections
-        assert await within(5, lambda: is_full(connection), wanted=True)
+        await becomes(lambda: connection.outlet.is_full)
         assert connection.transport.get_write_buffer_size() <= 2 * server.config.write_high_bytes
-        viewer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        viewer.resume_reading()
         await viewer.wait_until(lambda: viewer.over, timeout_s=20)
     async with Viewer(media_port, URL + query) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+        await viewer.wait_accepted()
     await app.event("rtmp.stop")
     assert not server.sessions
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-async def test_a_disk_that_hangs(serve: Serve, app: ScriptedApplication, file: File, has_begun: bool) -> None:
+async def test_a_disk_that_hangs(serve: Serve, app: ScriptedApp, file: File, has_begun: bool) -> None:
     """Nobody waits for it without end: who was sent nothing is told so."""
     server = await serve(config={"media": ("127.0.0.1", 0)}, disk_s=0.5)
     file.grow()
-    gives = threading.Event()
-
-    def hang() -> None:
-        for _ in range(READING_THREADS):
-            server.library.submit(lambda: bool(gives.wait(20)))
-
-    try:
+    with ExitStack() as stack:
         if not has_begun:
-            hang()
-        async with Viewer(server.media_addresses[0][1], URL) as viewer:
+            stack.enter_context(hanging(server.library))
+        async with Viewer(server, URL) as viewer:
             if has_begun:
-                await viewer.wait_until(lambda: viewer.status == 200)
-                viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                await viewer.wait_accepted()
+                viewer.pause_reading()
                 (connection,) = server.connections
-                assert await within(5, lambda: is_full(connection), wanted=True)
-                hang()
-                viewer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+                await becomes(lambda: connection.outlet.is_full)
+                stack.enter_context(hanging(server.library))
+                viewer.resume_reading()
             await viewer.wait_closed()
         assert (viewer.status, viewer.over) == ((200, False) if has_begun else (503, True))
         assert "Nothing came from the disk for 0.5 s" in (await app.event("rtmp.stop"))["description"]
-    finally:
-        gives.set()

@@ -1,28 +1,31 @@
-"""What a request gets that gets no stream: who may not, what is not there, what can't be read; and the limits."""
+"""What a request gets that gets no stream: who may not, what is not there, what can't be read; limits and proxies."""
 
 import asyncio
 import random
+from contextlib import AsyncExitStack
+from ipaddress import ip_network
+from typing import Any
 
 import pytest
 from wsproto.events import CloseConnection, Ping
 
 from ingest.server import RtmpServer
 from ingest.server.media.live_viewer import LiveViewer
-from tests.ingest.server.app import ScriptedApplication
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import publishing
 from tests.ingest.server.conftest import Serve
-from tests.ingest.server.deadlines import set_deadlines
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.viewers.browser import SocketViewer, Viewer, ask, exchange
 from tests.ingest.server.viewers.conftest import PAGE
+from tests.ingest.server.waiting import becomes, set_deadlines
 from tests.rtmp_client import RtmpClient
 
 CAM = "/live/live/cam1.flv"
-UPGRADE = {
-    "Connection": "Upgrade",
-    "Upgrade": "websocket",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-}
+MEDIA: dict[str, Any] = {"media": ("127.0.0.1", 0)}
+UPGRADE = (
+    "HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,7 @@ UPGRADE = {
     ],
 )
 async def test_a_refusal_is_a_status_with_the_reason(
-    media_port: int, app: ScriptedApplication, kind: str, code: str, status: int
+    media_port: int, app: ScriptedApp, kind: str, code: str, status: int
 ) -> None:
     app.refuse(kind, code, "Not for you.")
     answer = await ask(media_port, CAM)
@@ -51,26 +54,16 @@ async def test_a_refusal_is_a_status_with_the_reason(
     assert (ended["reason"], ended["description"]) == ("rejected", f"{code}: Not for you.")
 
 
-async def test_what_passes_is_503(media_port: int, app: ScriptedApplication) -> None:
-    async def decide(_instance: object, event: dict[str, object]) -> dict[str, object]:
-        answer = {"code": "NetStream.Play.Failed", "description": "The database is away.", "passes": True}
-        return {"type": "rtmp.play.reject", "request_id": event["request_id"], **answer}
-
-    app.on["rtmp.play"] = decide
+async def test_what_passes_is_503(media_port: int, app: ScriptedApp) -> None:
+    app.refuse("play", "NetStream.Play.Failed", "The database is away.", passes=True)
     answer = await ask(media_port, CAM)
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
 
 
-async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: ScriptedApplication) -> None:
-    decided = asyncio.Event()
-
-    async def decide(instance: object, event: dict[str, object]) -> dict[str, object]:
-        await decided.wait()
-        return await app.accept_play(instance, event)  # type: ignore[arg-type]
-
-    app.on["rtmp.play"] = decide
-    server = await serve(config={"media": ("127.0.0.1", 0)}, decision_s=0.1)
-    async with Viewer(server.media_addresses[0][1], CAM) as viewer:
+async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: ScriptedApp) -> None:
+    decided = app.hold("rtmp.play")
+    server = await serve(config=MEDIA, decision_s=0.1)
+    async with Viewer(server, CAM) as viewer:
         await viewer.wait_until(lambda: viewer.status == 503)
         decided.set()
         assert (await app.event("rtmp.stop"))["totals"]["bytes_out"] == 0
@@ -78,18 +71,11 @@ async def test_no_decision_is_503_and_a_late_one_is_undone(serve: Serve, app: Sc
 
 
 async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
-    media_port: int, server: RtmpServer, app: ScriptedApplication
+    media_port: int, server: RtmpServer, app: ScriptedApp
 ) -> None:
-    asked, decided = asyncio.Event(), asyncio.Event()
-
-    async def decide(instance: object, event: dict[str, object]) -> dict[str, object]:
-        asked.set()
-        await decided.wait()
-        return await app.accept_play(instance, event)  # type: ignore[arg-type]
-
-    app.on["rtmp.play"] = decide
+    decided = app.hold("rtmp.play")
     async with Viewer(media_port, CAM):
-        await asked.wait()
+        await app.event("rtmp.play")
     decided.set()
     assert (await app.event("rtmp.stop"))["reason"] == "tcp_reset"
     assert not server.sessions
@@ -104,6 +90,7 @@ async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
         ("GET", "/live/live/a/.flv", 404),
         ("GET", "/live/live//b.flv", 404),
         ("GET", "/live/live/a/b/c.flv", 404),
+        ("GET", "/live/live/room/more/cam1.flv", 404),
         ("GET", "/live/live/a%3Ftoken=x.flv", 404),
         ("GET", "/hls/live/cam1.flv", 404),
         ("GET", "//live/live/cam1.flv", 404),
@@ -116,7 +103,7 @@ async def test_a_viewer_that_leaves_before_the_decision_has_no_session(
     ],
 )
 async def test_what_the_application_is_not_asked(
-    media_port: int, app: ScriptedApplication, method: str, target: str, status: int
+    media_port: int, app: ScriptedApp, method: str, target: str, status: int
 ) -> None:
     answer = await ask(media_port, target, method=method)
     assert (answer.status, answer.over) == (status, True)
@@ -126,8 +113,7 @@ async def test_what_the_application_is_not_asked(
 # --- Pages ---
 
 
-async def test_a_page_that_may_play(media_port: int, publisher: RtmpClient) -> None:
-    await publisher.send_video(1, 40, key_frame(1))
+async def test_a_page_that_may_play(media_port: int, shown: RtmpClient) -> None:
     async with Viewer(media_port, CAM, headers={"Origin": PAGE}) as viewer:
         await viewer.wait_tags(3)
         assert viewer.headers["access-control-allow-origin"] == PAGE
@@ -138,7 +124,7 @@ async def test_a_page_that_may_play(media_port: int, publisher: RtmpClient) -> N
     assert (missing.status, missing.headers["access-control-allow-origin"]) == (404, PAGE)
 
 
-async def test_a_page_that_may_not(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_page_that_may_not(media_port: int, app: ScriptedApp) -> None:
     for origin in ("https://other.example", "null", f"{PAGE}.evil.example"):
         answer = await ask(media_port, CAM, headers={"Origin": origin})
         assert answer.status == 403
@@ -159,8 +145,8 @@ async def test_a_preflight(media_port: int) -> None:
 
 
 async def test_all_pages_may_where_the_operator_says_so(serve: Serve) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0), "media_origins": frozenset({"*"})})
-    answer = await ask(server.media_addresses[0][1], CAM, method="HEAD", headers={"Origin": "null"})
+    server = await serve(config=MEDIA | {"media_origins": frozenset({"*"})})
+    answer = await ask(server, CAM, method="HEAD", headers={"Origin": "null"})
     assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
 
 
@@ -186,7 +172,7 @@ async def test_all_pages_may_where_the_operator_says_so(serve: Serve) -> None:
     ],
 )
 async def test_what_can_not_be_read_is_told_so_and_counts_as_an_attempt(
-    media_port: int, app: ScriptedApplication, sent: bytes, caplog: pytest.LogCaptureFixture
+    media_port: int, app: ScriptedApp, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = await exchange(media_port, sent)
     assert answer.split(b"\r\n")[0].split()[1] in (b"400", b"431")
@@ -198,12 +184,11 @@ async def test_what_can_not_be_read_is_told_so_and_counts_as_an_attempt(
 
 
 async def test_any_bytes_do_no_harm(
-    media_port: int, server: RtmpServer, app: ScriptedApplication, caplog: pytest.LogCaptureFixture
+    media_port: int, server: RtmpServer, app: ScriptedApp, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Damaged requests, then damaged frames to a WebSocket: all end, and nothing is left."""
     pick = random.Random(7)
-    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "a", **UPGRADE}.items())
-    whole = f"GET {CAM}?token=x HTTP/1.1\r\n{head}\r\n".encode() + bytes.fromhex("8185000000004142434445") * 4
+    whole = f"GET {CAM}?token=x {UPGRADE}".encode() + bytes.fromhex("8185000000004142434445") * 4
 
     async def send(number: int) -> None:
         damaged = bytearray(whole)
@@ -230,8 +215,8 @@ async def test_any_bytes_do_no_harm(
 # --- Limits ---
 
 
-async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApplication) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=60)
+async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApp) -> None:
+    server = await serve(config=MEDIA, handshake_s=60)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.media_addresses[0][1])
 
     async def drip() -> None:
@@ -249,14 +234,12 @@ async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApplicati
     assert (await app.event("rtmp.disconnect"))["reason"] == "idle_timeout"
 
 
-async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(
-    serve: Serve, app: ScriptedApplication
-) -> None:
+async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(serve: Serve, app: ScriptedApp) -> None:
     """Browsers open connections that they may need."""
-    server = await serve(config={"media": ("127.0.0.1", 0)}, handshake_s=0.1)
+    server = await serve(config=MEDIA, handshake_s=0.1)
     assert await exchange(server.media_addresses[0][1], b"") == b""
     set_deadlines(server, handshake_s=60)
-    await ask(server.media_addresses[0][1], CAM, method="HEAD")
+    await ask(server, CAM, method="HEAD")
     assert len(app.connections) == 1
 
 
@@ -267,11 +250,11 @@ async def one_more(port: int) -> bytes:
         return b""
 
 
-async def test_the_places_are_those_of_all_connections(serve: Serve, app: ScriptedApplication) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0), "max_connections_per_address": 1})
+async def test_the_places_are_those_of_all_connections(serve: Serve, app: ScriptedApp) -> None:
+    server = await serve(config=MEDIA | {"max_connections_per_address": 1})
     media_port = server.media_addresses[0][1]
     async with Viewer(media_port, CAM) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 200)
+        await viewer.wait_accepted()
         assert await one_more(media_port) == b""
     await app.event("rtmp.disconnect")
     assert (await ask(media_port, CAM, method="HEAD")).status == 200
@@ -279,22 +262,19 @@ async def test_the_places_are_those_of_all_connections(serve: Serve, app: Script
 
 @pytest.mark.parametrize("kind", [Viewer, SocketViewer])
 async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
-    serve: Serve, app: ScriptedApplication, kind: type[Viewer | SocketViewer]
+    serve: Serve, app: ScriptedApp, kind: type[Viewer | SocketViewer]
 ) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0)}, write_s=0.5)
+    server = await serve(config=MEDIA, write_s=0.5)
     rtmp, media = server.addresses[0][1], server.media_addresses[0][1]
-    async with RtmpClient(port=rtmp) as publisher:
-        await publisher.connect("live")
-        await publisher.publish("cam1")
-        async with kind(media, CAM) as viewer:
-            await check_it_is_ended(server, app, publisher, viewer)
+    async with publishing(rtmp) as (publisher, _), kind(media, CAM) as viewer:
+        await check_it_is_ended(server, app, publisher, viewer)
 
 
 async def check_it_is_ended(
-    server: RtmpServer, app: ScriptedApplication, publisher: RtmpClient, viewer: Viewer | SocketViewer
+    server: RtmpServer, app: ScriptedApp, publisher: RtmpClient, viewer: Viewer | SocketViewer
 ) -> None:
-    await viewer.wait_until(lambda: viewer.status in (200, 101))
-    viewer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    await viewer.wait_accepted()
+    viewer.pause_reading()
     (session,) = (found for found in server.sessions.values() if isinstance(found, LiveViewer))
     connection = next(found for found in server.connections if found.sessions.get(1) is session)
     most = 0
@@ -311,22 +291,19 @@ async def check_it_is_ended(
     assert most <= limits.queue.size_bytes + 2 * limits.write_high_bytes + 200_000
 
 
-async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: ScriptedApp) -> None:
     for kind in (Viewer, SocketViewer):
         async with kind(media_port, CAM) as viewer:
-            await viewer.wait_until(lambda viewer=viewer: viewer.status in (200, 101))  # type: ignore[misc]
+            await viewer.wait_accepted()
             viewer.writer.write(bytes.fromhex("81fe0400") + bytes(1028) + bytes.fromhex("818000000000") * 5000)
             assert (await app.event("rtmp.stop"))["reason"] == "protocol_error"
 
 
-async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(
-    serve: Serve, app: ScriptedApplication
-) -> None:
-    server = await serve(config={"media": ("127.0.0.1", 0)}, ping_after_s=0.1, ping_answer_s=0.3)
+async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(serve: Serve, app: ScriptedApp) -> None:
+    server = await serve(config=MEDIA, ping_after_s=0.1, ping_answer_s=0.3)
     media_port = server.media_addresses[0][1]
     reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
-    head = "".join(f"{name}: {value}\r\n" for name, value in {"Host": "a", **UPGRADE}.items())
-    writer.write(f"GET {CAM} HTTP/1.1\r\n{head}\r\n".encode())
+    writer.write(f"GET {CAM} {UPGRADE}".encode())
     await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
     for _ in range(5):
         assert await asyncio.wait_for(reader.readexactly(2), 5) == b"\x89\x00"
@@ -337,9 +314,50 @@ async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(
     writer.close()
 
 
-async def test_a_websocket_is_closed_by_its_viewer(media_port: int, app: ScriptedApplication) -> None:
+async def test_a_websocket_is_closed_by_its_viewer(media_port: int, app: ScriptedApp) -> None:
     async with SocketViewer(media_port, CAM) as viewer:
-        await viewer.wait_until(lambda: viewer.status == 101)
+        await viewer.wait_accepted()
         viewer.writer.write(viewer.ws.send(Ping(b"there?")) + viewer.ws.send(CloseConnection(1000)))
         await viewer.wait_until(lambda: viewer.close_code == 1000)
     assert (await app.event("rtmp.stop"))["reason"] == "client_unpublish"
+
+
+PROXIED = MEDIA | {"trusted_proxies": (ip_network("127.0.0.0/8"),)}
+
+
+def by(*addresses: str) -> dict[str, str]:
+    return {"X-Forwarded-For": ", ".join(addresses)}
+
+
+@pytest.mark.parametrize(
+    ("config", "addresses", "client"),
+    [
+        (PROXIED, ["198.51.100.9", "192.0.2.7", "127.0.0.2"], "192.0.2.7"),
+        (PROXIED, ["192.0.2.7", "unknown"], "127.0.0.1"),
+        (MEDIA, ["192.0.2.7"], "127.0.0.1"),
+    ],
+    ids=["who asks", "a proxy whose word makes no sense", "no proxy"],
+)
+async def test_who_is_the_client(
+    serve: Serve, app: ScriptedApp, config: dict[str, Any], addresses: list[str], client: str
+) -> None:
+    server = await serve(config=config)
+    async with Viewer(server, CAM, headers=by(*addresses)) as viewer:
+        await viewer.wait_accepted()
+    assert app.connections[-1].scope["client"][0] == client
+    await becomes(lambda: not server.connections)
+
+
+async def test_each_client_has_a_limit_of_its_own(serve: Serve) -> None:
+    server = await serve(config={**PROXIED, "max_connections_per_address": 2})
+    async with AsyncExitStack() as stack:
+        for address in ("192.0.2.7", "192.0.2.7", "192.0.2.8", "192.0.2.8"):
+            viewer = await stack.enter_async_context(Viewer(server, CAM, headers=by(address)))
+            await viewer.wait_accepted()
+        more = await ask(server, CAM, headers=by("192.0.2.7"))
+        assert (more.status, more.headers["retry-after"]) == (503, "5")
+        assert "this address" in more.detail
+        assert server.places.take_refused() == [{"address": "192.0.2.7", "count": 1}]
+    await becomes(lambda: not server.connections)
+    async with Viewer(server, CAM, headers=by("192.0.2.7")) as viewer:
+        await viewer.wait_accepted()

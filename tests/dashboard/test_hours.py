@@ -1,0 +1,320 @@
+"""Hours that are in the lake alone are shown, listed and summed as those in the database are; hours that lack something
+are told of, wherever history is read."""
+
+import html
+import json
+import random
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from analytics import services
+from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Report, Rollup
+from analytics.reports import periods
+from analytics.reports.builder import build_document
+from analytics.reports.scopes import Scope
+from analytics.rollups import MOST_HOURS
+from analytics.tables import HOUR, figures_file
+from tests.analytics.inlake import BY_SIZE, bring
+from tests.analytics.reports.rows import done
+from tests.analytics.reports.rows import hour as on_air
+from tests.dashboard.conftest import api_token, file_text
+from tests.dashboard.house import hour, make_rollup
+from tests.dashboard.test_zones import at_home
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
+
+HOURS = 30
+BEGUN = "2026-03-29T12:00:00Z"
+
+
+@pytest.fixture
+def history(lake: Path) -> None:
+    """Two streams for 30 hours, each with figures of its own in each of them, and what else these count for."""
+    chance = random.Random(7)
+    for hours_ago in range(HOURS):
+        for name in ("cam-1", "cam-2"):
+            samples = [round(chance.uniform(1000, 9000), 1) for _ in range(20)]
+            own: dict[str, Any] = {
+                "values": samples,
+                "video_kbps_min": min(samples),
+                "video_kbps_max": max(samples),
+                "live_ms": chance.randrange(3_600_000),
+                "starts": 1,
+                "refused": hours_ago % 3,
+                "refusals": {"busy": hours_ago % 3} if hours_ago % 3 else {},
+                "ends": 1,
+                "end_reasons": {"completed": 1},
+                "peak_players": chance.randrange(50),
+                "peak_at": hour(hours_ago) + timedelta(minutes=7),
+                "kbps_sum": sum(map(round, samples)),
+                "kbps_squares": sum(round(each) ** 2 for each in samples),
+            }
+            make_rollup(hours_ago, name, **own)
+            make_rollup(hours_ago, name, dimension=Dimension.KEY, value="", **own)
+            begun = f"{hour(hours_ago - hours_ago % 4 + 3):%Y-%m-%dT%H:%M:%SZ}"
+            make_rollup(hours_ago, name, dimension=Dimension.BROADCAST, value=begun, **own)
+        make_rollup(hours_ago, dimension=Dimension.APP, value="live", **own)
+        make_rollup(hours_ago, dimension=Dimension.NODE, value="n1", **own)
+
+
+def unescaped(page: Any) -> str:
+    return html.unescape(page.content.decode())
+
+
+def shown(viewer: Client) -> dict[str, Any]:
+    """What the pages, files and answers have that tell of hours."""
+    found: dict[str, Any] = {}
+    for path in ("live/cam-1", "live/none"):
+        page = viewer.get(f"/analytics/?stream={path}&range=24h").context
+        found[path] = [
+            page["history"].figures,
+            page["history"].former,
+            page["history"].chart(),
+            page["history"].strips,
+            [(row.start, row.figures) for row in page["history"].table()],
+            page.get("tiles"),
+            page.get("broadcasts"),
+        ]
+    for by in ("stream", "key", "app", "node"):
+        page = viewer.get(f"/analytics/compare/?by={by}&range=24h&pick=live/cam-1&sort=reconnects_per_hour").context
+        found[f"compared by {by}"] = [page["comparison"].cells, page["comparison"].shown, page["chart"]]
+    for query in (
+        "by=stream",
+        "by=stream&stream=live/cam-2",
+        "by=stream&stream=live/none",
+        "by=broadcast&stream=live/cam-1&limit=5&offset=7",
+        "by=key&limit=7&offset=20",
+        f"by=stream&value=live/cam-1&from={hour(20):%Y-%m-%dT%H:%M}&to={hour(3):%Y-%m-%dT%H:%M}",
+    ):
+        found[query] = viewer.get(f"/api/v1/rollups?{query}").json()
+    for part in ("", "&part=broadcasts"):
+        answer = viewer.get(f"/analytics/rollups.csv?stream=live/cam-1&range=24h{part}")
+        found[f"file{part}"] = file_text(answer)
+    found["compared, as a file"] = json.loads(
+        file_text(viewer.get("/analytics/compare/export.json?by=stream&range=24h"))
+    )
+    return found
+
+
+def report(scope: str, lake: Path) -> Any:
+    day = periods.containing(periods.Kind.DAILY, hour(24).date(), periods.zone_of("UTC"))
+    return build_document(
+        day, Scope.of(scope), former=None, completeness={"expected": 24, "done": 24}, now=hour(0), lake=lake
+    )
+
+
+@pytest.mark.both_forms
+@pytest.mark.usefixtures("history")
+def test_pages_files_and_answers_say_the_same(viewer: Client, lake: Path, settings: Settings) -> None:
+    before = shown(viewer)
+    reports = {scope: report(scope, lake) for scope in ("", "live", "live/cam-1")}
+    assert before["live/cam-1"][0].samples == 24 * 20
+    settings.HOURS_IN_DATABASE = BY_SIZE
+    bring(lake, since=hour(11))
+    assert not Rollup.objects.filter(dimension=Dimension.STREAM, start__gte=hour(11)).exists()
+    assert Rollup.objects.filter(dimension=Dimension.STREAM).count() == 2 * (HOURS - 12)
+    half = shown(viewer)
+    assert half == before, "with the later hours in the lake alone"
+    bring(lake, until=hour(11))
+    settings.HOURS_IN_DATABASE = list(Dimension.values)
+    assert {row.dimension for row in Rollup.objects.all()} == {"app", "node"}
+    for name, found in shown(viewer).items():
+        assert found == before[name], f"{name}, with all in the lake alone"
+    assert {scope: report(scope, lake) for scope in reports} == reports
+
+
+@pytest.mark.usefixtures("history")
+def test_hours_that_can_t_be_read_are_told(viewer: Client, lake: Path, settings: Settings, tmp_path: Path) -> None:
+    settings.HOURS_IN_DATABASE = BY_SIZE
+    make_rollup(24, grain=Grain.DAY)
+    bring(lake)
+    figures_file(lake, HOUR, hour(2)).write_bytes(b"no Parquet")
+    page = viewer.get("/analytics/?stream=live/cam-1&range=24h")
+    assert "One hour of streams is kept in the lake, where this process can't read" in unescaped(page)
+    assert page.context["history"].figures.samples == 23 * 20
+    figures_file(lake, HOUR, hour(26)).unlink()
+    page = viewer.get("/analytics/?stream=live/cam-2&range=24h&grain=hour")
+    assert page.context["history"].lacking_before.startswith("One hour of streams")
+    settings.LAKE_DIR = tmp_path / "another"
+    text = unescaped(viewer.get("/analytics/?stream=live/cam-1&range=24h"))
+    lacking = "24 hours of streams are kept in the lake, where this process can't read: their figures are missing here."
+    assert lacking in text
+    assert "Not readable here" in text
+    assert "Off air" not in text
+    assert lacking in unescaped(viewer.get("/analytics/compare/?range=24h"))
+    for url in ("/analytics/rollups.csv?stream=live/cam-1&range=24h", "/analytics/compare/export.json?range=24h"):
+        answer = viewer.get(url)
+        assert (answer.status_code, answer.content.decode()) == (503, lacking)
+    assert viewer.get("/analytics/rollups.csv?stream=live/cam-1&part=events").status_code == 200
+    answer = viewer.get("/api/v1/rollups?stream=live/cam-1")
+    assert (answer.status_code, answer.json()["detail"]) == (503, lacking.replace("24", str(HOURS)))
+    assert viewer.get("/api/v1/rollups?by=app").status_code == 200, "what is in the database is as it was"
+    assert viewer.get("/api/v1/rollups?grain=day").json()["count"] == 1
+    assert any("hours of streams are kept in the lake" in note for note in report("live", lake)["notes"])
+
+
+def note_hours(count: int, **fields: Any) -> None:
+    Partition.objects.bulk_create(
+        Partition(grain=Grain.HOUR, start=hour(number), state="done", metric_version=METRIC_VERSION, **fields)
+        for number in range(count)
+    )
+
+
+def test_no_answer_is_made_of_more_files_than_it_has_time_for(viewer: Client, lake: Path) -> None:
+    note_hours(MOST_HOURS + 1, lake_only="stream,key")
+    make_rollup(24, grain=Grain.DAY)
+    answer = viewer.get("/api/v1/rollups")
+    assert answer.status_code == 422
+    assert f"from {MOST_HOURS} at most: give `from` and `to`" in answer.json()["detail"]
+    since = f"{hour(MOST_HOURS - 1):%Y-%m-%dT%H:%M}"
+    few = viewer.get(f"/api/v1/rollups?from={since}").json()
+    assert (few["items"], few["count"]) == ([], 0)
+    assert viewer.get("/api/v1/rollups?by=node").status_code == 200
+    page = viewer.get("/analytics/?stream=live/cam-1&range=30d&grain=hour")
+    assert page.context["period"].grain == Grain.DAY
+    assert "Shown by day: hours of streams are kept in the lake, of which a page reads 14 days" in unescaped(page)
+    assert viewer.get("/analytics/?stream=live/cam-1&range=7d&grain=hour").context["period"].grain == Grain.HOUR
+
+
+def test_a_stream_is_found_by_its_days(viewer: Client, stream: Any, lake: Path) -> None:
+    make_rollup(24, stream.name, grain=Grain.DAY)
+    page = viewer.get("/analytics/")
+    assert page.context["history"].path == f"live/{stream.name}"
+    assert page.context["paths"] == [f"live/{stream.name}"]
+    assert services.active_run() is None
+    assert Scope.asked(f"live/{stream.name}")
+
+
+def test_old_hours_are_read_as_they_were_computed(viewer: Client, lake: Path, settings: Settings) -> None:
+    make_rollup(1, video_bytes=5)
+    settings.HOURS_IN_DATABASE = BY_SIZE
+    bring(lake)
+    file = figures_file(lake, HOUR, hour(1))
+    former = figures_file(lake, HOUR, hour(1), METRIC_VERSION - 1)
+    former.parent.mkdir(parents=True)
+    file.rename(former)
+    Partition.objects.update(metric_version=METRIC_VERSION - 1)
+    (item,) = viewer.get("/api/v1/rollups").json()["items"]
+    assert (item["video_bytes"], item["metric_version"]) == (5, METRIC_VERSION - 1)
+
+
+AN_HOUR = timedelta(hours=1)
+NOON = datetime(2026, 11, 4, 12, tzinfo=UTC)
+TIME = "from=2026-11-02&to=2026-11-08"
+PAGE, COMPARED = f"/analytics/?stream=live/cam-1&grain=hour&{TIME}", f"/analytics/compare/?{TIME}"
+LACKING = re.compile(r'<span class="lacking" data-lacking="(\w+)" title="([^"]*)">(.*?)</span>')
+
+
+def told(client: Client, page: str) -> dict[str, str]:
+    """What the page says, by what it is about; times without their elements."""
+    content = client.get(page).content.decode()
+    return {what: html.unescape(re.sub("<[^>]+>", "", words)) for what, _, words in LACKING.findall(content)}
+
+
+def lacking() -> None:
+    make_rollup(start=NOON)
+    done(NOON)
+    done(NOON + AN_HOUR, 2, damaged_files=2)
+    done(NOON + 3 * AN_HOUR, 5, late_rows=300)
+    done(NOON + 8 * AN_HOUR, strays=1)
+    done(NOON + 200 * AN_HOUR, damaged_files=7)  # Of another time.
+
+
+@pytest.mark.parametrize("page", [PAGE, COMPARED])
+def test_pages_name_hours_that_lack_something_by_their_zone(viewer: Client, page: str) -> None:
+    lacking()
+    assert told(at_home(viewer, "Europe/Berlin"), page) == {
+        "damaged_files": "2 hours are incomplete, as 4 files could not be read: 4 Nov 2026, 14:00; 4 Nov 2026, 15:00",
+        "late_rows": "1,500 records came too late to count, after their hour's samples had been removed as old: "
+        "4 Nov 2026, 16:00; 4 Nov 2026, 17:00; 4 Nov 2026, 18:00 and 2 more",
+        "strays": "1 record lay among those of another hour, and did not count: 4 Nov 2026, 21:00",
+    }
+    advice = {what: title for what, title, _ in LACKING.findall(viewer.get(page).content.decode())}
+    assert advice["damaged_files"].startswith("Of all streams. The files are in quarantine/damaged in the lake.")
+
+
+@pytest.mark.parametrize("page", [PAGE, COMPARED])
+def test_pages_of_whole_hours_say_nothing_of_it(viewer: Client, page: str) -> None:
+    make_rollup(start=NOON)
+    done(NOON, 3)
+    done(NOON + 200 * AN_HOUR, damaged_files=1)
+    assert told(viewer, page) == {}
+
+
+def test_a_stream_of_which_there_is_nothing_may_have_been_in_the_file(viewer: Client) -> None:
+    make_rollup(start=NOON, name="cam-2")
+    done(NOON, damaged_files=1)
+    assert told(viewer, PAGE) == {
+        "damaged_files": "1 hour is incomplete, as 1 file could not be read: 4 Nov 2026, 12:00"
+    }
+
+
+@pytest.mark.both_forms
+def test_the_api_lists_hours_that_lack_something(viewer: Client) -> None:
+    lacking()
+
+    def found(query: str) -> list[dict[str, Any]]:
+        answer = viewer.get(f"/api/v1/rollups?{query}").json()
+        assert answer["incomplete"]["count"] == len(answer["incomplete"]["items"])
+        items: list[dict[str, Any]] = answer["incomplete"]["items"]
+        return items
+
+    strays, late = found("from=2026-11-04T19:00&to=2026-11-04T21:00")
+    assert strays == {"start": "2026-11-04T20:00:00Z", "damaged_files": 0, "late_rows": 0, "strays": 1}
+    assert (late["start"], late["late_rows"]) == ("2026-11-04T19:00:00Z", 300)
+    assert len(found("stream=live/cam-1")) == 9
+    assert len(found("grain=day&from=2026-11-04&to=2026-11-04T00:01")) == 8, "all hours of the day"
+    assert found("grain=day&from=2026-11-04T00:01&to=2026-11-05") == [], "no day begins in this time"
+    assert found("to=2026-11-04T13:00") == []
+
+
+@pytest.mark.parametrize("scope", ["", "live", "live/cam-1"])
+def test_reports_name_them_by_the_clock_of_their_zone(client: Client, viewer: Client, scope: str) -> None:
+    on_air("live/cam-1", NOON)
+    done(NOON, damaged_files=1, late_rows=20)
+    document = made(client, scope)
+    damaged, late = document["completeness"]["lacking"]
+    assert damaged == {
+        "what": "damaged_files",
+        "count": 1,
+        "hours": 1,
+        "first": ["2026-11-04T12:00:00+00:00"],
+        "words": "1 hour is incomplete, as 1 file could not be read: 4 Nov 2026, 13:00.",
+    }
+    assert (late["what"], late["count"]) == ("late_rows", 20)
+    assert document["notes"] == [
+        f"{damaged['words']} {late['words']} This is of all streams: manage.py analytics check says what to do next."
+    ]
+    page = viewer.get(f"/reports/{Report.objects.get().pk}/").content.decode()
+    assert damaged["words"] in page
+
+
+def test_reports_of_whole_hours_say_nothing_of_it(client: Client) -> None:
+    on_air("live/cam-1", NOON)
+    done(NOON)
+    document = made(client, "")
+    assert document["completeness"] == {"expected": 1, "done": 1}
+    assert document["notes"] == []
+
+
+def test_where_all_files_were_damaged_no_report_says_that_nothing_was_recorded(client: Client) -> None:
+    done(NOON, damaged_files=3)
+    document = made(client, "")
+    assert document["lede"] == "Whether anything was published in this day is not known: files of it could not be read."
+    (note,) = document["notes"]
+    assert note.startswith("1 hour is incomplete, as 3 files could not be read: 4 Nov 2026, 13:00.")
+
+
+def made(client: Client, scope: str) -> dict[str, Any]:
+    """The document of a day's report that a script has had made."""
+    wish = {"kind": "daily", "from": "2026-11-04", "time_zone": "Europe/Berlin", "scope": scope}
+    answer = client.post("/api/v1/reports", wish, content_type="application/json", headers=api_token("analyst"))
+    assert answer.status_code == 201, answer.content
+    document: dict[str, Any] = answer.json()["document"]
+    return document

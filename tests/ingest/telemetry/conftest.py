@@ -1,0 +1,34 @@
+"""A writer of the lake that makes files quickly, and the wait for what it does."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.telemetry import Rotation, TelemetryWriter
+
+QUICK = Rotation(flush_s=0.01)
+
+
+@contextmanager
+def writing(lake: Path, node: str = "node-a", rotation: Rotation = QUICK, **how: Any) -> Iterator[TelemetryWriter]:
+    writer = TelemetryWriter(lake, node, rotation=rotation, **how)
+    writer.start()
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[TelemetryWriter]:
+    with writing(tmp_path) as made:
+        yield made
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.01)
