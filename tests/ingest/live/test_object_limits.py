@@ -141,7 +141,8 @@ def test_properties_are_encoded_once_for_all_who_are_sent_them(monkeypatch: pyte
 
     def counted(events: Iterable[SharedObjectEvent], *, amf3: bool) -> bytes:
         changes = list(events)
-        encoded.extend(event.name for event in changes if isinstance(event, Change))
+        if len(changes) > 1:  # One by itself is what a client's change is told by.
+            encoded.extend(event.name for event in changes if isinstance(event, Change))
         return encoded_events(changes, amf3=amf3)
 
     monkeypatch.setattr(state, "encoded_events", counted)

@@ -1,16 +1,19 @@
-"""A media node is killed (`kill -9`) at random moments while it streams, and started again: what it left is looked at.
+"""A media node is killed (`kill -9`) at random moments while it streams, and started again: it leaves nothing that its
+next start does not put right.
 
-The node is a real process with SQLite and memory: the form in which nothing outside keeps anything for it.
+The node is a real process with SQLite and memory: the form in which nothing outside keeps anything for it. KILLS_SEED
+in the environment repeats a run's moments. `make soak` kills 500 times.
 """
 
 import asyncio
 import contextlib
 import itertools
+import os
 import random
 import shutil
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 from ingest.telemetry.spool import SUFFIX, spool_folder
 from tests import loops
@@ -27,6 +31,12 @@ from tests.production.parts import MediaNode
 from tests.production.waits import waited_s
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import Installation, wait_for
+
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.timeout(300),
+    pytest.mark.slow("the whole server starts, or ends, as processes"),
+]
 
 STREAMS = ("one", "two", "three")
 LONGEST_S = 6.0
@@ -90,8 +100,8 @@ class KilledNode:
     def __init__(self, prepared: Path, folder: Path, keys: Mapping[str, str]) -> None:
         self.data = folder / "data"
         shutil.copytree(prepared, self.data)
-        environment = Installation(self.data, RTMPWEB_LOG_LEVEL="WARNING").environment
-        self.node = MediaNode("killed", folder, environment)
+        self.installation = Installation(self.data, RTMPWEB_LOG_LEVEL="WARNING")
+        self.node = MediaNode("killed", folder, self.installation.environment)
         self.lake = self.data / "lake"
         self.keys = keys
         self.accepted: set[str] = set()
@@ -168,49 +178,39 @@ class KilledNode:
 
     def _check(self, life: Life) -> None:
         """The node runs again."""
-        wait_for(lambda: not self._count(UNENDED, life), timeout_s=RECOVERED_S, what="every session is ended")
-        wait_for(lambda: not self._count(HELD, life), timeout_s=RECOVERED_S, what="no lease is held")
+        lived = moment(life.began), moment(life.killed)
+        for query, what in ((UNENDED, "every session is ended"), (HELD, "no lease is held")):
+            wait_for(partial(self._is_none, query, lived[1]), timeout_s=RECOVERED_S, what=what)
         wait_for(lambda: not self._spools(), timeout_s=RECOVERED_S, what="the spools are recovered")
-        with contextlib.closing(self._database()) as database:
-            sessions = database.execute(PUBLISHED, (moment(life.began), moment(life.killed))).fetchall()
-        for session, started_at, reason in sessions:
+        for session, started_at, reason in self.installation.rows(PUBLISHED, *lived):
             assert reason == "node_lost", (session, reason)
             began = datetime.fromisoformat(started_at).replace(tzinfo=UTC).timestamp()
             if life.killed - began > LOOKED_AT_S + life.waited_s:
                 self._check_samples(session, began, life)
 
     def _check_samples(self, session: str, began: float, life: Life) -> None:
-        killed = life.killed
-        files = f"{self.lake}/samples/v=1/*/*/*.parquet"
-        samples = f"read_parquet('{files}', union_by_name = true)"
-        query = f"SELECT DISTINCT sequence, at_us FROM {samples} WHERE replace(session, '-', '') = ?"  # noqa: S608
-        rows = duckdb.execute(f"{query} ORDER BY sequence", [session.replace("-", "")]).fetchall()
+        killed, samples = life.killed, f"read_parquet('{self.lake}/samples/v=1/*/*/*.parquet', union_by_name = true)"
+        rows = duckdb.execute(
+            "SELECT DISTINCT sequence, at_us, video_bytes + audio_bytes + data_bytes, video_frames "  # noqa: S608
+            f"FROM {samples} WHERE replace(session, '-', '') = ? ORDER BY sequence",
+            [session.replace("-", "")],
+        ).fetchall()
         assert rows, f"{session} lived {killed - began:.1f} s and has no sample"
-        numbers = [sequence for sequence, _ in rows]
-        assert numbers == list(range(numbers[0], numbers[0] + len(rows))), f"{session}: samples {numbers}"
+        numbers, _, sizes, frames = zip(*rows, strict=True)
+        assert list(numbers) == list(range(numbers[0], numbers[0] + len(rows))), f"{session}: samples {numbers}"
         late_s, lacking_s = rows[0][1] / 1e6 - began, killed - rows[-1][1] / 1e6
         assert late_s <= 2 * SAMPLE_S + life.waited_s, f"{session}: the first sample is {late_s:.1f} s after the begin"
         assert lacking_s <= LOOKED_AT_S + life.waited_s, f"{session}: no sample of the last {lacking_s:.1f} s"
-        sums = "sum(video_bytes + audio_bytes + data_bytes), sum(video_frames)"
-        once = f"SELECT DISTINCT ON (sequence) * FROM {samples} WHERE replace(session, '-', '') = ?"  # noqa: S608
-        added = duckdb.execute(f"SELECT {sums} FROM ({once})", [session.replace("-", "")]).fetchall()  # noqa: S608
-        wait_for(
-            lambda: self._totals(session) == added[0], timeout_s=RECOVERED_S, what=f"{session} has what it counted"
-        )
+        totals, counted = "SELECT bytes_in, video_frames FROM ingest_session WHERE id = ?", [(sum(sizes), sum(frames))]
+
+        def is_counted() -> bool:
+            return self.installation.rows(totals, session) == counted
+
+        wait_for(is_counted, timeout_s=RECOVERED_S, what=f"{session} has what it counted")
         self.checked += 1
 
-    def _totals(self, session: str) -> tuple[int, int]:
-        with contextlib.closing(self._database()) as database:
-            found = database.execute("SELECT bytes_in, video_frames FROM ingest_session WHERE id = ?", (session,))
-            bytes_in, frames = found.fetchone()
-        return int(bytes_in), int(frames)
-
-    def _database(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.data / "rtmpweb.sqlite3", timeout=10)
-
-    def _count(self, query: str, life: Life) -> int:
-        with contextlib.closing(self._database()) as database:
-            return int(database.execute(query, (moment(life.killed),)).fetchone()[0])
+    def _is_none(self, query: str, until: str) -> bool:
+        return self.installation.rows(query, until) == [(0,)]
 
     def _spools(self) -> list[Path]:
         """Those of a former life."""
@@ -220,3 +220,26 @@ class KilledNode:
                 if path.stat().st_mtime < self.node.started_at:
                     found.append(path)
         return found
+
+
+def kill_nodes(folder: Path, kills: int, nodes: int) -> None:
+    """So many of all nodes together, which run at once."""
+    seed = int(os.environ.get("KILLS_SEED") or random.randrange(1 << 32))
+    keys = prepare(folder / "prepared")
+    made = []
+    for number in range(nodes):
+        (own := folder / f"node-{number}").mkdir()
+        made.append(KilledNode(folder / "prepared", own, keys))
+    lengths = lives(kills, seed)
+    try:
+        with ThreadPoolExecutor(nodes) as threads:
+            each = [threads.submit(node.run, lengths[number::nodes]) for number, node in enumerate(made)]
+            for done in each:
+                done.result()
+        assert sum(node.checked for node in made) >= nodes, "some lived long enough to be looked at"
+    except AssertionError as fault:
+        raise AssertionError(f"KILLS_SEED={seed}: {fault}") from fault
+
+
+def test_four_kills_leave_nothing_behind(tmp_path: Path) -> None:
+    kill_nodes(tmp_path, kills=4, nodes=2)

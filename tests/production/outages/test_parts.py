@@ -1,37 +1,92 @@
-"""Redis or PostgreSQL is away, or hangs, while three streams go on: nothing of them is lost or late."""
+"""A node stands still, or the web process, Redis or PostgreSQL is away, or hangs, while three streams go on: nothing
+of them is lost or late, but by the node itself; and pages find back.
+"""
 
+import os
+import signal
 import time
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from ingest.services.refusals import REASONS
+from tests.e2e.programs import Keys
 from tests.production.installation import Production
 from tests.production.outages import aftermath
-from tests.production.outages.runs import wait_while_running
-from tests.production.outages.steady import Steady
+from tests.production.outages.aftermath import check_over, check_told, open_wall, wait_while_running
+from tests.production.outages.steady import LATE_MS, Steady
 from tests.production.outages.taking import (
     ANSWER_S,
     NOT_CONNECTED,
     SEEN_S,
+    STREAMS,
     UNCHECKED,
     UNRENEWED_S,
     WRITTEN_S,
     Encoder,
-    Keys,
+    Guests,
     away,
     check_accepted,
     check_after,
     failed_over,
-    guests,
     hanging,
     publish,
     refusal,
     wait_seen,
 )
-from tests.production.outages.told import check_over, check_told, open_wall
 from tests.server_process import wait_for
 from tests.tools import require_tool
+
+pytestmark = [
+    pytest.mark.production,
+    pytest.mark.measures_time,
+    pytest.mark.timeout(180),
+    pytest.mark.slow("a part is away for as long as it takes to be told of"),
+]
+
+STOPPED_S = 0.25
+
+
+def test_a_node_that_stands_still_is_late(production: Production, steady: Steady) -> None:
+    node = next(iter(production.nodes.values()))
+    steady.window()
+    os.kill(node.pid, signal.SIGSTOP)
+    time.sleep(STOPPED_S)
+    os.kill(node.pid, signal.SIGCONT)
+    windows: list[dict[str, Any]] = []
+
+    def is_late() -> bool:
+        windows.append(steady.window())
+        return bool(windows[-1]["late_ms"] > LATE_MS)
+
+    wait_for(is_late, timeout_s=5, what="what was sent meanwhile has come")
+    assert windows[-1]["late_ms"] > 0.8 * STOPPED_S * 1000
+    assert [window["faults"] for window in windows] == [[]] * len(windows)
+
+
+RECONNECTED_MS = 20_000
+"""A page tries again ever later, up to each 15 s."""
+
+
+def test_it_is_away(production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page) -> None:
+    open_wall(production, page)
+    for name in STREAMS:
+        page.wait_for_selector(f'[data-stream="live/{name}"][data-state="live"]')
+    with Guests(production, keys) as others:
+        with steady.undisturbed("the web process is away"):
+            with away(production.web) as outage:
+                expect(page.locator("#stale")).to_be_visible()
+                check_accepted(production, keys["new"])
+                others.leave()
+                page.wait_for_selector('#outages [data-kind="web"]')
+            wait_seen(production)
+            expect(page.locator("#stale")).to_be_hidden(timeout=RECONNECTED_MS)
+            check_over(page, "web")
+            page.wait_for_selector('[data-stream="live/kicked"][data-state="live"]')
+        others.check(outage)
+    check_after(production, steady, sessions)
+
 
 UNHEALTHY_S = 8.0
 RUN_S = 480.0
@@ -42,13 +97,6 @@ REST = """
 """
 """What a run of a test before this has not done is not begun now."""
 NONE_GOES_ON = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM analytics_analyticsrun WHERE state IN ('queued', 'running'))"
-
-pytestmark = [
-    pytest.mark.production,
-    pytest.mark.measures_time,
-    pytest.mark.timeout(180),
-    pytest.mark.slow("a part is away for as long as it takes to be told of"),
-]
 
 
 def check_unhealthy(production: Production) -> None:
@@ -69,7 +117,7 @@ def test_redis_is_away(production: Production, steady: Steady, keys: Keys, sessi
     wait_while_running(production, NONE_GOES_ON, what="no run is going on")
     production.rows(REST)
     open_wall(production, page)
-    with guests(production, keys) as others:
+    with Guests(production, keys) as others:
         with steady.undisturbed("Redis is away"):
             with away(production.redis) as outage:
                 check_accepted(production, keys["new"])
@@ -111,7 +159,7 @@ def test_postgresql_is_away(
     production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
 ) -> None:
     open_wall(production, page)
-    with guests(production, keys) as others, Encoder(production.rtmp) as early:
+    with Guests(production, keys) as others, Encoder(production.rtmp) as early:
         assert not early.connect()
         with steady.undisturbed("PostgreSQL is away"):
             with away(production.postgres, for_s=UNRENEWED_S) as outage:

@@ -1,22 +1,72 @@
-"""Webhooks of the embedded server, as another service sees them: while it is killed, too."""
+"""The embedded server while streams are live: RTMPS, its drain, and webhooks, though it is killed."""
 
 import asyncio
 import json
+import re
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.background import free_port
+from tests.certificates import make_pair
 from tests.receivers import HttpReceiver, answer, http_receiver
 from tests.rtmp_client import RtmpClient
-from tests.server_process import ServerProcess, wait_for
+from tests.rtmpweb.clients import AUDIO, keep_sending, publish
+from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
     pytest.mark.serve,
     pytest.mark.timeout(240),
     pytest.mark.slow("the whole server starts, or ends, as processes"),
 ]
+
+
+def test_a_publisher_through_tls_holds_the_stop_up_until_it_leaves(tmp_path: Path) -> None:
+    pair, port = make_pair(tmp_path), free_port()
+    tls = {
+        "RTMPWEB_RTMPS": f"127.0.0.1:{port}",
+        "RTMPWEB_TLS_CERT": str(pair.chain),
+        "RTMPWEB_TLS_KEY": str(pair.key),
+    }
+    with running(tmp_path / "var", **tls, RTMPWEB_DRAIN_S="60") as server:
+        assert re.search(rf"^Ready: dashboard .*, rtmp://[^ ]+, rtmps://127.0.0.1:{port}/$", server.log, re.MULTILINE)
+        made = server.create_key("live/cam1")
+        assert made["rtmps_server"] == f"rtmps://127.0.0.1:{port}/live"
+
+        async def publish_and_leave() -> None:
+            async with RtmpClient(port=port, tls=pair.client()) as client:
+                await client.connect("live")
+                stream_id = await client.publish(made["key"])
+                await client.send_audio(stream_id, 0, AUDIO[0])
+                server.process.send_signal(signal.SIGTERM)
+                sending = asyncio.create_task(keep_sending(client, stream_id))
+                await asyncio.to_thread(wait_for, lambda: "Draining for 60 s" in server.log, timeout_s=15, what="drain")
+                state = await asyncio.to_thread(draining, server)
+                assert state == ["draining"]
+                assert not sending.done()
+                assert not client.closed
+                sending.cancel()
+                await client.delete_stream(stream_id)
+
+        asyncio.run(publish_and_leave())
+        assert server.process.wait(40) == 0
+    assert "Stopped." in server.log
+    assert "Traceback" not in server.log
+
+
+def draining(server: ServerProcess) -> list[str]:
+    """The nodes' states by the API's process, once one drains: pages are served meanwhile."""
+    assert server.request("/healthz", token="")[0] in (200, 503)
+
+    def states() -> list[str]:
+        found = [node["state"] for node in server.manage_json("node", "list")["items"]]
+        return found if "draining" in found else []
+
+    return wait_for(states, timeout_s=40, what="the node drains")
+
 
 MAKE = """
 from ingest.delivery.webhook import secret_of
@@ -33,7 +83,6 @@ from ingest.models import Delivery
 from django.utils import timezone
 print(Delivery.objects.filter(state="waiting").exclude(claim=None).update(claimed_until=timezone.now()))
 """
-AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
 
 
 def shell(server: ServerProcess, code: str) -> str:
@@ -42,16 +91,6 @@ def shell(server: ServerProcess, code: str) -> str:
 
 def bodies(receiver: HttpReceiver, kind: str) -> list[dict[str, Any]]:
     return [body for got in receiver.got if (body := json.loads(got.body))["kind"] == kind]
-
-
-async def publish(server: ServerProcess, key: str) -> RtmpClient:
-    client = RtmpClient(port=int(server.rtmp.rpartition(":")[2].strip("/")))
-    await client.__aenter__()
-    await client.connect("live")
-    stream_id = await client.publish(key)
-    for time_ms, payload in enumerate(AUDIO):
-        await client.send_audio(stream_id, time_ms, payload)
-    return client
 
 
 def test_each_begin_has_one_end_though_server_and_worker_are_killed(tmp_path: Path) -> None:
@@ -65,18 +104,18 @@ def test_each_begin_has_one_end_though_server_and_worker_are_killed(tmp_path: Pa
             keys = server.create_keys(["live/cam1", "live/cam2"])
 
             async def until_one_is_being_told() -> None:
-                first = await publish(server, keys["live/cam1"]["key"])
-                second = await publish(server, keys["live/cam2"]["key"])
+                first, _ = await publish(server, keys["live/cam1"]["key"])
+                second, _ = await publish(server, keys["live/cam2"]["key"])
                 await asyncio.to_thread(
                     wait_for, lambda: len(bodies(receiver, "publish")) == 2, timeout_s=30, what="two begins"
                 )
                 receiver.behaviours = [receiver.hang, answer(200)]
-                await first.__aexit__(None, None, None)
+                await first.close()
                 await asyncio.to_thread(
                     wait_for, lambda: bodies(receiver, "unpublish"), timeout_s=30, what="an end is being told"
                 )
                 server.process.kill()
-                await second.__aexit__(None, None, None)
+                await second.close()
 
             asyncio.run(until_one_is_being_told())
             server.process.wait(20)

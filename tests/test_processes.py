@@ -1,15 +1,41 @@
-"""The tests' installations: their management commands (`tests/commands.py`) and their tables."""
+"""What the tests run beside them: ports for programs; installations, with their commands and their tables."""
 
-import sqlite3
+import os
 import subprocess
-from contextlib import closing
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tests import background
+from tests.background import ROOT, free_port
 from tests.rtmpweb import processes
 from tests.server_process import Installation, wait_for
+
+FEW = 30_000 + os.getpid() % 400 * 6
+"""Six behind `PORTS`; other runs of the tests have others."""
+
+DRAW = f"""
+from tests import background
+background.PORTS = range({FEW}, {FEW + 6})
+print(*(background.free_port() for _ in range(3)), flush=True)
+input()
+"""
+
+
+def test_no_port_is_given_twice_to_whatever_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nobody listens there yet."""
+    monkeypatch.setattr(background, "PORTS", range(FEW, FEW + 6))
+    with subprocess.Popen(
+        [sys.executable, "-c", DRAW], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        others = {int(word) for word in other.stdout.readline().split()}
+        mine = {free_port() for _ in range(3)}
+        other.communicate("\n")
+    assert others | mine == set(background.PORTS)
+
 
 STAYS = "import os, pathlib, signal; pathlib.Path({file!r}).write_text(str(os.getpid())); signal.pause()"
 
@@ -32,7 +58,6 @@ def test_a_schedule_counts_from_when_the_tables_were_copied(tmp_path: Path) -> N
     began = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
     installation = Installation(tmp_path / "var")
     installation.put_tables()
-    with closing(sqlite3.connect(installation.database)) as database:
-        changed = database.execute("SELECT date_changed FROM django_celery_beat_periodictask").fetchall()
+    changed = installation.rows("SELECT date_changed FROM django_celery_beat_periodictask")
     assert changed
     assert all(at >= began for (at,) in changed)

@@ -3,14 +3,12 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser import chromium, log_in
+from tests.browser import DRAWN, saved
 from tests.server_process import ServerProcess, wait_for
 
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.timeout(180)]
@@ -36,46 +34,14 @@ for name, kbps in (("history", 3000.0), ("other", 2000.0)):
     make_rollup(4, name, app="analysed", dimension=Dimension.BROADCAST, value=began.isoformat())
 """
 
-DRAWN = """figure => {
-  const canvas = figure.querySelector("canvas");
-  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-  return data.some((value, index) => index % 4 === 3 && value > 0);
-}"""
-
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def furnished(server: ServerProcess) -> date:
     """The day of the latest rollups."""
     server.manage("shell", "--no-imports", "-c", FURNISH)
     return datetime.now(UTC).date()
-
-
-@pytest.fixture(scope="module")
-def page(browser: Browser, server: ServerProcess, furnished: date) -> Iterator[Page]:
-    """A page that is logged in, and fails on any error of its scripts."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
-    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-    log_in(opened, server)
-    yield opened
-    context.close()
-    assert faults == []
-
-
-def saved(page: Page, link: str) -> str:
-    with page.expect_download() as downloading:
-        page.click(link)
-    return Path(downloading.value.path()).read_text()
 
 
 def test_a_streams_history_is_looked_at(page: Page, server: ServerProcess) -> None:
@@ -101,10 +67,10 @@ def test_a_streams_history_is_looked_at(page: Page, server: ServerProcess) -> No
     page.click("#table-toggle")
     expect(page.locator("#plots")).to_be_visible()
 
-    rows = list(csv.DictReader(saved(page, "#csv").splitlines()))
+    rows = list(csv.DictReader(saved(page, page.locator("#csv")).decode().splitlines()))
     assert {row["video_kbps_p50"] for row in rows} == {"2500.5"}
-    assert json.loads(saved(page, "#json"))["count"] == len(rows) == 12
-    assert "tcp_reset" not in saved(page, "#happenings a[download]:first-of-type")
+    assert json.loads(saved(page, page.locator("#json")))["count"] == len(rows) == 12
+    assert b"tcp_reset" not in saved(page, page.locator("#happenings a[download]:first-of-type"))
 
 
 def test_a_time_is_chosen(page: Page, server: ServerProcess, furnished: date) -> None:
@@ -156,7 +122,7 @@ def test_streams_are_compared(page: Page, server: ServerProcess) -> None:
     expect(page.locator("#lines > div")).to_have_count(2)
     page.get_by_role("link", name="Take analysed/other out of the chart").click()
     expect(page.locator("#lines > div")).to_have_count(1)
-    rows = {row["value"]: row for row in csv.DictReader(saved(page, "#csv").splitlines())}
+    rows = {row["value"]: row for row in csv.DictReader(saved(page, page.locator("#csv")).decode().splitlines())}
     assert float(rows["analysed/history"]["video_kbps_p50"]) == pytest.approx(3000, rel=0.01)
 
     page.select_option("select[name=by]", "node")
