@@ -18,6 +18,9 @@ Samples = Any
 SILENCE_MS = 2000
 """A publisher starves its stream once nothing has come for so long."""
 
+BROADCAST_GAP_S = 300
+"""A session that begins so long after the one before, or sooner, goes on with its broadcast."""
+
 BELOW = 0.7
 """Video below this part of its target is below target."""
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from analytics.figures import H_MS, NO_QUANTILES, Figures, figures_of_sums
 from analytics.metrics import GOP_BINS
 from analytics.models import Rollup
+from analytics.periods import DAY, HOUR, Period, midnight
 from analytics.reports import document
 from analytics.reports.document import Chart, Tick
-from analytics.reports.periods import DAY, HOUR, Period, midnight
-from analytics.reports.scopes import Scope
 from analytics.rollups import Rollups, distinct_players
+from analytics.scopes import Scope
 from analytics.tables import PARTIALS, moment, partition_folder
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _by_minute(period: Period, stream: str, lake: Path) -> dict[datetime, Band]:
     """Of minutes with media; of two sessions in one minute together."""
     columns = ["minute_us", "elapsed_ms", "live_ms", "video_bytes", "video_kbps_min", "video_kbps_max"]
     found: dict[int, list[dict[str, int | float]]] = defaultdict(list)
-    for hour in period.hours:
+    for hour in period.starts:
         table = minutes_in_lake(lake, hour, columns, stream)
         for row in table.to_pylist() if table is not None else []:
             if row["live_ms"]:

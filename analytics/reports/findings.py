@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analytics.figures import Figures
 from analytics.reports.document import Finding, Level, Refusal
-from analytics.reports.wording import listed, number, percent, plural, short, span, times, with_unit
+from analytics.wording import listed, number, percent, plural, short, span, times, with_unit
 
 REFUSAL_WORDS = {
     "unknown_app": "for an application that there is not",

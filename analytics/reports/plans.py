@@ -12,10 +12,12 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
+from analytics import periods
+from analytics.broadcasts import ended_broadcasts
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, periods, scopes
-from analytics.reports.periods import Period
-from analytics.reports.scopes import Scope
+from analytics.periods import Period
+from analytics.reports import builder
+from analytics.scopes import Scope
 from analytics.services import ask_for_run
 from ingest.models import Application
 from ingest.services.retention import in_pieces
@@ -50,7 +52,7 @@ def due(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, datetime]]:
     while due_at(plan, period) > max(now - MISSED, plan.counts_from):
         if due_at(plan, period) <= now and builder.of_plan(plan, period, scope_of(plan)) is None:
             found.append((period, due_at(plan, period)))
-        period = periods.before(period)
+        period = period.before
     yield from reversed(found)
 
 
@@ -75,7 +77,7 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
     """One is known by its time: when it began may be told to be another second once more of it is computed."""
     since = max(plan.counts_from, now - MISSED)
     known = list(plan.reports.filter(until__gte=since - WAIT).values_list("scope", "since", "until"))
-    for broadcast in scopes.ended_broadcasts(scope_of(plan), since, now):
+    for broadcast in ended_broadcasts(scope_of(plan), since, now):
         path = f"{broadcast.app}/{broadcast.name}"
         if any(
             scope == path and begins <= broadcast.until and ends >= broadcast.since for scope, begins, ends in known
@@ -89,7 +91,7 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
 
 
 def _may_be_made(period: Period, since: datetime, now: datetime) -> bool:
-    return builder.is_complete(period) or _went_without(since, periods.words(period), now)
+    return builder.is_complete(period) or _went_without(since, period.words, now)
 
 
 def _went_without(since: datetime, what: str, now: datetime) -> bool:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, create_model
 from analytics import completeness, metrics
 from analytics.figures import DERIVED, Figures
 from analytics.models import FIGURES, IDENTITY, Dimension, Grain, Partition, Rollup
+from analytics.periods import STEPS
 from analytics.rollups import (
     DIMENSION_WORDS,
     DISTINCT_PLAYERS_WORDS,
@@ -20,7 +21,7 @@ from analytics.rollups import (
 )
 from dashboard.api_base import LIMIT, ListOf, Paging, Problem, Text, Times, When, allow, cut
 from dashboard.history.comparison import key_labels
-from dashboard.history.periods import LONGEST, STEPS
+from dashboard.history.periods import LONGEST
 from ingest.services.roles import Ability
 
 router = Router(tags=["history"])

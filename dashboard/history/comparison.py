@@ -13,8 +13,9 @@ from urllib.parse import urlencode
 from analytics.figures import NO_QUANTILES, Figures, Sums, figures_of_sums
 from analytics.metrics import UNITS
 from analytics.models import Dimension, Grain
+from analytics.periods import Period
 from analytics.rollups import DISTINCT_PLAYERS_ERROR, Rollups
-from dashboard.history.periods import Period
+from dashboard.history.periods import PagePeriod
 from dashboard.templatetags.ui import NO_FIGURE, figure
 from ingest.models import StreamKey
 
@@ -142,7 +143,7 @@ class Head:
 @dataclass(frozen=True)
 class Comparison:
     dimension: Dimension
-    period: Period
+    period: PagePeriod
     sort: str
     is_descending: bool
     number: int
@@ -160,7 +161,7 @@ class Comparison:
         picks = dict.fromkeys(pick.replace("\0", "") for pick in query.getlist("pick"))
         return cls(
             Dimension(by) if by in DIMENSIONS else Dimension.STREAM,
-            Period.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
+            PagePeriod.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
             column.name if column else "live_h",
             sort.startswith("-") or column is None,
             int(page) if page.isdecimal() and len(page) < 6 and int(page) else 1,
@@ -247,7 +248,7 @@ class Comparison:
         return len(self.picks) - len(self.chosen)
 
     @property
-    def chart_period(self) -> Period:
+    def chart_period(self) -> PagePeriod:
         """The same time, by hour as long as that can be seen."""
         by_hour = self.period.until - self.period.since <= CHART_BY_HOUR_UP_TO
         return replace(self.period, grain=Grain.HOUR if by_hour else Grain.DAY)

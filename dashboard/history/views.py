@@ -16,19 +16,22 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
+from analytics.completeness import completeness
 from analytics.figures import DERIVED, GREATEST, SUMMED, Figures
 from analytics.histograms import in_file
 from analytics.java import JavaMissing, find_java
 from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
 from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Grain, Rollup
+from analytics.periods import Period
 from analytics.rollups import Rollups
+from analytics.tiles import tiles
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
 from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MOST_CHOSEN, Comparison, Line
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import HistoryEvent, history_events
-from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS, Completeness, Period
-from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, Broadcast, History, asked, broadcasts, paths, tiles
+from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
+from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, TILES, BroadcastRow, History, asked, broadcasts, paths
 from ingest.services import audit
 from ingest.services.roles import Ability
 
@@ -64,7 +67,7 @@ def broadcast_rows(history: "History") -> Iterator[dict[str, Any]]:
     return ({"app": history.app, "name": history.name, **_broadcast(one)} for one in found)
 
 
-def _broadcast(one: Broadcast) -> dict[str, Any]:
+def _broadcast(one: BroadcastRow) -> dict[str, Any]:
     return {"begin": one.begin, "end": one.end, **_merged(one.figures)}
 
 
@@ -116,7 +119,7 @@ def analytics(request: HttpRequest) -> HttpResponse:
         "fixed": [("stream", history.path)],
         "chart_by_day": history.period.grain == Grain.DAY,
         "table_by_day": history.table_grain == Grain.DAY,
-        "completeness": Completeness.of(history.period),
+        "completeness": completeness(history.period.since, history.period.until),
     }
     if history.path and not history.is_empty:
         context |= _shown(history)
@@ -128,7 +131,7 @@ def _shown(history: History) -> dict[str, Any]:
     figures, former, period = history.figures, history.former, history.period
     found = history_events(history.app, history.name, history.stream, period)
     return {
-        "tiles": tiles(figures, former, period),
+        "tiles": tiles(TILES, figures, former, period.before_words),
         "further": [(column, column.text_with_unit(figures), column.text_with_unit(former)) for column in FURTHER],
         "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
         "happenings": found,
@@ -262,7 +265,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     context = {
         "comparison": comparison,
         "period": comparison.period,
-        "completeness": Completeness.of(comparison.period),
+        "completeness": completeness(comparison.period.since, comparison.period.until),
         "columns": COMPARED,
         "dimensions": DIMENSIONS,
         "words": DIMENSIONS[comparison.dimension],

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from analytics.models import Report, ReportDelivery
+from analytics.periods import Period
 from analytics.reports import builder, subprocess_jobs
-from analytics.reports.periods import Period
-from analytics.reports.scopes import Scope
 from analytics.reports.tasks import send_waiting
+from analytics.scopes import Scope
 from dashboard.throttle import MAILED
 from ingest.services import audit
 from ingest.services.audit import Actor

@@ -13,9 +13,9 @@ from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
 
+from analytics.periods import Period
 from analytics.reports import builder, subprocess_jobs
-from analytics.reports.periods import Period
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from dashboard import access
 from dashboard.metrics import exposition
 from dashboard.system.watch import Watch, get_watch

@@ -13,10 +13,12 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
+from analytics import periods
+from analytics.broadcasts import ended_broadcasts
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, delivery, periods, scopes
-from analytics.reports.periods import Period, PeriodProblem
-from analytics.reports.scopes import NoSuchScope, Scope
+from analytics.periods import Period, PeriodProblem
+from analytics.reports import builder, delivery
+from analytics.scopes import NoSuchScope, Scope
 from ingest.management.base import put_json
 from ingest.services import audit
 
@@ -158,7 +160,7 @@ def _broadcast(
     if not scope.name:
         raise PeriodProblem("A broadcast is of one stream: give --stream APP/NAME.")
     begin, end = since or now - timedelta(days=60), until or now
-    for broadcast in scopes.ended_broadcasts(scope, begin, now):
+    for broadcast in ended_broadcasts(scope, begin, now):
         if broadcast.until <= end:
             counted = broadcast.counted(zone.key)
             if counted is None:

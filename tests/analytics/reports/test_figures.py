@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from analytics import periods
 from analytics.models import Dimension, ReportPlan
-from analytics.reports import figures, periods
+from analytics.reports import figures
 from analytics.reports.figures import Gathered
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from analytics.tables import PARTIALS, partition_folder
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, rollup
 

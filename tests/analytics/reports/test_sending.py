@@ -14,10 +14,11 @@ from django.core import mail as django_mail
 from django.db import connection
 from django.utils import timezone
 
+from analytics import periods
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, charts, delivery, pdf, periods, subprocess_jobs
+from analytics.reports import builder, charts, delivery, pdf, subprocess_jobs
 from analytics.reports.document import Chart
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from ingest.models import Application, Stream
 from ingest.services import outgoing
 from rtmpweb.celery import app as celery
