@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar, cast
 
 from django.db.models import Aggregate, Max, QuerySet, Sum
 
@@ -35,13 +34,26 @@ Sums = dict[str, Any]
 """What rows add up to, by SUMMED, and the most that they have, by GREATEST; null of none."""
 
 
-def _share(part: float, whole: float) -> float | None:
-    """In per cent."""
-    return 100 * part / whole if whole else None
+FUNCTIONS = {"sqrt": math.sqrt, "max": max}
+
+Value = TypeVar("Value", float, float | None)
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+class _ByFormula(Generic[Value]):
+    """A property that follows from the sums by its formula in `metrics.DERIVED`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        formula = next(one.formula for one in metrics.DERIVED if one.name == name)
+        self._code = compile(formula, name, "eval")
+        self._names = [each for each in self._code.co_names if each not in FUNCTIONS]
+
+    def __get__(self, figures: "Figures", owner: type) -> Value:
+        values = {name: getattr(figures, name) for name in self._names}
+        try:
+            found = eval(self._code, FUNCTIONS, values)  # noqa: S307 (our own table's text)
+        except ZeroDivisionError:
+            found = None
+        return cast(Value, found)
 
 
 @dataclass(frozen=True)
@@ -125,6 +137,10 @@ class Figures:
             quantiles=_quantiles([row for row in found if row.samples]),
         )
 
+    def derived(self) -> dict[str, float | None]:
+        """What follows from the sums, by name."""
+        return {name: getattr(self, name) for name in DERIVED}
+
     @classmethod
     def of_sums(cls, sums: Mapping[str, Any], quantiles: Quantiles = NO_QUANTILES) -> Self:
         """Of a database's aggregates by our fields' names; what is missing or null counts as nothing."""
@@ -133,17 +149,23 @@ class Figures:
             **{name: value for name, value in sums.items() if name in known and value is not None}, quantiles=quantiles
         )
 
-    @property
-    def live_h(self) -> float:
-        return self.live_ms / H_MS
-
-    @property
-    def uptime_percent(self) -> float | None:
-        return _share(self.live_ms, self.elapsed_ms + self.recovery_ms)
-
-    @property
-    def health_percent(self) -> float | None:
-        return _share(self.good_ms + 0.5 * self.warning_ms, self.measured_ms)
+    live_h = _ByFormula[float]()
+    uptime_percent = _ByFormula[float | None]()
+    health_percent = _ByFormula[float | None]()
+    below_percent = _ByFormula[float | None]()
+    starvation_percent = _ByFormula[float | None]()
+    reconnects_per_hour = _ByFormula[float | None]()
+    mtbf_h = _ByFormula[float | None]()
+    mttr_s = _ByFormula[float | None]()
+    cv = _ByFormula[float | None]()
+    missing_percent = _ByFormula[float | None]()
+    gaps_per_hour = _ByFormula[float | None]()
+    keyframe_late_percent = _ByFormula[float | None]()
+    success_percent = _ByFormula[float | None]()
+    average_players = _ByFormula[float | None]()
+    player_minutes = _ByFormula[float]()
+    player_hours = _ByFormula[float]()
+    delivered_gb = _ByFormula[float]()
 
     @property
     def measured_ms(self) -> int:
@@ -160,29 +182,9 @@ class Figures:
         return "none"
 
     @property
-    def below_percent(self) -> float | None:
-        return _share(self.below_ms, self.targeted_ms)
-
-    @property
-    def starvation_percent(self) -> float | None:
-        return _share(self.starved_ms, self.elapsed_ms)
-
-    @property
-    def reconnects_per_hour(self) -> float | None:
-        return _ratio(self.reconnects, self.live_h)
-
-    @property
-    def mtbf_h(self) -> float | None:
-        return _ratio(self.live_h, self.unplanned_ends)
-
-    @property
-    def mttr_s(self) -> float | None:
-        return _ratio(self.recovery_ms / 1000, self.reconnects)
-
-    @property
     def video_kbps_mean(self) -> float | None:
         """Null, as its percentiles are, of what had no video: 0 would be a fault."""
-        return _ratio(8 * self.video_bytes, self.elapsed_ms) if self.video_frames else None
+        return 8 * self.video_bytes / self.elapsed_ms if self.video_frames and self.elapsed_ms else None
 
     @property
     def video_kbps_p5(self) -> float | None:
@@ -197,46 +199,9 @@ class Figures:
         return self.quantiles[2] if self.video_frames else None
 
     @property
-    def cv(self) -> float | None:
-        spread = self.samples * self.kbps_squares - self.kbps_sum * self.kbps_sum  # Exact: both are whole numbers.
-        return _ratio(math.sqrt(max(0, spread)), self.kbps_sum)
-
-    @property
-    def missing_percent(self) -> float | None:
-        return _share(self.missing_frames_est, self.video_frames + self.missing_frames_est)
-
-    @property
-    def gaps_per_hour(self) -> float | None:
-        return _ratio(self.ts_gaps, self.live_h)
-
-    @cached_property
     def keyframe_intervals(self) -> int:
         """How many were counted."""
         return sum(getattr(self, name) for name in GOP_BINS)
-
-    @property
-    def keyframe_late_percent(self) -> float | None:
-        return _share(self.gop_6 + self.gop_10 + self.gop_longer, self.keyframe_intervals)
-
-    @property
-    def success_percent(self) -> float | None:
-        return _share(self.accepted, self.accepted + self.refused)
-
-    @property
-    def average_players(self) -> float | None:
-        return _ratio(self.player_ms, self.live_ms)
-
-    @property
-    def player_hours(self) -> float:
-        return self.player_ms / H_MS
-
-    @property
-    def player_minutes(self) -> float:
-        return self.player_ms / MINUTE_MS
-
-    @property
-    def delivered_gb(self) -> float:
-        return self.out_bytes / 1e9
 
 
 SUMMED = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)

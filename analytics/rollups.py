@@ -35,7 +35,7 @@ from analytics.figures import (
     merged,
     sums_of,
 )
-from analytics.metrics import SKETCH_BITS
+from analytics.metrics import DISTINCT_PLAYERS_ERROR, SKETCH_BITS
 from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
 from analytics.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 
@@ -224,9 +224,6 @@ class _Parts:
             self.single = []
         self.single.append(part)
 
-
-DISTINCT_PLAYERS_ERROR = "a standard deviation of 1.6\u00a0%"
-"""Of what is estimated: 1.04 / sqrt(2^SKETCH_BITS)."""
 
 DISTINCT_PLAYERS_WORDS = f"exact up to some hundred, then estimated, with {DISTINCT_PLAYERS_ERROR}"
 

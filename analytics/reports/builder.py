@@ -5,6 +5,7 @@ What is due by a plan is in `analytics.reports.plans`."""
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -142,23 +143,8 @@ def _rows(gathered: Gathered, found: Sequence[Found]) -> list[StreamRow]:
 
 
 def _row(path: str, of: Figures, found: Found | None) -> StreamRow:
-    return {
-        "stream": path,
-        "worst": _word(of),
-        "reason": found.reason if found else "",
-        "health_percent": of.health_percent,
-        "live_h": of.live_h,
-        "uptime_percent": of.uptime_percent,
-        "p50": of.video_kbps_p50,
-        "p5": of.video_kbps_p5,
-        "p95": of.video_kbps_p95,
-        "reconnects": of.reconnects,
-        "below_percent": of.below_percent,
-        "missing_percent": of.missing_percent,
-        "peak_players": of.peak_players,
-        "delivered_gb": of.delivered_gb,
-        "player_hours": of.player_hours,
-    }
+    about = {"stream": path, "worst": _word(of), "reason": found.reason if found else ""}
+    return cast(StreamRow, figures.documented(StreamRow.__annotations__, of, **about))
 
 
 def _word(of: Figures) -> Worst:

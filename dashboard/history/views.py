@@ -23,11 +23,20 @@ from analytics.java import JavaMissing, find_java
 from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
 from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Grain, Rollup
 from analytics.periods import Period
-from analytics.rollups import Rollups
+from analytics.rollups import UNPACKED, Rollups
 from analytics.tiles import tiles
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
-from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MOST_CHOSEN, Comparison, Line
+from dashboard.history.comparison import (
+    COMPARED,
+    DIMENSIONS,
+    FURTHER,
+    MOST,
+    MOST_CHOSEN,
+    Comparison,
+    Line,
+    text_with_unit,
+)
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import HistoryEvent, history_events
 from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
@@ -47,19 +56,12 @@ BROADCAST_COLUMNS = ("app", "name", "begin", "end", *MERGED)
 EVENT_COLUMNS = ("at", "kind", "words", "detail", "session")
 COMPARED_COLUMNS = ("by", "value", "label", "stream", *MERGED)
 
-STORED = (*IDENTITY, *FIGURES, "metric_version")
 RANKED = tuple(f"{kind}_kbps_{rank}" for kind in BITRATES for rank in PERCENTILES)
 
 
-def derived(values: dict[str, Any]) -> dict[str, float | None]:
-    """The metrics that follow from a row's sums."""
-    figures = Figures.of_sums(values)
-    return {name: getattr(figures, name) for name in DERIVED}
-
-
 def rollup_rows(rows: Rollups) -> Iterator[dict[str, Any]]:
-    for values in rows.values(*STORED):
-        yield _rounded({**values, **derived(values)})
+    for values in rows.values(*UNPACKED):
+        yield _rounded({**values, **Figures.of_sums(values).derived()})
 
 
 def broadcast_rows(history: "History") -> Iterator[dict[str, Any]]:
@@ -132,7 +134,7 @@ def _shown(history: History) -> dict[str, Any]:
     found = history_events(history.app, history.name, history.stream, period)
     return {
         "tiles": tiles(TILES, figures, former, period.before_words),
-        "further": [(column, column.text_with_unit(figures), column.text_with_unit(former)) for column in FURTHER],
+        "further": [(column, text_with_unit(column, figures), text_with_unit(column, former)) for column in FURTHER],
         "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
         "happenings": found,
         "dots": [(one, f"{_place(one, period):.3f}%") for one in found],
