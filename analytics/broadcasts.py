@@ -14,7 +14,7 @@ from operator import itemgetter
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
-from analytics.figures import Figures, Part, Sums, added, figures_of_sums, merged
+from analytics.figures import Figures, QuantilePart, Sums, added_sums, figures_of_sums, merged_quantiles
 from analytics.ledger import day_of
 from analytics.metrics import BROADCAST_GAP_S
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, ReportPlan
@@ -128,20 +128,20 @@ def computed_broadcasts(app: str, name: str, period: Period, most: int) -> list[
         if period.since <= row["start"] < period.until:
             last[row["value"]] = row["start"]
     begins = sorted(last, key=lambda value: (last[value], value), reverse=True)[:most]
-    parts: dict[str, list[Part]] = defaultdict(list)
+    parts: dict[str, list[QuantilePart]] = defaultdict(list)
     sums: dict[str, Sums] = {}
     before, after = own(beyond, None, since, values=begins), own(beyond, until, None, values=begins)
     for rows in (around, before, after) if begins else ():
         for (value,), some in rows.parts("value").items():
             parts[value] += some
         for (value,), more in rows.sums("value").items():
-            sums[value] = added(sums[value], more) if value in sums else more
+            sums[value] = added_sums(sums[value], more) if value in sums else more
     found = []
     for value in begins:
         begin = parse_datetime(value)
         if begin is None:
             continue
-        figures = figures_of_sums(sums[value], merged(parts[value]))
+        figures = figures_of_sums(sums[value], merged_quantiles(parts[value]))
         length = timedelta(milliseconds=figures.elapsed_ms + figures.recovery_ms)
         found.append((Broadcast(app, name, begin, begin + length), figures))
     return sorted(found, key=lambda each: each[0].since, reverse=True)

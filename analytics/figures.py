@@ -27,11 +27,11 @@ Quantiles = tuple[float | None, float | None, float | None]
 
 NO_QUANTILES: Quantiles = (None, None, None)
 
-Part = tuple[Any, ...]
-"""A row's MEASURED."""
+QuantilePart = tuple[Any, ...]
+"""A row's QUANTILE_FIELDS."""
 
 Sums = dict[str, Any]
-"""What rows add up to, by SUMMED, and the most that they have, by GREATEST; null of none."""
+"""What rows add up to, by SUM_FIELDS, and the most that they have, by MAX_FIELDS; null of none."""
 
 
 FUNCTIONS = {"sqrt": math.sqrt, "max": max}
@@ -128,8 +128,8 @@ class Figures:
         # Of rows with the same peak the earliest has the minute.
         peaks = [row.peak_at for row in found if peak and row.peak_players == peak.peak_players and row.peak_at]
         return cls(
-            **{name: sum(getattr(row, name) for row in found) for name in SUMMED},
-            **{name: greatest for name in GREATEST if (greatest := _greatest(found, name)) is not None},
+            **{name: sum(getattr(row, name) for row in found) for name in SUM_FIELDS},
+            **{name: greatest for name in MAX_FIELDS if (greatest := _greatest(found, name)) is not None},
             peak_at=min(peaks, default=None),
             unique_players=found[0].unique_players if len(found) == 1 else None,
             refusals=dict(refusals),
@@ -200,14 +200,13 @@ class Figures:
 
     @property
     def keyframe_intervals(self) -> int:
-        """How many were counted."""
         return sum(getattr(self, name) for name in GOP_BINS)
 
 
-SUMMED = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)
+SUM_FIELDS = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)
 """Fields that merge by sum,"""
 
-GREATEST = tuple(
+MAX_FIELDS = tuple(
     each.name for each in fields(Figures) if each.name in {one.name for one in METRICS if one.merge == Merge.MAX}
 )
 """and those of which the greatest is taken."""
@@ -216,7 +215,7 @@ DERIVED = tuple(one.name for one in metrics.DERIVED)
 """What follows from them, as the API and files name it."""
 
 
-MEASURED = (
+QUANTILE_FIELDS = (
     "video_histogram",
     *("video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
     *("video_kbps_min", "video_kbps_max"),
@@ -224,7 +223,7 @@ MEASURED = (
 """Of a rollup with samples: what percentiles of several are merged from."""
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def combined_parts(parts: Sequence[QuantilePart]) -> QuantilePart:
     """One that counts as much as these, but has no percentiles of its own: others have to come to it."""
     from analytics.histograms import added
 
@@ -233,8 +232,8 @@ def joined(parts: Sequence[Part]) -> Part:
     return (added(bytes(part[0]) for part in parts), *NO_QUANTILES, least, most)
 
 
-def merged(parts: Iterable[Sequence[Any]]) -> Quantiles:
-    """Of rows of MEASURED: a single one's own percentiles, else those of all their histograms."""
+def merged_quantiles(parts: Iterable[Sequence[Any]]) -> Quantiles:
+    """Of rows of QUANTILE_FIELDS: a single one's own percentiles, else those of all their histograms."""
     rest = iter(parts)
     first, second = next(rest, None), next(rest, None)
     if first is None:
@@ -258,7 +257,7 @@ def _greatest(rows: "list[Rollup]", name: str) -> Any:
 def _quantiles(rows: "list[Rollup]") -> Quantiles:
     if len(rows) == 1:  # Pages leave its histogram in the database.
         return (rows[0].video_kbps_p5, rows[0].video_kbps_p50, rows[0].video_kbps_p95)
-    return merged(map(attrgetter(*MEASURED), rows))
+    return merged_quantiles(map(attrgetter(*QUANTILE_FIELDS), rows))
 
 
 PREFIX = "all_"
@@ -279,23 +278,23 @@ def sums_of(rows: QuerySet[Rollup], *keys: str, longest_live: int | None = None)
     return {tuple(row[key] for key in keys): _named(row) for row in groups}
 
 
-def added(sums: Sums, more: Sums) -> Sums:
+def added_sums(sums: Sums, more: Sums) -> Sums:
     greatest = {
-        name: max((each for each in (sums[name], more[name]) if each is not None), default=None) for name in GREATEST
+        name: max((each for each in (sums[name], more[name]) if each is not None), default=None) for name in MAX_FIELDS
     }
-    return {name: (sums[name] or 0) + (more[name] or 0) for name in SUMMED} | greatest
+    return {name: (sums[name] or 0) + (more[name] or 0) for name in SUM_FIELDS} | greatest
 
 
 def figures_of_sums(sums: Sums, quantiles: Quantiles = NO_QUANTILES, **further: Any) -> Figures:
     """PostgreSQL has sums as Decimal."""
-    whole = {name: int(sums[name] or 0) for name in SUMMED}
-    return Figures.of_sums(whole | {name: sums[name] for name in GREATEST} | further, quantiles)
+    whole = {name: int(sums[name] or 0) for name in SUM_FIELDS}
+    return Figures.of_sums(whole | {name: sums[name] for name in MAX_FIELDS} | further, quantiles)
 
 
 def _aggregates() -> dict[str, Aggregate]:
-    sums: dict[str, Aggregate] = {f"{PREFIX}{name}": Sum(name) for name in SUMMED}
-    return sums | {f"{PREFIX}{name}": Max(name) for name in GREATEST}
+    sums: dict[str, Aggregate] = {f"{PREFIX}{name}": Sum(name) for name in SUM_FIELDS}
+    return sums | {f"{PREFIX}{name}": Max(name) for name in MAX_FIELDS}
 
 
 def _named(row: Mapping[str, Any]) -> Sums:
-    return {name: row[f"{PREFIX}{name}"] for name in (*SUMMED, *GREATEST)}
+    return {name: row[f"{PREFIX}{name}"] for name in (*SUM_FIELDS, *MAX_FIELDS)}

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analytics.metrics import (
-    COUNTED,
     DERIVED,
+    DISTINCT,
+    EVENT_SUMS,
     EXTREMES,
-    HAPPENED,
     MEASURED,
     PEAKS,
     RATES,
-    STARTED,
-    TOLD_APART,
+    REASON_COUNTS,
+    SESSION_SUMS,
     Derived,
     Figure,
     Merge,
@@ -36,8 +36,8 @@ MERGED_AS = {
 
 TABLES: tuple[tuple[str, Sequence[Figure]], ...] = (
     ("Column | Unit | Meaning", MEASURED),
-    ("Column | Unit | Meaning", (*STARTED, *HAPPENED, *COUNTED)),
-    ("Column | Unit | Meaning | Of a day", (*TOLD_APART, *EXTREMES, *PEAKS, *RATES)),
+    ("Column | Unit | Meaning", (*SESSION_SUMS, *EVENT_SUMS, *REASON_COUNTS)),
+    ("Column | Unit | Meaning | Of a day", (*DISTINCT, *EXTREMES, *PEAKS, *RATES)),
     ("Metric | Unit | Meaning | Formula", DERIVED),
 )
 """Of the docs, in their order: the head, and whose rows."""

@@ -252,7 +252,7 @@ EXTREMES = (
 )
 """The greatest and the least of samples."""
 
-STARTED = (
+SESSION_SUMS = (
     Metric("starts", "", "Publishing sessions that began.", of=Of.SESSIONS),
     Metric("broadcasts", "", "Publishing sessions that began a broadcast.", of=Of.SESSIONS),
     Metric(
@@ -265,7 +265,7 @@ STARTED = (
 )
 """What a session's first hour says of its beginning; sums."""
 
-HAPPENED = (
+EVENT_SUMS = (
     Metric("ends", "", "Publishing sessions that ended.", of=Of.EVENTS),
     Metric(
         "unplanned_ends", "", "Publishing sessions whose end neither the encoder nor the server meant.", of=Of.EVENTS
@@ -276,7 +276,7 @@ HAPPENED = (
 )
 """What is counted from events; sums."""
 
-COUNTED = (
+REASON_COUNTS = (
     Metric("refusals", "", "What was refused: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS),
     Metric(
         "end_reasons",
@@ -288,7 +288,7 @@ COUNTED = (
     ),
 )
 
-TOLD_APART = (
+DISTINCT = (
     Metric("sessions", "", "Publishing sessions that were seen.", of=Of.SESSIONS, merge=Merge.DISTINCT),
     Metric(
         "unique_players",
@@ -328,7 +328,7 @@ RATES = tuple(
     )
 )
 
-METRICS = (*MEASURED, *STARTED, *HAPPENED, *COUNTED, *TOLD_APART, *EXTREMES, *PEAKS, *RATES)
+METRICS = (*MEASURED, *SESSION_SUMS, *EVENT_SUMS, *REASON_COUNTS, *DISTINCT, *EXTREMES, *PEAKS, *RATES)
 
 DERIVED = (
     Derived("live_h", "h", "Time in which audio or video came.", "live_ms / 3_600_000", always=True),

@@ -49,7 +49,6 @@ class Scope:
         return f"All streams of {self.app}" if self.app else "All streams"
 
     def streams(self, period: Period) -> Rollups:
-        """The hours of each of its streams."""
         return self._hours(period, Dimension.BROADCAST if self.value else Dimension.STREAM)
 
     def together(self, period: Period) -> Rollups:

@@ -101,7 +101,6 @@ def _east(sign: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Any text as a paragraph's markup."""
     parts = []
     for font, signs in groupby(text, _east):
         run = escape("".join(signs))

@@ -72,7 +72,7 @@ def _row(label: str, show: Show, compare: Compare | None = None) -> TileRow:
     return TileRow(label, show, compare or _was(show), compares_always=compare is _attempts)
 
 
-HEAD = (
+HEAD_TILES = (
     _row("Live time", plain("live_h", "h"), _more("live_h", lambda hours: with_unit(short(hours), "h"))),
     _row("Uptime", plain("uptime_percent", "%", percent)),
     _row("Reconnects", plain("reconnects", "", number), _more("reconnects", number, "fewer")),
@@ -97,7 +97,7 @@ def _between(figures: Figures) -> tuple[str, str]:
     return short(figures.mtbf_h), "h"
 
 
-MORE = (
+FURTHER_TILES = (
     _row("Health", plain("health_percent", "%", percent)),
     _row("Time between breaks", _between),
     _row("Back after a break", plain("mttr_s", "s")),

@@ -73,7 +73,7 @@ Identity = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparisonRow:
     """A row of the table. `stream`: "app/name" of a key; "" of others."""
 
     value: str
@@ -89,7 +89,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ColumnHead:
     """A column's head: where pressing it leads, and how the table is sorted by it now ("": it isn't)."""
 
     column: Figure
@@ -125,7 +125,7 @@ class Comparison:
             tuple(picks)[:MOST_CHOSEN],
         )
 
-    def _rollups(self, period: Period, lines: Sequence[Line] | None = None) -> Rollups:
+    def _rollups(self, period: Period, lines: Sequence[ComparisonRow] | None = None) -> Rollups:
         """`lines`: of these alone, and of others that share a value with one, such as those without a key."""
         values = None if lines is None else {line.value for line in lines}
         return Rollups(self.dimension, period.grain, period.since, period.until, values=values)
@@ -140,7 +140,7 @@ class Comparison:
         return self._all.lacking
 
     @cached_property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ComparisonRow]:
         """All of them, sorted, as yet without percentiles. Without a value, last."""
         found = self._all.sums("app", "name", "value", longest_live=MOST)
         labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
@@ -151,11 +151,11 @@ class Comparison:
         known.sort(key=lambda line: value_of(column, line.figures) or 0, reverse=self.is_descending)
         return known + unknown
 
-    def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> Line:
+    def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> ComparisonRow:
         app, name, value = identity
         label = labels.get(value, value or "Not known")
         stream = f"{app}/{name}" if self.dimension == Dimension.KEY else ""
-        return Line(value, (app, name, value), label, stream, figures_of_sums(sums))
+        return ComparisonRow(value, (app, name, value), label, stream, figures_of_sums(sums))
 
     @property
     def column(self) -> Figure:
@@ -170,7 +170,7 @@ class Comparison:
         return min(self.number, self.pages)
 
     @property
-    def cells(self) -> list[tuple[Line, list[str]]]:
+    def cells(self) -> list[tuple[ComparisonRow, list[str]]]:
         """The page's rows with the texts of their columns."""
         return [(line, [column_text(column, line.figures) for column in COMPARED]) for line in self.shown]
 
@@ -179,22 +179,22 @@ class Comparison:
         return len(self.lines) >= MOST
 
     @cached_property
-    def shown(self) -> list[Line]:
+    def shown(self) -> list[ComparisonRow]:
         """The page's rows, with percentiles."""
         return self._with_quantiles(self.lines[(self.page - 1) * PAGE_ROWS : self.page * PAGE_ROWS])
 
-    def every(self) -> Iterator[Line]:
+    def every(self) -> Iterator[ComparisonRow]:
         """All rows with percentiles, merged as they are asked for."""
         for first in range(0, len(self.lines), PAGE_ROWS):
             yield from self._with_quantiles(self.lines[first : first + PAGE_ROWS])
 
-    def _with_quantiles(self, lines: Sequence[Line]) -> list[Line]:
+    def _with_quantiles(self, lines: Sequence[ComparisonRow]) -> list[ComparisonRow]:
         found = dict(self._rollups(self.period, lines).quantiles("app", "name", "value"))
         of = {line.identity: found.get(line.identity, NO_QUANTILES) for line in lines}
         return [replace(line, figures=replace(line.figures, quantiles=of[line.identity])) for line in lines]
 
     @cached_property
-    def chosen(self) -> list[Line]:
+    def chosen(self) -> list[ComparisonRow]:
         """Those in the chart, in the table's order."""
         wanted = set(self.picks)
         return self._with_quantiles([line for line in self.lines if line.pick in wanted])
@@ -244,14 +244,14 @@ class Comparison:
         return urlencode(self.query | changes, doseq=True)
 
     @property
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[ColumnHead]:
         """The columns: pressed once a column comes with its worst end first, once more with the other."""
         found = []
         for column in COMPARED:
             is_sorted = column.name == self.sort
             descending = not self.is_descending if is_sorted else not column.shown.low_is_bad
             order = ("descending" if self.is_descending else "ascending") if is_sorted else ""
-            found.append(Head(column, self.address(sort=f"-{column.name}" if descending else column.name), order))
+            found.append(ColumnHead(column, self.address(sort=f"-{column.name}" if descending else column.name), order))
         return found
 
     @property

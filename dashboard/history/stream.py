@@ -138,7 +138,7 @@ def _peak_at(now: Figures, _: Figures, __: str) -> str:
     return f"{timezone.localtime(now.peak_at):%a %-d %b, %H:%M}" if now.peak_at and now.peak_players else ""
 
 
-TILES = (
+PAGE_TILES = (
     TileRow("Uptime", plain("uptime_percent", "%", partial(figure, decimals=1)), _was("uptime_percent")),
     TileRow("Live time", _live, _live_more),
     TileRow(
@@ -217,7 +217,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class History:
+class StreamHistory:
     """`path`: "app/name", "" where there is none yet."""
 
     path: str
@@ -333,7 +333,7 @@ class History:
         return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
 
 
-def asked(query: Mapping[str, str]) -> History:
+def asked(query: Mapping[str, str]) -> StreamHistory:
     """The history that a page's address names: by day where its hours are more files than a page reads."""
     period = PagePeriod.of(query)
     if period.grain == Grain.HOUR:
@@ -345,7 +345,7 @@ def asked(query: Mapping[str, str]) -> History:
                 by_day = PagePeriod.of({name: query[name] for name in query} | {"grain": Grain.DAY})
                 period = replace(by_day, fault=f"{fault} {MOST_HOURS // 24} days at most.")
                 break
-    return History(asked_path(query), period)
+    return StreamHistory(asked_path(query), period)
 
 
 def asked_path(query: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.completeness import completeness
-from analytics.figures import DERIVED, GREATEST, SUMMED, Figures
+from analytics.figures import DERIVED, MAX_FIELDS, SUM_FIELDS, Figures
 from analytics.histograms import in_file
 from analytics.java import JavaMissing, find_java
 from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
@@ -34,20 +34,28 @@ from dashboard.history.comparison import (
     MOST,
     MOST_CHOSEN,
     Comparison,
-    Line,
+    ComparisonRow,
     text_with_unit,
 )
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import HistoryEvent, history_events
 from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
-from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, TILES, BroadcastRow, History, asked, broadcasts, paths
+from dashboard.history.stream import (
+    MOST_BROADCASTS_IN_FILE,
+    PAGE_TILES,
+    BroadcastRow,
+    StreamHistory,
+    asked,
+    broadcasts,
+    paths,
+)
 from ingest.services import audit
 from ingest.services.roles import Ability
 
 ROLLUP_COLUMNS = (*IDENTITY, *FIGURES, *DERIVED, "metric_version")
 MERGED = (
-    *SUMMED,
-    *GREATEST,
+    *SUM_FIELDS,
+    *MAX_FIELDS,
     *("video_kbps_mean", "video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
     *DERIVED,
 )
@@ -64,7 +72,7 @@ def rollup_rows(rows: Rollups) -> Iterator[dict[str, Any]]:
         yield _rounded({**values, **Figures.of_sums(values).derived()})
 
 
-def broadcast_rows(history: "History") -> Iterator[dict[str, Any]]:
+def broadcast_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
     found = broadcasts(history.app, history.name, history.period, MOST_BROADCASTS_IN_FILE)
     return ({"app": history.app, "name": history.name, **_broadcast(one)} for one in found)
 
@@ -73,7 +81,7 @@ def _broadcast(one: BroadcastRow) -> dict[str, Any]:
     return {"begin": one.begin, "end": one.end, **_merged(one.figures)}
 
 
-def event_rows(history: "History") -> Iterator[dict[str, Any]]:
+def event_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
     found = history_events(history.app, history.name, history.stream, history.period, MOST_EVENTS)
     return ({name: getattr(one, name) for name in EVENT_COLUMNS} for one in found)
 
@@ -82,7 +90,7 @@ def compared_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     return (_compared(comparison, line) for line in comparison.every())
 
 
-def _compared(comparison: Comparison, line: Line) -> dict[str, Any]:
+def _compared(comparison: Comparison, line: ComparisonRow) -> dict[str, Any]:
     about = {"by": str(comparison.dimension), "value": line.value, "label": line.label, "stream": line.stream}
     return about | _merged(line.figures)
 
@@ -128,12 +136,12 @@ def analytics(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/analytics.html", context)
 
 
-def _shown(history: History) -> dict[str, Any]:
+def _shown(history: StreamHistory) -> dict[str, Any]:
     """What a page with figures has."""
     figures, former, period = history.figures, history.former, history.period
     found = history_events(history.app, history.name, history.stream, period)
     return {
-        "tiles": tiles(TILES, figures, former, period.before_words),
+        "tiles": tiles(PAGE_TILES, figures, former, period.before_words),
         "further": [(column, text_with_unit(column, figures), text_with_unit(column, former)) for column in FURTHER],
         "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
         "happenings": found,
@@ -155,7 +163,7 @@ def _mark(happening: HistoryEvent, period: Period) -> dict[str, Any]:
     return {"at": happening.at.timestamp(), "is_line": happening.is_mark}
 
 
-def _intervals(history: History) -> list[tuple[str, int, float | None, bool]]:
+def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, bool]]:
     """Of keyframe intervals: words, how many, how many per cent, whether it is longer than 4 s."""
     total = history.figures.keyframe_intervals
     found, below = [], 0.0
@@ -218,7 +226,7 @@ def export_json(request: HttpRequest) -> HttpResponseBase:
     return lists.json_answer(name, rows)
 
 
-Part = tuple[Sequence[str], Callable[[History], Iterator[dict[str, Any]]]]
+Part = tuple[Sequence[str], Callable[[StreamHistory], Iterator[dict[str, Any]]]]
 PARTS: dict[str, Part] = {
     "rollups": (ROLLUP_COLUMNS, lambda history: rollup_rows(history.rollups)),
     "broadcasts": (BROADCAST_COLUMNS, broadcast_rows),
@@ -227,7 +235,7 @@ PARTS: dict[str, Part] = {
 """By the address' `part`: columns and rows of the file."""
 
 
-def _file(request: HttpRequest, history: History) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
+def _file(request: HttpRequest, history: StreamHistory) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
     part = request.GET.get("part", "")
     columns, rows = PARTS.get(part, PARTS["rollups"])
     what = part if part in PARTS and part != "rollups" else history.period.grain

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from analytics.figures import DERIVED, SUMMED, Figures
+from analytics.figures import DERIVED, SUM_FIELDS, Figures
 from analytics.models import Rollup
 from tests.analytics.packed import packed
 
@@ -13,7 +13,7 @@ AT = datetime(2026, 11, 13, 20, 41, tzinfo=UTC)
 
 
 def row(**fields: object) -> Rollup:
-    return Rollup(**{**dict.fromkeys(SUMMED, 0), "peak_players": 0, "peak_streams": 0, **fields})
+    return Rollup(**{**dict.fromkeys(SUM_FIELDS, 0), "peak_players": 0, "peak_streams": 0, **fields})
 
 
 @pytest.mark.parametrize(

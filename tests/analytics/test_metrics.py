@@ -9,7 +9,7 @@ import pytest
 from django.db import models
 
 from analytics import schemas
-from analytics.figures import SUMMED, Figures
+from analytics.figures import SUM_FIELDS, Figures
 from analytics.metric_docs import TABLES, documented
 from analytics.metrics import ALL, BY_NAME, DERIVED, METRICS, Kind, Merge, Metric
 from analytics.models import IDENTITY, PACKED, Rollup
@@ -53,7 +53,7 @@ def names_in(formula: str) -> set[str]:
 @pytest.mark.parametrize("number", range(len(DERIVED)), ids=FOLLOWING)
 def test_what_follows_is_of_sums_and_of_what_stands_before_it(number: int) -> None:
     one = DERIVED[number]
-    assert names_in(one.formula) <= {*SUMMED, *FOLLOWING[:number]}
+    assert names_in(one.formula) <= {*SUM_FIELDS, *FOLLOWING[:number]}
     found = getattr(Figures(), one.name)
     assert found == 0 if one.always else found is None
 
@@ -61,7 +61,7 @@ def test_what_follows_is_of_sums_and_of_what_stands_before_it(number: int) -> No
 def test_figures_have_each_sum_and_each_that_follows_and_few_more() -> None:
     own = {field.name: field.type for field in fields(Figures)}
     assert own.keys() - set(NAMES) == {"quantiles"}
-    assert all(own[name] is int for name in SUMMED)
+    assert all(own[name] is int for name in SUM_FIELDS)
     methods = {"of", "of_sums", "derived"}
     properties = {name for name in dir(Figures) if not name.startswith("_") and name not in own} - methods
     assert properties - set(BY_NAME) == {"health", "measured_ms", "keyframe_intervals"}

@@ -133,7 +133,7 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
         (run,) = AnalyticsRun.objects.filter(state="queued") or [services.start_run(trigger=PAGE)]
         services.claim(run_id=run.pk)
         AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
-        services.take_up()
+        services.resume_pending()
         assert AnalyticsRun.objects.get(pk=run.pk).error_code == "lost"
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
 
@@ -142,7 +142,7 @@ def test_what_the_queue_refused_is_no_failure_of_a_run() -> None:
     """An outage of the queue, and then a process that is lost: its run is repeated as any other is."""
     for _ in range(3):
         services.fail(services.create_run(trigger=PAGE), code=AnalyticsRun.ErrorCode.QUEUE, error=services.UNSENT)
-    services.take_up()
+    services.resume_pending()
     run = AnalyticsRun.objects.get(state="queued")
     services.claim(run_id=run.pk)
     AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
@@ -167,7 +167,7 @@ def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
 def test_a_run_that_says_why_it_failed_is_not_repeated() -> None:
     run = services.start_run(trigger=PAGE)
     services.fail(run, code=AnalyticsRun.ErrorCode.LOST, error="Spark's Java process ended.")
-    services.take_up()
+    services.resume_pending()
     assert not AnalyticsRun.objects.filter(state="queued").exists()
 
 
@@ -175,10 +175,10 @@ def test_a_commands_run_is_left_to_the_command_unless_that_was_killed() -> None:
     services.create_run(trigger=AnalyticsRun.Trigger.COMMAND)
     AnalyticsRun.objects.update(requested_at=timezone.now() - UNTAKEN)
     before = queued()
-    services.take_up()
+    services.resume_pending()
     assert queued() == before
     AnalyticsRun.objects.update(requested_at=timezone.now() - services.COMMAND_WAITS * 2)
-    services.take_up()
+    services.resume_pending()
     assert queued() == before + 1
     assert sorted(AnalyticsRun.objects.values_list("trigger", "state")) == [
         ("command", "failed"),
@@ -195,7 +195,7 @@ def undone(**fields: Any) -> Partition:
 
 def is_asked_for() -> bool:
     """Whether the next look at the ledger asks for a run."""
-    services.take_up()
+    services.resume_pending()
     return AnalyticsRun.objects.filter(state="queued").exists()
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from analytics import periods
 from analytics.broadcasts import ended_broadcasts
+from analytics.metrics import BROADCAST_GAP_S
 from analytics.models import Report, ReportDelivery, ReportPlan
 from analytics.periods import Period, PeriodProblem
 from analytics.reports import builder, delivery
@@ -166,7 +167,9 @@ def _broadcast(
             if counted is None:
                 raise PeriodProblem("Its hours are not computed yet: run `manage.py analytics run` first.")
             return counted
-    raise PeriodProblem(f"No broadcast of {scope.text} has ended there. One has 300 s after its last session.")
+    raise PeriodProblem(
+        f"No broadcast of {scope.text} has ended there. One has {BROADCAST_GAP_S} s after its last session."
+    )
 
 
 def moment(text: str | None, zone: ZoneInfo) -> datetime | None:
