@@ -35,7 +35,7 @@ def due_reports() -> None:
 def _is_ready(plan: ReportPlan) -> bool:
     """Whether there is anything to make by it. Where that can't be told of one, the others are made all the same."""
     try:
-        return next(plans.ready(plan, timezone.now()), None) is not None
+        return next(plans.due_and_computed(plan, timezone.now()), None) is not None
     except Exception:
         logger.exception("It can't be told whether a report of the plan %s is due.", plan.name)
         return False

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from analytics.models import Report, ReportDelivery
+from analytics.periods import Period
 from analytics.reports import builder, subprocess_jobs
-from analytics.reports.periods import Period
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from dashboard.throttle import MAILED
 from ingest.delivery.email import EmailChannel
 from ingest.services import audit

@@ -8,10 +8,11 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Body, Field, Query, Router, Schema, Status
 
+from analytics import periods
 from analytics.models import Report
-from analytics.reports import files, periods, subprocess_jobs
-from analytics.reports.periods import Period, PeriodProblem
-from analytics.reports.scopes import NoSuchScope, Scope
+from analytics.periods import Period, PeriodProblem
+from analytics.reports import files, subprocess_jobs
+from analytics.scopes import NoSuchScope, Scope
 from dashboard.access import actor_of
 from dashboard.api_base import ListOf, Problem, Text, Times, When, allow, cut
 from dashboard.lists import narrow

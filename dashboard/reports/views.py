@@ -20,12 +20,13 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
+from analytics import broadcasts, periods
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import files, periods, scopes, subprocess_jobs
+from analytics.periods import Period, PeriodProblem
+from analytics.reports import files, subprocess_jobs
 from analytics.reports.document import MOST_ROWS, Document
-from analytics.reports.periods import Period, PeriodProblem
 from analytics.reports.plans import addresses, next_due, scope_of, time_zones
-from analytics.reports.scopes import NoSuchScope, Scope
+from analytics.scopes import NoSuchScope, Scope
 from dashboard.access import actor_of, require_ability
 from dashboard.history.periods import BY_HOUR_UP_TO
 from dashboard.lists import narrow
@@ -151,13 +152,13 @@ def _broadcast(scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[Period, 
     if not scope.name:
         raise ValidationError({"scope": "Give the stream whose broadcast it is about, such as live/studio-1."})
     now = timezone.now()
-    since, until = now - scopes.LONGEST, now
+    since, until = now - broadcasts.LONGEST, now
     if day is not None:
         whole = periods.containing(Kind.DAILY, day, zone)
         since, until = whole.since, whole.until
-    last = next((each for each in scopes.ended_broadcasts(scope, since, now) if each.since < until), None)
+    last = next((each for each in broadcasts.ended_broadcasts(scope, since, now) if each.since < until), None)
     if last is None:
-        when = f"on {day} has ended" if day else f"has ended in the last {scopes.LONGEST.days} days"
+        when = f"on {day} has ended" if day else f"has ended in the last {broadcasts.LONGEST.days} days"
         raise ValidationError({"day": f"No broadcast of {scope.text} {when}."})
     counted = last.counted(zone.key)
     if counted is None:

@@ -13,7 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
-from analytics.reports.wording import marked
+from analytics.wording import marked
 from dashboard import zones
 from dashboard.system.parts import run_advice
 from dashboard.templatetags.times import when

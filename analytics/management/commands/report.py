@@ -13,10 +13,13 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
+from analytics import periods
+from analytics.broadcasts import ended_broadcasts
+from analytics.metrics import BROADCAST_GAP_S
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, files, periods, scopes
-from analytics.reports.periods import Period, PeriodProblem
-from analytics.reports.scopes import NoSuchScope, Scope
+from analytics.periods import Period, PeriodProblem
+from analytics.reports import builder, files
+from analytics.scopes import NoSuchScope, Scope
 from ingest.delivery.email import EmailChannel
 from ingest.delivery.engine import deliver
 from ingest.management.base import put_json
@@ -160,13 +163,15 @@ def _broadcast(
     if not scope.name:
         raise PeriodProblem("A broadcast is of one stream: give --stream APP/NAME.")
     begin, end = since or now - timedelta(days=60), until or now
-    for broadcast in scopes.ended_broadcasts(scope, begin, now):
+    for broadcast in ended_broadcasts(scope, begin, now):
         if broadcast.until <= end:
             counted = broadcast.counted(zone.key)
             if counted is None:
                 raise PeriodProblem("Its hours are not computed yet: run `manage.py analytics run` first.")
             return counted
-    raise PeriodProblem(f"No broadcast of {scope.text} has ended there. One has 300 s after its last session.")
+    raise PeriodProblem(
+        f"No broadcast of {scope.text} has ended there. One has {BROADCAST_GAP_S} s after its last session."
+    )
 
 
 def moment(text: str | None, zone: ZoneInfo) -> datetime | None:

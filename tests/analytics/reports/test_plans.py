@@ -14,11 +14,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from analytics import tasks
+from analytics import periods, tasks
 from analytics.models import AnalyticsRun, Dimension, Partition, Report, ReportDelivery, ReportPlan, Rollup
-from analytics.reports import builder, periods, plans, schedule
+from analytics.reports import builder, plans, schedule
 from analytics.reports import tasks as report_tasks
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from ingest.models import Application, Session, Stream
 from ingest.services.audit import Actor
 from ingest.telemetry.lake import hour_folder, write_parquet
@@ -72,7 +72,7 @@ def test_through_the_change_of_clocks_it_stays_at_its_time() -> None:
     period, since = next(iter(plans.due(row, datetime(2026, 10, 25, 3, tzinfo=UTC))))
     assert since.isoformat() == "2026-10-25T02:30:00+02:00"  # The first of the two.
     assert period.local_since.date().isoformat() == "2026-10-24"
-    assert len(period.hours) == 24
+    assert len(period.starts) == 24
 
 
 def test_those_that_were_missed_while_the_server_was_down_are_made_for_a_week() -> None:

@@ -12,11 +12,12 @@ from django.core import mail as django_mail
 from django.utils import timezone
 from pypdf import PdfReader
 
+from analytics import periods
 from analytics.mails import report_content
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, charts, pdf, periods, subprocess_jobs
+from analytics.reports import builder, charts, pdf, subprocess_jobs
 from analytics.reports.document import Chart
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from ingest.delivery import engine
 from ingest.delivery.email import NO_MAIL_SERVER, EmailChannel, mail_message
 from ingest.models import Application, Delivery, Stream
