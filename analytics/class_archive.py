@@ -87,7 +87,6 @@ def _key() -> str | None:
 
 
 def _name(key: str, file: Path) -> str:
-    """What an archive that has these bytes is called."""
     checksum = 0
     with file.open("rb") as archive:
         while piece := archive.read(PIECE):

@@ -13,9 +13,7 @@ from django.db.models import Q, QuerySet
 
 from analytics import ledger
 from analytics.models import METRIC_VERSION, Grain, Partition
-from analytics.reports.document import Completeness, Lacking
-from analytics.reports.periods import Period, clock_words
-from analytics.reports.wording import number, plural
+from analytics.wording import number, plural
 
 FIRST = 3
 """So many of the hours are named in a sentence."""
@@ -118,28 +116,29 @@ def noted(rows: Sequence[Partition]) -> list[Note]:
     ]
 
 
-def completeness(period: Period, lake: Path) -> Completeness:
-    """Hours whose files are gone from the lake by now count as long as the ledger knows them."""
-    since, until = period.first_hour, period.end_hour
-    known: set[datetime] = set(
-        Partition.objects.filter(
-            grain=Grain.HOUR, start__gte=since, start__lt=until, metric_version=METRIC_VERSION
-        ).values_list("start", flat=True)
-    )
-    hours = ledger.Hours(lake, since, until)
-    expected = known.union(hours.starts)
-    undone = {hour.start for hour in hours.pending()}
-    found: Completeness = {"expected": len(expected), "done": len(expected - undone)}
-    if lacking := [_lacking(note, period) for note in notes(since, until)]:
-        found["lacking"] = lacking
-    return found
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """Of a time's hours in which something was recorded: how many, how many are done, and what those lack."""
+
+    expected: int
+    done: int
+    notes: list[Note]
+
+    @property
+    def is_complete(self) -> bool:
+        return self.done >= self.expected
 
 
-def _lacking(note: Note, period: Period) -> Lacking:
-    return {
-        "what": note.kind.field,
-        "count": note.count,
-        "hours": len(note.starts),
-        "first": [start.isoformat() for start in note.first],
-        "words": note.sentence(lambda start: clock_words(start, period.zone)),
-    }
+def completeness(since: datetime, until: datetime, lake: Path | None = None) -> Completeness:
+    """Of since <= hour < until, as the ledger knows; with `lake` also of hours that it has yet to hear of, or whose
+    files have grown. Hours whose files are gone from the lake by now count as long as the ledger knows them.
+    """
+    known = Partition.objects.filter(grain=Grain.HOUR, start__gte=since, start__lt=until)
+    computed = known.filter(metric_version=METRIC_VERSION)
+    if lake is None:
+        expected, done = known.count(), computed.filter(state=Partition.State.DONE).count()
+    else:
+        hours = ledger.Hours(lake, since, until)
+        every = {*computed.values_list("start", flat=True), *hours.starts}
+        expected, done = len(every), len(every - {hour.start for hour in hours.pending()})
+    return Completeness(expected, done, notes(since, until))

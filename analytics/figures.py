@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar, cast
 
 from django.db.models import Aggregate, Max, QuerySet, Sum
 
@@ -28,20 +27,33 @@ Quantiles = tuple[float | None, float | None, float | None]
 
 NO_QUANTILES: Quantiles = (None, None, None)
 
-Part = tuple[Any, ...]
-"""A row's MEASURED."""
+QuantilePart = tuple[Any, ...]
+"""A row's QUANTILE_FIELDS."""
 
 Sums = dict[str, Any]
-"""What rows add up to, by SUMMED, and the most that they have, by GREATEST; null of none."""
+"""What rows add up to, by SUM_FIELDS, and the most that they have, by MAX_FIELDS; null of none."""
 
 
-def _share(part: float, whole: float) -> float | None:
-    """In per cent."""
-    return 100 * part / whole if whole else None
+FUNCTIONS = {"sqrt": math.sqrt, "max": max}
+
+Value = TypeVar("Value", float, float | None)
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+class _ByFormula(Generic[Value]):
+    """A property that follows from the sums by its formula in `metrics.DERIVED`."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        formula = next(one.formula for one in metrics.DERIVED if one.name == name)
+        self._code = compile(formula, name, "eval")
+        self._names = [each for each in self._code.co_names if each not in FUNCTIONS]
+
+    def __get__(self, figures: "Figures", owner: type) -> Value:
+        values = {name: getattr(figures, name) for name in self._names}
+        try:
+            found = eval(self._code, FUNCTIONS, values)  # noqa: S307 (our own table's text)
+        except ZeroDivisionError:
+            found = None
+        return cast(Value, found)
 
 
 @dataclass(frozen=True)
@@ -116,14 +128,18 @@ class Figures:
         # Of rows with the same peak the earliest has the minute.
         peaks = [row.peak_at for row in found if peak and row.peak_players == peak.peak_players and row.peak_at]
         return cls(
-            **{name: sum(getattr(row, name) for row in found) for name in SUMMED},
-            **{name: greatest for name in GREATEST if (greatest := _greatest(found, name)) is not None},
+            **{name: sum(getattr(row, name) for row in found) for name in SUM_FIELDS},
+            **{name: greatest for name in MAX_FIELDS if (greatest := _greatest(found, name)) is not None},
             peak_at=min(peaks, default=None),
             unique_players=found[0].unique_players if len(found) == 1 else None,
             refusals=dict(refusals),
             end_reasons=dict(end_reasons),
             quantiles=_quantiles([row for row in found if row.samples]),
         )
+
+    def derived(self) -> dict[str, float | None]:
+        """What follows from the sums, by name."""
+        return {name: getattr(self, name) for name in DERIVED}
 
     @classmethod
     def of_sums(cls, sums: Mapping[str, Any], quantiles: Quantiles = NO_QUANTILES) -> Self:
@@ -133,17 +149,23 @@ class Figures:
             **{name: value for name, value in sums.items() if name in known and value is not None}, quantiles=quantiles
         )
 
-    @property
-    def live_h(self) -> float:
-        return self.live_ms / H_MS
-
-    @property
-    def uptime_percent(self) -> float | None:
-        return _share(self.live_ms, self.elapsed_ms + self.recovery_ms)
-
-    @property
-    def health_percent(self) -> float | None:
-        return _share(self.good_ms + 0.5 * self.warning_ms, self.measured_ms)
+    live_h = _ByFormula[float]()
+    uptime_percent = _ByFormula[float | None]()
+    health_percent = _ByFormula[float | None]()
+    below_percent = _ByFormula[float | None]()
+    starvation_percent = _ByFormula[float | None]()
+    reconnects_per_hour = _ByFormula[float | None]()
+    mtbf_h = _ByFormula[float | None]()
+    mttr_s = _ByFormula[float | None]()
+    cv = _ByFormula[float | None]()
+    missing_percent = _ByFormula[float | None]()
+    gaps_per_hour = _ByFormula[float | None]()
+    keyframe_late_percent = _ByFormula[float | None]()
+    success_percent = _ByFormula[float | None]()
+    average_players = _ByFormula[float | None]()
+    player_minutes = _ByFormula[float]()
+    player_hours = _ByFormula[float]()
+    delivered_gb = _ByFormula[float]()
 
     @property
     def measured_ms(self) -> int:
@@ -160,29 +182,9 @@ class Figures:
         return "none"
 
     @property
-    def below_percent(self) -> float | None:
-        return _share(self.below_ms, self.targeted_ms)
-
-    @property
-    def starvation_percent(self) -> float | None:
-        return _share(self.starved_ms, self.elapsed_ms)
-
-    @property
-    def reconnects_per_hour(self) -> float | None:
-        return _ratio(self.reconnects, self.live_h)
-
-    @property
-    def mtbf_h(self) -> float | None:
-        return _ratio(self.live_h, self.unplanned_ends)
-
-    @property
-    def mttr_s(self) -> float | None:
-        return _ratio(self.recovery_ms / 1000, self.reconnects)
-
-    @property
     def video_kbps_mean(self) -> float | None:
         """Null, as its percentiles are, of what had no video: 0 would be a fault."""
-        return _ratio(8 * self.video_bytes, self.elapsed_ms) if self.video_frames else None
+        return 8 * self.video_bytes / self.elapsed_ms if self.video_frames and self.elapsed_ms else None
 
     @property
     def video_kbps_p5(self) -> float | None:
@@ -197,52 +199,14 @@ class Figures:
         return self.quantiles[2] if self.video_frames else None
 
     @property
-    def cv(self) -> float | None:
-        spread = self.samples * self.kbps_squares - self.kbps_sum * self.kbps_sum  # Exact: both are whole numbers.
-        return _ratio(math.sqrt(max(0, spread)), self.kbps_sum)
-
-    @property
-    def missing_percent(self) -> float | None:
-        return _share(self.missing_frames_est, self.video_frames + self.missing_frames_est)
-
-    @property
-    def gaps_per_hour(self) -> float | None:
-        return _ratio(self.ts_gaps, self.live_h)
-
-    @cached_property
     def keyframe_intervals(self) -> int:
-        """How many were counted."""
         return sum(getattr(self, name) for name in GOP_BINS)
 
-    @property
-    def keyframe_late_percent(self) -> float | None:
-        return _share(self.gop_6 + self.gop_10 + self.gop_longer, self.keyframe_intervals)
 
-    @property
-    def success_percent(self) -> float | None:
-        return _share(self.accepted, self.accepted + self.refused)
-
-    @property
-    def average_players(self) -> float | None:
-        return _ratio(self.player_ms, self.live_ms)
-
-    @property
-    def player_hours(self) -> float:
-        return self.player_ms / H_MS
-
-    @property
-    def player_minutes(self) -> float:
-        return self.player_ms / MINUTE_MS
-
-    @property
-    def delivered_gb(self) -> float:
-        return self.out_bytes / 1e9
-
-
-SUMMED = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)
+SUM_FIELDS = tuple(metric.name for metric in METRICS if metric.merge == Merge.SUM)
 """Fields that merge by sum,"""
 
-GREATEST = tuple(
+MAX_FIELDS = tuple(
     each.name for each in fields(Figures) if each.name in {one.name for one in METRICS if one.merge == Merge.MAX}
 )
 """and those of which the greatest is taken."""
@@ -251,7 +215,7 @@ DERIVED = tuple(one.name for one in metrics.DERIVED)
 """What follows from them, as the API and files name it."""
 
 
-MEASURED = (
+QUANTILE_FIELDS = (
     "video_histogram",
     *("video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
     *("video_kbps_min", "video_kbps_max"),
@@ -259,7 +223,7 @@ MEASURED = (
 """Of a rollup with samples: what percentiles of several are merged from."""
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def combined_parts(parts: Sequence[QuantilePart]) -> QuantilePart:
     """One that counts as much as these, but has no percentiles of its own: others have to come to it."""
     from analytics.histograms import added
 
@@ -268,8 +232,8 @@ def joined(parts: Sequence[Part]) -> Part:
     return (added(bytes(part[0]) for part in parts), *NO_QUANTILES, least, most)
 
 
-def merged(parts: Iterable[Sequence[Any]]) -> Quantiles:
-    """Of rows of MEASURED: a single one's own percentiles, else those of all their histograms."""
+def merged_quantiles(parts: Iterable[Sequence[Any]]) -> Quantiles:
+    """Of rows of QUANTILE_FIELDS: a single one's own percentiles, else those of all their histograms."""
     rest = iter(parts)
     first, second = next(rest, None), next(rest, None)
     if first is None:
@@ -293,7 +257,7 @@ def _greatest(rows: "list[Rollup]", name: str) -> Any:
 def _quantiles(rows: "list[Rollup]") -> Quantiles:
     if len(rows) == 1:  # Pages leave its histogram in the database.
         return (rows[0].video_kbps_p5, rows[0].video_kbps_p50, rows[0].video_kbps_p95)
-    return merged(map(attrgetter(*MEASURED), rows))
+    return merged_quantiles(map(attrgetter(*QUANTILE_FIELDS), rows))
 
 
 PREFIX = "all_"
@@ -314,23 +278,23 @@ def sums_of(rows: QuerySet[Rollup], *keys: str, longest_live: int | None = None)
     return {tuple(row[key] for key in keys): _named(row) for row in groups}
 
 
-def added(sums: Sums, more: Sums) -> Sums:
+def added_sums(sums: Sums, more: Sums) -> Sums:
     greatest = {
-        name: max((each for each in (sums[name], more[name]) if each is not None), default=None) for name in GREATEST
+        name: max((each for each in (sums[name], more[name]) if each is not None), default=None) for name in MAX_FIELDS
     }
-    return {name: (sums[name] or 0) + (more[name] or 0) for name in SUMMED} | greatest
+    return {name: (sums[name] or 0) + (more[name] or 0) for name in SUM_FIELDS} | greatest
 
 
 def figures_of_sums(sums: Sums, quantiles: Quantiles = NO_QUANTILES, **further: Any) -> Figures:
     """PostgreSQL has sums as Decimal."""
-    whole = {name: int(sums[name] or 0) for name in SUMMED}
-    return Figures.of_sums(whole | {name: sums[name] for name in GREATEST} | further, quantiles)
+    whole = {name: int(sums[name] or 0) for name in SUM_FIELDS}
+    return Figures.of_sums(whole | {name: sums[name] for name in MAX_FIELDS} | further, quantiles)
 
 
 def _aggregates() -> dict[str, Aggregate]:
-    sums: dict[str, Aggregate] = {f"{PREFIX}{name}": Sum(name) for name in SUMMED}
-    return sums | {f"{PREFIX}{name}": Max(name) for name in GREATEST}
+    sums: dict[str, Aggregate] = {f"{PREFIX}{name}": Sum(name) for name in SUM_FIELDS}
+    return sums | {f"{PREFIX}{name}": Max(name) for name in MAX_FIELDS}
 
 
 def _named(row: Mapping[str, Any]) -> Sums:
-    return {name: row[f"{PREFIX}{name}"] for name in (*SUMMED, *GREATEST)}
+    return {name: row[f"{PREFIX}{name}"] for name in (*SUM_FIELDS, *MAX_FIELDS)}

@@ -79,11 +79,19 @@ def added(parts: Iterable[bytes]) -> bytes:
     """One of several, as packed as they are."""
     import numpy as np
 
+    found, counts = _united(parts)
+    sums = np.empty(len(found), PACKED)
+    sums["bucket"], sums["count"] = found, counts
+    return sums.tobytes()
+
+
+def _united(parts: Iterable[bytes]) -> "tuple[NDArray[Any], NDArray[Any]]":
+    """The buckets of packed histograms, in order, and how many are in each."""
+    import numpy as np
+
     together = np.frombuffer(b"".join(parts), PACKED)
     found, places = np.unique(together["bucket"], return_inverse=True)
-    sums = np.empty(len(found), PACKED)
-    sums["bucket"], sums["count"] = found, np.bincount(places, weights=together["count"], minlength=len(found))
-    return sums.tobytes()
+    return found, np.bincount(places, weights=together["count"], minlength=len(found))
 
 
 def quantiles(
@@ -95,11 +103,10 @@ def quantiles(
     """
     import numpy as np
 
-    together = np.frombuffer(b"".join(parts), PACKED)
-    if not len(together):
+    found, counts = _united(parts)
+    if not len(found):
         return [None] * len(ranks)
-    found, places = np.unique(together["bucket"], return_inverse=True)
-    reached = np.cumsum(np.bincount(places, weights=together["count"]))
+    reached = np.cumsum(counts)
     # Rounded first: 0.05 x 140 is a little more than 7.
     wanted = [max(1, math.ceil(round(rank * reached[-1], 6))) for rank in ranks]
     return [min(most, max(least, value(int(bucket)))) for bucket in found[np.searchsorted(reached, wanted)]]

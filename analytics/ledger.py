@@ -85,7 +85,6 @@ class Day:
         return self.digest
 
     def rows(self) -> int:
-        """How many rows its hours have."""
         return self.hour_rows
 
 
@@ -187,8 +186,6 @@ class Hours:
 
 
 class Days:
-    """The days of a time."""
-
     grain = Grain.DAY
 
     def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:

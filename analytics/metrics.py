@@ -1,22 +1,25 @@
-"""Every figure of history, once: its name, its unit, what it is over samples, how it merges, what it means.
+"""Every figure of history, once: its name, its unit, what it is over samples or by which formula it follows, how it
+merges, what it means, and how pages show it.
 
-The columns of the jobs, what is loaded, the fields' words in the database, and the names, units and words of files, the
-API and pages follow from these tables; the database's fields, the formulas of `analytics.figures` and docs/analytics.md
-are tested against them. A figure over samples is an expression of their
-columns (`Samples`): numpy arrays, so that one pass over a file makes all of them. Workers of Spark get this module by
-value: it imports nothing of ours.
+The columns of the jobs, what is loaded, the fields' words in the database, what follows from the sums
+(`analytics.figures`), and the names, units and words of files, the API, pages and docs come from these tables. A
+figure over samples is an expression of their columns (`Samples`): numpy arrays, so that one pass over a file makes all
+of them. Workers of Spark get this module by value: it imports nothing of ours.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 Samples = Any
 """The samples' columns by their names, as arrays: NaN where one that may be missing is; `is_(column, text)` of text."""
 
 SILENCE_MS = 2000
 """A publisher starves its stream once nothing has come for so long."""
+
+BROADCAST_GAP_S = 300
+"""A session that begins so long after the one before, or sooner, goes on with its broadcast."""
 
 BELOW = 0.7
 """Video below this part of its target is below target."""
@@ -36,6 +39,9 @@ SKETCH_BITS = 12
 """A HyperLogLog sketch of players has 2^12 registers: 4 KB at most, and off by 1.6 % (one standard deviation). Up to
 some hundred players it has them one by one.
 """
+
+DISTINCT_PLAYERS_ERROR = "a standard deviation of 1.6\u00a0%"
+"""Of what is estimated: 1.04 / sqrt(2^SKETCH_BITS)."""
 
 BITRATES = ("video", "audio", "wire")
 PERCENTILES = {"p5": 5, "p50": 50, "p95": 95}
@@ -77,11 +83,29 @@ class Kind(StrEnum):
     COUNTS = "counts"
 
 
+class Shown(NamedTuple):
+    """How pages show it. `low_is_bad`: sorted by it, its low end comes first."""
+
+    label: str
+    decimals: int = 0
+    low_is_bad: bool = False
+    note: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     name: str
     unit: str
     doc: str
+
+    @property
+    def shown(self) -> Shown:
+        return SHOWN[self.name]
+
+    @property
+    def head(self) -> str:
+        """Of a column: "Uptime, %"."""
+        return f"{self.shown.label}, {self.unit}" if self.unit else self.shown.label
 
     @property
     def words(self) -> str:
@@ -103,8 +127,7 @@ class Metric(Figure):
 @dataclass(frozen=True, slots=True)
 class Derived(Figure):
     """What follows from the sums of a row, or of several. `formula`: as Python has it, of metrics and of what stands
-    before it here; it is what the property of `analytics.figures.Figures` is tested against. Where it divides by 0
-    there is none; `always`: it doesn't.
+    before it here. Where it divides by 0 there is none; `always`: it doesn't.
     """
 
     formula: str
@@ -229,7 +252,7 @@ EXTREMES = (
 )
 """The greatest and the least of samples."""
 
-STARTED = (
+SESSION_SUMS = (
     Metric("starts", "", "Publishing sessions that began.", of=Of.SESSIONS),
     Metric("broadcasts", "", "Publishing sessions that began a broadcast.", of=Of.SESSIONS),
     Metric(
@@ -242,7 +265,7 @@ STARTED = (
 )
 """What a session's first hour says of its beginning; sums."""
 
-HAPPENED = (
+EVENT_SUMS = (
     Metric("ends", "", "Publishing sessions that ended.", of=Of.EVENTS),
     Metric(
         "unplanned_ends", "", "Publishing sessions whose end neither the encoder nor the server meant.", of=Of.EVENTS
@@ -253,7 +276,7 @@ HAPPENED = (
 )
 """What is counted from events; sums."""
 
-COUNTED = (
+REASON_COUNTS = (
     Metric("refusals", "", "What was refused: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS),
     Metric(
         "end_reasons",
@@ -265,7 +288,7 @@ COUNTED = (
     ),
 )
 
-TOLD_APART = (
+DISTINCT = (
     Metric("sessions", "", "Publishing sessions that were seen.", of=Of.SESSIONS, merge=Merge.DISTINCT),
     Metric(
         "unique_players",
@@ -305,20 +328,7 @@ RATES = tuple(
     )
 )
 
-METRICS = (*MEASURED, *STARTED, *HAPPENED, *COUNTED, *TOLD_APART, *EXTREMES, *PEAKS, *RATES)
-
-MERGED_AS = {
-    Merge.SUM: "sum",
-    Merge.MAX: "maximum",
-    Merge.MIN: "minimum",
-    Merge.COUNTS: "sums",
-    Merge.DISTINCT: "counted anew",
-    Merge.UNION: "the hours' sketches united",
-    Merge.FIRST_OF_MAX: "the greatest hour's",
-    Merge.HISTOGRAM: "histograms added up",
-    Merge.DERIVED: "from the sums",
-}
-"""What a day has of its hours, in words."""
+METRICS = (*MEASURED, *SESSION_SUMS, *EVENT_SUMS, *REASON_COUNTS, *DISTINCT, *EXTREMES, *PEAKS, *RATES)
 
 DERIVED = (
     Derived("live_h", "h", "Time in which audio or video came.", "live_ms / 3_600_000", always=True),
@@ -363,7 +373,7 @@ DERIVED = (
         "cv",
         "",
         "Standard deviation of the samples' video bitrates, as a share of their mean.",
-        "sqrt(max(0, kbps_squares / samples - (kbps_sum / samples) ** 2)) / (kbps_sum / samples)",
+        "sqrt(max(0, samples * kbps_squares - kbps_sum ** 2)) / kbps_sum",
     ),
     Derived(
         "missing_percent",
@@ -391,4 +401,33 @@ DERIVED = (
 )
 
 ALL: tuple[Figure, ...] = (*METRICS, *DERIVED)
-UNITS = {figure.name: figure.unit for figure in ALL}
+BY_NAME = {figure.name: figure for figure in ALL}
+
+SHOWN = {
+    "health_percent": Shown("Health", 1, low_is_bad=True),
+    "uptime_percent": Shown("Uptime", 1, low_is_bad=True),
+    "live_h": Shown("Live", 1),
+    "video_kbps_mean": Shown("Mean", low_is_bad=True),
+    "below_percent": Shown("Below target", 1),
+    "reconnects": Shown("Reconnects"),
+    "reconnects_per_hour": Shown("Reconnects", 2),
+    "mtbf_h": Shown("Between failures", 1, low_is_bad=True),
+    "mttr_s": Shown("Mean recovery", 1),
+    "missing_percent": Shown("Missing frames, est.", 2),
+    "cv": Shown("Variation (CV)", 3),
+    "keyframe_late_percent": Shown("Keyframes over 4 s", 1),
+    "peak_players": Shown("Peak players"),
+    "average_players": Shown("Average players", 1),
+    "player_hours": Shown("Player hours", 1),
+    "delivered_gb": Shown("Delivered", 3),
+    "success_percent": Shown("Publishes accepted", 1, low_is_bad=True),
+    "unplanned_ends": Shown("Unplanned ends"),
+    "starvation_percent": Shown("Starved beyond 2 s", 2),
+    "gaps_per_hour": Shown("Timestamp gaps", 2),
+    "media_faults": Shown("Media faults"),
+    "keyframe_interval_max": Shown("Longest keyframe interval", 1),
+    "plays": Shown("Plays begun"),
+    "unique_players": Shown("Distinct players", note=f"by address, with {DISTINCT_PLAYERS_ERROR}"),
+    "dropped_frames": Shown("Frames dropped for slow players"),
+}
+"""Those that pages have as a tile's or a column's."""

@@ -24,18 +24,18 @@ from django.db.models import Q, QuerySet
 from analytics import ledger
 from analytics.figures import (
     MANY,
-    MEASURED,
+    QUANTILE_FIELDS,
     Figures,
-    Part,
+    QuantilePart,
     Quantiles,
     Sums,
-    added,
+    added_sums,
+    combined_parts,
     figures_of_sums,
-    joined,
-    merged,
+    merged_quantiles,
     sums_of,
 )
-from analytics.metrics import SKETCH_BITS
+from analytics.metrics import DISTINCT_PLAYERS_ERROR, SKETCH_BITS
 from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
 from analytics.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 
@@ -163,24 +163,26 @@ class Rollups:
             return sums_of(self.database, *keys, longest_live=longest_live)
         found = sums_of(self.database, *keys)
         for key, more in self.lake.sums(*keys).items():
-            found[key] = added(found[key], more) if key in found else more
+            found[key] = added_sums(found[key], more) if key in found else more
         ranked = sorted(found.items(), key=lambda item: (-(item[1]["live_ms"] or 0), item[0]))
         return dict(ranked[:longest_live])
 
     def quantiles(self, *keys: str) -> Iterator[tuple[Key, Quantiles]]:
         """Of all samples of each group, by the keys' values."""
         if not self.lake.files:
-            rows = self.database.filter(samples__gt=0).order_by(*keys).values_list(*keys, *MEASURED).iterator(MANY)
+            rows = (
+                self.database.filter(samples__gt=0).order_by(*keys).values_list(*keys, *QUANTILE_FIELDS).iterator(MANY)
+            )
             for key, parts in groupby(rows, key=lambda row: row[: len(keys)]):
-                yield key, merged(row[len(keys) :] for row in parts)
+                yield key, merged_quantiles(row[len(keys) :] for row in parts)
             return
         for key, found in self.parts(*keys).items():
-            yield key, merged(found)
+            yield key, merged_quantiles(found)
 
-    def parts(self, *keys: str) -> dict[Key, list[Part]]:
+    def parts(self, *keys: str) -> dict[Key, list[QuantilePart]]:
         """What these are merged from."""
         groups: dict[Key, _Parts] = defaultdict(_Parts)
-        rows = self.database.filter(samples__gt=0).values_list(*keys, *MEASURED)
+        rows = self.database.filter(samples__gt=0).values_list(*keys, *QUANTILE_FIELDS)
         for row in rows.iterator(MANY):
             groups[row[: len(keys)]].add(row[len(keys) :])
         for key, part in self.lake.measured(*keys):
@@ -205,28 +207,25 @@ class Rollups:
         peaks += [row for row in self.lake.values(PEAK) if row["peak_at"]]
         best = max(filter(None, peaks), key=lambda row: (row["peak_players"], -row["start"].timestamp()), default=None)
         further = {**self.counters().get((), {}), "peak_at": best and best["peak_at"]}
-        return figures_of_sums(self.sums()[()], dict(self.quantiles()).get((), merged([])), **further)
+        return figures_of_sums(self.sums()[()], dict(self.quantiles()).get((), merged_quantiles([])), **further)
 
 
 PEAK = ("start", "peak_players", "peak_at")
 
 
 class _Parts:
-    """A group's MEASURED: those of a long time need no more memory than of a short one, but for a little."""
+    """A group's QUANTILE_FIELDS: those of a long time need no more memory than of a short one, but for a little."""
 
     def __init__(self) -> None:
-        self.single: list[Part] = []
-        self.joined: list[Part] = []
+        self.single: list[QuantilePart] = []
+        self.joined: list[QuantilePart] = []
 
-    def add(self, part: Part) -> None:
+    def add(self, part: QuantilePart) -> None:
         if len(self.single) == MOST_PARTS:
-            self.joined.append(joined(self.single))
+            self.joined.append(combined_parts(self.single))
             self.single = []
         self.single.append(part)
 
-
-DISTINCT_PLAYERS_ERROR = "a standard deviation of 1.6\u00a0%"
-"""Of what is estimated: 1.04 / sqrt(2^SKETCH_BITS)."""
 
 DISTINCT_PLAYERS_WORDS = f"exact up to some hundred, then estimated, with {DISTINCT_PLAYERS_ERROR}"
 

@@ -208,7 +208,6 @@ def keep_classes() -> None:
 
 
 def stop() -> None:
-    """Ends the session and its JVM."""
     if is_warm():
         try:
             _current.stop()
@@ -257,7 +256,6 @@ def _is_whole(session: Any) -> bool:
 
 
 def _connected() -> Any:
-    """A session of Spark Connect."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     require_answer()
@@ -341,7 +339,6 @@ def _places() -> dict[str, str]:
 
 
 def _process() -> "subprocess.Popen[bytes] | None":
-    """The JVM that this process started."""
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     return process
 

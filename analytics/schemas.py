@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from analytics.metrics import (
     BITRATES,
-    COUNTED,
+    EVENT_SUMS,
     EXTREMES,
-    HAPPENED,
     MEASURED,
     METRICS,
-    STARTED,
+    REASON_COUNTS,
+    SESSION_SUMS,
     Kind,
     Metric,
 )
@@ -109,7 +109,7 @@ SESSION_HOURS = {
     "start_us": WHOLE,
     **PUBLISH,
     **dict.fromkeys(("first_us", "last_us", "broadcast_us"), WHOLE),
-    **_of((*MEASURED, *STARTED, *EXTREMES)),
+    **_of((*MEASURED, *SESSION_SUMS, *EXTREMES)),
 }
 """A publishing session's hour, and the broadcast it belongs to: where that begins."""
 
@@ -132,7 +132,7 @@ ROLLUPS = {**GROUP, "stream": WHOLE, **_of(METRICS), "players_sketch": BINARY, *
 HAPPENED_IN = {
     **GROUP,
     "stream": WHOLE,
-    **_of((*HAPPENED, *COUNTED)),
+    **_of((*EVENT_SUMS, *REASON_COUNTS)),
     "unique_players": WHOLE,
     "players_sketch": BINARY,
 }
@@ -143,7 +143,6 @@ GROUPS = {name: kind for name, kind in ROLLUPS.items() if name in {*GROUP, "stre
 
 
 def ddl(columns: Columns) -> str:
-    """As Spark takes a schema."""
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 

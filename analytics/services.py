@@ -121,9 +121,9 @@ def start_scheduled() -> None:
     start_run(trigger=Trigger.SCHEDULE)
 
 
-def ask_for_run() -> None:
+def request_run() -> None:
     """The same for whoever asks again and again: not while it rests after runs that failed."""
-    if not _rests(_lately_ended(), timezone.now()):
+    if not _backs_off(_lately_ended(), timezone.now()):
         start_scheduled()
 
 
@@ -147,7 +147,7 @@ def create_run(
     )
 
 
-def take_up() -> None:
+def resume_pending() -> None:
     """Asks for a run when the ledger shows work that nobody does, or a queue or a process has lost one: each minute.
 
     The ledger knows what runs have found to do and have not done, whatever became of them. Runs that fail one after the
@@ -163,7 +163,7 @@ def take_up() -> None:
     if latest is not None and latest.error_code == ErrorCode.QUEUE:
         start_run(trigger=Trigger.SCHEDULE, kind=latest.kind)
         return
-    if _rests(ended, now):
+    if _backs_off(ended, now):
         return
     if ledger.due(now) or (_failures(ended) == 1 and latest is not None and _was_lost(latest)):
         start_run(trigger=Trigger.SCHEDULE)
@@ -188,7 +188,7 @@ def _failures(ended: list[AnalyticsRun]) -> int:
     return len(list(takewhile(lambda run: run.state == State.FAILED and not run.done, tried)))
 
 
-def _rests(ended: list[AnalyticsRun], now: datetime) -> bool:
+def _backs_off(ended: list[AnalyticsRun], now: datetime) -> bool:
     """Whether it is too early to try again. `ended`: runs, the latest first."""
     if not ended:
         return False
@@ -214,13 +214,13 @@ def _send(run: AnalyticsRun, expires_s: float | None = None) -> None:
 def retry(what: AnalyticsRun | Iterable[Partition], user: AbstractBaseUser | None = None) -> AnalyticsRun:
     """Asks for what has failed once more, without waiting: a run, with its time, or hours and days of the ledger."""
     if isinstance(what, AnalyticsRun):
-        forgive(what.partitions.all())
+        clear_failures(what.partitions.all())
         return start_run(trigger=Trigger.PAGE, user=user, kind=what.kind, since=what.since, until=what.until)
-    forgive(Partition.objects.filter(pk__in=[partition.pk for partition in what]))
+    clear_failures(Partition.objects.filter(pk__in=[partition.pk for partition in what]))
     return start_run(trigger=Trigger.PAGE, user=user)
 
 
-def forgive(partitions: "QuerySet[Partition]") -> int:
+def clear_failures(partitions: "QuerySet[Partition]") -> int:
     """Lets those that have failed be begun at once, as if it had never been; how many."""
     failed = partitions.filter(state=Partition.State.FAILED)
     return failed.update(state=Partition.State.PENDING, attempts=0, retry_at=None)
@@ -229,7 +229,7 @@ def forgive(partitions: "QuerySet[Partition]") -> int:
 def recompute(since: datetime, until: datetime) -> int:
     """Marks what is done of the hours within since <= hour < until, and their days, to be done anew; how many.
 
-    Hours whose samples the lake no longer has stay as they are. No run is asked for: `take_up` will, or `start_run`.
+    Hours whose samples the lake no longer has stay as they are. No run is asked for: `resume_pending` does.
     """
     hours = list(ledger.scan(settings.LAKE_DIR, since, until))
     done = Partition.objects.filter(state=Partition.State.DONE, sealed_at=None)
@@ -247,7 +247,7 @@ def prune_runs(*, now: datetime) -> int:
 
 def claim(*, run_id: int) -> AnalyticsRun | None:
     """Makes a queued run the running one. None: it is not waiting (any more). Raises Busy while another runs."""
-    sweep()
+    end_lost_runs()
     now = timezone.now()
     try:
         with transaction.atomic():
@@ -283,7 +283,6 @@ def update_progress(run: AnalyticsRun, *, stage: str | None = None, expected: in
 
 
 def advance(run: AnalyticsRun, *, rows_read: int, rows_written: int) -> None:
-    """One more hour or day is computed."""
     AnalyticsRun.objects.filter(pk=run.pk).update(
         done=F("done") + 1,
         rows_read=F("rows_read") + rows_read,
@@ -313,7 +312,7 @@ def _end(run: AnalyticsRun, **fields: str) -> bool:
     return bool(ended)
 
 
-def sweep() -> None:
+def end_lost_runs() -> None:
     """Ends runs whose process was lost."""
     now = timezone.now()
     heard = now - timedelta(seconds=settings.RUN_LOST_S)
@@ -331,12 +330,6 @@ def sweep() -> None:
 
 def active_run() -> AnalyticsRun | None:
     """The run that is going on, else the oldest that waits."""
-    sweep()
+    end_lost_runs()
     active = AnalyticsRun.objects.filter(state__in=[State.QUEUED, State.RUNNING])
     return active.order_by("-started_at", "requested_at").first()
-
-
-def latest_runs(limit: int = 5) -> list[AnalyticsRun]:
-    """Newest first."""
-    sweep()
-    return list(AnalyticsRun.objects.select_related("requested_by")[:limit])

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analytics import schemas
-from analytics.figures import GREATEST, MEASURED, SUMMED, Part, Sums
+from analytics.figures import MAX_FIELDS, QUANTILE_FIELDS, SUM_FIELDS, QuantilePart, Sums
 from analytics.histograms import packed
-from analytics.metrics import COUNTED, METRICS, Kind
+from analytics.metrics import METRICS, REASON_COUNTS, Kind
 from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, Dimension, Grain
 from analytics.schemas import column_of
 
@@ -39,7 +39,7 @@ OF_HOURS = (SESSION_HOURS, HOUR)
 RENAMED = {"start": "start_us"} | {each.name: column_of(each) for each in METRICS if each.kind == Kind.TIME}
 """Fields of Rollup that have another name there: microseconds since the Unix epoch."""
 
-COUNTERS = tuple(each.name for each in COUNTED)
+COUNTERS = tuple(each.name for each in REASON_COUNTS)
 """Fields of Rollup that are maps: {reason: how many}."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -163,20 +163,20 @@ class LakeRollups:
         import pyarrow as pa
 
         total: pa.Table | None = None
-        for table in self._tables([*keys, *SUMMED, *GREATEST]):
+        for table in self._tables([*keys, *SUM_FIELDS, *MAX_FIELDS]):
             both = [table] if total is None else [total, table.select(total.column_names)]
             total = _summed(pa.concat_tables(both), keys)
         rows = total.to_pylist() if total is not None else []
         return {tuple(row.pop(key) for key in keys): row for row in rows}
 
-    def measured(self, *keys: str) -> Iterator[tuple[Key, Part]]:
+    def measured(self, *keys: str) -> Iterator[tuple[Key, QuantilePart]]:
         """Of each row with samples."""
         import pyarrow.compute as pc
 
-        for table in self._tables([*keys, "samples", *MEASURED]):
+        for table in self._tables([*keys, "samples", *QUANTILE_FIELDS]):
             found = table.filter(pc.greater(table["samples"], 0))
             histograms = packed(found["video_histogram"].combine_chunks())
-            others = [found[name].to_pylist() for name in MEASURED[1:]]
+            others = [found[name].to_pylist() for name in QUANTILE_FIELDS[1:]]
             groups = zip(*(found[key].to_pylist() for key in keys), strict=True) if keys else [()] * found.num_rows
             yield from zip(groups, zip(histograms, *others, strict=True), strict=True)
 
@@ -225,11 +225,11 @@ class LakeRollups:
 STORED = {*IDENTITY, *FIGURES, "players_sketch"} - {"grain"}
 """Fields of Rollup that a file has a column of, by the same name but for RENAMED."""
 
-READ = tuple(dict.fromkeys(chain(sorted(STORED), MEASURED)))
+READ = tuple(dict.fromkeys(chain(sorted(STORED), QUANTILE_FIELDS)))
 
 
 def _summed(table: "pa.Table", keys: Sequence[str]) -> "pa.Table":
     """By the keys' values, with the same columns."""
-    how = dict.fromkeys(SUMMED, "sum") | dict.fromkeys(GREATEST, "max")
+    how = dict.fromkeys(SUM_FIELDS, "sum") | dict.fromkeys(MAX_FIELDS, "max")
     found = table.group_by(list(keys), use_threads=False).aggregate(list(how.items()))
     return found.select([*keys, *("_".join(each) for each in how.items())]).rename_columns([*keys, *how])

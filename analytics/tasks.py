@@ -54,7 +54,7 @@ def scheduled_run() -> None:
 @shared_task
 def take_up() -> None:
     """What beat sends each minute, on the queue `default`: asks again for what a queue or a worker has lost."""
-    services.take_up()
+    services.resume_pending()
 
 
 @shared_task(soft_time_limit=SOFT_LIMIT_S, time_limit=HARD_LIMIT_S)

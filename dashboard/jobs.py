@@ -135,7 +135,7 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
 @require_ability(Ability.VIEW)
 def job(request: HttpRequest, pk: int) -> HttpResponse:
     """A run: how far it is, what it said, and what it did."""
-    services.sweep()
+    services.end_lost_runs()
     run = get_object_or_404(AnalyticsRun.objects.select_related("requested_by"), pk=pk)
     lines = list(run.lines.order_by("-pk")[: MOST_LINES + 1])
     return render(

@@ -26,7 +26,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from analytics.reports import periods
+from analytics import periods
 from dashboard.models import Preferences
 
 CHOSEN = "zone"

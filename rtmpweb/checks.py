@@ -1,7 +1,7 @@
 """What is wrong with the installation as a whole, in a sentence for an operator: settings, folders, the database."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -19,39 +19,56 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 SECRETS = ("RTMPWEB_SECRET_KEY", "RTMPWEB_KEY_PEPPER")
 
 
-@register(Tags.compatibility)
-def spark(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    if not (settings.SPARK_MASTER and settings.SPARK_REMOTE):
-        return []
-    return [
-        CheckWarning(
-            "SPARK_MASTER and SPARK_REMOTE are both set: SPARK_MASTER has no effect.",
-            hint="Unset the one that is not meant. SPARK_REMOTE is Spark Connect (sc://), SPARK_MASTER a master (spark://).",
-            id="rtmpweb.W001",
-        )
-    ]
+Says = Callable[[], str | None]
 
 
-@register(Tags.compatibility)
-def stores(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Both or neither: Redis and a database server are what several processes share."""
-    if settings.REDIS_URL and not settings.DATABASE_URL:
-        return [
-            CheckWarning(
-                "REDIS_URL is set, DATABASE_URL is not: several processes would share an SQLite file.",
-                hint="Set DATABASE_URL to a PostgreSQL server, or unset REDIS_URL and run `manage.py serve` alone.",
-                id="rtmpweb.W002",
-            )
-        ]
-    if settings.DATABASE_URL and not settings.REDIS_URL:
-        return [
-            CheckWarning(
-                "DATABASE_URL is set, REDIS_URL is not: other processes than `manage.py serve` can't work together.",
-                hint="Set REDIS_URL where the parts run apart: without it pages show nothing live.",
-                id="rtmpweb.W003",
-            )
-        ]
-    return []
+def warns(*, id: str, hint: str, tag: str = Tags.security, deploy: bool = True) -> Callable[[Says], Says]:  # noqa: A002
+    """Registers a check: a function that says what is wrong, or None. `deploy`: asked by `check --deploy` alone."""
+
+    def registered(says: Says) -> Says:
+        def check(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+            text = says()
+            return [] if text is None else [CheckWarning(text, hint=hint, id=id)]
+
+        register(check, tag, deploy=deploy)
+        return says
+
+    return registered
+
+
+@warns(
+    id="rtmpweb.W001",
+    hint="Unset the one that is not meant. SPARK_REMOTE is Spark Connect (sc://), SPARK_MASTER a master (spark://).",
+    tag=Tags.compatibility,
+    deploy=False,
+)
+def spark() -> str | None:
+    both = settings.SPARK_MASTER and settings.SPARK_REMOTE
+    return "SPARK_MASTER and SPARK_REMOTE are both set: SPARK_MASTER has no effect." if both else None
+
+
+# Both or neither: Redis and a database server are what several processes share.
+@warns(
+    id="rtmpweb.W002",
+    hint="Set DATABASE_URL to a PostgreSQL server, or unset REDIS_URL and run `manage.py serve` alone.",
+    tag=Tags.compatibility,
+    deploy=False,
+)
+def redis_alone() -> str | None:
+    alone = settings.REDIS_URL and not settings.DATABASE_URL
+    return "REDIS_URL is set, DATABASE_URL is not: several processes would share an SQLite file." if alone else None
+
+
+@warns(
+    id="rtmpweb.W003",
+    hint="Set REDIS_URL where the parts run apart: without it pages show nothing live.",
+    tag=Tags.compatibility,
+    deploy=False,
+)
+def database_alone() -> str | None:
+    if settings.REDIS_URL or not settings.DATABASE_URL:
+        return None
+    return "DATABASE_URL is set, REDIS_URL is not: other processes than `manage.py serve` can't work together."
 
 
 @register(Tags.compatibility, deploy=True)
@@ -71,17 +88,15 @@ def lake(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register(Tags.compatibility, deploy=True)
-def shared_lake(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@warns(
+    id="rtmpweb.W004",
+    hint="Set RTMPWEB_LAKE to a folder that all of them share; on one machine, any outside RTMPWEB_DATA_DIR.",
+    tag=Tags.compatibility,
+)
+def shared_lake() -> str | None:
     if not (settings.REDIS_URL and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR)):
-        return []
-    return [
-        CheckWarning(
-            "The lake is in this process's own data folder: nodes and Spark workers elsewhere don't see it.",
-            hint="Set RTMPWEB_LAKE to a folder that all of them share; on one machine, any outside RTMPWEB_DATA_DIR.",
-            id="rtmpweb.W004",
-        )
-    ]
+        return None
+    return "The lake is in this process's own data folder: nodes and Spark workers elsewhere don't see it."
 
 
 @register(Tags.security, deploy=True)
@@ -101,73 +116,51 @@ def shared_secrets(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register(Tags.security, deploy=True)
-def private_data_folder(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@warns(
+    id="rtmpweb.W011",
+    hint="Give it to this process's user and close it (chmod 700), or set RTMPWEB_DATA_DIR to another folder.",
+)
+def private_data_folder() -> str | None:
     """One that could not be closed to others, as each process does with its own."""
     if not data_folder.is_open(settings.DATA_DIR):
-        return []
-    return [
-        CheckWarning(
-            f"Other users of this machine may look into the data folder, {settings.DATA_DIR}.",
-            hint="Give it to this process's user and close it (chmod 700), or set RTMPWEB_DATA_DIR to another folder.",
-            id="rtmpweb.W011",
-        )
-    ]
+        return None
+    return f"Other users of this machine may look into the data folder, {settings.DATA_DIR}."
 
 
-@register(Tags.security, deploy=True)
-def hosts(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@warns(id="rtmpweb.W005", hint="Name the hosts under which it is reached.")
+def hosts() -> str | None:
     if "*" not in settings.ALLOWED_HOSTS:
-        return []
-    return [
-        CheckWarning(
-            "RTMPWEB_ALLOWED_HOSTS is '*': the dashboard answers under any name, as an attacker's page may use.",
-            hint="Name the hosts under which it is reached.",
-            id="rtmpweb.W005",
-        )
-    ]
+        return None
+    return "RTMPWEB_ALLOWED_HOSTS is '*': the dashboard answers under any name, as an attacker's page may use."
 
 
-@register(Tags.security, deploy=True)
-def open_http(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@warns(
+    id="rtmpweb.W006",
+    hint="Put a proxy that speaks TLS before it and set RTMPWEB_BEHIND_TLS=yes, or listen on 127.0.0.1.",
+)
+def open_http() -> str | None:
     """Django's own warnings of this are silenced where it is off (see the settings)."""
     if settings.BEHIND_TLS or settings.HTTP_ADDRESS is None or settings.HTTP_ADDRESS[0] in LOOPBACK:
-        return []
-    return [
-        CheckWarning(
-            "The dashboard speaks plain HTTP to other machines: passwords and tokens can be read on the way.",
-            hint="Put a proxy that speaks TLS before it and set RTMPWEB_BEHIND_TLS=yes, or listen on 127.0.0.1.",
-            id="rtmpweb.W006",
-        )
-    ]
+        return None
+    return "The dashboard speaks plain HTTP to other machines: passwords and tokens can be read on the way."
 
 
-@register(Tags.security, deploy=True)
-def proxies(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@warns(id="rtmpweb.W009", hint="Set RTMPWEB_TRUSTED_PROXIES to the addresses by which the proxy comes.")
+def proxies() -> str | None:
     if settings.TRUSTED_PROXIES or not settings.BEHIND_TLS:
-        return []
-    return [
-        CheckWarning(
-            "RTMPWEB_BEHIND_TLS says that there is a proxy, but nothing says which: all who log in by it are one "
-            "address, which has to wait after anybody's wrong passwords.",
-            hint="Set RTMPWEB_TRUSTED_PROXIES to the addresses by which the proxy comes.",
-            id="rtmpweb.W009",
-        )
-    ]
+        return None
+    return (
+        "RTMPWEB_BEHIND_TLS says that there is a proxy, but nothing says which: all who log in by it are one address, "
+        "which has to wait after anybody's wrong passwords."
+    )
 
 
-@register(Tags.security)
-def authorisation(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@warns(id="rtmpweb.W010", hint="Set RTMPWEB_AUTH_URL and RTMPWEB_AUTH_SECRET, or neither.", deploy=False)
+def authorisation() -> str | None:
     if bool(settings.AUTH_URL) == bool(settings.AUTH_SECRET):
-        return []
+        return None
     unset = "RTMPWEB_AUTH_SECRET" if settings.AUTH_URL else "RTMPWEB_AUTH_URL"
-    return [
-        CheckWarning(
-            f"{unset} is not set: applications that have the authorisation service asked let nobody in.",
-            hint="Set RTMPWEB_AUTH_URL and RTMPWEB_AUTH_SECRET, or neither.",
-            id="rtmpweb.W010",
-        )
-    ]
+    return f"{unset} is not set: applications that have the authorisation service asked let nobody in."
 
 
 @register(Tags.compatibility, deploy=True)

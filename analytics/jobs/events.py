@@ -5,7 +5,7 @@ from pyspark.sql import DataFrame
 from analytics.jobs.dimensions import GROUP, PLAYERS_OF, listed, merged, named, of_each, query, start_of, texts
 from analytics.jobs.minutes import HOUR_US
 from analytics.jobs.sessions import TAIL_US
-from analytics.metrics import COUNTED, HAPPENED, SKETCH_BITS
+from analytics.metrics import EVENT_SUMS, REASON_COUNTS, SKETCH_BITS
 from analytics.schemas import COUNTS, HAPPENED_IN
 
 DAY_US = 24 * HOUR_US
@@ -133,8 +133,8 @@ def _added(counts: str) -> str:
 
 _MERGED = {
     "stream": "max(stream)",
-    **merged(HAPPENED),
-    **{metric.name: _added(metric.name) for metric in COUNTED},
+    **merged(EVENT_SUMS),
+    **{metric.name: _added(metric.name) for metric in REASON_COUNTS},
     "players_sketch": "hll_union_agg(players_sketch)",
 }
 
@@ -143,7 +143,7 @@ _DAYS = f"""
     counted AS (
         SELECT {listed(GROUP)}, {named(_MERGED)}
         FROM (SELECT * EXCEPT (start_us), {start_of("start_us", DAY_US)} AS start_us FROM {{hours}})
-        WHERE {" + ".join(metric.name for metric in HAPPENED)} > 0
+        WHERE {" + ".join(metric.name for metric in EVENT_SUMS)} > 0
         GROUP BY {listed(GROUP)}
     )
     SELECT {_HAPPENED_IN} FROM counted

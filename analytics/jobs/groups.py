@@ -13,7 +13,7 @@ from analytics import schemas
 from analytics.histograms import value
 from analytics.jobs.minutes import HOUR_US, LABELS, MINUTE_US, concatenated, numbered
 from analytics.jobs.partials import read_part
-from analytics.metrics import BITRATES, EXTREMES, MEASURED, PERCENTILES, STARTED, Merge
+from analytics.metrics import BITRATES, EXTREMES, MEASURED, PERCENTILES, SESSION_SUMS, Merge
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-SUMS = [metric.name for metric in (*MEASURED, *STARTED)]
+SUMS = [metric.name for metric in (*MEASURED, *SESSION_SUMS)]
 OTHERS = [metric for metric in EXTREMES if metric.name != "peak_players"]
 MERGED = [*((name, "sum") for name in SUMS), *((metric.name, metric.merge.value) for metric in OTHERS)]
 """(column, how it merges), of session hours and of rollups alike."""

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from analytics import schemas
 from analytics.jobs.groups import array, codes, places
 from analytics.jobs.minutes import LABELS, merged
+from analytics.metrics import BROADCAST_GAP_S
 
 if TYPE_CHECKING:
     from analytics.jobs.groups import Numbers
 
-GAP_US = 300_000_000
+GAP_US = BROADCAST_GAP_S * 1_000_000
 """Sessions of one stream with a longer gap between them are of two broadcasts."""
 
 TAIL_US = 2 * GAP_US

@@ -131,7 +131,6 @@ def _of_database(grain: Grain, start: datetime) -> Sums:
 
 
 def _of_hours(day: datetime) -> Sums:
-    """The sums of a day's hours."""
     hours = Rollups(Dimension.STREAM, Grain.HOUR, day, day + ledger.DAY)
     return {value: _figures(sums) for (value,), sums in hours.sums("value").items()}
 

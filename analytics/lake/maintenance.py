@@ -260,7 +260,7 @@ RUN_S = 600.0
 
 
 def maintain_lake(lake: Path, now: datetime) -> None:
-    """Both, and says what it did."""
+    """Compacts and removes, and logs what it did."""
     hours, files = compact_closed(lake, now)
     gone = remove_expired(lake, now)
     log.info(

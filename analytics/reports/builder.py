@@ -5,22 +5,27 @@ What is due by a plan is in `analytics.reports.plans`."""
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import cast
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from analytics.completeness import completeness
+from analytics import periods
+from analytics.broadcasts import broadcast_before
+from analytics.completeness import Completeness, Note, completeness
 from analytics.figures import Figures
 from analytics.models import METRIC_VERSION, Report, ReportDelivery, ReportPlan, Rollup
-from analytics.reports import figures, findings, periods, scopes, summary
-from analytics.reports.document import Completeness, Document, StreamRow, Worst
+from analytics.periods import Period, PeriodProblem
+from analytics.reports import document, figures, findings, summary
+from analytics.reports.document import Document, Lacking, StreamRow, Worst
 from analytics.reports.figures import Gathered
 from analytics.reports.findings import RANK, Found, Seen
-from analytics.reports.periods import Period, PeriodProblem
-from analytics.reports.scopes import Scope
-from analytics.reports.wording import percent, plural, short, with_unit
 from analytics.rollups import DISTINCT_PLAYERS_WORDS
+from analytics.scopes import Scope
+from analytics.tiles import tiles
+from analytics.wording import percent, plural, short, with_unit
+from ingest.delivery.engine import enqueue, requeue
 from ingest.models import Stream
 from ingest.services import audit
 from ingest.services.audit import Actor
@@ -55,10 +60,10 @@ def build_document(
 ) -> Document:
     """`former`: what it is compared with, if there is anything."""
     gathered = figures.gather(period, scope, lake)
-    raw = figures.figures_of_document(gathered)
-    then = figures.figures_of_document(figures.gather(*former, lake)) if former else None
-    if then and not then["streams"]:
-        then = None
+    before = figures.gather(*former, lake) if former else None
+    if before and not before.on_air:
+        before = None
+    then = before.together if before else None
     targets = _targets(gathered)
     found = [
         each for path, of in gathered.streams.items() for each in findings.evaluate(Seen(path, of, targets.get(path)))
@@ -67,7 +72,8 @@ def build_document(
     charted = _charted(rows)
     hours = {path: figures.hours_of_stream(period, scope, path) for path in charted}
     worst = _worst(hours, found)
-    called = periods.former_words(period)
+    called = period.before_words
+    lacking = [_lacking(note, period) for note in completeness.notes]
     made: Document = {
         "kind": period.kind,
         "title": TITLES[period.kind],
@@ -77,36 +83,36 @@ def build_document(
             "since": period.since.isoformat(),
             "until": period.until.isoformat(),
             "time_zone": period.zone.key,
-            "words": periods.words(period),
+            "words": period.words,
             "begins": periods.clock_words(period.since, period.zone),
             "ends": periods.clock_words(period.until, period.zone),
         },
-        "completeness": completeness,
+        "completeness": _completeness(completeness, lacking),
         "metric_version": METRIC_VERSION,
         "made_at": now.isoformat(),
         "made_words": periods.clock_words(now, period.zone),
         "lede": summary.summary_sentences(
             period,
-            raw,
+            gathered,
             then,
             found,
             worst,
-            is_whole=_missing(completeness) == 0,
-            lacking=completeness.get("lacking", ()),
+            is_whole=completeness.is_complete,
+            lacking=lacking,
         ),
-        "notes": [*_notes(period, completeness, has_media=bool(gathered.on_air)), *gathered.lacking],
-        "tiles": summary.tiles(summary.HEAD, raw, then, called),
-        "more": summary.tiles(summary.MORE, raw, then, called),
+        "notes": [*_notes(period, completeness, lacking, has_media=bool(gathered.on_air)), *gathered.lacking],
+        "tiles": tiles(summary.HEAD_TILES, gathered.together, then, called),
+        "more": tiles(summary.FURTHER_TILES, gathered.together, then, called),
         "findings": findings.findings(found, gathered.together, gathered.streams),
         "streams": rows,
         "best": _best(rows),
         "charts": [figures.bitrate_chart(period, path, hours[path], targets.get(path), lake) for path in charted],
         "refusals": findings.refusals_by_reason(gathered.together),
-        "figures": raw,
+        "figures": figures.figures_of_document(gathered),
         "footnote": FOOTNOTE,
     }
-    if then:
-        made["former"] = then
+    if before:
+        made["former"] = figures.figures_of_document(before)
     return made
 
 
@@ -138,23 +144,8 @@ def _rows(gathered: Gathered, found: Sequence[Found]) -> list[StreamRow]:
 
 
 def _row(path: str, of: Figures, found: Found | None) -> StreamRow:
-    return {
-        "stream": path,
-        "worst": _word(of),
-        "reason": found.reason if found else "",
-        "health_percent": of.health_percent,
-        "live_h": of.live_h,
-        "uptime_percent": of.uptime_percent,
-        "p50": of.video_kbps_p50,
-        "p5": of.video_kbps_p5,
-        "p95": of.video_kbps_p95,
-        "reconnects": of.reconnects,
-        "below_percent": of.below_percent,
-        "missing_percent": of.missing_percent,
-        "peak_players": of.peak_players,
-        "delivered_gb": of.delivered_gb,
-        "player_hours": of.player_hours,
-    }
+    about = {"stream": path, "worst": _word(of), "reason": found.reason if found else ""}
+    return cast(StreamRow, figures.documented(StreamRow.__annotations__, of, **about))
 
 
 def _word(of: Figures) -> Worst:
@@ -198,27 +189,39 @@ def _worst(hours: dict[str, list[Rollup]], found: Sequence[Found]) -> summary.Ep
     return None
 
 
-def _notes(period: Period, completeness: Completeness, *, has_media: bool) -> list[str]:
-    missing = _missing(completeness)
+def _lacking(note: Note, period: Period) -> Lacking:
+    return {
+        "what": note.kind.field,
+        "count": note.count,
+        "hours": len(note.starts),
+        "first": [start.isoformat() for start in note.first],
+        "words": note.sentence(lambda start: periods.clock_words(start, period.zone)),
+    }
+
+
+def _completeness(completeness: Completeness, lacking: list[Lacking]) -> document.Completeness:
+    made: document.Completeness = {"expected": completeness.expected, "done": completeness.done}
+    if lacking:
+        made["lacking"] = lacking
+    return made
+
+
+def _notes(period: Period, completeness: Completeness, lacking: Sequence[Lacking], *, has_media: bool) -> list[str]:
+    missing = completeness.expected - completeness.done
     notes = []
     if missing:
         notes.append(
-            f"{missing} of {completeness['expected']} hours were not computed when this was made: their figures are "
+            f"{missing} of {completeness.expected} hours were not computed when this was made: their figures are "
             "missing here. Run the analytics, then make the report again."
         )
-    lacking = " ".join(each["words"] for each in completeness.get("lacking", []))
     if lacking:
-        notes.append(f"{lacking} This is of all streams: manage.py analytics check says what to do next.")
+        words = " ".join(each["words"] for each in lacking)
+        notes.append(f"{words} This is of all streams: manage.py analytics check says what to do next.")
     if widened := period.widened_words:
         notes.append(widened)
     if not has_media and not missing and not lacking:
         notes.append("Nothing was recorded in this period. Was an encoder to publish, see in the attempts why not.")
     return notes
-
-
-def _missing(completeness: Completeness) -> int:
-    """Hours with data that were not computed."""
-    return completeness["expected"] - completeness["done"]
 
 
 def make(period: Period, scope: Scope, *, plan: ReportPlan | None = None, actor: Actor | None = None) -> Report:
@@ -231,8 +234,8 @@ def make(period: Period, scope: Scope, *, plan: ReportPlan | None = None, actor:
     if known is not None:
         return known
     now = timezone.now()
-    computed = completeness(period, settings.LAKE_DIR)
-    document = build_document(
+    computed = _computed(period)
+    made = build_document(
         period, scope, former=_former(period, scope), completeness=computed, now=now, lake=settings.LAKE_DIR
     )
     try:
@@ -244,14 +247,14 @@ def make(period: Period, scope: Scope, *, plan: ReportPlan | None = None, actor:
                 since=period.since,
                 until=period.until,
                 time_zone=period.zone.key,
-                hours_expected=computed["expected"],
-                hours_done=computed["done"],
-                document=document,
+                hours_expected=computed.expected,
+                hours_done=computed.done,
+                document=made,
                 made_at=now,
                 made_by=actor.user if actor else None,
             )
             if plan:
-                _address(report, plan.addresses, now)
+                enqueue(ReportDelivery.to(report, address) for address in plan.addresses)
             if actor:
                 audit.record(actor, "report.make", str(report), report=report.pk)
     except IntegrityError:  # Another made it meanwhile.
@@ -267,34 +270,28 @@ def of_plan(plan: ReportPlan, period: Period, scope: Scope) -> Report | None:
 
 def is_complete(period: Period) -> bool:
     """Whether all that was recorded in the period has been computed."""
-    found: Completeness = completeness(period, settings.LAKE_DIR)
-    return found["done"] >= found["expected"]
+    return _computed(period).is_complete
+
+
+def _computed(period: Period) -> Completeness:
+    return completeness(period.first_hour, period.end_hour, settings.LAKE_DIR)
 
 
 def send(report: Report, recipients: Iterable[str]) -> int:
     """Has it sent to those who have not got it, and are not about to; how many. Whoever was given up is tried again."""
     wanted = list(dict.fromkeys(recipients))
-    now = timezone.now()
     with transaction.atomic():
-        given_up = report.deliveries.filter(recipient__in=wanted, state=ReportDelivery.State.FAILED)
-        again = given_up.update(state=ReportDelivery.State.WAITING, attempts=0, next_at=now, error="")
-        new = len(set(wanted) - set(report.deliveries.values_list("recipient", flat=True)))
-        _address(report, wanted, now)
-    return again + new
-
-
-def _address(report: Report, recipients: Iterable[str], now: datetime) -> None:
-    ReportDelivery.objects.bulk_create(
-        [ReportDelivery(report=report, recipient=recipient, next_at=now) for recipient in recipients],
-        ignore_conflicts=True,
-    )
+        again = requeue(report.deliveries.filter(address__in=wanted, state=ReportDelivery.State.DEAD), error="")
+        new = set(wanted) - set(report.deliveries.values_list("address", flat=True))
+        enqueue(ReportDelivery.to(report, address) for address in wanted)
+    return again + len(new)
 
 
 def _former(period: Period, scope: Scope) -> tuple[Period, Scope] | None:
     """What it is compared with: the period before, of a broadcast the one before it; None where there is none."""
     if scope.value:
-        return scopes.broadcast_before(period, scope)
+        return broadcast_before(period, scope)
     try:
-        return periods.before(period), scope
+        return period.before, scope
     except PeriodProblem:  # Before the first year.
         return None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analytics.reports.document import Chart
-from analytics.reports.wording import number
+from analytics.wording import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,6 +5,8 @@ Times are ISO 8601 in UTC unless said otherwise; bitrates kbit/s; shares percent
 
 from typing import Literal, NotRequired, TypedDict
 
+from analytics.tiles import Tile
+
 MOST_ROWS = 200
 """Streams, worst first, that a page or a PDF shows: the CSV and the API have all of them."""
 
@@ -37,15 +39,6 @@ class Completeness(TypedDict):
     expected: int
     done: int
     lacking: NotRequired[list[Lacking]]  # Not there where they lacked nothing.
-
-
-class Tile(TypedDict):
-    """`comparison` is words ("week before: 99.4 %"), empty when there is nothing to compare with."""
-
-    label: str
-    value: str  # With thousands' commas; "-" when nothing was measured.
-    unit: str
-    comparison: str
 
 
 class Finding(TypedDict):

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from analytics.figures import H_MS, NO_QUANTILES, Figures, figures_of_sums
-from analytics.metrics import GOP_BINS
+from analytics.metrics import GOP_BINS, PERCENTILES
 from analytics.models import Rollup
+from analytics.periods import DAY, HOUR, Period, midnight
 from analytics.reports import document
 from analytics.reports.document import Chart, Tick
-from analytics.reports.periods import DAY, HOUR, Period, midnight
-from analytics.reports.scopes import Scope
 from analytics.rollups import Rollups, distinct_players
+from analytics.scopes import Scope
 from analytics.tables import PARTIALS, moment, partition_folder
 
 if TYPE_CHECKING:
@@ -149,48 +149,35 @@ def hours_of_stream(period: Period, scope: Scope, path: str) -> list[Rollup]:
     return list((scope if scope.name else Scope.of(path)).streams(period).rows())
 
 
+DOCUMENT_NAMES = {
+    "reconnects_per_h": "reconnects_per_hour",
+    "gaps_per_h": "gaps_per_hour",
+    "starved_percent": "starvation_percent",
+    "mean_kbps": "video_kbps_mean",
+    **{name: f"video_kbps_{name}" for name in PERCENTILES},
+}
+"""What documents call otherwise than the metrics."""
+
+
+def documented(names: Iterable[str], of: Figures, **others: Any) -> dict[str, Any]:
+    """By the document's names, in their order. `others`: what is no metric."""
+    return {name: others[name] if name in others else getattr(of, DOCUMENT_NAMES.get(name, name)) for name in names}
+
+
 def figures_of_document(gathered: Gathered) -> document.Figures:
-    """As the document tells them."""
     of = gathered.together
     counted = of.keyframe_intervals
-    return {
-        "live_h": of.live_h,
-        "streams": len(gathered.on_air),
-        "uptime_percent": of.uptime_percent,
-        "starts": of.starts,
-        "broadcasts": of.broadcasts,
-        "reconnects": of.reconnects,
-        "reconnects_per_h": of.reconnects_per_hour,
-        "unplanned_ends": of.unplanned_ends,
-        "mtbf_h": of.mtbf_h,
-        "mttr_s": of.mttr_s,
-        "health_percent": of.health_percent,
-        "bad_h": of.bad_ms / H_MS,
-        "warning_h": of.warning_ms / H_MS,
-        "below_h": of.below_ms / H_MS,
-        "below_percent": of.below_percent,
-        "starved_percent": of.starvation_percent,
-        "gaps_per_h": of.gaps_per_hour,
-        "missing_percent": of.missing_percent,
-        "mean_kbps": of.video_kbps_mean,
-        "p5": of.video_kbps_p5,
-        "p50": of.video_kbps_p50,
-        "p95": of.video_kbps_p95,
-        "cv": of.cv,
-        "gop": {name: 100 * getattr(of, name) / counted for name in GOP_BINS} if counted else {},
-        "keyframe_interval_max": of.keyframe_interval_max,
-        "accepted": of.accepted,
-        "refused": of.refused,
-        "success_percent": of.success_percent,
-        "plays": of.plays,
-        "unique_players": of.unique_players,
-        "player_hours": of.player_hours,
-        "average_players": of.average_players,
-        "peak_players": of.peak_players,
-        "peak_at": of.peak_at.isoformat() if of.peak_at else None,
-        "peak_streams": of.peak_streams,
-        "delivered_gb": of.delivered_gb,
-    }
+    made = documented(
+        document.Figures.__annotations__,
+        of,
+        streams=len(gathered.on_air),
+        bad_h=of.bad_ms / H_MS,
+        warning_h=of.warning_ms / H_MS,
+        below_h=of.below_ms / H_MS,
+        gop={name: 100 * getattr(of, name) / counted for name in GOP_BINS} if counted else {},
+        peak_at=of.peak_at.isoformat() if of.peak_at else None,
+    )
+    return cast(document.Figures, made)
 
 
 MINUTE = timedelta(minutes=1)
@@ -242,7 +229,7 @@ def _by_minute(period: Period, stream: str, lake: Path) -> dict[datetime, Band]:
     """Of minutes with media; of two sessions in one minute together."""
     columns = ["minute_us", "elapsed_ms", "live_ms", "video_bytes", "video_kbps_min", "video_kbps_max"]
     found: dict[int, list[dict[str, int | float]]] = defaultdict(list)
-    for hour in period.hours:
+    for hour in period.starts:
         table = minutes_in_lake(lake, hour, columns, stream)
         for row in table.to_pylist() if table is not None else []:
             if row["live_ms"]:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from analytics.figures import Figures
+from analytics.figures import MINUTE_MS, Figures
 from analytics.reports.document import Finding, Level, Refusal
-from analytics.reports.wording import listed, number, percent, plural, short, span, times, with_unit
+from analytics.wording import listed, number, percent, plural, short, span, times, with_unit
 
 REFUSAL_WORDS = {
     "unknown_app": "for an application that there is not",
@@ -87,7 +87,6 @@ def _for_stream(refusal: Refusal, whose: Counter[str]) -> str:
     return f" for {only}" if len(whose) == 1 and whose[only] == refusal["count"] else ""
 
 
-MINUTE_MS = 60_000
 MINUTES, HALF_HOUR = 5 * MINUTE_MS, 30 * MINUTE_MS
 STEADY_PERCENT = 99
 """Of uptime: what was up less is not called steady."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from analytics.reports import charts
-from analytics.reports.document import MOST_ROWS, Chart, Document, Refusal, StreamRow, Tile
-from analytics.reports.wording import level_words, marked, number, percent, short, with_unit
+from analytics.reports.document import MOST_ROWS, Chart, Document, Refusal, StreamRow
+from analytics.tiles import Tile
+from analytics.wording import level_words, marked, number, percent, short, with_unit
 
 if TYPE_CHECKING:
     from reportlab.platypus import Flowable, Paragraph
@@ -100,7 +101,6 @@ def _east(sign: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Any text as a paragraph's markup."""
     parts = []
     for font, signs in groupby(text, _east):
         run = escape("".join(signs))

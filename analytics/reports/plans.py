@@ -12,11 +12,13 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
+from analytics import periods
+from analytics.broadcasts import ended_broadcasts
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, periods, scopes
-from analytics.reports.periods import Period
-from analytics.reports.scopes import Scope
-from analytics.services import ask_for_run
+from analytics.periods import Period
+from analytics.reports import builder
+from analytics.scopes import Scope
+from analytics.services import request_run
 from ingest.models import Application
 from ingest.services.retention import in_pieces
 
@@ -24,16 +26,15 @@ logger = logging.getLogger(__name__)
 
 Kind = ReportPlan.Kind
 
-WAIT = timedelta(hours=6)
+WAIT_FOR_HOURS = timedelta(hours=6)
 """How long a report waits for hours that are not computed; then it is made, and says so."""
-MISSED = timedelta(days=7)
+CATCH_UP = timedelta(days=7)
 """Reports that nobody made since then, as the server was down, are made when it is back."""
 MOST = 20
 """Of one plan, made in one go: the next goes on."""
 
 
 def scope_of(plan: ReportPlan) -> Scope:
-    """Whose streams it is about."""
     return Scope.of(plan.stream.path if plan.stream else plan.app)
 
 
@@ -47,19 +48,19 @@ def due(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, datetime]]:
     """Periods whose report is due and not made, the oldest first, and since when."""
     period = periods.last_ended(plan.kind, now, periods.zone_of(plan.time_zone))
     found = []
-    while due_at(plan, period) > max(now - MISSED, plan.counts_from):
+    while due_at(plan, period) > max(now - CATCH_UP, plan.counts_from):
         if due_at(plan, period) <= now and builder.of_plan(plan, period, scope_of(plan)) is None:
             found.append((period, due_at(plan, period)))
-        period = periods.before(period)
+        period = period.before
     yield from reversed(found)
 
 
 def make_due(plan: ReportPlan, now: datetime) -> list[Report]:
     """Makes what is due by a plan, unless it waits for hours that are yet to be computed: then it asks for a run."""
-    return [builder.make(period, scope, plan=plan) for period, scope in islice(ready(plan, now), MOST)]
+    return [builder.make(period, scope, plan=plan) for period, scope in islice(due_and_computed(plan, now), MOST)]
 
 
-def ready(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
+def due_and_computed(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
     """What is due by a plan and need not wait. For what has to, a run is asked for."""
     if plan.is_enabled:
         yield from _broadcasts(plan, now) if plan.kind == Kind.BROADCAST else _periods(plan, now)
@@ -73,15 +74,15 @@ def _periods(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
 
 def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
     """One is known by its time: when it began may be told to be another second once more of it is computed."""
-    since = max(plan.counts_from, now - MISSED)
-    known = list(plan.reports.filter(until__gte=since - WAIT).values_list("scope", "since", "until"))
-    for broadcast in scopes.ended_broadcasts(scope_of(plan), since, now):
+    since = max(plan.counts_from, now - CATCH_UP)
+    known = list(plan.reports.filter(until__gte=since - WAIT_FOR_HOURS).values_list("scope", "since", "until"))
+    for broadcast in ended_broadcasts(scope_of(plan), since, now):
         path = f"{broadcast.app}/{broadcast.name}"
         if any(
             scope == path and begins <= broadcast.until and ends >= broadcast.since for scope, begins, ends in known
         ):
             continue
-        if not broadcast.is_computed() and not _went_without(broadcast.until, f"the broadcast of {path}", now):
+        if not broadcast.is_computed() and not _waited_long_enough(broadcast.until, f"the broadcast of {path}", now):
             continue
         counted = broadcast.counted(plan.time_zone)
         if counted is not None:
@@ -89,13 +90,13 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
 
 
 def _may_be_made(period: Period, since: datetime, now: datetime) -> bool:
-    return builder.is_complete(period) or _went_without(since, periods.words(period), now)
+    return builder.is_complete(period) or _waited_long_enough(since, period.words, now)
 
 
-def _went_without(since: datetime, what: str, now: datetime) -> bool:
+def _waited_long_enough(since: datetime, what: str, now: datetime) -> bool:
     """Whether it has waited for long enough for what is to be computed; if not a run is asked for."""
-    if now - since < WAIT:
-        ask_for_run()
+    if now - since < WAIT_FOR_HOURS:
+        request_run()
         return False
     logger.warning("The report of %s is made although hours of it are not computed.", what)
     return True
@@ -112,7 +113,7 @@ def next_due(plan: ReportPlan, now: datetime) -> datetime | None:
     return due_at(plan, period)
 
 
-LEAST_KEPT = MISSED + timedelta(days=1)
+LEAST_KEPT = CATCH_UP + timedelta(days=1)
 """Reports stay for so long whatever is set: a plan's that was gone sooner would be missed, made and sent again."""
 
 
@@ -121,7 +122,7 @@ def prune_reports(*, now: datetime, days: int) -> int:
     if not days:
         return 0
     old = Report.objects.filter(made_at__lt=now - max(timedelta(days=days), LEAST_KEPT)).order_by("made_at")
-    return in_pieces(ReportDelivery.objects.filter(report__in=old.order_by()).order_by("pk"), old)
+    return in_pieces(ReportDelivery.of(old.order_by()).order_by("number"), old)
 
 
 MOST_RECIPIENTS = 50

@@ -92,13 +92,11 @@ CRONTABS: dict[str, dict[str, str]] = {
 
 
 def entry_name(plan: ReportPlan) -> str:
-    """Of a plan's entry in the schedule."""
     return f"Report plan {plan.pk}"
 
 
 @receiver(post_save, sender=ReportPlan, dispatch_uid="analytics.report_plan.keep")
 def keep_entry(instance: ReportPlan, raw: bool = False, **_: object) -> None:
-    """Brings the plan's entry in the schedule up to date."""
     if raw:
         return
     plan = ReportPlan.objects.get(pk=instance.pk)  # With times as times, whatever it was made from.

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analytics.periods import Period
     from analytics.reports.document import Document
-    from analytics.reports.periods import Period
-    from analytics.reports.scopes import Scope
+    from analytics.scopes import Scope
     from ingest.services.audit import Actor
 
 logger = logging.getLogger(__name__)
@@ -96,9 +96,9 @@ def _report(wish: Any) -> bytes:
 
     from django.contrib.auth.models import User
 
+    from analytics.periods import Period, zone_of
     from analytics.reports import builder
-    from analytics.reports.periods import Period, zone_of
-    from analytics.reports.scopes import Scope
+    from analytics.scopes import Scope
     from ingest.services.audit import Actor
 
     kind, since, until, zone = wish["period"]

@@ -4,11 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from analytics.figures import MINUTE_MS, Figures
 from analytics.models import ReportPlan, Rollup
-from analytics.reports.document import Figures, Lacking, Tile
+from analytics.periods import DAY, HOUR, Period
+from analytics.reports.document import Lacking
+from analytics.reports.figures import Gathered
 from analytics.reports.findings import STEADY_PERCENT, Found
-from analytics.reports.periods import DAY, HOUR, Period, former_words
-from analytics.reports.wording import (
+from analytics.tiles import Compare, Show, TileRow, plain
+from analytics.wording import (
     NOTHING,
     count_words,
     data_size,
@@ -25,33 +28,8 @@ from analytics.reports.wording import (
 LEAST_CHANGE = 0.001
 """Of what it was: a smaller one is none."""
 
-Compare = Callable[[Figures, Figures, str], str]
-"""(now, then, what then is called): words."""
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    label: str
-    show: Callable[[Figures], tuple[str, str]]
-    """Its value and unit."""
-    compare: Compare
-
-
-def _plain(
-    name: str, unit: str = "", shown: Callable[[float | None], str] = short
-) -> Callable[[Figures], tuple[str, str]]:
-    def show(figures: Figures) -> tuple[str, str]:
-        value = shown(figures.get(name))  # type: ignore[arg-type]
-        return value, "" if value == NOTHING else unit
-
-    return show
-
-
-def _size(figures: Figures) -> tuple[str, str]:
-    return data_size(figures["delivered_gb"])
-
-
-def _was(show: Callable[[Figures], tuple[str, str]]) -> Compare:
+def _was(show: Show) -> Compare:
     """ "week before: 99.7 %" """
 
     def compare(_: Figures, then: Figures, called: str) -> str:
@@ -65,102 +43,78 @@ def _more(name: str, say: Callable[[float], str], fewer: str = "less") -> Compar
     """ "12 h more" """
 
     def compare(now: Figures, then: Figures, called: str) -> str:
-        change = now[name] - then[name]  # type: ignore[literal-required]
-        if abs(change) <= LEAST_CHANGE * then[name]:  # type: ignore[literal-required]
+        change = getattr(now, name) - getattr(then, name)
+        if abs(change) <= LEAST_CHANGE * getattr(then, name):
             return f"as the {called}"
         return f"{say(abs(change))} {'more' if change > 0 else fewer}"
 
     return compare
 
 
-def _share_more(name: str) -> Compare:
+def _player_hours(now: Figures, then: Figures, called: str) -> str:
     """ "8 % more" """
-
-    def compare(now: Figures, then: Figures, called: str) -> str:
-        new, old = now[name], then[name]  # type: ignore[literal-required]
-        if not old:
-            return f"none the {called}" if new else f"as the {called}"
-        change = 100 * (new - old) / old
-        if abs(change) < 0.5:
-            return f"as the {called}"
-        return f"{with_unit(number(abs(change)), '%')} {'more' if change > 0 else 'less'}"
-
-    return compare
+    new, old = now.player_hours, then.player_hours
+    if not old:
+        return f"none the {called}" if new else f"as the {called}"
+    change = 100 * (new - old) / old
+    if abs(change) < 0.5:
+        return f"as the {called}"
+    return f"{with_unit(number(abs(change)), '%')} {'more' if change > 0 else 'less'}"
 
 
 def _attempts(now: Figures, _: Figures, __: str) -> str:
-    tried = now["accepted"] + now["refused"]
-    return f"{number(now['accepted'])} of {number(tried)} {plural(tried, 'attempt')}" if tried else "no attempts"
+    tried = now.accepted + now.refused
+    return f"{number(now.accepted)} of {number(tried)} {plural(tried, 'attempt')}" if tried else "no attempts"
 
 
-def _count(value: float) -> str:
-    return number(round(value))
+def _row(label: str, show: Show, compare: Compare | None = None) -> TileRow:
+    """Without words of its own it says what it was."""
+    return TileRow(label, show, compare or _was(show), compares_always=compare is _attempts)
 
 
-def _hours(value: float) -> str:
-    return with_unit(short(value), "h")
-
-
-LIVE = Row("Live time", _plain("live_h", "h"), _more("live_h", _hours))
-UPTIME = Row("Uptime", _plain("uptime_percent", "%", percent), _was(_plain("uptime_percent", "%", percent)))
-RECONNECTS = Row("Reconnects", _plain("reconnects", "", number), _more("reconnects", _count, "fewer"))
-SUCCESS = Row("Publish success", _plain("success_percent", "%", percent), _attempts)
-PLAYERS = Row("Player hours", _plain("player_hours"), _share_more("player_hours"))
-DELIVERED = Row("Delivered", _size, _more("delivered_gb", lambda gigabytes: with_unit(*data_size(gigabytes))))
-
-HEAD = (LIVE, UPTIME, RECONNECTS, SUCCESS, PLAYERS, DELIVERED)
-
-
-def _told(label: str, name: str, unit: str = "", shown: Callable[[float | None], str] = short) -> Row:
-    show = _plain(name, unit, shown)
-    return Row(label, show, _was(show))
+HEAD_TILES = (
+    _row("Live time", plain("live_h", "h"), _more("live_h", lambda hours: with_unit(short(hours), "h"))),
+    _row("Uptime", plain("uptime_percent", "%", percent)),
+    _row("Reconnects", plain("reconnects", "", number), _more("reconnects", number, "fewer")),
+    _row("Publish success", plain("success_percent", "%", percent), _attempts),
+    _row("Player hours", plain("player_hours"), _player_hours),
+    _row(
+        "Delivered",
+        lambda figures: data_size(figures.delivered_gb),
+        _more("delivered_gb", lambda gigabytes: with_unit(*data_size(gigabytes))),
+    ),
+)
 
 
 def _spread(figures: Figures) -> tuple[str, str]:
-    return (NOTHING, "") if figures["cv"] is None else (number(100 * figures["cv"]), "%")
-
-
-def _late(figures: Figures) -> tuple[str, str]:
-    if not figures["gop"]:
-        return NOTHING, ""
-    return percent(sum(figures["gop"][name] for name in ("gop_6", "gop_10", "gop_longer"))), "%"
+    return number(None if figures.cv is None else 100 * figures.cv), "%"
 
 
 def _between(figures: Figures) -> tuple[str, str]:
     """More than all of the live time, where nothing broke."""
-    if figures["mtbf_h"] is None:
-        return (f"> {short(figures['live_h'])}", "h") if figures["live_h"] else (NOTHING, "")
-    return short(figures["mtbf_h"]), "h"
+    if figures.mtbf_h is None:
+        return (f"> {short(figures.live_h)}" if figures.live_h else NOTHING), "h"
+    return short(figures.mtbf_h), "h"
 
 
-MORE = (
-    _told("Health", "health_percent", "%", percent),
-    Row("Time between breaks", _between, _was(_between)),
-    _told("Back after a break", "mttr_s", "s"),
-    _told("Reconnects an hour", "reconnects_per_h"),
-    _told("Below 70 % of target", "below_percent", "%", percent),
-    _told("Connected, nothing sent", "starved_percent", "%", percent),
-    _told("Missing frames, estimated", "missing_percent", "%", percent),
-    _told("Timestamp jumps an hour", "gaps_per_h"),
-    Row("Bitrate's spread", _spread, _was(_spread)),
-    Row("Keyframes over 4 s apart", _late, _was(_late)),
-    _told("Average players", "average_players"),
-    _told("Peak players", "peak_players", "", number),
-    _told("Streams at once", "peak_streams", "", number),
-    _told("Plays", "plays", "", number),
-    _told("Distinct players", "unique_players", "", number),
+FURTHER_TILES = (
+    _row("Health", plain("health_percent", "%", percent)),
+    _row("Time between breaks", _between),
+    _row("Back after a break", plain("mttr_s", "s")),
+    _row("Reconnects an hour", plain("reconnects_per_hour")),
+    _row("Below 70 % of target", plain("below_percent", "%", percent)),
+    _row("Connected, nothing sent", plain("starvation_percent", "%", percent)),
+    _row("Missing frames, estimated", plain("missing_percent", "%", percent)),
+    _row("Timestamp jumps an hour", plain("gaps_per_hour")),
+    _row("Bitrate's spread", _spread),
+    _row("Keyframes over 4 s apart", plain("keyframe_late_percent", "%", percent)),
+    _row("Average players", plain("average_players")),
+    _row("Peak players", plain("peak_players", "", number)),
+    _row("Streams at once", plain("peak_streams", "", number)),
+    _row("Plays", plain("plays", "", number)),
+    _row("Distinct players", plain("unique_players", "", number)),
 )
 """What else it counts."""
-
-
-def tiles(rows: tuple[Row, ...], now: Figures, then: Figures | None, called: str) -> list[Tile]:
-    """`called`: the period before, such as "week before". Without figures of it nothing is compared."""
-    made: list[Tile] = []
-    for row in rows:
-        value, unit = row.show(now)
-        compared = "" if then is None and row.compare is not _attempts else row.compare(now, then or now, called)
-        made.append({"label": row.label, "value": value, "unit": unit, "comparison": compared})
-    return made
 
 
 Kind = ReportPlan.Kind
@@ -174,7 +128,6 @@ UNKNOWN = {
     "strays": "records of it lay among those of another hour",
 }
 """Why nobody knows what was published, by what hours lack (Lacking)."""
-MINUTE_MS = 60_000
 SHORT = 6 * HOUR
 """An episode that is longer is no evening."""
 
@@ -219,7 +172,7 @@ def worst_episode(stream: str, rows: Sequence[Rollup]) -> Episode | None:
 
 def summary_sentences(
     period: Period,
-    now: Figures,
+    now: Gathered,
     then: Figures | None,
     found: Sequence[Found],
     worst: Episode | None,
@@ -230,7 +183,7 @@ def summary_sentences(
     """`is_whole`: whether all of the period's hours had been computed, `lacking`: what these lack, the worst first;
     else nobody knows that nothing was published.
     """
-    if not now["streams"]:
+    if not now.on_air:
         if is_whole and lacking:
             return f"Whether anything was published in this {noun(period)} is not known: {UNKNOWN[lacking[0]['what']]}."
         known = "was published in" if is_whole else "has been computed yet of what was published in"
@@ -244,10 +197,10 @@ def noun(period: Period) -> str:
     return NOUNS[period.kind] if period.is_regular or period.kind == Kind.BROADCAST else "period"
 
 
-def _overall(period: Period, now: Figures, found: Sequence[Found], worst: Episode | None) -> str:
+def _overall(period: Period, now: Gathered, found: Sequence[Found], worst: Episode | None) -> str:
     bad = {each.stream for each in found if each.level == "bad"}
     what = noun(period)
-    uptime = now["uptime_percent"]
+    uptime = now.together.uptime_percent
     steady = uptime is None or uptime >= STEADY_PERCENT
     calm = f"A steady {what}" if steady else f"A {what}"
     if not found:
@@ -270,21 +223,21 @@ def _part(period: Period, worst: Episode) -> str:
     return next(part for end, part in PARTS if hour < end)
 
 
-def _uptime(period: Period, now: Figures, then: Figures | None) -> str:
+def _uptime(period: Period, now: Gathered, then: Figures | None) -> str:
     """ "Streams were up 99.4 % of their time, 0.3 points less than the week before." """
-    uptime = now["uptime_percent"]
+    uptime = now.together.uptime_percent
     if uptime is None:
         return ""
-    who = ("Streams were", "their") if now["streams"] > 1 else ("The stream was", "its")
+    who = ("Streams were", "their") if len(now.on_air) > 1 else ("The stream was", "its")
     said = f"{who[0]} up {with_unit(percent(uptime), '%')} of {who[1]} time"
-    former = then["uptime_percent"] if then else None
+    former = then.uptime_percent if then else None
     if former is None:
         return f"{said}."
     change = float(percent(uptime)) - float(percent(former))  # Of what is shown.
     if abs(change) < 0.05:
-        return f"{said}, as in the {former_words(period)}."
+        return f"{said}, as in the {period.before_words}."
     more = "more" if change > 0 else "less"
-    return f"{said}, {with_unit(f'{abs(change):.1f}', 'points')} {more} than the {former_words(period)}."
+    return f"{said}, {with_unit(f'{abs(change):.1f}', 'points')} {more} than the {period.before_words}."
 
 
 def _episode(period: Period, worst: Episode | None) -> str:

@@ -155,7 +155,6 @@ class _Samples:
         self._seed = seed
 
     def write(self, playing: Plays) -> int:
-        """How many samples there are."""
         sheet = Sheet.of(self._active)
         rows = 0
         for number in range(self._files):

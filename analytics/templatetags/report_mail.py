@@ -6,8 +6,8 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from analytics.reports import wording
-from analytics.reports.wording import marked
+from analytics import wording
+from analytics.wording import marked
 
 register = template.Library()
 

@@ -8,19 +8,21 @@ from ninja import Field, ModelSchema, Query, Router, Schema, Status
 from pydantic import AfterValidator, create_model
 
 from analytics import completeness, metrics
-from analytics.figures import DERIVED, Figures
+from analytics.figures import Figures
 from analytics.models import FIGURES, IDENTITY, Dimension, Grain, Partition, Rollup
+from analytics.periods import STEPS
 from analytics.rollups import (
     DIMENSION_WORDS,
     DISTINCT_PLAYERS_WORDS,
     MOST_HOURS,
+    UNPACKED,
     Rollups,
     distinct_players,
     hours_in_lake,
 )
 from dashboard.api_base import LIMIT, ListOf, Paging, Problem, Text, Times, When, allow, cut
 from dashboard.history.comparison import key_labels
-from dashboard.history.periods import LONGEST, STEPS
+from dashboard.history.periods import LONGEST
 from ingest.services.roles import Ability
 
 router = Router(tags=["history"])
@@ -146,10 +148,5 @@ def _unique_players(rows: Rollups, since: datetime | None, until: datetime | Non
 
 
 def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:
-    figures = Figures.of([row])
-    derived = {name: getattr(figures, name) for name in (*DERIVED, "health")}
-    stored = {name: getattr(row, name) for name in STORED}
-    return {**stored, **derived, "label": labels.get(row.value, row.value)}
-
-
-STORED = (*IDENTITY, *FIGURES, "metric_version")
+    figures, stored = Figures.of([row]), {name: getattr(row, name) for name in UNPACKED}
+    return {**stored, **figures.derived(), "health": figures.health, "label": labels.get(row.value, row.value)}

@@ -1,5 +1,4 @@
-"""Streams, keys, encoders, applications or nodes beside each other: a period's sums of each, and some in one chart; and
-metrics as the columns of tables, tiles and files: how each is called, with how many decimals.
+"""Streams, keys, encoders, applications or nodes beside each other: a period's sums of each, and some in one chart.
 
 The database sums; percentiles, which it can't merge, are merged for the rows that are shown."""
 
@@ -11,85 +10,44 @@ from typing import Any
 from urllib.parse import urlencode
 
 from analytics.figures import NO_QUANTILES, Figures, Sums, figures_of_sums
-from analytics.metrics import UNITS
+from analytics.metrics import BY_NAME, Figure
 from analytics.models import Dimension, Grain
-from analytics.rollups import DISTINCT_PLAYERS_ERROR, Rollups
-from dashboard.history.periods import Period
+from analytics.periods import Period
+from analytics.rollups import Rollups
+from analytics.wording import with_unit
+from dashboard.history.periods import PagePeriod
 from dashboard.templatetags.ui import NO_FIGURE, figure
 from ingest.models import StreamKey
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """`name`: of a property of Figures, and in a page's address and a file."""
-
-    name: str
-    label: str
-    decimals: int = 0
-    ascending: bool = False
-    """Whether its worst end is the low one: sorted by it, that comes first."""
-    note: str = ""
-    """What to know of it."""
-
-    @property
-    def unit(self) -> str:
-        return UNITS[self.name]
-
-    @property
-    def head(self) -> str:
-        """ "Uptime, %"."""
-        return f"{self.label}, {self.unit}" if self.unit else self.label
-
-    def value(self, figures: Figures) -> float | None:
-        found: float | None = getattr(figures, self.name)
-        return found
-
-    def text(self, figures: Figures) -> str:
-        return figure(self.value(figures), self.decimals)
-
-    def text_with_unit(self, figures: Figures) -> str:
-        text = self.text(figures)
-        return f"{text}\u00a0{self.unit}" if self.unit and text != NO_FIGURE else text
+def value_of(column: Figure, figures: Figures) -> float | None:
+    found: float | None = getattr(figures, column.name)
+    return found
 
 
-HEALTH = Column("health_percent", "Health", 1, ascending=True)
-UPTIME = Column("uptime_percent", "Uptime", 1, ascending=True)
-LIVE = Column("live_h", "Live", 1)
-MEAN = Column("video_kbps_mean", "Mean", ascending=True)
-BELOW = Column("below_percent", "Below target", 1)
-RECONNECTS = Column("reconnects", "Reconnects")
-PER_HOUR = Column("reconnects_per_hour", "Reconnects", 2)
-MTBF = Column("mtbf_h", "Between failures", 1, ascending=True)
-RECOVERY = Column("mttr_s", "Mean recovery", 1)
-MISSING = Column("missing_percent", "Missing frames, est.", 2)
-CV = Column("cv", "Variation (CV)", 3)
-LATE = Column("keyframe_late_percent", "Keyframes over 4 s", 1)
-PEAK = Column("peak_players", "Peak players")
-AVERAGE = Column("average_players", "Average players", 1)
-PLAYER_H = Column("player_hours", "Player hours", 1)
-DELIVERED = Column("delivered_gb", "Delivered", 3)
-SUCCESS = Column("success_percent", "Publishes accepted", 1, ascending=True)
+def column_text(column: Figure, figures: Figures) -> str:
+    return figure(value_of(column, figures), column.shown.decimals)
 
-COMPARED = (
-    *(HEALTH, UPTIME, LIVE, MEAN, BELOW, RECONNECTS, PER_HOUR, MTBF, RECOVERY, MISSING, CV, LATE),
-    *(PEAK, AVERAGE, PLAYER_H, DELIVERED, SUCCESS),
+
+def text_with_unit(column: Figure, figures: Figures) -> str:
+    text = column_text(column, figures)
+    return text if text == NO_FIGURE else with_unit(text, column.unit)
+
+
+def _columns(names: str) -> tuple[Figure, ...]:
+    return tuple(BY_NAME[name] for name in names.split())
+
+
+COMPARED = _columns(
+    "health_percent uptime_percent live_h video_kbps_mean below_percent reconnects reconnects_per_hour mtbf_h mttr_s "
+    "missing_percent cv keyframe_late_percent peak_players average_players player_hours delivered_gb success_percent"
 )
 """Of the comparison, each of which it can be sorted by."""
 
-FURTHER = (
-    *(HEALTH, MEAN, CV, BELOW, MTBF),
-    Column("unplanned_ends", "Unplanned ends"),
-    Column("starvation_percent", "Starved beyond 2 s", 2),
-    MISSING,
-    Column("gaps_per_hour", "Timestamp gaps", 2),
-    Column("media_faults", "Media faults"),
-    LATE,
-    Column("keyframe_interval_max", "Longest keyframe interval", 1),
-    SUCCESS,
-    Column("plays", "Plays begun"),
-    Column("unique_players", "Distinct players", note=f"by address, with {DISTINCT_PLAYERS_ERROR}"),
-    *(AVERAGE, PLAYER_H, DELIVERED),
-    Column("dropped_frames", "Frames dropped for slow players"),
+FURTHER = _columns(
+    "health_percent video_kbps_mean cv below_percent mtbf_h unplanned_ends starvation_percent missing_percent "
+    "gaps_per_hour media_faults keyframe_late_percent keyframe_interval_max success_percent plays unique_players "
+    "average_players player_hours delivered_gb dropped_frames"
 )
 """Of a stream's page, below its tiles: beside the period before."""
 
@@ -115,7 +73,7 @@ Identity = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparisonRow:
     """A row of the table. `stream`: "app/name" of a key; "" of others."""
 
     value: str
@@ -131,10 +89,10 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ColumnHead:
     """A column's head: where pressing it leads, and how the table is sorted by it now ("": it isn't)."""
 
-    column: Column
+    column: Figure
     address: str
     order: str
 
@@ -142,7 +100,7 @@ class Head:
 @dataclass(frozen=True)
 class Comparison:
     dimension: Dimension
-    period: Period
+    period: PagePeriod
     sort: str
     is_descending: bool
     number: int
@@ -160,14 +118,14 @@ class Comparison:
         picks = dict.fromkeys(pick.replace("\0", "") for pick in query.getlist("pick"))
         return cls(
             Dimension(by) if by in DIMENSIONS else Dimension.STREAM,
-            Period.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
+            PagePeriod.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
             column.name if column else "live_h",
             sort.startswith("-") or column is None,
             int(page) if page.isdecimal() and len(page) < 6 and int(page) else 1,
             tuple(picks)[:MOST_CHOSEN],
         )
 
-    def _rollups(self, period: Period, lines: Sequence[Line] | None = None) -> Rollups:
+    def _rollups(self, period: Period, lines: Sequence[ComparisonRow] | None = None) -> Rollups:
         """`lines`: of these alone, and of others that share a value with one, such as those without a key."""
         values = None if lines is None else {line.value for line in lines}
         return Rollups(self.dimension, period.grain, period.since, period.until, values=values)
@@ -182,25 +140,25 @@ class Comparison:
         return self._all.lacking
 
     @cached_property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ComparisonRow]:
         """All of them, sorted, as yet without percentiles. Without a value, last."""
         found = self._all.sums("app", "name", "value", longest_live=MOST)
         labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
         lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
         column = self.column
-        known = [line for line in lines if column.value(line.figures) is not None]
-        unknown = [line for line in lines if column.value(line.figures) is None]
-        known.sort(key=lambda line: column.value(line.figures) or 0, reverse=self.is_descending)
+        known = [line for line in lines if value_of(column, line.figures) is not None]
+        unknown = [line for line in lines if value_of(column, line.figures) is None]
+        known.sort(key=lambda line: value_of(column, line.figures) or 0, reverse=self.is_descending)
         return known + unknown
 
-    def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> Line:
+    def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> ComparisonRow:
         app, name, value = identity
         label = labels.get(value, value or "Not known")
         stream = f"{app}/{name}" if self.dimension == Dimension.KEY else ""
-        return Line(value, (app, name, value), label, stream, figures_of_sums(sums))
+        return ComparisonRow(value, (app, name, value), label, stream, figures_of_sums(sums))
 
     @property
-    def column(self) -> Column:
+    def column(self) -> Figure:
         return next(column for column in COMPARED if column.name == self.sort)
 
     @property
@@ -212,31 +170,31 @@ class Comparison:
         return min(self.number, self.pages)
 
     @property
-    def cells(self) -> list[tuple[Line, list[str]]]:
+    def cells(self) -> list[tuple[ComparisonRow, list[str]]]:
         """The page's rows with the texts of their columns."""
-        return [(line, [column.text(line.figures) for column in COMPARED]) for line in self.shown]
+        return [(line, [column_text(column, line.figures) for column in COMPARED]) for line in self.shown]
 
     @property
     def is_cut(self) -> bool:
         return len(self.lines) >= MOST
 
     @cached_property
-    def shown(self) -> list[Line]:
+    def shown(self) -> list[ComparisonRow]:
         """The page's rows, with percentiles."""
         return self._with_quantiles(self.lines[(self.page - 1) * PAGE_ROWS : self.page * PAGE_ROWS])
 
-    def every(self) -> Iterator[Line]:
+    def every(self) -> Iterator[ComparisonRow]:
         """All rows with percentiles, merged as they are asked for."""
         for first in range(0, len(self.lines), PAGE_ROWS):
             yield from self._with_quantiles(self.lines[first : first + PAGE_ROWS])
 
-    def _with_quantiles(self, lines: Sequence[Line]) -> list[Line]:
+    def _with_quantiles(self, lines: Sequence[ComparisonRow]) -> list[ComparisonRow]:
         found = dict(self._rollups(self.period, lines).quantiles("app", "name", "value"))
         of = {line.identity: found.get(line.identity, NO_QUANTILES) for line in lines}
         return [replace(line, figures=replace(line.figures, quantiles=of[line.identity])) for line in lines]
 
     @cached_property
-    def chosen(self) -> list[Line]:
+    def chosen(self) -> list[ComparisonRow]:
         """Those in the chart, in the table's order."""
         wanted = set(self.picks)
         return self._with_quantiles([line for line in self.lines if line.pick in wanted])
@@ -247,7 +205,7 @@ class Comparison:
         return len(self.picks) - len(self.chosen)
 
     @property
-    def chart_period(self) -> Period:
+    def chart_period(self) -> PagePeriod:
         """The same time, by hour as long as that can be seen."""
         by_hour = self.period.until - self.period.since <= CHART_BY_HOUR_UP_TO
         return replace(self.period, grain=Grain.HOUR if by_hour else Grain.DAY)
@@ -286,14 +244,14 @@ class Comparison:
         return urlencode(self.query | changes, doseq=True)
 
     @property
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[ColumnHead]:
         """The columns: pressed once a column comes with its worst end first, once more with the other."""
         found = []
         for column in COMPARED:
             is_sorted = column.name == self.sort
-            descending = not self.is_descending if is_sorted else not column.ascending
+            descending = not self.is_descending if is_sorted else not column.shown.low_is_bad
             order = ("descending" if self.is_descending else "ascending") if is_sorted else ""
-            found.append(Head(column, self.address(sort=f"-{column.name}" if descending else column.name), order))
+            found.append(ColumnHead(column, self.address(sort=f"-{column.name}" if descending else column.name), order))
         return found
 
     @property

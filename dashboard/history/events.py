@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from dashboard.history.periods import Period
+from analytics.broadcasts import GAP
+from analytics.periods import Period
 from dashboard.templatetags.ui import act_words, end_words
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 
@@ -19,9 +20,6 @@ SESSIONS = 500
 MOST_EVENTS = 100
 """Happenings on a page; files have MOST_IN_FILE."""
 MOST_EVENTS_IN_FILE = 5_000
-
-GAP = timedelta(seconds=300)
-"""A session that begins so long after the one before goes on with its broadcast."""
 
 EVENT_ICONS = {
     "health.opened": "warn",

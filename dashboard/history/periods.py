@@ -6,24 +6,22 @@ is widened to the hours of UTC at its ends, as in reports, and `note` says so); 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, time, timedelta
 from typing import Self
+from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
-from analytics import completeness
-from analytics.models import METRIC_VERSION, Grain, Partition
-from analytics.reports import periods
+from analytics.models import Grain
+from analytics.periods import DAY, STEPS, Period, days_words, of_days
 from dashboard import zones
 
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 RANGES = {"24h": DAY, "7d": timedelta(days=7), "30d": timedelta(days=30), "90d": timedelta(days=90)}
 RANGE_WORDS = {"24h": "24 h", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 DATES = "dates"
 """The range of those who chose dates."""
 
-STEPS = {Grain.HOUR: HOUR, Grain.DAY: DAY}
 GRAIN_WORDS = {Grain.HOUR: "By hour", Grain.DAY: "By day"}
 BY_HOUR_UP_TO = timedelta(days=14)
 """Longer ones are shown by day unless hours are asked for."""
@@ -32,128 +30,97 @@ LONGEST = {Grain.HOUR: timedelta(days=92), Grain.DAY: timedelta(days=800)}
 """What a page reads and draws at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grains:
-    """The grain that was asked for, if it is one; without it, up to which length hours are shown."""
-
-    asked: str
-    by_hour_up_to: timedelta
-
-    def of(self, length: timedelta) -> Grain:
-        if self.asked in Grain.values:
-            return Grain(self.asked)
-        return Grain.HOUR if length <= self.by_hour_up_to else Grain.DAY
-
-
 @dataclass(frozen=True)
-class Period:
-    """From `since` up to (not with) `until`, which begin an hour or a day of UTC. `range` is its name in a page's
-    address.
-    """
+class PagePeriod(Period):
+    """From `since` up to (not with) `until`, which begin an hour or a day of UTC."""
 
-    range: str
-    grain: Grain
-    since: datetime
-    until: datetime
     fault: str = ""
     """Why it is not the one that was asked for."""
     dates: tuple[date, date] | None = None
     """The first and the last day, where these were asked for."""
-    note: str = ""
-    """A sentence on what its figures hold besides."""
 
     @classmethod
     def of(cls, query: Mapping[str, str], usual: str = "24h", by_hour_up_to: timedelta = BY_HOUR_UP_TO) -> Self:
-        """From a page's address; what can't be understood is taken as not given. `usual`: the range without one."""
-        grains = Grains(query.get("grain", ""), by_hour_up_to)
+        """From a page's address; what can't be understood is taken as not given. `usual`: the range without one,
+        `by_hour_up_to`: the length up to which hours are shown where no grain is asked for.
+        """
+
+        def grain_of(length: timedelta) -> Grain:
+            asked = query.get("grain", "")
+            return Grain(asked) if asked in Grain.values else Grain.HOUR if length <= by_hour_up_to else Grain.DAY
+
+        name, fault = query.get("range", ""), ""
         if query.get("from") or query.get("to"):
             first, last = _day(query.get("from", "")), _day(query.get("to", ""))
             if first and last and first <= last:
-                return cls._of_dates(first, last, grains)
+                return cls._of_dates(first, last, grain_of(last - first + DAY))
             fault = "The last day is before the first." if first and last else "Both days are needed, as 2026-11-14."
-            return replace(cls._of_range(usual, grains), fault=fault)
-        name = query.get("range", "")
-        return cls._of_range(name if name in RANGES else usual, grains)
+            name = usual
+        name = name if name in RANGES else usual
+        return cls._of_range(name, grain_of(RANGES[name]), fault)
 
     @classmethod
-    def _of_range(cls, name: str, grains: Grains) -> Self:
-        length = RANGES[name]
-        step = grains.of(length)
+    def _of_range(cls, name: str, grain: Grain, fault: str) -> Self:
         now = timezone.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        until = (now.replace(hour=0) if step == Grain.DAY else now) + STEPS[step]
-        return cls(name, step, until - length, until)
+        until = (now.replace(hour=0) if grain == Grain.DAY else now) + STEPS[grain]
+        return cls(name, until - RANGES[name], until, _zone(grain), grain, fault)
 
     @classmethod
-    def _of_dates(cls, first: date, last: date, grains: Grains) -> Self:
-        length = last - first + DAY
-        step, fault = grains.of(length), ""
-        if length > LONGEST[step] and step == Grain.HOUR:
-            step, fault = Grain.DAY, f"Shown by day: by hour it is {LONGEST[Grain.HOUR].days} days at most."
-        if length > LONGEST[step]:
-            first = last - LONGEST[step] + DAY
-            fault = f"These are its last {LONGEST[step].days} days: more is not shown."
-        if step == Grain.DAY:
-            since, until = datetime.combine(first, time(), UTC), datetime.combine(last, time(), UTC) + DAY
-            return cls(DATES, step, since, until, fault, (first, last))
-        days = periods.Period(periods.Kind.DAILY, zones.begin(first), zones.begin(last + DAY), zones.current())
-        return cls(DATES, step, days.first_hour, days.end_hour, fault, (first, last), days.widened_words)
+    def _of_dates(cls, first: date, last: date, grain: Grain) -> Self:
+        length, fault = last - first + DAY, ""
+        if length > LONGEST[grain] and grain == Grain.HOUR:
+            grain, fault = Grain.DAY, f"Shown by day: by hour it is {LONGEST[Grain.HOUR].days} days at most."
+        if length > LONGEST[grain]:
+            first = last - LONGEST[grain] + DAY
+            fault = f"These are its last {LONGEST[grain].days} days: more is not shown."
+        days = of_days(first, last, _zone(grain))
+        return cls(DATES, days.first_hour, days.end_hour, days.zone, grain, fault, (first, last))
 
     @property
-    def step(self) -> timedelta:
-        return STEPS[self.grain]
+    def range(self) -> str:
+        """Its name in a page's address."""
+        return self.kind
 
     @property
-    def starts(self) -> list[datetime]:
-        """The beginnings of its hours or days."""
-        return [self.since + number * self.step for number in range(round((self.until - self.since) / self.step))]
+    def note(self) -> str:
+        """A sentence on what its figures hold besides."""
+        return of_days(*self.dates, self.zone).widened_words if self.dates else ""
 
     @property
-    def before(self) -> "Period":
+    def before(self) -> "PagePeriod":
         """The one of the same length that ends where it begins."""
-        return replace(self, since=self.since - (self.until - self.since), until=self.since, dates=None, note="")
+        return replace(self, since=self.since - (self.until - self.since), until=self.since, dates=None)
 
     @property
-    def days(self) -> int:
-        """Its length: a day on which the clocks change is one as well."""
+    def length_days(self) -> int:
+        """A day on which the clocks change is one as well."""
         return max(1, round((self.until - self.since) / DAY))
 
     @property
     def first_day(self) -> date:
-        return self.dates[0] if self.dates else self._local(self.since).date()
+        return self.dates[0] if self.dates else self.days[0]
 
     @property
     def last_day(self) -> date:
-        return self.dates[1] if self.dates else self._local(self.until - timedelta(seconds=1)).date()
-
-    def _local(self, at: datetime) -> datetime:
-        return at.astimezone(UTC) if self.grain == Grain.DAY else timezone.localtime(at)
-
-    @property
-    def zone(self) -> str:
-        """Whose days and hours they are."""
-        return "UTC" if self.grain == Grain.DAY else timezone.get_current_timezone_name()
+        return self.dates[1] if self.dates else self.days[-1]
 
     @property
     def length_words(self) -> str:
-        return "24 hours" if self.days == 1 else f"{self.days} days"
+        return "24 hours" if self.length_days == 1 else f"{self.length_days} days"
 
     @property
     def before_words(self) -> str:
         """Of the period before it: "week before"."""
-        return {1: "day before", 7: "week before"}.get(self.days, f"{self.days} days before")
+        return {1: "day before", 7: "week before"}.get(self.length_days, f"{self.length_days} days before")
 
     @property
     def words(self) -> str:
         """ "7 to 13 Nov 2026", with hours where it begins or ends in a day."""
         first, last = self.first_day, self.last_day
-        since, until = self._local(self.since), self._local(self.until)
+        since, until = self.local_since, self.local_until
         if not self.dates and (since.time(), until.time()) != (time(), time()):
             return f"{since:%-d %b, %H:%M} to {until:%-d %b %Y, %H:%M}"
-        if first == last:
-            return f"{last:%-d %b %Y}"
-        year = f" {first:%Y}" if first.year != last.year else ""
-        month = f" {first:%b}" if year or first.month != last.month else ""
-        return f"{first.day}{month}{year} to {last:%-d %b %Y}"
+        return f"{last:%-d %b %Y}" if first == last else days_words(first, last, "%b")
 
     @property
     def query(self) -> dict[str, str]:
@@ -163,30 +130,14 @@ class Period:
         return {"range": self.range, "grain": str(self.grain)}
 
 
+def _zone(grain: Grain) -> ZoneInfo:
+    """Whose hours and days they are."""
+    return zones.UTC_ZONE if grain == Grain.DAY else zones.current()
+
+
 def _day(text: str) -> date | None:
     try:
         found = parse_date(text)
     except ValueError:
         return None
     return found if found and 1971 <= found.year < 9000 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Completeness:
-    """Of the period's hours in which something was recorded, as the ledger knows: how many, how many are done, and what
-    those lack.
-    """
-
-    expected: int
-    done: int
-    notes: list[completeness.Note]
-
-    @classmethod
-    def of(cls, period: Period) -> Self:
-        hours = Partition.objects.filter(grain=Grain.HOUR, start__gte=period.since, start__lt=period.until)
-        done = hours.filter(state=Partition.State.DONE, metric_version=METRIC_VERSION)
-        return cls(hours.count(), done.count(), completeness.notes(period.since, period.until))
-
-    @property
-    def is_complete(self) -> bool:
-        return self.done >= self.expected

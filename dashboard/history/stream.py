@@ -3,24 +3,25 @@ tables, and its broadcasts (sessions, joined over short gaps, each with its figu
 
 Positions in strips are in per cent of the width; trouble stands up."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
-from analytics.figures import Figures, Part, Sums, added, figures_of_sums, merged
-from analytics.ledger import DAY, HOUR, day_of
+from analytics.broadcasts import computed_broadcasts
+from analytics.figures import Figures
 from analytics.models import Dimension, Grain, Report, ReportPlan, Rollup
+from analytics.periods import STEPS, Period
 from analytics.rollups import DIMENSION_WORDS, MOST_HOURS, Rollups, distinct_players, hours_in_lake
-from dashboard.history.periods import STEPS, Period
-from dashboard.templatetags.ui import NO_FIGURE, figure
+from analytics.tiles import Compare, TileRow, plain
+from analytics.wording import with_unit
+from dashboard.history.periods import PagePeriod
+from dashboard.templatetags.ui import figure
 from ingest.models import Stream
 
 SHAPES = {"good": (27.0, 7.0), "warning": (16.0, 18.0), "bad": (4.0, 30.0), "none": (33.0, 1.5)}
@@ -94,28 +95,12 @@ def _bars(period: Period, looks: list[str]) -> list[Bar]:
     return bars
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    label: str
-    value: str
-    unit: str
-    comparison: str
+def _was(name: str) -> Compare:
+    def compare(_: Figures, then: Figures, before: str) -> str:
+        value = getattr(then, name)
+        return f"{before}: {figure(value, 1)}\u00a0%" if value is not None else f"no history the {before}"
 
-    @property
-    def has_unit(self) -> bool:
-        return self.unit != "" and self.value != NO_FIGURE
-
-
-TileMaker = Callable[[Figures, Figures, str], Tile]
-"""From the period's figures, those of the period before, and how that is called."""
-
-
-def tiles(figures: Figures, former: Figures, period: Period) -> list[Tile]:
-    return [make(figures, former, period.before_words) for make in TILE_MAKERS]
-
-
-def _was(value: float | None, before: str, decimals: int = 1) -> str:
-    return f"{before}: {figure(value, decimals)}\u00a0%" if value is not None else f"no history the {before}"
+    return compare
 
 
 def _more(now: float | None, then: float | None, before: str, unit: str = "", decimals: int = 0) -> str:
@@ -125,62 +110,64 @@ def _more(now: float | None, then: float | None, before: str, unit: str = "", de
     difference = round(now - then, decimals)
     if not difference:
         return f"as the {before}"
-    size = figure(abs(difference), decimals) + (f"\u00a0{unit}" if unit else "")
-    return f"{size} {'more' if difference > 0 else 'less'}"
+    return f"{with_unit(figure(abs(difference), decimals), unit)} {'more' if difference > 0 else 'less'}"
 
 
-def _uptime(figures: Figures, former: Figures, before: str) -> Tile:
-    return Tile("Uptime", figure(figures.uptime_percent, 1), "%", _was(former.uptime_percent, before))
+def _live_unit(figures: Figures) -> tuple[int, str, int]:
+    """How many of it an hour has, its name, and its decimals."""
+    sizes = ((1, "h", 1), (60, "min", 1))
+    return next((each for each in sizes if figures.live_h * each[0] >= 1), (3600, "s", 0))
 
 
-def _live(figures: Figures, former: Figures, before: str) -> Tile:
-    hours = figures.live_h
-    size, unit = next(((size, unit) for size, unit in ((1, "h"), (60, "min")) if hours * size >= 1), (3600, "s"))
-    value = figure(hours * size, 1 if unit != "s" else 0)
-    then = former.live_h * size if former.elapsed_ms else None
-    return Tile("Live time", value, unit, _more(hours * size, then, before, unit, 1))
+def _live(figures: Figures) -> tuple[str, str]:
+    size, unit, decimals = _live_unit(figures)
+    return figure(figures.live_h * size, decimals), unit
 
 
-def _median(figures: Figures, former: Figures, before: str) -> Tile:
-    now, then = figures.video_kbps_p50, former.video_kbps_p50
-    return Tile("Median bitrate", figure(now), "kbit/s", _more(now, then, before))
+def _live_more(now: Figures, then: Figures, before: str) -> str:
+    size, unit, _ = _live_unit(now)
+    return _more(now.live_h * size, then.live_h * size if then.elapsed_ms else None, before, unit, 1)
 
 
-def _below(figures: Figures, former: Figures, before: str) -> Tile:
-    comparison = _was(former.below_percent, before) if figures.targeted_ms else "no target bitrate is known"
-    return Tile("Below target", figure(figures.below_percent, 1), "% of time", comparison)
+def _reconnects(now: Figures, then: Figures, before: str) -> str:
+    more = _more(now.reconnects, then.reconnects if then.elapsed_ms else None, before)
+    return f"{figure(now.reconnects)} in all, {more}"
 
 
-def _reconnects(figures: Figures, former: Figures, before: str) -> Tile:
-    more = _more(figures.reconnects, former.reconnects if former.elapsed_ms else None, before)
-    return Tile(
-        "Reconnects",
-        figure(figures.reconnects_per_hour, 2),
-        "an hour",
-        f"{figure(figures.reconnects)} in all, {more}",
-    )
+def _peak_at(now: Figures, _: Figures, __: str) -> str:
+    return f"{timezone.localtime(now.peak_at):%a %-d %b, %H:%M}" if now.peak_at and now.peak_players else ""
 
 
-def _recovery(figures: Figures, former: Figures, before: str) -> Tile:
-    comparison = _more(figures.mttr_s, former.mttr_s, before, "s") if figures.reconnects else "nothing to recover from"
-    return Tile("Mean recovery", figure(figures.mttr_s), "s", comparison)
-
-
-def _peak(figures: Figures, former: Figures, before: str) -> Tile:
-    peak_at = figures.peak_at if figures.peak_players else None
-    at = f"{timezone.localtime(peak_at):%a %-d %b, %H:%M}" if peak_at else ""
-    return Tile("Peak players", figure(figures.peak_players), "", at)
-
-
-TILE_MAKERS: tuple[TileMaker, ...] = (_uptime, _live, _median, _below, _reconnects, _recovery, _peak)
+PAGE_TILES = (
+    TileRow("Uptime", plain("uptime_percent", "%", partial(figure, decimals=1)), _was("uptime_percent")),
+    TileRow("Live time", _live, _live_more),
+    TileRow(
+        "Median bitrate",
+        plain("video_kbps_p50", "kbit/s", figure),
+        lambda now, then, before: _more(now.video_kbps_p50, then.video_kbps_p50, before),
+    ),
+    TileRow(
+        "Below target",
+        plain("below_percent", "% of time", partial(figure, decimals=1)),
+        lambda *of: _was("below_percent")(*of) if of[0].targeted_ms else "no target bitrate is known",
+    ),
+    TileRow("Reconnects", plain("reconnects_per_hour", "an hour", partial(figure, decimals=2)), _reconnects),
+    TileRow(
+        "Mean recovery",
+        plain("mttr_s", "s", figure),
+        lambda now, then, before: (
+            _more(now.mttr_s, then.mttr_s, before, "s") if now.reconnects else "nothing to recover from"
+        ),
+    ),
+    TileRow("Peak players", plain("peak_players", "", figure), _peak_at),
+)
 
 MOST_BROADCASTS = 50
 """On a page, the latest."""
 MOST_BROADCASTS_IN_FILE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Broadcast:
+class BroadcastRow(NamedTuple):
     """`end`: of what was computed of it so far. `report`: the archived one's number, if there is one."""
 
     begin: datetime
@@ -189,37 +176,11 @@ class Broadcast:
     report: int | None
 
 
-def broadcasts(app: str, name: str, period: Period, most: int = MOST_BROADCASTS) -> list[Broadcast]:
-    """Those that were on air in it, newest first, with their figures from begin to end."""
-    own = partial(Rollups, Dimension.BROADCAST, app=app, name=name)
-    since, until, beyond = period.since, period.until, period.grain
-    if period.grain == Grain.HOUR and hours_in_lake(Dimension.BROADCAST, None, None).exists():
-        # What they have before and after its days is taken from days: one that goes on for months has many files.
-        since, until, beyond = day_of(since), day_of(until - HOUR) + DAY, Grain.DAY
-    around = own(period.grain, since, until)
-    last: dict[str, datetime] = {}
-    for row in around.values("start", "value"):
-        if period.since <= row["start"] < period.until:
-            last[row["value"]] = row["start"]
-    begins = sorted(last, key=lambda value: (last[value], value), reverse=True)[:most]
-    parts: dict[str, list[Part]] = defaultdict(list)
-    sums: dict[str, Sums] = {}
-    before, after = own(beyond, None, since, values=begins), own(beyond, until, None, values=begins)
-    for rows in (around, before, after) if begins else ():
-        for (value,), some in rows.parts("value").items():
-            parts[value] += some
-        for (value,), more in rows.sums("value").items():
-            sums[value] = added(sums[value], more) if value in sums else more
+def broadcasts(app: str, name: str, period: Period, most: int = MOST_BROADCASTS) -> list[BroadcastRow]:
+    """Those that were on air in it, newest first."""
     reports = _reports(f"{app}/{name}")
-    found = []
-    for value in begins:
-        begin = parse_datetime(value)
-        if begin is None:
-            continue
-        figures = figures_of_sums(sums[value], merged(parts[value]))
-        length = timedelta(milliseconds=figures.elapsed_ms + figures.recovery_ms)
-        found.append(Broadcast(begin, begin + length, figures, reports.get(begin)))
-    return sorted(found, key=lambda each: each.begin, reverse=True)
+    found = computed_broadcasts(app, name, period, most)
+    return [BroadcastRow(each.since, each.until, figures, reports.get(each.since)) for each, figures in found]
 
 
 def _reports(scope: str) -> dict[datetime, int]:
@@ -256,11 +217,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class History:
+class StreamHistory:
     """`path`: "app/name", "" where there is none yet."""
 
     path: str
-    period: Period
+    period: PagePeriod
 
     @property
     def app(self) -> str:
@@ -372,19 +333,19 @@ class History:
         return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
 
 
-def asked(query: Mapping[str, str]) -> History:
+def asked(query: Mapping[str, str]) -> StreamHistory:
     """The history that a page's address names: by day where its hours are more files than a page reads."""
-    period = Period.of(query)
+    period = PagePeriod.of(query)
     if period.grain == Grain.HOUR:
         for dimension in (Dimension.STREAM, Dimension.BROADCAST):
             if hours_in_lake(dimension, period.since, period.until).count() > MOST_HOURS:
                 fault = (
                     f"Shown by day: hours of {DIMENSION_WORDS[dimension]} are kept in the lake, of which a page reads"
                 )
-                by_day = Period.of({name: query[name] for name in query} | {"grain": Grain.DAY})
+                by_day = PagePeriod.of({name: query[name] for name in query} | {"grain": Grain.DAY})
                 period = replace(by_day, fault=f"{fault} {MOST_HOURS // 24} days at most.")
                 break
-    return History(asked_path(query), period)
+    return StreamHistory(asked_path(query), period)
 
 
 def asked_path(query: Mapping[str, str]) -> str:

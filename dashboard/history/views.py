@@ -16,26 +16,46 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
-from analytics.figures import DERIVED, GREATEST, SUMMED, Figures
+from analytics.completeness import completeness
+from analytics.figures import DERIVED, MAX_FIELDS, SUM_FIELDS, Figures
 from analytics.histograms import in_file
 from analytics.java import JavaMissing, find_java
 from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
 from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Grain, Rollup
-from analytics.rollups import Rollups
+from analytics.periods import Period
+from analytics.rollups import UNPACKED, Rollups
+from analytics.tiles import tiles
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
-from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MOST_CHOSEN, Comparison, Line
+from dashboard.history.comparison import (
+    COMPARED,
+    DIMENSIONS,
+    FURTHER,
+    MOST,
+    MOST_CHOSEN,
+    Comparison,
+    ComparisonRow,
+    text_with_unit,
+)
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import HistoryEvent, history_events
-from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS, Completeness, Period
-from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, Broadcast, History, asked, broadcasts, paths, tiles
+from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
+from dashboard.history.stream import (
+    MOST_BROADCASTS_IN_FILE,
+    PAGE_TILES,
+    BroadcastRow,
+    StreamHistory,
+    asked,
+    broadcasts,
+    paths,
+)
 from ingest.services import audit
 from ingest.services.roles import Ability
 
 ROLLUP_COLUMNS = (*IDENTITY, *FIGURES, *DERIVED, "metric_version")
 MERGED = (
-    *SUMMED,
-    *GREATEST,
+    *SUM_FIELDS,
+    *MAX_FIELDS,
     *("video_kbps_mean", "video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
     *DERIVED,
 )
@@ -44,31 +64,24 @@ BROADCAST_COLUMNS = ("app", "name", "begin", "end", *MERGED)
 EVENT_COLUMNS = ("at", "kind", "words", "detail", "session")
 COMPARED_COLUMNS = ("by", "value", "label", "stream", *MERGED)
 
-STORED = (*IDENTITY, *FIGURES, "metric_version")
 RANKED = tuple(f"{kind}_kbps_{rank}" for kind in BITRATES for rank in PERCENTILES)
 
 
-def derived(values: dict[str, Any]) -> dict[str, float | None]:
-    """The metrics that follow from a row's sums."""
-    figures = Figures.of_sums(values)
-    return {name: getattr(figures, name) for name in DERIVED}
-
-
 def rollup_rows(rows: Rollups) -> Iterator[dict[str, Any]]:
-    for values in rows.values(*STORED):
-        yield _rounded({**values, **derived(values)})
+    for values in rows.values(*UNPACKED):
+        yield _rounded({**values, **Figures.of_sums(values).derived()})
 
 
-def broadcast_rows(history: "History") -> Iterator[dict[str, Any]]:
+def broadcast_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
     found = broadcasts(history.app, history.name, history.period, MOST_BROADCASTS_IN_FILE)
     return ({"app": history.app, "name": history.name, **_broadcast(one)} for one in found)
 
 
-def _broadcast(one: Broadcast) -> dict[str, Any]:
+def _broadcast(one: BroadcastRow) -> dict[str, Any]:
     return {"begin": one.begin, "end": one.end, **_merged(one.figures)}
 
 
-def event_rows(history: "History") -> Iterator[dict[str, Any]]:
+def event_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
     found = history_events(history.app, history.name, history.stream, history.period, MOST_EVENTS)
     return ({name: getattr(one, name) for name in EVENT_COLUMNS} for one in found)
 
@@ -77,7 +90,7 @@ def compared_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     return (_compared(comparison, line) for line in comparison.every())
 
 
-def _compared(comparison: Comparison, line: Line) -> dict[str, Any]:
+def _compared(comparison: Comparison, line: ComparisonRow) -> dict[str, Any]:
     about = {"by": str(comparison.dimension), "value": line.value, "label": line.label, "stream": line.stream}
     return about | _merged(line.figures)
 
@@ -116,20 +129,20 @@ def analytics(request: HttpRequest) -> HttpResponse:
         "fixed": [("stream", history.path)],
         "chart_by_day": history.period.grain == Grain.DAY,
         "table_by_day": history.table_grain == Grain.DAY,
-        "completeness": Completeness.of(history.period),
+        "completeness": completeness(history.period.since, history.period.until),
     }
     if history.path and not history.is_empty:
         context |= _shown(history)
     return render(request, "dashboard/analytics.html", context)
 
 
-def _shown(history: History) -> dict[str, Any]:
+def _shown(history: StreamHistory) -> dict[str, Any]:
     """What a page with figures has."""
     figures, former, period = history.figures, history.former, history.period
     found = history_events(history.app, history.name, history.stream, period)
     return {
-        "tiles": tiles(figures, former, period),
-        "further": [(column, column.text_with_unit(figures), column.text_with_unit(former)) for column in FURTHER],
+        "tiles": tiles(PAGE_TILES, figures, former, period.before_words),
+        "further": [(column, text_with_unit(column, figures), text_with_unit(column, former)) for column in FURTHER],
         "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
         "happenings": found,
         "dots": [(one, f"{_place(one, period):.3f}%") for one in found],
@@ -150,7 +163,7 @@ def _mark(happening: HistoryEvent, period: Period) -> dict[str, Any]:
     return {"at": happening.at.timestamp(), "is_line": happening.is_mark}
 
 
-def _intervals(history: History) -> list[tuple[str, int, float | None, bool]]:
+def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, bool]]:
     """Of keyframe intervals: words, how many, how many per cent, whether it is longer than 4 s."""
     total = history.figures.keyframe_intervals
     found, below = [], 0.0
@@ -213,7 +226,7 @@ def export_json(request: HttpRequest) -> HttpResponseBase:
     return lists.json_answer(name, rows)
 
 
-Part = tuple[Sequence[str], Callable[[History], Iterator[dict[str, Any]]]]
+Part = tuple[Sequence[str], Callable[[StreamHistory], Iterator[dict[str, Any]]]]
 PARTS: dict[str, Part] = {
     "rollups": (ROLLUP_COLUMNS, lambda history: rollup_rows(history.rollups)),
     "broadcasts": (BROADCAST_COLUMNS, broadcast_rows),
@@ -222,7 +235,7 @@ PARTS: dict[str, Part] = {
 """By the address' `part`: columns and rows of the file."""
 
 
-def _file(request: HttpRequest, history: History) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
+def _file(request: HttpRequest, history: StreamHistory) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
     part = request.GET.get("part", "")
     columns, rows = PARTS.get(part, PARTS["rollups"])
     what = part if part in PARTS and part != "rollups" else history.period.grain
@@ -262,7 +275,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     context = {
         "comparison": comparison,
         "period": comparison.period,
-        "completeness": Completeness.of(comparison.period),
+        "completeness": completeness(comparison.period.since, comparison.period.until),
         "columns": COMPARED,
         "dimensions": DIMENSIONS,
         "words": DIMENSIONS[comparison.dimension],

@@ -247,7 +247,7 @@ def test_an_hour_that_fails_stops_no_other_and_waits(lake: Path) -> None:
     waited = attempt(lake, trigger=TRIGGER.SCHEDULE)
     assert (waited.state, waited.expected) == ("done", 0)
     blocked.unlink()
-    services.forgive(Partition.objects.all())
+    services.clear_failures(Partition.objects.all())
     assert attempt(lake, trigger=TRIGGER.SCHEDULE).state == "done"
     assert not Partition.objects.exclude(state="done").exists()
     assert (12, "late", 20) in streams(Grain.HOUR)
@@ -404,7 +404,7 @@ def test_the_time_limit_keeps_what_is_done(lake: Path, monkeypatch: pytest.Monke
     assert (ended.state, ended.error_code, ended.done) == ("failed", "time_limit", 1)
     hours = Partition.objects.filter(grain=Grain.HOUR).order_by("start")
     assert list(hours.values_list("state", "lock")) == [("done", ""), ("pending", "")]
-    services.take_up()
+    services.resume_pending()
     assert services.active_run(), "the rest is asked for at once"
     AnalyticsRun.objects.filter(state="queued").delete()
     assert run(lake).done == 2

@@ -121,7 +121,7 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
         (run,) = AnalyticsRun.objects.filter(state="queued") or [services.start_run(trigger=PAGE)]
         services.claim(run_id=run.pk)
         AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
-        services.take_up()
+        services.resume_pending()
         run.refresh_from_db()
         assert (run.state, run.error_code, run.ended_at is not None) == ("failed", "lost", True)
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
@@ -131,7 +131,7 @@ def test_what_the_queue_refused_is_no_failure_of_a_run() -> None:
     """An outage of the queue, and then a process that is lost: its run is repeated as any other is."""
     for _ in range(3):
         services.fail(services.create_run(trigger=PAGE), code=AnalyticsRun.ErrorCode.QUEUE, error=services.UNSENT)
-    services.take_up()
+    services.resume_pending()
     run = AnalyticsRun.objects.get(state="queued")
     services.claim(run_id=run.pk)
     AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
@@ -164,10 +164,10 @@ def test_a_commands_run_is_left_to_the_command_unless_that_was_killed() -> None:
     services.create_run(trigger=AnalyticsRun.Trigger.COMMAND)
     AnalyticsRun.objects.update(requested_at=timezone.now() - UNTAKEN)
     before = queued()
-    services.take_up()
+    services.resume_pending()
     assert queued() == before
     AnalyticsRun.objects.update(requested_at=timezone.now() - services.COMMAND_WAITS * 2)
-    services.take_up()
+    services.resume_pending()
     assert queued() == before + 1
     assert sorted(AnalyticsRun.objects.values_list("trigger", "state")) == [
         ("command", "failed"),
@@ -184,7 +184,7 @@ def undone(**fields: Any) -> Partition:
 
 def is_asked_for() -> bool:
     """Whether the next look at the ledger asks for a run."""
-    services.take_up()
+    services.resume_pending()
     return AnalyticsRun.objects.filter(state="queued").exists()
 
 

@@ -17,9 +17,9 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
+from analytics.periods import Period
 from analytics.reports import builder, subprocess_jobs
-from analytics.reports.periods import Period
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from dashboard import access
 from dashboard.metrics import exposition
 from dashboard.system.watch import Watch, get_watch

@@ -13,7 +13,7 @@ from django.utils.html import escape
 
 from analytics import services
 from analytics.models import METRIC_VERSION, AnalyticsRun, Dimension, Grain, Partition, Rollup
-from dashboard.history.periods import Period
+from dashboard.history.periods import PagePeriod
 from dashboard.history.views import FEW_STREAMS, UNTAKEN_AFTER
 from ingest.models import StatusEvent, Stream
 from ingest.services import audit
@@ -52,7 +52,9 @@ def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Str
     assert [each for each in shown if each not in page] == []
     assert page.count('class="h-good"') == 1
     assert escape("live/older") in page
-    tiles = {tile.label: (tile.value, tile.unit, tile.comparison) for tile in viewer.get(URL).context["tiles"]}
+    tiles = {
+        tile["label"]: (tile["value"], tile["unit"], tile["comparison"]) for tile in viewer.get(URL).context["tiles"]
+    }
     assert tiles == {
         "Uptime": ("96.7", "%", "no history the day before"),
         "Live time": ("59.0", "min", "none the day before"),
@@ -69,7 +71,7 @@ def test_the_period_before_is_compared_in_words(viewer: Client) -> None:
     make_rollup(
         24, live_ms=1_740_000, reconnects=1, recovery_ms=30_000, targeted_ms=100, below_ms=10, video_kbps_p50=2600.0
     )
-    tiles = {tile.label: tile.comparison for tile in viewer.get(URL).context["tiles"]}
+    tiles = {tile["label"]: tile["comparison"] for tile in viewer.get(URL).context["tiles"]}
     assert tiles["Uptime"] == "day before: 47.9\u00a0%"
     assert tiles["Live time"] == "30.0\u00a0min more"
     assert tiles["Median bitrate"] == "100 less"
@@ -144,12 +146,12 @@ def test_dates_that_cannot_be_shown_are_said_to_be(viewer: Client, query: str, f
     make_rollup(0)
     response = viewer.get(f"{URL}?{query}")
     assert fault in response.content.decode()
-    assert response.context["period"].days == days
+    assert response.context["period"].length_days == days
 
 
 def test_periods_say_what_they_are() -> None:
     def words(first: str, last: str) -> tuple[str, str]:
-        period = Period.of({"from": first, "to": last})
+        period = PagePeriod.of({"from": first, "to": last})
         return period.words, period.before_words
 
     assert words("2026-11-07", "2026-11-13") == ("7 to 13 Nov 2026", "week before")

@@ -13,12 +13,12 @@ import pytest
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from analytics import services
+from analytics import periods, services
+from analytics.completeness import Completeness
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Report, Rollup
-from analytics.reports import periods
 from analytics.reports.builder import build_document
-from analytics.reports.scopes import Scope
 from analytics.rollups import MOST_HOURS
+from analytics.scopes import Scope
 from analytics.tables import HOUR, figures_file
 from tests.analytics.inlake import BY_SIZE, bring
 from tests.analytics.reports.rows import done
@@ -105,7 +105,7 @@ def shown(viewer: Client) -> dict[str, Any]:
 def report(scope: str, lake: Path) -> Any:
     day = periods.containing(periods.Kind.DAILY, hour(24).date(), periods.zone_of("UTC"))
     return build_document(
-        day, Scope.of(scope), former=None, completeness={"expected": 24, "done": 24}, now=hour(0), lake=lake
+        day, Scope.of(scope), former=None, completeness=Completeness(24, 24, []), now=hour(0), lake=lake
     )
 
 

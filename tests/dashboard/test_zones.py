@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from analytics import periods
 from analytics.models import Grain
-from analytics.reports import periods
 from dashboard import zones
-from dashboard.history.periods import Period
+from dashboard.history.periods import PagePeriod
 from dashboard.templatetags import analytics, times
 from dashboard.zones import moment
 from ingest.models import AuditEntry, Recording, Session, Stream, StreamKey
@@ -232,8 +232,8 @@ def test_a_day_on_which_clocks_change_is_as_long_as_it_is() -> None:
         assert until is not None
         assert until - since == timedelta(hours=25)
         assert since == datetime(2026, 10, 24, 22, tzinfo=UTC)
-        period = Period.of({"from": "2026-10-25", "to": "2026-10-25"})
-        assert (period.since, len(period.starts), period.days, period.words) == (since, 25, 1, "25 Oct 2026")
+        period = PagePeriod.of({"from": "2026-10-25", "to": "2026-10-25"})
+        assert (period.since, len(period.starts), period.length_days, period.words) == (since, 25, 1, "25 Oct 2026")
     assert zones.days("9999-12-31", "x") == (datetime(9999, 12, 31, tzinfo=UTC), None)
     with timezone.override(KOLKATA):
         assert zones.days("0001-01-01", "9999-12-31") == (None, None)
@@ -242,14 +242,14 @@ def test_a_day_on_which_clocks_change_is_as_long_as_it_is() -> None:
 def test_history_by_hour_is_of_the_zone_and_by_day_of_utc() -> None:
     """Hours begin with those of UTC: in a zone that is half an hour off, a day is widened to them."""
     with timezone.override(KOLKATA):
-        hours = Period.of({"from": "2026-03-03", "to": "2026-03-03"})
+        hours = PagePeriod.of({"from": "2026-03-03", "to": "2026-03-03"})
         assert hours.since == datetime(2026, 3, 2, 18, tzinfo=UTC)
         assert hours.until == datetime(2026, 3, 3, 19, tzinfo=UTC)
-        assert (hours.words, hours.zone, hours.grain) == ("3 Mar 2026", "Asia/Kolkata", Grain.HOUR)
+        assert (hours.words, hours.zone.key, hours.grain) == ("3 Mar 2026", "Asia/Kolkata", Grain.HOUR)
         assert (hours.first_day, hours.last_day) == (date(2026, 3, 3), date(2026, 3, 3))
-        days = Period.of({"from": "2026-02-01", "to": "2026-02-28"})
+        days = PagePeriod.of({"from": "2026-02-01", "to": "2026-02-28"})
         assert (days.since, days.until) == (datetime(2026, 2, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC))
-        assert (days.words, days.zone) == ("1 to 28 Feb 2026", "UTC")
+        assert (days.words, days.zone.key) == ("1 to 28 Feb 2026", "UTC")
 
 
 ANALYTICS, COMPARE = "/analytics/?stream=live/cam-1&grain=hour&", "/analytics/compare/?"
@@ -291,7 +291,7 @@ def test_what_begins_with_an_hour_of_utc_needs_no_such_note(viewer: Client, quer
 
 def test_neighbouring_days_share_the_hour_that_their_midnight_is_in() -> None:
     with timezone.override(ZoneInfo("Asia/Kathmandu")):
-        first, second = [Period.of({"from": day, "to": day}) for day in ("2026-11-14", "2026-11-15")]
+        first, second = [PagePeriod.of({"from": day, "to": day}) for day in ("2026-11-14", "2026-11-15")]
         assert first.until == datetime(2026, 11, 14, 19, tzinfo=UTC)
         assert second.since == datetime(2026, 11, 14, 18, tzinfo=UTC)
         assert first.note
@@ -301,7 +301,7 @@ def test_neighbouring_days_share_the_hour_that_their_midnight_is_in() -> None:
 def test_a_range_that_begins_within_a_days_first_hour_names_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 14, 18, 30, tzinfo=UTC))
     with timezone.override(ZoneInfo("Asia/Kathmandu")):
-        assert Period.of({"range": "24h"}).words == "14 Nov, 00:45 to 15 Nov 2026, 00:45"
+        assert PagePeriod.of({"range": "24h"}).words == "14 Nov, 00:45 to 15 Nov 2026, 00:45"
 
 
 def test_a_day_of_history_is_that_of_utc_where_clocks_are_behind_it(viewer: Client, stream: Stream) -> None:

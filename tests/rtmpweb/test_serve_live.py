@@ -69,8 +69,9 @@ def draining(server: ServerProcess) -> list[str]:
 
 
 MAKE = """
-from dashboard.models import Webhook
-print(Webhook.objects.create(name="graphics", url={url!r}).secret)
+from ingest.delivery.webhook import secret_of
+from ingest.models import Webhook
+print(secret_of(Webhook.objects.create(name="graphics", url={url!r})))
 """
 OUTBOX = """
 import json
@@ -78,7 +79,7 @@ from ingest.models import OutboxEvent
 print(json.dumps([[event.kind, event.payload["session"]["id"]] for event in OutboxEvent.objects.all()]))
 """
 EXPIRE = """
-from dashboard.models import Delivery
+from ingest.models import Delivery
 from django.utils import timezone
 print(Delivery.objects.filter(state="waiting").exclude(claim=None).update(claimed_until=timezone.now()))
 """

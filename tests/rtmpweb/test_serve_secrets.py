@@ -34,13 +34,15 @@ USER = "chief"
 MAKE = """
 import json
 from django.contrib.auth.models import User
-from dashboard.models import Delivery, Webhook
+from ingest.delivery.webhook import secret_of
+from ingest.models import Delivery, Webhook
 User.objects.create_superuser({user!r}, "", {password!r})
 webhook = Webhook.objects.create(name="graphics", url={url!r})
 alert = {{"title": "Nothing has arrived.", "subject": "live/cam", "level": "bad"}}
 body = {{"kind": "alert.opened", "alert": alert, "rule": "Night", "url": ""}}
-Delivery.objects.create(once="mail", number=1, email="a@example.org", kind="alert.opened", series="mail", body=body)
-print(json.dumps(webhook.secret))
+to = {{"channel": "email", "address": "a@example.org"}}
+Delivery.objects.create(once="mail", number=1, kind="alert.opened", series="mail", body=body, **to)
+print(json.dumps(secret_of(webhook)))
 """
 
 

@@ -142,7 +142,7 @@ def perform_retry(options: dict[str, Any], say: Say) -> None:
         if former is None:
             raise CommandError(f"There is no run {options['run']}. The page of the jobs shows their numbers.")
     with transaction.atomic():
-        services.forgive(former.partitions.all() if former else Partition.objects.all())
+        services.clear_failures(former.partitions.all() if former else Partition.objects.all())
         again = services.create_run(
             trigger=AnalyticsRun.Trigger.COMMAND,
             kind=former.kind if former else AnalyticsRun.Kind.ALL.value,

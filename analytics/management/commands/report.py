@@ -13,10 +13,15 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
+from analytics import periods
+from analytics.broadcasts import ended_broadcasts
+from analytics.metrics import BROADCAST_GAP_S
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, delivery, periods, scopes
-from analytics.reports.periods import Period, PeriodProblem
-from analytics.reports.scopes import NoSuchScope, Scope
+from analytics.periods import Period, PeriodProblem
+from analytics.reports import builder, files
+from analytics.scopes import NoSuchScope, Scope
+from ingest.delivery.email import EmailChannel
+from ingest.delivery.engine import deliver
 from ingest.management.base import put_json
 from ingest.services import audit
 
@@ -32,10 +37,10 @@ def _pdf(report: Report) -> bytes:
 
 
 WRITERS: dict[str, Callable[[Report], bytes]] = {
-    ".html": lambda report: delivery.report_html(report).encode(),
+    ".html": lambda report: files.report_html(report).encode(),
     ".pdf": _pdf,
-    ".csv": lambda report: delivery.report_csv(report.document).encode(),
-    ".json": lambda report: delivery.report_json(report.document).encode(),
+    ".csv": lambda report: files.report_csv(report.document).encode(),
+    ".json": lambda report: files.report_json(report.document).encode(),
 }
 """By the ending of --output."""
 
@@ -105,14 +110,14 @@ class Command(BaseCommand):
         with transaction.atomic():
             builder.send(report, addresses)
             audit.record(audit.command("report"), "report.send", str(report), to=addresses)
-        delivery.send_due(timezone.now())
-        failed = report.deliveries.filter(recipient__in=addresses).exclude(state=ReportDelivery.State.SENT)
+        deliver(EmailChannel.name)
+        failed = report.deliveries.filter(address__in=addresses).exclude(state=ReportDelivery.State.DONE)
         for row in failed:
-            raise CommandError(f"{row.recipient}: {row.error or 'it is tried again by the analytics worker.'}")
+            raise CommandError(f"{row.address}: {row.error or 'it is tried again by the analytics worker.'}")
         self.stderr.write(f"Sent to {', '.join(addresses)}.")
 
     def _list(self, options: dict[str, Any]) -> None:
-        rows = Report.objects.prefetch_related("deliveries")
+        rows = Report.objects.annotate(sent=ReportDelivery.counted(ReportDelivery.State.DONE))
         items = [
             {
                 "id": report.pk,
@@ -122,7 +127,7 @@ class Command(BaseCommand):
                 "time_zone": report.time_zone,
                 "hours": f"{report.hours_done} of {report.hours_expected}",
                 "made_at": report.made_at.isoformat(),
-                "sent": sum(row.state == ReportDelivery.State.SENT for row in report.deliveries.all()),
+                "sent": report.sent,
             }
             for report in rows[:LISTED]
         ]
@@ -158,13 +163,15 @@ def _broadcast(
     if not scope.name:
         raise PeriodProblem("A broadcast is of one stream: give --stream APP/NAME.")
     begin, end = since or now - timedelta(days=60), until or now
-    for broadcast in scopes.ended_broadcasts(scope, begin, now):
+    for broadcast in ended_broadcasts(scope, begin, now):
         if broadcast.until <= end:
             counted = broadcast.counted(zone.key)
             if counted is None:
                 raise PeriodProblem("Its hours are not computed yet: run `manage.py analytics run` first.")
             return counted
-    raise PeriodProblem(f"No broadcast of {scope.text} has ended there. One has 300 s after its last session.")
+    raise PeriodProblem(
+        f"No broadcast of {scope.text} has ended there. One has {BROADCAST_GAP_S} s after its last session."
+    )
 
 
 def moment(text: str | None, zone: ZoneInfo) -> datetime | None:

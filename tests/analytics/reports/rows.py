@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F
 
-from analytics.figures import RANKS, SUMMED
+from analytics.figures import RANKS, SUM_FIELDS
 from analytics.histograms import quantiles
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from tests.analytics.packed import packed
@@ -73,7 +73,7 @@ def hour(path: str, start: datetime, *, kbps: float = 6000, **figures: Any) -> R
     app = path.partition("/")[0]
     known = Rollup.objects.filter(dimension=Dimension.APP, value=app, start=start)
     if known.exists():
-        known.update(**{name: F(name) + whole[name] for name in SUMMED if name in whole})
+        known.update(**{name: F(name) + whole[name] for name in SUM_FIELDS if name in whole})
     else:
         rollup(app, start, kbps=samples, dimension=Dimension.APP, **whole)
     return rollup(path, start, kbps=samples, **whole)

@@ -13,10 +13,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from pypdf import PdfReader
 
+from analytics import periods
+from analytics.completeness import Completeness
 from analytics.models import Dimension, Report, ReportPlan
-from analytics.reports import builder, periods, subprocess_jobs
+from analytics.reports import builder, subprocess_jobs
 from analytics.reports.document import Document
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from ingest.models import Application, AuditEntry, Session, Stream
 from ingest.services.audit import Actor
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
@@ -188,8 +190,8 @@ def _refusal(actor: Actor) -> str:
 
 @pytest.mark.django_db
 def test_one_waits_for_another_and_not_for_ever(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = {"expected": 0, "done": 0}
-    document = builder.build_document(PERIOD, Scope(), former=None, completeness=nothing, now=MONDAY, lake=lake)  # type: ignore[arg-type]
+    nothing = Completeness(0, 0, [])
+    document = builder.build_document(PERIOD, Scope(), former=None, completeness=nothing, now=MONDAY, lake=lake)
     monkeypatch.setattr(subprocess_jobs, "WAIT_S", 0.05)
     with subprocess_jobs._one_at_a_time, pytest.raises(subprocess_jobs.NotMade, match="is being made"):
         subprocess_jobs.pdf(document)

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
+from analytics import periods
 from analytics.models import ReportPlan
-from analytics.reports import periods
-from analytics.reports.periods import PeriodProblem
+from analytics.periods import PeriodProblem
 
 Kind = ReportPlan.Kind
 HOUR = timedelta(hours=1)
@@ -16,8 +16,8 @@ HOUR = timedelta(hours=1)
 def hours_of(kind: str, day: date, zone: str) -> int:
     period = periods.containing(kind, day, periods.zone_of(zone))
     assert not period.is_widened
-    assert len(period.hours) == (period.until - period.since) / HOUR
-    return len(period.hours)
+    assert len(period.starts) == (period.until - period.since) / HOUR
+    return len(period.starts)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_days_follow_each_other_without_a_gap() -> None:
     days = [periods.containing(Kind.DAILY, date(2026, 1, 1) + number * periods.DAY, zone) for number in range(400)]
     for day, following in pairwise(days):
         assert day.until == following.since
-        assert periods.before(following) == day
+        assert following.before == day
         assert day.is_regular
         assert day.has_whole_days
 
@@ -60,7 +60,7 @@ def test_the_period_before_ends_where_one_begins(kind: str) -> None:
     period = periods.last_ended(kind, datetime(2027, 1, 10, 3, tzinfo=UTC), zone)
     assert period.until <= datetime(2027, 1, 10, 3, tzinfo=UTC)
     for _ in range(30):
-        former = periods.before(period)
+        former = period.before
         assert former.until == period.since
         assert former.kind == kind
         assert former.is_regular
@@ -84,7 +84,7 @@ def test_a_zone_off_by_half_an_hour_is_widened_to_whole_hours() -> None:
         datetime(2026, 11, 6, 18, tzinfo=UTC),
         datetime(2026, 11, 7, 19, tzinfo=UTC),
     )
-    assert len(day.hours) == 25
+    assert len(day.starts) == 25
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_zone_off_by_half_an_hour_is_widened_to_whole_hours() -> None:
 def test_words(kind: str, first: tuple[int, ...], last: tuple[int, ...], words: str) -> None:
     zone = periods.zone_of("Europe/Berlin")
     since, until = (datetime(*time, tzinfo=zone) for time in (first, last))  # type: ignore[misc, arg-type]
-    assert periods.words(periods.exact(kind, since, until, zone)) == words
+    assert periods.exact(kind, since, until, zone).words == words
 
 
 def test_what_is_compared_with_a_period_of_ones_own() -> None:
@@ -111,10 +111,10 @@ def test_what_is_compared_with_a_period_of_ones_own() -> None:
         Kind.DAILY, datetime(2026, 10, 25, tzinfo=zone), datetime(2026, 10, 28, tzinfo=zone), zone
     )  # 73 hours
     assert not days.is_regular
-    assert periods.before(days).local_since.isoformat() == "2026-10-22T00:00:00+02:00"
+    assert days.before.local_since.isoformat() == "2026-10-22T00:00:00+02:00"
     hours = periods.exact(Kind.DAILY, days.since, days.since + 5 * HOUR, zone)
-    assert periods.before(hours).since == days.since - 5 * HOUR
-    assert periods.former_words(hours) == "period before"
+    assert hours.before.since == days.since - 5 * HOUR
+    assert hours.before_words == "period before"
 
 
 def test_what_is_no_period_or_zone_is_said() -> None:

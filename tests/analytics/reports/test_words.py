@@ -9,11 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from analytics import periods, wording
+from analytics.completeness import Completeness
 from analytics.models import Dimension, ReportPlan
-from analytics.reports import builder, figures, findings, periods, wording
+from analytics.reports import builder, figures, findings
 from analytics.reports.document import Document
 from analytics.reports.figures import Gathered
-from analytics.reports.scopes import Scope
+from analytics.scopes import Scope
 from analytics.tables import PARTIALS, partition_folder
 from ingest.models import Application, Stream
 from ingest.services.refusals import CODES, REASONS
@@ -32,8 +34,8 @@ def report(lake: Path, kind: str = Kind.WEEKLY, zone: str = "UTC", scope: str = 
     made = builder.build_document(
         period,
         of,
-        former=(periods.before(period), of),
-        completeness={"expected": 168, "done": 168},
+        former=(period.before, of),
+        completeness=Completeness(168, 168, []),
         now=NOW,
         lake=lake,
     )
@@ -238,10 +240,10 @@ def test_nothing_recorded_is_said(lake: Path) -> None:
 def test_a_day_of_23_hours_has_its_hours_at_their_place(lake: Path) -> None:
     zone = periods.zone_of("Europe/Berlin")
     period = periods.containing(Kind.DAILY, date(2026, 3, 29), zone)
-    for each in period.hours:
+    for each in period.starts:
         hour("live/a", each)
     made = builder.build_document(
-        period, Scope(), former=None, completeness={"expected": 23, "done": 23}, now=NOW, lake=lake
+        period, Scope(), former=None, completeness=Completeness(23, 23, []), now=NOW, lake=lake
     )
     (chart,) = made["charts"]
     assert chart["p50"] == [6000] * 23

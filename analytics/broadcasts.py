@@ -1,96 +1,29 @@
-"""Whose rollups a report is made from: all streams', an application's, one stream's, or one broadcast's.
+"""Broadcasts: sessions of one stream, joined over gaps of at most 300 s.
 
-A broadcast is sessions of one stream, joined over gaps of at most 300 s. Sessions say that one has ended, and when; its
-rollups say by which value they know it, and from when it is counted."""
+Sessions say that one has ended, and when; its rollups say by which value they know it, from when it is counted, and
+what it came to."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Self
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
+from django.utils.dateparse import parse_datetime
 
-from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, ReportPlan, Rollup
-from analytics.reports import periods
-from analytics.reports.periods import HOUR, Period
-from analytics.rollups import Rollups
-from ingest.models import Application, Session, Stream
+from analytics.figures import Figures, QuantilePart, Sums, added_sums, figures_of_sums, merged_quantiles
+from analytics.ledger import day_of
+from analytics.metrics import BROADCAST_GAP_S
+from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, ReportPlan
+from analytics.periods import DAY, HOUR, Period, zone_of
+from analytics.rollups import Rollups, hours_in_lake
+from analytics.scopes import Scope
+from ingest.models import Session
 
-
-class NoSuchScope(ValueError):  # noqa: N818 - an answer to who asked.
-    """There is no such application or stream; the text says what may be given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """`value`: a broadcast's, as its rollups have it; empty otherwise."""
-
-    app: str = ""
-    name: str = ""
-    value: str = ""
-
-    @classmethod
-    def of(cls, text: str) -> Self:
-        """From `Report.scope`: "" all streams, an application's name, or app/name."""
-        app, _, name = text.partition("/")
-        return cls(app, name)
-
-    @classmethod
-    def asked(cls, text: str) -> Self:
-        """From what somebody typed: one that there is, or whose history outlived it. Raises NoSuchScope."""
-        scope = cls.of(text.strip().strip("/"))
-        if scope.text and not (scope._there().exists() or scope._measured().exists()):
-            raise NoSuchScope(f"There is no application or stream {scope.text[:80]}. Empty: all streams.")
-        return scope
-
-    @property
-    def text(self) -> str:
-        """As `Report.scope` has it."""
-        return f"{self.app}/{self.name}" if self.name else self.app
-
-    @property
-    def words(self) -> str:
-        if self.name:
-            return self.text
-        return f"All streams of {self.app}" if self.app else "All streams"
-
-    def streams(self, period: Period) -> Rollups:
-        """The hours of each of its streams."""
-        return self._hours(period, Dimension.BROADCAST if self.value else Dimension.STREAM)
-
-    def together(self, period: Period) -> Rollups:
-        """The hours of all its streams together: one row an hour, of several applications one each."""
-        return self.streams(period) if self.name else self._hours(period, Dimension.APP)
-
-    def nodes(self, period: Period) -> Rollups:
-        """The hours of each node: what happened at all."""
-        return Rollups(Dimension.NODE, Grain.HOUR, period.first_hour, period.end_hour)
-
-    def _there(self) -> "QuerySet[Stream] | QuerySet[Application]":
-        if self.name:
-            return Stream.objects.filter(application__name=self.app, name=self.name)
-        return Application.objects.filter(name=self.app)
-
-    def _measured(self) -> QuerySet[Rollup]:
-        dimension = Dimension.STREAM if self.name else Dimension.APP
-        return Rollup.objects.filter(dimension=dimension, grain__in=Grain.values, app=self.app, name=self.name)
-
-    def _hours(self, period: Period, dimension: Dimension) -> Rollups:
-        return Rollups(
-            dimension,
-            Grain.HOUR,
-            period.first_hour,
-            period.end_hour,
-            app=self.app or None,
-            name=self.name or None,
-            values=[self.value] if self.value else None,
-        )
-
-
-GAP = timedelta(seconds=300)
+GAP = timedelta(seconds=BROADCAST_GAP_S)
 SLACK = timedelta(seconds=60)
 """A session's row and its first sample are this much apart at most."""
 MARGIN = timedelta(days=1)
@@ -103,7 +36,7 @@ LONGEST = timedelta(days=60)
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """As its sessions tell it."""
+    """From its first session's begin to its last one's end, or as far as it is computed."""
 
     app: str
     name: str
@@ -124,9 +57,7 @@ class Broadcast:
         for value in sorted({row["value"] for row in rows.values("start", "value")}):
             begins = datetime.fromisoformat(value)
             if self.since - SLACK <= begins <= self.until:
-                period = Period(
-                    ReportPlan.Kind.BROADCAST, begins, max(self.until, begins + SLACK), periods.zone_of(zone)
-                )
+                period = Period(ReportPlan.Kind.BROADCAST, begins, max(self.until, begins + SLACK), zone_of(zone))
                 return period, Scope(self.app, self.name, value)
         return None
 
@@ -180,3 +111,37 @@ def broadcast_before(period: Period, scope: Scope) -> tuple[Period, Scope] | Non
 
 def _rows(app: str, name: str, since: datetime, until: datetime) -> Rollups:
     return Rollups(Dimension.BROADCAST, Grain.HOUR, since, until, app=app, name=name)
+
+
+def computed_broadcasts(app: str, name: str, period: Period, most: int) -> list[tuple[Broadcast, Figures]]:
+    """A stream's that were on air in the period, the latest `most`, newest first: each from begin to end, as far as it
+    is computed, and its figures.
+    """
+    own = partial(Rollups, Dimension.BROADCAST, app=app, name=name)
+    since, until, beyond = period.since, period.until, period.grain
+    if period.grain == Grain.HOUR and hours_in_lake(Dimension.BROADCAST, None, None).exists():
+        # What they have before and after its days is taken from days: one that goes on for months has many files.
+        since, until, beyond = day_of(since), day_of(until - HOUR) + DAY, Grain.DAY
+    around = own(period.grain, since, until)
+    last: dict[str, datetime] = {}
+    for row in around.values("start", "value"):
+        if period.since <= row["start"] < period.until:
+            last[row["value"]] = row["start"]
+    begins = sorted(last, key=lambda value: (last[value], value), reverse=True)[:most]
+    parts: dict[str, list[QuantilePart]] = defaultdict(list)
+    sums: dict[str, Sums] = {}
+    before, after = own(beyond, None, since, values=begins), own(beyond, until, None, values=begins)
+    for rows in (around, before, after) if begins else ():
+        for (value,), some in rows.parts("value").items():
+            parts[value] += some
+        for (value,), more in rows.sums("value").items():
+            sums[value] = added_sums(sums[value], more) if value in sums else more
+    found = []
+    for value in begins:
+        begin = parse_datetime(value)
+        if begin is None:
+            continue
+        figures = figures_of_sums(sums[value], merged_quantiles(parts[value]))
+        length = timedelta(milliseconds=figures.elapsed_ms + figures.recovery_ms)
+        found.append((Broadcast(app, name, begin, begin + length), figures))
+    return sorted(found, key=lambda each: each[0].since, reverse=True)

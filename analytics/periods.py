@@ -1,4 +1,5 @@
-"""The periods that reports speak of: days, weeks (Monday to Sunday) and months as the clocks of a time zone count them.
+"""The periods that reports and pages speak of: days, weeks (Monday to Sunday) and months as the clocks of a time zone
+count them, and any from a moment to another.
 
 A day has 23 or 25 hours where the clocks change. Rollups are of whole hours in UTC: in a zone that is not whole hours
 off, a period is widened to those at its ends.
@@ -9,13 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from analytics.models import ReportPlan
+from analytics.models import Grain, ReportPlan
 
 Kind = ReportPlan.Kind
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
+STEPS = {Grain.HOUR: HOUR, Grain.DAY: DAY}
 LONGEST = timedelta(days=400)
 """A longer period is refused: hours are kept as long."""
 YEARS = range(2000, 2101)
@@ -25,14 +27,17 @@ class PeriodProblem(ValueError):  # noqa: N818 - an answer to who asked.
     """There is no such time zone, or no such period; the text says what to give instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Period:
-    """`since` <= t < `until`, in UTC, as the clocks of `zone` count it."""
+    """`since` <= t < `until`, in UTC, as the clocks of `zone` count it; `grain`: what it is shown by. `kind`: of a
+    report's plan, or what else names it.
+    """
 
     kind: str
     since: datetime
     until: datetime
     zone: ZoneInfo
+    grain: Grain = Grain.HOUR
 
     @property
     def local_since(self) -> datetime:
@@ -66,10 +71,14 @@ class Period:
         return f"{self.zone.key} is not whole hours from UTC: the figures are of whole hours, {since} to {until}."
 
     @property
-    def hours(self) -> list[datetime]:
-        """The whole hours (UTC) that it touches."""
-        count = (self.end_hour - self.first_hour) // HOUR
-        return [self.first_hour + number * HOUR for number in range(count)]
+    def step(self) -> timedelta:
+        return STEPS[self.grain]
+
+    @property
+    def starts(self) -> list[datetime]:
+        """The beginnings of the whole hours (UTC) that it touches, or of its days."""
+        count = round((self.end_hour - self.first_hour) / self.step)
+        return [self.first_hour + number * self.step for number in range(count)]
 
     @property
     def has_whole_days(self) -> bool:
@@ -89,6 +98,35 @@ class Period:
     def is_regular(self) -> bool:
         """Whether it is a day, a week or a month, as its kind says."""
         return self.kind in BEGINS and self == containing(self.kind, self.local_since.date(), self.zone)
+
+    @property
+    def before(self) -> "Period":
+        """The period before it, of the same kind; of another, the one as many days long, or else as long. Raises
+        PeriodProblem.
+        """
+        first = self.local_since.date()
+        if self.is_regular:
+            return containing(self.kind, first - DAY, self.zone)
+        length = self.until - self.since
+        begin = midnight(first - len(self.days) * DAY, self.zone) if self.has_whole_days else self.since - length
+        return Period(self.kind, begin, self.since, self.zone)
+
+    @property
+    def before_words(self) -> str:
+        """What the period before it is called."""
+        return BEFORE_WORDS[self.kind] if self.is_regular or self.kind == Kind.BROADCAST else "period before"
+
+    @property
+    def words(self) -> str:
+        """Such as "7 to 13 November 2026"."""
+        first, last = self.days[0], self.days[-1]
+        if not self.has_whole_days:
+            since, until = self.local_since, self.local_until
+            end = f"{until:%H:%M}" if since.date() == until.date() else f"{day_words(until)}, {until:%H:%M}"
+            return f"{day_words(first)}, {since:%H:%M} to {end}"
+        if self.kind == Kind.MONTHLY and self.is_regular:
+            return f"{first:%B %Y}"
+        return f"{first:%A}, {day_words(first)}" if first == last else days_words(first, last, "%B")
 
 
 def zone_of(name: str) -> ZoneInfo:
@@ -143,6 +181,11 @@ def _check_year(year: int) -> None:
         raise PeriodProblem(f"The period has to be in the years {YEARS.start} to {YEARS.stop - 1}.")
 
 
+def of_days(first: date, last: date, zone: ZoneInfo, kind: str = "") -> Period:
+    """From the first day to the last, that one included."""
+    return Period(kind, midnight(first, zone), midnight(last + DAY, zone), zone)
+
+
 def last_ended(kind: str, now: datetime, zone: ZoneInfo) -> Period:
     """The day, week or month before the one that it is."""
     return containing(kind, BEGINS[kind](now.astimezone(zone).date()) - DAY, zone)
@@ -156,29 +199,12 @@ def exact(kind: str, since: datetime, until: datetime, zone: ZoneInfo) -> Period
     return Period(kind, since.astimezone(UTC), until.astimezone(UTC), zone)
 
 
-def before(period: Period) -> Period:
-    """The period before it, of the same kind; of another, the one as many days long, or else as long."""
-    first = period.local_since.date()
-    if period.is_regular:
-        return containing(period.kind, first - DAY, period.zone)
-    if period.has_whole_days:
-        return Period(period.kind, midnight(first - len(period.days) * DAY, period.zone), period.since, period.zone)
-    return Period(period.kind, period.since - (period.until - period.since), period.since, period.zone)
-
-
-FORMER_WORDS: dict[str, str] = {
+BEFORE_WORDS: dict[str, str] = {
     Kind.DAILY: "day before",
     Kind.WEEKLY: "week before",
     Kind.MONTHLY: "month before",
     Kind.BROADCAST: "broadcast before",
 }
-
-
-def former_words(period: Period) -> str:
-    """What the period before it is called."""
-    if period.is_regular or period.kind == Kind.BROADCAST:
-        return FORMER_WORDS[period.kind]
-    return "period before"
 
 
 def day_words(day: date) -> str:
@@ -191,22 +217,8 @@ def clock_words(moment: datetime, zone: ZoneInfo) -> str:
     return f"{local.day} {local:%b %Y, %H:%M}"
 
 
-def words(period: Period) -> str:
-    """Such as "7 to 13 November 2026"."""
-    days = period.days
-    first, last = days[0], days[-1]
-    if not period.has_whole_days:
-        since, until = period.local_since, period.local_until
-        end = f"{until:%H:%M}" if since.date() == until.date() else f"{day_words(until)}, {until:%H:%M}"
-        return f"{day_words(first)}, {since:%H:%M} to {end}"
-    if period.kind == Kind.MONTHLY and period.is_regular:
-        return f"{first:%B %Y}"
-    if first == last:
-        return f"{first:%A}, {day_words(first)}"
-    if (first.year, first.month) == (last.year, last.month):
-        return f"{first.day} to {day_words(last)}"
-    return (
-        f"{first.day} {first:%B} to {day_words(last)}"
-        if first.year == last.year
-        else (f"{day_words(first)} to {day_words(last)}")
-    )
+def days_words(first: date, last: date, month: str) -> str:
+    """ "30 November to 6 December 2026"; `month`: as strftime shall write it."""
+    year = f" {first:%Y}" if first.year != last.year else ""
+    begin = f" {first:{month}}{year}" if year or first.month != last.month else ""
+    return f"{first.day}{begin} to {last.day} {last:{month} %Y}"

@@ -1,35 +1,70 @@
-"""How a message goes out: by a POST to a webhook, or by e-mail.
+"""The channel of webhooks: a POST with JSON, signed.
 
 A webhook's address was entered by somebody: it is sent to public hosts only, to no other place, and for so long at
 most. The name is looked up once, each of its addresses judged, and one of those is connected to: a name that answers
 differently the next time changes nothing. No redirect is followed and no proxy of the environment is used; of the
-answer only its beginning is read. An e-mail is plain text with the same as simple HTML, by Django's mail."""
+answer only its beginning is read."""
 
 import asyncio
 import ipaddress
+import json
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.mail import EmailMultiAlternatives, get_connection
-from django.core.mail.backends.base import BaseEmailBackend
-from django.template.loader import render_to_string
 
-from dashboard.models import Delivery
-from ingest.contracts.health import CHECK_NAMES
-from ingest.services.outgoing import NO_MAIL_SERVER, close_mail, is_mail_set, send_mail, tls_context
+from ingest.delivery.channel import MAX_EXCERPT, Answer, Channel
+from ingest.models import Delivery, Webhook
+from ingest.services.keys import keyed_hash
+from ingest.services.outgoing import SIGNATURE_HEADER, signature, tls_context
 
 if TYPE_CHECKING:
     import httpx
 
+USER_AGENT = "rtmpweb-webhook/1"
+
+
+def secret_of(webhook: Webhook) -> str:
+    """What its messages are signed with."""
+    return f"whsec_{keyed_hash('webhook', webhook.salt)}"
+
+
+class WebhookChannel(Channel[bytes]):
+    name = "webhook"
+    claim_s = 60.0
+    at_once = 8
+    is_exclusive = True
+
+    def prepare(self, row: Delivery) -> bytes:
+        return json.dumps(row.body, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def send(self, rows: Sequence[tuple[Delivery, bytes]]) -> list[Answer]:
+        return asyncio.run(_post_all(rows))
+
+
+async def _post_all(rows: Sequence[tuple[Delivery, bytes]]) -> list[Answer]:
+    return list(await asyncio.gather(*(_post_one(row, body) for row, body in rows)))
+
+
+async def _post_one(row: Delivery, body: bytes) -> Answer:
+    assert row.webhook is not None  # noqa: S101 - as its channel says.
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": USER_AGENT,
+        "X-Rtmpweb-Event": row.kind,
+        "X-Rtmpweb-Id": str(row.body.get("id", row.pk)),
+        "X-Rtmpweb-Delivery": str(row.pk),
+        "X-Rtmpweb-Attempt": str(row.attempts),
+        SIGNATURE_HEADER: signature(secret_of(row.webhook), body, time.time()),
+    }
+    return await post(row.webhook.url, body, headers, private=settings.WEBHOOK_PRIVATE)
+
+
 TIMEOUT_S = 10.0
 """For all of it, from the name's look-up to the answer's beginning."""
-MAX_EXCERPT = 512
 MAX_ADDRESSES = 3
 """Of a name that are tried."""
 
@@ -38,20 +73,6 @@ GIVEN_OUT = ipaddress.ip_network("2000::/3")
 """All of IPv6 that has been given to networks of the internet."""
 SPECIAL = (ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("192.88.99.0/24"))
 """Of IPv4, besides what the standard library knows: for protocols, and 6to4's former relays."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`status`: None where there was no answer, for the reason in `error`. `excerpt`: how its body began."""
-
-    status: int | None
-    error: str
-    excerpt: str
-    duration_ms: int
-
-    @property
-    def ok(self) -> bool:
-        return self.status is not None and 200 <= self.status < 300
 
 
 class NotAllowed(Exception):  # noqa: N818 - an answer, not an error.
@@ -102,7 +123,8 @@ async def post(
     began = time.monotonic()
 
     def answer(status: int | None = None, error: str = "", excerpt: str = "") -> Answer:
-        return Answer(status, error, excerpt, round((time.monotonic() - began) * 1000))
+        took_ms = round((time.monotonic() - began) * 1000)
+        return Answer(status, error, excerpt, took_ms, is_away=status is None)
 
     try:
         async with asyncio.timeout(timeout_s):
@@ -159,52 +181,3 @@ async def _beginning(response: "httpx.Response") -> str:
         if len(read) >= MAX_EXCERPT:
             break
     return read[:MAX_EXCERPT].decode("utf-8", "replace")
-
-
-SUBJECT_BEGINS = {"alert.opened": "", "alert.repeated": "Still: ", "alert.cleared": "Cleared: "}
-"""How a subject begins, by kind."""
-
-LEVEL_WORDS = {"bad": "Bad", "warning": "Warning"}
-
-
-def email_subject(body: dict[str, Any]) -> str:
-    """Stream, fact and level; of what has cleared, what it was."""
-    alert = body["alert"]
-    is_over = body["kind"] == "alert.cleared"
-    fact = str(CHECK_NAMES.get(alert["check"], alert["title"]) if is_over else alert["title"]).rstrip(".")
-    level = "" if is_over else f" ({LEVEL_WORDS.get(alert['level'], alert['level'])})"
-    return " ".join(f"{SUBJECT_BEGINS.get(body['kind'], '')}{alert['subject']}: {fact}{level}".split())
-
-
-@contextmanager
-def mail_server() -> Iterator[Callable[[Sequence[Delivery]], list[Answer]]]:
-    """What sends messages, all by one connection. An answer's status is SMTP's: None where the server is away."""
-    if not is_mail_set():
-        yield lambda those: [Answer(None, NO_MAIL_SERVER, "", 0) for _ in those]
-        return
-    connection = get_connection()
-    try:
-        yield lambda those: [_send(connection, row) for row in those]
-    finally:
-        close_mail(connection)
-
-
-def _send(connection: BaseEmailBackend, row: Delivery) -> Answer:
-    began = time.monotonic()
-    status, error = send_mail(connection, email_message(row))
-    return Answer(status, error, "", round((time.monotonic() - began) * 1000))
-
-
-def email_message(row: Delivery) -> EmailMultiAlternatives:
-    """Its Message-ID is the delivery's: one that is sent again, since its worker died, is known for the same."""
-    body = row.body
-    context = {"alert": body["alert"], "kind": body["kind"], "rule": body["rule"], "url": body["url"]}
-    domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].rstrip(">") or "localhost"
-    made = EmailMultiAlternatives(
-        email_subject(body),
-        render_to_string("dashboard/mail/alert.txt", context),
-        to=[row.email],
-        headers={"Message-ID": f"<{row.pk}@{domain}>", "Auto-Submitted": "auto-generated"},
-    )
-    made.attach_alternative(render_to_string("dashboard/mail/alert.html", context), "text/html")
-    return made
