@@ -102,11 +102,6 @@ def find(name: str) -> Procedure | None:
     return _registered.get(name)
 
 
-def unregister(name: str) -> None:
-    """Takes it away: for tests."""
-    _registered.pop(name, None)
-
-
 logger = logging.getLogger(__name__)
 
 INVOKE_LIMIT_S = 10.0

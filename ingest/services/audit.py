@@ -3,10 +3,13 @@ who asks by HTTP."""
 
 import getpass
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Model
 from django.http import HttpRequest
 
@@ -55,6 +58,14 @@ def record(
     )
     logger.info("%s by %s%s: %s", action, entry.actor, f" from {entry.address}" if entry.address else "", entry.target)
     return entry
+
+
+@contextmanager
+def audited(actor: Actor, action: str, target: str, *, stream: Stream | None = None, **detail: Any) -> Iterator[None]:
+    """What is done within, and its entry, in one transaction. What the entry says is known before."""
+    with transaction.atomic():
+        yield
+        record(actor, action, target, stream=stream, **detail)
 
 
 def name_of(row: Model) -> str:

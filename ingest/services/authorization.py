@@ -242,10 +242,11 @@ def _token_of(
     credential: str, now: datetime
 ) -> tuple[QuerySet[Stream] | QuerySet[Recording], play_tokens.Verdict] | None:
     """What the token is for, whether it is there or not; None: it is none of ours."""
-    stream, verdict = play_tokens.stream_of(token=credential, now=now)
-    if stream:
-        return Stream.objects.filter(pk=stream), verdict
-    recording, verdict = play_tokens.recording_of(token=credential, now=now)
+    for kind in (play_tokens.PLAY, play_tokens.PREVIEW):
+        stream, verdict = kind.read(credential, now=now)
+        if stream:
+            return Stream.objects.filter(pk=stream), verdict
+    recording, verdict = play_tokens.RECORDING.read(credential, now=now)
     return (Recording.objects.filter(pk=recording), verdict) if recording else None
 
 

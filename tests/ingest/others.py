@@ -11,8 +11,8 @@ from tests.server_process import ROOT
 
 TELL = """
 import sys
-from ingest.services import processes
-print(processes.own(), flush=True)
+from ingest.services import nodes
+print(nodes.own_process(), flush=True)
 sys.stdin.read()
 """
 

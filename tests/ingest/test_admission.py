@@ -75,18 +75,18 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
     other = Application.objects.create(name="other", play_policy="token")
     elsewhere = Stream.objects.create(application=other, name="cam1")
     Application.objects.update(play_policy="token")
-    right = play_tokens.issue(stream=stream.pk, now=NOW)
+    right = play_tokens.PLAY.issue(stream.pk, now=NOW)
     connect(token=right)
     connect(credential=right)
-    connect(token=play_tokens.issue_preview(stream=stream.pk, now=NOW))
+    connect(token=play_tokens.PREVIEW.issue(stream.pk, now=NOW))
     film = Recording.objects.create(application=stream.application, name="film", file="film.flv")
-    connect(token=play_tokens.issue_recording(recording=film.pk, now=NOW))
+    connect(token=play_tokens.RECORDING.issue(film.pk, now=NOW))
     cases = {
-        play_tokens.issue_recording(recording=film.pk + 1, now=NOW): "token_invalid",
+        play_tokens.RECORDING.issue(film.pk + 1, now=NOW): "token_invalid",
         "nonsense": "token_invalid",
         right[:-1]: "token_invalid",
-        play_tokens.issue(stream=elsewhere.pk, now=NOW): "token_invalid",
-        play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+        play_tokens.PLAY.issue(elsewhere.pk, now=NOW): "token_invalid",
+        play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
     refused = {token: refusal(partial(connect, token=token)) for token in cases}
     assert {token: each.reason for token, each in refused.items()} == cases
@@ -95,14 +95,14 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
 
 def test_where_playing_takes_no_token_anything_may_be_called_one(stream: Stream) -> None:
     connect(token="a CDN's own")
-    connect(token=play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW))
+    connect(token=play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(0), now=NOW))
     assert refusal(lambda: connect(token=keys.generate())).reason == "key_unknown"
     other = Application.objects.create(name="other")
     film = Recording.objects.create(application=other, name="film", file="film.flv")
     elsewhere = Stream.objects.create(application=other, name="cam1")
     for token in (
-        play_tokens.issue_recording(recording=film.pk, now=NOW),
-        play_tokens.issue(stream=elsewhere.pk, now=NOW),
+        play_tokens.RECORDING.issue(film.pk, now=NOW),
+        play_tokens.PLAY.issue(elsewhere.pk, now=NOW),
     ):
         assert refusal(partial(connect, token=token)).reason == "token_invalid", "of another application"
 
@@ -368,14 +368,14 @@ def test_streams_that_are_not_there_or_not_to_be_played(stream: Stream, key: New
 
 def test_tokens(stream: Stream, cam2: Stream) -> None:
     Application.objects.update(play_policy="token")
-    token = play_tokens.issue(stream=stream.pk, lifetime=timedelta(minutes=5), now=NOW)
+    token = play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(minutes=5), now=NOW)
     assert play(token=token).path == "live/cam1"
     cases = {
         "": "token_missing",
         "nonsense": "token_invalid",
         token[:-1]: "token_invalid",
-        play_tokens.issue(stream=cam2.pk, now=NOW): "token_invalid",
-        play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+        play_tokens.PLAY.issue(cam2.pk, now=NOW): "token_invalid",
+        play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
     assert {given: refusal(partial(play, token=given)).reason for given in cases} == cases
     assert refusal(lambda: play(token=token, now=NOW + timedelta(minutes=5))).reason == "token_expired"
