@@ -35,8 +35,6 @@ LIMIT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Who calls."""
-
     app: str
     """The application that it connected to,"""
     instance: str

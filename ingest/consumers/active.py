@@ -133,7 +133,6 @@ class Reach:
         self._since = self._last = datetime.fromtimestamp(0, UTC)
 
     def reached(self, now: datetime) -> None:
-        """Something was written."""
         self._since = self.since(now) if now > self._last - BREAK else now
         self._last = now
 

@@ -205,8 +205,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One that is decided by itself."""
-
     ask: Ask
     asked_at: datetime
     """When it asked first."""
@@ -229,7 +227,6 @@ class Single:
 
 
 def _known() -> dict[str, Any]:
-    """What this process knows now, for `admission`."""
     shared = database.look_at_shared_clock()
     return {
         "now": clock.utc_now(),
@@ -274,8 +271,6 @@ def _admit(asks: Sequence[Ask], until: float) -> list[Grant | Exception]:
 
 
 def _each(decide: Callable[[Single, float], T]) -> Callable[[Sequence[Single], float], list[T | Exception]]:
-    """One after the other."""
-
     def work(several: Sequence[Single], until: float) -> list[T | Exception]:
         answers: list[T | Exception] = []
         for single in several:

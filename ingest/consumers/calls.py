@@ -32,8 +32,6 @@ TOO_SLOW = "The procedure took too long."
 
 
 class Calls(ControlConsumer):
-    """What an RtmpConsumer does about calls."""
-
     @property
     def peer(self) -> Peer:
         raise NotImplementedError

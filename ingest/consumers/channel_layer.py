@@ -116,7 +116,6 @@ _deliveries: WeakKeyDictionary[asyncio.AbstractEventLoop, _Deliveries] = WeakKey
 
 
 async def _deliver(waiting: Iterable[tuple[str, Make]]) -> None:
-    """To each group in order."""
     by_group: dict[str, list[Make]] = {}
     for group, make in waiting:
         by_group.setdefault(group, []).append(make)

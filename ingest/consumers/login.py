@@ -101,8 +101,6 @@ def _release(over: "asyncio.Future[None]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Entering:
-    """A connection that asks to be let in."""
-
     app: str
     credential: str = field(repr=False)
     is_token: bool
@@ -149,8 +147,6 @@ ENTERING: Batches[Entering, Entered] = Batches(_enter, executor=decisions.READ)
 
 
 class Connecting(ControlConsumer):
-    """What an RtmpConsumer does about `connect`."""
-
     def __init__(self) -> None:
         super().__init__()
         self.action: Action = "connect"

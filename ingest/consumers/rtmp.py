@@ -18,7 +18,7 @@ from ingest.consumers.admissions import Single
 from ingest.consumers.calls import Calls
 from ingest.consumers.channel_layer import mailbox
 from ingest.consumers.login import Connecting
-from ingest.consumers.recorder import Happening
+from ingest.consumers.recorder import SessionEvent
 from ingest.consumers.shared_objects import Objects
 from ingest.contracts import (
     DisconnectEvent,
@@ -69,7 +69,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         """By session id: what is to take the place of what a message stream plays (play2)."""
         self.channel_name = ""
         """By which the channel layer reaches this connection's sessions."""
-        self.buffered: list[Happening] = []
+        self.buffered: list[SessionEvent] = []
         """The latest of what came before a session."""
         self.attempts = 0
         self.had_session = False
@@ -298,11 +298,11 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         for happened in self.buffered:
             recorder.record(session, happened)
         self.buffered.clear()
-        recorder.record(session, recorder.happening(recorder.STARTED, level="status", code=kind))
+        recorder.record(session, recorder.event_now(recorder.STARTED, level="status", code=kind))
         return session
 
     async def rtmp_status(self, event: StatusEventMessage) -> None:
-        happened = recorder.happening(
+        happened = recorder.event_now(
             "onstatus", level=event["level"], code=event["code"], description=event["description"]
         )
         session = self.streams.get(event["stream_id"])
@@ -322,7 +322,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         session.encoder = clean.text(clean.encoder_name(session.encoder, metadata), 255)
         media = clean.jsonable(event["media"])
         get_history().put(MediaRow(session.id, media, metadata))
-        recorder.record(session, recorder.happening("metadata", detail={"media": media, "metadata": metadata}))
+        recorder.record(session, recorder.event_now("metadata", detail={"media": media, "metadata": metadata}))
 
     async def rtmp_unpublish(self, event: UnpublishEvent) -> None:
         self._close(event)

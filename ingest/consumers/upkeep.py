@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from django.db import Error as AnyDatabaseError
 from django.db import transaction
@@ -91,8 +91,6 @@ class SilenceTracker:
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 REVOCATIONS_S = 0.9
 """Less than a tick, so that each tick asks."""
 
@@ -106,47 +104,27 @@ SWEEP_S = 10.0
 PROOFS = {"start": "write", "leases": "write", "revocations": "read"}
 """Rounds that always ask the database, and what it does when they succeed."""
 
-Drop = Callable[[uuid.UUID, EndReason], Coroutine[Any, Any, None]]
-DrainFor = Callable[[float | None], Coroutine[Any, Any, None]]
-"""Takes how long what is live may go on, in seconds; None: the node is to take connections again."""
-
-EvaluateBy = Callable[[str, health_rules.Rules], Coroutine[Any, Any, None]]
-"""Takes a session and its stream's own rules of health."""
-
-SendAway = Callable[[dict[str, str]], Coroutine[Any, Any, None]]
-"""Takes paths of streams that are published on other nodes, and what their players are told."""
+Send = Callable[[Any], Coroutine[Any, Any, None]]
+"""Sends the server a message of `ingest.contracts.node`."""
 
 
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(
-        self,
-        node: str,
-        address: str,
-        drop: Drop,
-        drain: DrainFor,
-        judge: EvaluateBy,
-        send_away: SendAway,
-        *,
-        url: str = "",
-    ) -> None:
+    def __init__(self, node: str, address: str, send: Send, *, url: str = "") -> None:
         """`url`: by which players reach the node."""
         self.node = node
         self.waiting: Set[str] = frozenset()
         """The paths of streams that have players here and no publisher, as of the last tick."""
-        self._send_away = send_away
+        self._send = send
         self._url = url
-        self._judge = judge
         self._rules: dict[str, health_rules.Rules] = {}
         """Of health: what each session's stream is judged by, as was told last."""
-        self._drain = drain
         self._drain_told: nodes.Drain | None = None
         self.issues: Sequence[Issue] = ()
         """The node's own, as of the last tick."""
         self._drains = False
         self._address = address
-        self._drop = drop
         self._began = clock.utc_now()
         self._left: list[Session] = []
         """Sessions of a former process that ended, until the start is written."""
@@ -267,7 +245,7 @@ class Upkeep:
             self._refused = str(error)
             logger.error("This node takes no connections for now: %s", error)
         if not self._drains:
-            await self._drain(0.0)
+            await self._send({"type": "node.drain", "grace_s": 0.0})
 
     async def _revocations(self) -> None:
         streams, waiting, anyone = published(self.node), self.waiting, has_any(self.node)
@@ -285,18 +263,23 @@ class Upkeep:
         due, drain, rules, gone = await decisions.run(read, executor=decisions.READ)
         former, self._rules = self._rules, {key: rules.get(stream, {}) for key, stream in streams.items()}
         for key, found in self._rules.items():
-            if found != former.get(key, {}):
-                await self._judge(key, found)
+            if found != former.get(key, {}) and key in ACTIVE:
+                await self._send({"type": "node.judge", "session_id": key, "health": found})
         for session, reason in due:
             if must_end(session, reason):
                 await self._drop(session, reason)
         if gone:
-            await self._send_away(gone)
+            await self._send({"type": "node.elsewhere", "streams": gone})
         if drain is not None and drain != self._drain_told:
-            await self._drain(drain.left_s(database.shared_now()))
+            await self._send({"type": "node.drain", "grace_s": drain.left_s(database.shared_now())})
         elif drain is None and self._drains:
-            await self._drain(None)
+            await self._send({"type": "node.resume"})
         self._drain_told = drain
+
+    async def _drop(self, session: uuid.UUID, reason: EndReason) -> None:
+        """Has the server end the session, if it is still alive here."""
+        if str(session) in ACTIVE:
+            await self._send({"type": "node.drop", "session_id": str(session), "reason": reason})
 
     def _read_bans(self) -> None:
         self._bans = bans.tell_guard(get_guard(), now=clock.utc_now(), before=self._bans)

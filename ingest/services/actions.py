@@ -93,7 +93,6 @@ def delete_recording(actor: Actor, recording: Recording, *, note: str = "") -> N
 
 
 def keep_recording(actor: Actor, recording: Recording, keep: bool) -> None:
-    """Whether it is spared when old recordings go."""
     with transaction.atomic():
         recording.keep = keep
         recording.save(update_fields=["keep"])

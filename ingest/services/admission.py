@@ -56,8 +56,6 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An accepted publish."""
-
     session: uuid.UUID
     app: str
     name: str
@@ -368,7 +366,6 @@ def _take_leases(
 
 
 def _begin_sessions(admitted: Sequence[_Ordinary], nodes_there: Mapping[str, int], now: datetime) -> None:
-    """Their sessions, and when their keys were used last."""
     insert_each(
         [
             Session(

@@ -80,7 +80,6 @@ def client_address(request: HttpRequest) -> str:
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """The logged-in user."""
     user = request.user
     assert isinstance(user, User)  # noqa: S101  # Pages and admin let no other act.
     return Actor(user.get_username(), user, client_address(request))

@@ -81,8 +81,6 @@ def check_instance_room(*, application: Application, made: Iterable[str]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The connection that asks."""
-
     address: str
     encoder: str
     node: str
@@ -115,7 +113,6 @@ class PublishRequest:
 
     @property
     def may_be_a_name(self) -> bool:
-        """Whether the credential may be a stream's public name."""
         return self.credential_is_name and not looks_like_key(self.credential)
 
     @property
@@ -125,7 +122,6 @@ class PublishRequest:
 
     @property
     def as_name(self) -> str:
-        """The credential as a whole public name."""
         return full_name(self.instance, self.credential)
 
 
@@ -308,7 +304,6 @@ class Target:
 
 
 def read_requests(requests: Iterable[PublishRequest]) -> Access:
-    """What the requests name."""
     several = [request.in_its_instance for request in requests]
     return Access.read(
         applications={request.app for request in several},

@@ -80,8 +80,6 @@ class BanRow:
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """What became of a recording's file."""
-
     session: uuid.UUID
     at: datetime
     event: RecordEvent

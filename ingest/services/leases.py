@@ -52,8 +52,6 @@ def unknown(session: uuid.UUID) -> Standing:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """By what right somebody asks for a stream's lease."""
-
     key: int | None
     """None: by a log-in, or the application is open."""
     login: int | None
@@ -69,8 +67,6 @@ Why = Literal["free", "expired", "silent", "replace", "same_address"]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A lease that was taken, and from whom."""
-
     fencing: int
     why: Why
     former: Session | None
@@ -270,7 +266,6 @@ def fell_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
 
 
 def spoke_again(*, sessions: Collection[uuid.UUID]) -> None:
-    """These sessions send media again."""
     if sessions:
         Lease.objects.filter(session_id__in=list(sessions)).update(silent_since=None)
 

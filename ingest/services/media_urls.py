@@ -84,7 +84,6 @@ def server(*, app: str, instance: str = "") -> str:
 
 
 def server_of(*, stream: Stream) -> str:
-    """Where its encoders connect to."""
     return server(app=stream.application.name, instance=instance_of(stream.name))
 
 

@@ -70,7 +70,6 @@ def parse_process(text: str) -> Process | None:
 
 @functools.cache
 def own_process() -> Process:
-    """This one."""
     pid = os.getpid()
     return Process(
         socket.gethostname()[:64] or UNKNOWN, pid, _process_began(pid) or str(time.time_ns()), _machine_start()
@@ -112,7 +111,6 @@ APART_S = 3.0
 
 
 def own_name() -> str:
-    """This machine's node name."""
     return str(settings.NODE_NAME or socket.gethostname() or "node")
 
 
@@ -298,7 +296,6 @@ def cancel_drain(*, name: str) -> Node:
 
 
 def drain(*, name: str) -> Drain | None:
-    """What is asked of the node now."""
     asked = [Drain(*row) for row in _DRAIN.ask(name=name)]
     return asked[0] if asked else None
 

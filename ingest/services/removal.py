@@ -65,7 +65,6 @@ class Removal:
     players: int
 
     def as_dict(self) -> dict[str, Any]:
-        """By the parts' names."""
         goes, stays = ({part.name: part.count for part in parts} for parts in (self.goes, self.stays))
         return {"goes": goes, "stays": stays, "publishers": self.publishers, "players": self.players}
 
@@ -82,7 +81,6 @@ class Removal:
 
 
 def of_streams(streams: "QuerySet[Stream]") -> Removal:
-    """What deletes these streams."""
     stays = (_part("recordings", Recording.objects.filter(stream__in=streams)), _history(streams))
     return Removal(list(_going(streams)), stays, *_open(streams))
 

@@ -95,7 +95,6 @@ def _finish(row: Session, ending: Ending) -> Session:
 
 
 def _used(of: type[StreamKey | EncoderLogin], at: Mapping[int | None, datetime | None]) -> None:
-    """The keys or log-ins were in use until then."""
     set_each(of, ["last_used_at"], ((at[pk], pk) for pk in sorted(pk for pk in at if pk is not None)))
 
 
