@@ -11,6 +11,8 @@ from tests.server_process import ROOT
 
 TELL = """
 import sys
+import django
+django.setup()
 from ingest.services import nodes
 print(nodes.own_process(), flush=True)
 sys.stdin.read()
