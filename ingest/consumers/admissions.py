@@ -12,7 +12,7 @@ import contextlib
 import math
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -200,9 +200,6 @@ class _Queue(Generic[Q, A]):
         return [answers.get(id(asked), TooSlow()) for asked in batch]
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
 class Single:
     ask: Ask
@@ -270,17 +267,15 @@ def _admit(asks: Sequence[Ask], until: float) -> list[Grant | Exception]:
     )
 
 
-def _each(decide: Callable[[Single, float], T]) -> Callable[[Sequence[Single], float], list[T | Exception]]:
-    def work(several: Sequence[Single], until: float) -> list[T | Exception]:
-        answers: list[T | Exception] = []
-        for single in several:
-            try:
-                answers.append(decide(single, until))
-            except Exception as error:
-                answers.append(error)
-        return answers
-
-    return work
+def answer_each(several: Iterable[Q], decide: Callable[[Q], A]) -> list[A | Exception]:
+    """By one after the other: what is decided of each, or what that raises."""
+    answers: list[A | Exception] = []
+    for one in several:
+        try:
+            answers.append(decide(one))
+        except Exception as error:
+            answers.append(error)
+    return answers
 
 
 def _discard(session: uuid.UUID, silent_since: datetime | None = None) -> None:
@@ -303,6 +298,11 @@ def _undo_single(single: Single, grant: Grant) -> None:
 CHECKS: Batches[Ask, None] = Batches(_check, executor=decisions.READ)
 TOGETHER: Batches[Ask, Grant] = Batches(_admit, executor=decisions.WRITE, undo=_undo)
 SINGLE_CHECKS: Batches[Single, Question | None] = Batches(
-    _each(lambda single, until: single.check()), executor=decisions.READ, most=1
+    lambda several, until: answer_each(several, Single.check), executor=decisions.READ, most=1
 )
-SINGLY: Batches[Single, Grant] = Batches(_each(Single.admit), executor=decisions.WRITE, undo=_undo_single, most=1)
+SINGLY: Batches[Single, Grant] = Batches(
+    lambda several, until: answer_each(several, lambda single: single.admit(until)),
+    executor=decisions.WRITE,
+    undo=_undo_single,
+    most=1,
+)

@@ -14,7 +14,7 @@ from django.conf import settings
 from ingest import clean, clock
 from ingest.consumers import decisions
 from ingest.consumers.active import DRAINING
-from ingest.consumers.admissions import Batches
+from ingest.consumers.admissions import Batches, answer_each
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import ConnectEvent, LoginAnswer
 from ingest.credentials import is_token, looks_like_key
@@ -134,13 +134,7 @@ Entered = tuple[Application, EncoderLogin | None]
 
 def _enter(several: Sequence[Entering], until: float) -> list[Entered | Exception]:
     now, access = clock.utc_now(), authorization.read_connections((each.app, each.credential) for each in several)
-    answers: list[Entered | Exception] = []
-    for each in several:
-        try:
-            answers.append(each.check(access, now))
-        except Exception as error:
-            answers.append(error)
-    return answers
+    return answer_each(several, lambda each: each.check(access, now))
 
 
 ENTERING: Batches[Entering, Entered] = Batches(_enter, executor=decisions.READ)

@@ -221,7 +221,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             for round_ in self.upkeep.due(asyncio.get_running_loop().time()):
                 self.spawn(round_)
         if self.maintenance is not None and self.upkeep is not None and self.upkeep.has_started:
-            self.maintenance.go_on(asyncio.get_running_loop().time())
+            self.maintenance.resume(asyncio.get_running_loop().time())
 
     # --- The tick ---
 

@@ -125,7 +125,7 @@ class RecordingMaintenance:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def go_on(self, now: float) -> None:
+    def resume(self, now: float) -> None:
         """To be called each second or so, once the sessions that a former process left open have been ended; `now`:
         seconds of the loop's clock.
         """

@@ -65,7 +65,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         super().__init__()
         self.streams: dict[int, ActiveSession] = {}
         """The sessions of this connection by message stream id."""
-        self.coming: dict[str, tuple[int, ActiveSession]] = {}
+        self.pending_switch: dict[str, tuple[int, ActiveSession]] = {}
         """By session id: what is to take the place of what a message stream plays (play2)."""
         self.channel_name = ""
         """By which the channel layer reaches this connection's sessions."""
@@ -274,7 +274,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         )
         former = self.streams.get(stream_id)
         if beside and former is not None:
-            self.coming[str(session.id)] = (stream_id, session)
+            self.pending_switch[str(session.id)] = (stream_id, session)
         else:
             if former is not None:  # The server ends the former use of a message stream first; never leave one open.
                 recorder.end(former, "client_unpublish")
@@ -331,7 +331,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         self._close(event)
 
     def _close(self, event: UnpublishEvent | StopEvent) -> None:
-        _, gone = self.coming.pop(event["session_id"], (0, None))
+        _, gone = self.pending_switch.pop(event["session_id"], (0, None))
         if gone is not None:
             recorder.end(gone, event["reason"], event["description"], event["totals"])
         for stream_id, session in list(self.streams.items()):
@@ -342,9 +342,9 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
 
     def _come(self, stream_id: int) -> None:
         """What was to take the place of what has ended, does."""
-        for session_id, (place, session) in list(self.coming.items()):
+        for session_id, (place, session) in list(self.pending_switch.items()):
             if place == stream_id:
-                del self.coming[session_id]
+                del self.pending_switch[session_id]
                 self.streams[stream_id] = session
 
     async def rtmp_disconnect(self, event: DisconnectEvent) -> None:
@@ -375,10 +375,10 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         self._end_all("node_shutdown", "")
 
     def _end_all(self, reason: EndReason, description: str) -> None:
-        for session in (*self.streams.values(), *(session for _, session in self.coming.values())):
+        for session in (*self.streams.values(), *(session for _, session in self.pending_switch.values())):
             recorder.end(session, reason, description)
         self.streams.clear()
-        self.coming.clear()
+        self.pending_switch.clear()
 
     # --- From the channel layer ---
 
@@ -387,11 +387,11 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         session_id: str = message["session_id"]
         found = [
             stream_id
-            for stream_id, session in (*self.streams.items(), *self.coming.values())
+            for stream_id, session in (*self.streams.items(), *self.pending_switch.values())
             if str(session.id) == session_id
         ]
         reason: EndReason = message.get("reason", "kicked")
-        if found and len(self.streams) == 1 and session_id not in self.coming:
+        if found and len(self.streams) == 1 and session_id not in self.pending_switch:
             await self.send({"type": "rtmp.close", "reason": reason})
         elif found:
             stop = {"stream_id": found[0], "session_id": session_id, "reason": reason}

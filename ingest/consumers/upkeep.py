@@ -211,7 +211,7 @@ class Upkeep:
                 process_since=database.shared_time_of(PROCESS_BEGAN),
                 left=self._left,
             )
-            leases.forget_silences(node=started.node.pk)
+            leases.clear_silent_of(node=started.node.pk)
             self._read_bans()
             return started
 
@@ -315,8 +315,8 @@ class Upkeep:
 
     async def _tell_silences(self, change: SilenceChange) -> None:
         def tell() -> None:
-            leases.fell_silent(since=change.silent)
-            leases.spoke_again(sessions=change.speaking)
+            leases.mark_silent(since=change.silent)
+            leases.clear_silent(sessions=change.speaking)
 
         await decisions.run(tell, executor=decisions.WRITE)
         self._silences.told(change)

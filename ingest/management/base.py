@@ -200,7 +200,7 @@ class VerbCommand(BaseCommand):
             if not yes:
                 raise CommandError("With --json nothing is asked: give --yes as well. `show` says what goes with it.")
             return
-        self.stdout.write(f"{path}: {plan.said}")
+        self.stdout.write(f"{path}: {plan.summary}")
         if yes:
             return
         if not sys.stdin.isatty():
@@ -213,7 +213,7 @@ class VerbCommand(BaseCommand):
 
 def shown(row: Mapping[str, Any], line: str, plan: Removal) -> Answer:
     """A stream or an application, with what would go with it."""
-    return Answer({**row, "deletion": plan.as_dict()}, [line, f"If it is deleted: {plan.said}"])
+    return Answer({**row, "deletion": plan.as_dict()}, [line, f"If it is deleted: {plan.summary}"])
 
 
 class ForegroundCommand(BaseCommand):

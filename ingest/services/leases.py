@@ -254,7 +254,7 @@ def renew(*, node: int, held: Collection[tuple[uuid.UUID, int]], now: datetime) 
     return {session for session, fencing in held if (session, fencing) not in kept}
 
 
-def fell_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
+def mark_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
     """Writes since when each of these sessions has sent no media, in one statement."""
     if not since:
         return
@@ -265,11 +265,11 @@ def fell_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
     Lease.objects.filter(session_id__in=list(since)).update(silent_since=value)
 
 
-def spoke_again(*, sessions: Collection[uuid.UUID]) -> None:
+def clear_silent(*, sessions: Collection[uuid.UUID]) -> None:
     if sessions:
         Lease.objects.filter(session_id__in=list(sessions)).update(silent_since=None)
 
 
-def forget_silences(*, node: int) -> None:
+def clear_silent_of(*, node: int) -> None:
     """A node that starts knows of no silence yet: it tells of each one within two seconds."""
     Lease.objects.filter(node_id=node, silent_since__isnull=False).update(silent_since=None)

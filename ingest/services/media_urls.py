@@ -22,7 +22,7 @@ SAFE = "!$'()*+,;=:@~/"
 
 
 @dataclass(frozen=True, slots=True)
-class Paste:
+class ConnectionStrings:
     """OBS has two fields, Server and Stream key; most other encoders take `publish_url` whole."""
 
     stream: str
@@ -99,10 +99,10 @@ def name_url(*, app: str, name: str) -> str:
     return f"{server(app=app)}/{quote(name, safe=SAFE)}"
 
 
-def strings(*, stream: Stream, secret: str) -> Paste:
+def strings(*, stream: Stream, secret: str) -> ConnectionStrings:
     app, instance = stream.application.name, instance_of(stream.name)
     address = server_of(stream=stream)
-    return Paste(
+    return ConnectionStrings(
         stream=stream.path,
         key=secret,
         server=address,

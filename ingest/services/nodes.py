@@ -104,7 +104,7 @@ LOST_AFTER = timedelta(seconds=30)
 
 STILL_S = 7.0
 """A node that runs is seen every 3 s: one that was not, two times in a row, is dead."""
-LOOK_S = 0.5
+POLL_S = 0.5
 """Between two looks at one that may be."""
 APART_S = 3.0
 """Looks that are further apart tell nothing together: the database may have been away for it as well."""

@@ -232,7 +232,7 @@ def test_nobody_waits_for_a_database_that_comes_and_goes(held: Session, key: New
 
 
 def test_a_silence_of_before_the_outage_may_be_over(held: Session, key: NewKey) -> None:
-    leases.fell_silent(since={held.pk: at(1)})
+    leases.mark_silent(since={held.pk: at(1)})
     with pytest.raises(NotYet):
         publish(key.secret, BACK + 1, reached_since=at(BACK))
 
