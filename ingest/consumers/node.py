@@ -33,6 +33,7 @@ from ingest.contracts import (
     Sample,
     StreamSnapshot,
 )
+from ingest.contracts.connection import RecordEvent
 from ingest.contracts.health import CHECK_NAMES
 from ingest.live_store import CompactSample, Thumbnail, get_livestore
 from ingest.models import names
@@ -178,7 +179,7 @@ STOP_S = 8.0
 """and for this, its state and history to be written; so that what is lost is said before the server gives it up."""
 
 
-class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
+class NodeConsumer(ControlConsumer):
     scope: NodeScope
 
     def __init__(self) -> None:
@@ -326,6 +327,9 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
             self.store_failing = False
         finally:
             self.storing = False
+
+    async def node_record(self, event: RecordEvent) -> None:
+        recordings.note(event)
 
     # --- The end ---
 

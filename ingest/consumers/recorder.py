@@ -20,10 +20,11 @@ from ingest.models import Session
 from ingest.services.admission import Replaced
 from ingest.services.attempts import AttemptRow
 from ingest.services.authorization import Peer
-from ingest.services.history import EndRow, EventRow
+from ingest.services.history import EventRow
 from ingest.services.history_writer import get_history
 from ingest.services.keys import keyed_hash
 from ingest.services.refusals import REASONS
+from ingest.services.sessions import EndRow
 from ingest.telemetry import get_writer
 
 MAX_EVENTS = 2000

@@ -97,16 +97,6 @@ def note(event: RecordEvent) -> None:
     recorder.record(session, happened)
 
 
-class PublisherRecordings:
-    async def rtmp_record(self, event: RecordEvent) -> None:
-        note(event)
-
-
-class NodeRecordings:
-    async def node_record(self, event: RecordEvent) -> None:
-        note(event)
-
-
 class RecordingMaintenance:
     """A node's rounds over what needs the disk, in a thread of their own: nothing waits for it.
 

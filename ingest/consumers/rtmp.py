@@ -17,7 +17,6 @@ from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, ActiveSessi
 from ingest.consumers.admissions import Single
 from ingest.consumers.calls import Calls
 from ingest.consumers.channel_layer import mailbox
-from ingest.consumers.login import Connecting
 from ingest.consumers.recorder import SessionEvent
 from ingest.consumers.shared_objects import Objects
 from ingest.contracts import (
@@ -33,16 +32,18 @@ from ingest.contracts import (
     StopEvent,
     UnpublishEvent,
 )
+from ingest.contracts.connection import RecordEvent
 from ingest.models import Application
 from ingest.procedures import CallContext
 from ingest.services import callback, database, playback, sessions
 from ingest.services.admission import Ask, Grant, NotYet
 from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.callback import Permission
-from ingest.services.history import BeginRow, MediaRow
+from ingest.services.history import BeginRow
 from ingest.services.history_writer import get_history
 from ingest.services.playback import Playable, PlayGrant
 from ingest.services.refusals import Action, Refused
+from ingest.services.sessions import MediaRow
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ MAX_METADATA = 50
 PLAYS: decisions.Together[Playable] = decisions.Together()
 
 
-class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
+class RtmpConsumer(Calls, Objects):
     scope: RtmpScope
 
     def __init__(self) -> None:
@@ -379,6 +380,9 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             recorder.end(session, reason, description)
         self.streams.clear()
         self.pending_switch.clear()
+
+    async def rtmp_record(self, event: RecordEvent) -> None:
+        recordings.note(event)
 
     # --- From the channel layer ---
 

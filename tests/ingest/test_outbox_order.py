@@ -14,10 +14,11 @@ from ingest.models import Lease, OutboxEvent, Recording, Session, StatusEvent, S
 from ingest.services import admission, outbox, recordings, sessions
 from ingest.services.attempts import Attempts
 from ingest.services.authorization import Peer, PublishRequest
-from ingest.services.history import EndRow, EventRow, Operation, status_event
+from ingest.services.history import EventRow, Operation, status_event
 from ingest.services.history import write as write_history
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
+from ingest.services.sessions import EndRow
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
 from tests.ingest.faults import Work, at_once
