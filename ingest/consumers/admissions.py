@@ -171,9 +171,9 @@ class _Queue(Generic[Q, A]):
         self._is_busy, self._task = False, None
         if self._waiting:
             self._begin_soon()
-        self._tell(deque(zip(batch, answers, strict=True)))
+        self._deliver(deque(zip(batch, answers, strict=True)))
 
-    def _tell(self, answered: deque[tuple[_Asked[Q, A], A | Exception]]) -> None:
+    def _deliver(self, answered: deque[tuple[_Asked[Q, A], A | Exception]]) -> None:
         for _ in range(min(A_TURN, len(answered))):
             asked, answer = answered.popleft()
             if asked.future.done():
@@ -184,7 +184,7 @@ class _Queue(Generic[Q, A]):
             else:
                 asked.future.set_result(answer)
         if answered:
-            asyncio.get_running_loop().call_soon(self._tell, answered)
+            asyncio.get_running_loop().call_soon(self._deliver, answered)
 
     def _answers(self, batch: Sequence[_Asked[Q, A]], until: float) -> Sequence[A | Exception]:
         """In the thread. Who gave up before it began is not asked about."""

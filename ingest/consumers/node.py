@@ -240,7 +240,7 @@ class NodeConsumer(ControlConsumer):
         waiting = {f"{each['app']}/{each['name']}" for each in event["streams"] if _is_waited_for(each)}
         AWAITED[self.node] = len(waiting)
         if self.upkeep is not None:
-            self.upkeep.heard(samples)
+            self.upkeep.observe(samples)
             self.upkeep.waiting = waiting
         if self.telemetry is not None and samples:
             self.telemetry.samples(samples)

@@ -271,7 +271,7 @@ class RtmpConsumer(Calls, Objects):
             encoder=clean.text(said, 255),
             is_test=isinstance(grant, Grant) and grant.trial is not None,
             is_download=isinstance(grant, PlayGrant) and grant.is_download,
-            hear=self.dispatch,
+            deliver=self.dispatch,
         )
         former = self.streams.get(stream_id)
         if beside and former is not None:

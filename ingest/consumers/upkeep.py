@@ -49,10 +49,10 @@ class SilenceTracker:
     def __init__(self) -> None:
         self._silent: dict[uuid.UUID, datetime] = {}
         """The publishers that are silent, and since when,"""
-        self._told: dict[uuid.UUID, datetime] = {}
+        self._written: dict[uuid.UUID, datetime] = {}
         """and what the database knows of that, of publishers that are still here."""
 
-    def heard(self, samples: Sequence[Sample]) -> None:
+    def observe(self, samples: Sequence[Sample]) -> None:
         """The samples of a second, in order; a session without any has ended."""
         silent = self._silent = {}
         heard = set()
@@ -66,27 +66,27 @@ class SilenceTracker:
             elif session.silent_since is not None:
                 session.silent_since = None
                 silent.pop(session.id, None)
-            if self._told:
+            if self._written:
                 heard.add(session.id)
-        if self._told:
-            self._told = {session: at for session, at in self._told.items() if session in heard}
+        if self._written:
+            self._written = {session: at for session, at in self._written.items() if session in heard}
 
     def change(self) -> SilenceChange:
         """What the database doesn't know yet."""
-        told = self._told
-        if not self._silent and not told:
+        known = self._written
+        if not self._silent and not known:
             return NO_CHANGE
         silent = {
             session: since
             for session, since in self._silent.items()
-            if (at := told.get(session)) is None or abs(since - at) > SAME
+            if (at := known.get(session)) is None or abs(since - at) > SAME
         }
-        return SilenceChange(silent, told.keys() - self._silent.keys())
+        return SilenceChange(silent, known.keys() - self._silent.keys())
 
-    def told(self, change: SilenceChange) -> None:
-        self._told |= change.silent
+    def written(self, change: SilenceChange) -> None:
+        self._written |= change.silent
         for session in change.speaking:
-            self._told.pop(session, None)
+            self._written.pop(session, None)
 
 
 logger = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class Upkeep:
         self._url = url
         self._rules: dict[str, health_rules.Rules] = {}
         """Of health: what each session's stream is judged by, as was told last."""
-        self._drain_told: nodes.Drain | None = None
+        self._drain_known: nodes.Drain | None = None
         self.issues: Sequence[Issue] = ()
         """The node's own, as of the last tick."""
         self._drains = False
@@ -159,12 +159,12 @@ class Upkeep:
             return self._begin("start", 1.0, self._start, now)
         begun = [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
         if change := self._silences.change():
-            begun += self._begin("silences", 0.0, partial(self._tell_silences, change), now)
+            begun += self._begin("silences", 0.0, partial(self._write_silences, change), now)
         return begun
 
-    def heard(self, samples: Sequence[Sample]) -> None:
+    def observe(self, samples: Sequence[Sample]) -> None:
         """What the last second brought of each publisher; those that fell silent are told with the next rounds."""
-        self._silences.heard(samples)
+        self._silences.observe(samples)
 
     def _begin(
         self, name: str, every: float, action: Callable[[], Coroutine[Any, Any, None]], now: float
@@ -270,11 +270,11 @@ class Upkeep:
                 await self._drop(session, reason)
         if gone:
             await self._send({"type": "node.elsewhere", "streams": gone})
-        if drain is not None and drain != self._drain_told:
+        if drain is not None and drain != self._drain_known:
             await self._send({"type": "node.drain", "grace_s": drain.left_s(database.shared_now())})
         elif drain is None and self._drains:
             await self._send({"type": "node.resume"})
-        self._drain_told = drain
+        self._drain_known = drain
 
     async def _drop(self, session: uuid.UUID, reason: EndReason) -> None:
         """Has the server end the session, if it is still alive here."""
@@ -313,13 +313,13 @@ class Upkeep:
         for session, reason in due:
             await self._drop(session, reason)
 
-    async def _tell_silences(self, change: SilenceChange) -> None:
-        def tell() -> None:
+    async def _write_silences(self, change: SilenceChange) -> None:
+        def write() -> None:
             leases.mark_silent(since=change.silent)
             leases.clear_silent(sessions=change.speaking)
 
-        await decisions.run(tell, executor=decisions.WRITE)
-        self._silences.told(change)
+        await decisions.run(write, executor=decisions.WRITE)
+        self._silences.written(change)
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node could write for long enough to judge them."""
@@ -345,13 +345,13 @@ class Upkeep:
     async def _enter(self, state: Callable[..., None]) -> None:
         """Written now or, if that fails, with the leases: again and again until it is."""
         self._state = state
-        if await self._tell(state) and self._state is state:
+        if await self._write_state(state) and self._state is state:
             self._state = None
 
     async def stopped(self) -> None:
-        await self._tell(nodes.stopped)
+        await self._write_state(nodes.stopped)
 
-    async def _tell(self, say: Callable[..., None]) -> bool:
+    async def _write_state(self, say: Callable[..., None]) -> bool:
         loop = asyncio.get_running_loop()
         try:
             await decisions.decide(

@@ -110,7 +110,7 @@ def take(
                 continue  # Another one made the row in between: look at it.
             return Taken(1, "free", None, None)
         known = _known(held, standing)
-        why = _judge(held, known, claim, now, reached_since)
+        why = _evaluate(held, known, claim, now, reached_since)
         unchanged = Q(
             fencing=held.fencing, session=held.session_id, expires_at=held.expires_at, silent_since=held.silent_since
         )
@@ -157,7 +157,7 @@ def check(
     """Raises Busy if `take` would."""
     held = _held(stream)
     if held is not None:
-        _judge(held, _known(held, standing), claim, now, reached_since)
+        _evaluate(held, _known(held, standing), claim, now, reached_since)
 
 
 def _held(stream: int) -> Lease | None:
@@ -176,7 +176,7 @@ def _silent_since(held: Lease, known: Standing) -> datetime | None:
     return held.silent_since if known == "unknown" else None
 
 
-def _judge(held: Lease, known: Standing, claim: Claim, now: datetime, reached_since: datetime | None) -> Why:
+def _evaluate(held: Lease, known: Standing, claim: Claim, now: datetime, reached_since: datetime | None) -> Why:
     """Why the lease may be taken; raises Busy if it may not."""
     holder = held.session
     if holder is None or known == "ended":
