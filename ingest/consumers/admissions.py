@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.db import Error as AnyDatabaseError
@@ -26,7 +26,7 @@ from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import REACH, standing
 from ingest.consumers.decisions import Ticket, TooSlow
-from ingest.services import admission, database, sessions
+from ingest.services import admission, database, leases, sessions
 from ingest.services.admission import Ask, DecideAlone, Grant
 from ingest.services.callback import Permission, Question
 from ingest.services.history import DiscardRow
@@ -208,29 +208,22 @@ class Single:
     loop: asyncio.AbstractEventLoop
 
     def check(self) -> Question | None:
-        return admission.check_publish(
-            request=self.ask.request, address=self.ask.peer.address, asked_at=self.asked_at, **_known()
-        )
+        knowledge = _knowledge()
+        return admission.check_publish(self.ask, asked_at=self.asked_at, now=clock.utc_now(), knowledge=knowledge)
 
     def admit(self, until: float) -> Grant:
         return admission.admit_publish(
-            session=self.ask.session,
-            request=self.ask.request,
-            peer=self.ask.peer,
+            self.ask,
             asked_at=self.asked_at,
+            knowledge=_knowledge(),
+            now=clock.utc_now(),
             in_time=lambda: decisions.raise_if_late(until),
-            **_known(),
         )
 
 
-def _known() -> dict[str, Any]:
+def _knowledge() -> leases.Knowledge:
     shared = database.look_at_shared_clock()
-    return {
-        "now": clock.utc_now(),
-        "standing": standing,
-        "reached_since": REACH.since(shared),
-        "shared_now": shared,
-    }
+    return leases.Knowledge(shared, standing, REACH.since(shared))
 
 
 async def admit(single: Single, permission: Permission) -> Grant:
@@ -261,8 +254,7 @@ def _admit(asks: Sequence[Ask], until: float) -> list[Grant | Exception]:
     return admission.admit_group(
         asks,
         now=clock.utc_now(),
-        shared_now=database.look_at_shared_clock(),
-        standing=standing,
+        knowledge=_knowledge(),
         in_time=lambda: decisions.raise_if_late(until),
     )
 

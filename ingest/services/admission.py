@@ -76,28 +76,30 @@ class Grant:
         return f"{self.app}/{self.name if self.trial is None else names.test_live_name(self.name, self.trial)}"
 
 
-def check_publish(
-    *,
-    request: PublishRequest,
-    address: str,
-    now: datetime,
-    asked_at: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
-    reached_since: datetime | None = None,
-    shared_now: datetime | None = None,
-) -> Question | None:
-    """All that can be refused without writing; what another service is still to be asked. `asked_at`: when it was asked
-    for the first time.
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A publisher that asks to be let in. `session`: the id that its session is to have."""
 
-    Raises NotYet for a stream that its publisher may have left. `standing`, `reached_since`: as in `leases.take`. These
-    times and NotYet's are by the clock that nodes share, which shows `shared_now`; None: as `now`, the node's own.
+    session: uuid.UUID
+    request: PublishRequest
+    peer: Peer
+
+
+def check_publish(
+    ask: Ask, *, now: datetime, asked_at: datetime, knowledge: leases.Knowledge | None = None
+) -> Question | None:
+    """All that can be refused without writing; what another service is still to be asked. `asked_at`: when it asked for
+    the first time.
+
+    Raises NotYet for a stream that its publisher may have left. `asked_at` and NotYet's time are by the clock that
+    nodes share, which `knowledge` goes by; None: nothing is known, and that shows `now` as the node's own.
     """
-    target = authorization.find_target(request, address, now)
+    address = ask.peer.address
+    target = authorization.find_target(ask.request, address, now)
     if target.stream is not None and not target.is_trial:
         with _unless_busy(target.stream, target.key):
             claim = _claim(target, target.stream, address, asked_at)
-            known: dict[str, Any] = {"standing": standing, "reached_since": reached_since}
-            leases.check(stream=target.stream.pk, claim=claim, now=shared_now or now, **known)
+            leases.check(stream=target.stream.pk, claim=claim, knowledge=knowledge or leases.Knowledge(now))
     about: dict[str, Any] = {"stream": target.stream, "key": target.key, "login": target.login}
     return question("publish", target.application, name=target.name, **about)
 
@@ -120,56 +122,45 @@ def _unless_busy(stream: Stream, key: StreamKey | None) -> Iterator[None]:
 
 
 def admit_publish(
+    ask: Ask,
     *,
-    session: uuid.UUID,
-    request: PublishRequest,
-    peer: Peer,
     now: datetime,
     asked_at: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
-    reached_since: datetime | None = None,
-    shared_now: datetime | None = None,
+    knowledge: leases.Knowledge | None = None,
     in_time: Callable[[], None] = lambda: None,
 ) -> Grant:
     """Makes the session and takes the stream's lease, both or neither. Takes times and raises NotYet as
     `check_publish`. `in_time` is called before the commit: if it raises, nothing is written."""
+    session, peer, knowledge = ask.session, ask.peer, knowledge or leases.Knowledge(now)
     with transaction.atomic():
-        target = authorization.find_target(request, peer.address, now)
+        target = authorization.find_target(ask.request, peer.address, now)
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
         if target.application.publish_policy == Application.PublishPolicy.OPEN and not target.is_trial:
             sessions.join_streams([stream])
         node = nodes.row(name=peer.node)
-        _session(Ask(session, request, peer), target, stream, node.pk, now).save(force_insert=True)
+        _session(ask, target, stream, node.pk, now).save(force_insert=True)
         if key is not None and target.is_trial:
             grant = _admit_key_test(session, target, stream, key, now)
             in_time()
             return grant
         with _unless_busy(stream, key):
             claim = _claim(target, stream, peer.address, asked_at)
-            taken = leases.take(
-                stream=stream.pk,
-                session=session,
-                node=node.pk,
-                claim=claim,
-                now=shared_now or now,
-                standing=standing,
-                reached_since=reached_since,
-            )
-        lost, replaced = _former(taken, peer, shared_now or now)
+            taken = leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim, knowledge=knowledge)
+        lost, replaced = _former(taken, peer, knowledge.now)
         if key is not None:
             StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
         if target.login is not None:
             EncoderLogin.objects.filter(pk=target.login.pk).update(last_used_at=now)
-        record = recordings.order(application=target.application, stream=stream, publish_type=request.publish_type)
+        record = recordings.order(application=target.application, stream=stream, publish_type=ask.request.publish_type)
         in_time()
     grant = _granted(session, target, stream, taken.fencing, HealthBasis.of({stream.pk: session}, now), record)
-    ended = _end_lost(lost, shared_now or now) if lost is not None else None
+    ended = _end_lost(lost, knowledge.now) if lost is not None else None
     return replace(grant, lost=ended, replaced=replaced)
 
 
-def _session(ask: "Ask", target: Target, stream: Stream, node: int, now: datetime) -> Session:
+def _session(ask: Ask, target: Target, stream: Stream, node: int, now: datetime) -> Session:
     """Its row, which is still to be written."""
     return Session(
         pk=ask.session,
@@ -273,15 +264,6 @@ class DecideAlone(Exception):  # noqa: N818 - an answer, not an error.
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A publisher that asks to be let in. `session`: the id that its session is to have."""
-
-    session: uuid.UUID
-    request: PublishRequest
-    peer: Peer
-
-
-@dataclass(frozen=True, slots=True)
 class _Ordinary:
     """One that may be admitted with others."""
 
@@ -312,12 +294,11 @@ def admit_group(
     asks: Sequence[Ask],
     *,
     now: datetime,
-    shared_now: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing],
+    knowledge: leases.Knowledge,
     in_time: Callable[[], None],
 ) -> list[Grant | Exception]:
     """Checks again, and makes the sessions and takes the leases, all in one transaction: of each the grant, or Refused
-    or DecideAlone. `now`, `shared_now`, `standing`: as `admission.check_publish` has them.
+    or DecideAlone. `now`, `knowledge`: as `check_publish` has them.
 
     `in_time` is called before the commit: if it raises, nothing is written.
     """
@@ -333,7 +314,7 @@ def admit_group(
                 else:
                     ordinary[found.stream.pk] = found
             there = {name: nodes.row(name=name).pk for name in {one.ask.peer.node for one in ordinary.values()}}
-            fencing = _take_leases(ordinary, there, shared_now, standing)
+            fencing = _take_leases(ordinary, there, knowledge)
             admitted = {stream: one for stream, one in ordinary.items() if stream in fencing}
             _begin_sessions(list(admitted.values()), there, now)
             basis = HealthBasis.of({stream: one.ask.session for stream, one in admitted.items()}, now)
@@ -349,15 +330,12 @@ def admit_group(
 
 
 def _take_leases(
-    ordinary: Mapping[int, _Ordinary],
-    nodes_there: Mapping[str, int],
-    shared_now: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing],
+    ordinary: Mapping[int, _Ordinary], nodes_there: Mapping[str, int], knowledge: leases.Knowledge
 ) -> dict[int, int]:
     """The fencing number of each stream's lease that was free, and is taken."""
     if not ordinary:
         return {}
-    expires_at = shared_now + leases.TTL
+    expires_at = knowledge.now + leases.TTL
     wanted = {
         stream: Lease(
             stream_id=stream,
@@ -367,7 +345,7 @@ def _take_leases(
         )
         for stream, one in ordinary.items()
     }
-    return leases.take_free(wanted, standing)
+    return leases.take_free(wanted, knowledge.standing)
 
 
 def _begin_sessions(admitted: Sequence[_Ordinary], nodes_there: Mapping[str, int], now: datetime) -> None:

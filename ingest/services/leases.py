@@ -45,9 +45,17 @@ Standing = datetime | Literal["alive", "ended", "unknown"]
 """What a process knows of a session: that it is live here, or silent since then; that it ended here; or nothing."""
 
 
-def unknown(session: uuid.UUID) -> Standing:
-    """Knows nothing of any session: then a lease is what its row says."""
-    return "unknown"
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the process that wants a lease knows."""
+
+    now: datetime
+    standing: Callable[[uuid.UUID], Standing] = lambda session: "unknown"
+    """Tells of a session that ended, but whose end is still being written, that it holds nothing any more; of one that
+    lives, that it was the database's absence that let its lease expire; and of one that is silent, since when, however
+    long a busy database takes to be told. Without it a lease is what its row says."""
+    reached_since: datetime | None = None
+    """Since when the process could write to the database without a break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +91,28 @@ class Busy(Exception):  # noqa: N818 - it reads as what it says.
         self.again = again
 
 
-def take(
-    *,
-    stream: int,
-    session: uuid.UUID,
-    node: int,
-    claim: Claim,
-    now: datetime,
-    standing: Callable[[uuid.UUID], Standing] = unknown,
-    reached_since: datetime | None = None,
-) -> Taken:
+def take(*, stream: int, session: uuid.UUID, node: int, claim: Claim, knowledge: Knowledge) -> Taken:
     """Takes a lease that is free, has expired or may be taken over.
 
-    `standing` tells of a session that ended, but whose end is still being written, that it holds nothing any more; of
-    one that lives, that it was the database's absence that let its lease expire; and of one that is silent, since when,
-    however long a busy database takes to be told.
     Raises Busy. The session's row must exist already, in the same transaction.
     """
+    expires_at = knowledge.now + TTL
     for _ in range(ATTEMPTS):
         held = _held(stream)
         if held is None:
             try:
                 with transaction.atomic():
-                    Lease.objects.create(stream_id=stream, session_id=session, node_id=node, expires_at=now + TTL)
+                    Lease.objects.create(stream_id=stream, session_id=session, node_id=node, expires_at=expires_at)
             except IntegrityError:
                 continue  # Another one made the row in between: look at it.
             return Taken(1, "free", None, None)
-        known = _known(held, standing)
-        why = _evaluate(held, known, claim, now, reached_since)
+        known = _known(held, knowledge.standing)
+        why = _evaluate(held, known, claim, knowledge)
         unchanged = Q(
             fencing=held.fencing, session=held.session_id, expires_at=held.expires_at, silent_since=held.silent_since
         )
         taken = Lease.objects.filter(unchanged, stream_id=stream).update(
-            session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=now + TTL, silent_since=None
+            session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=expires_at, silent_since=None
         )
         if taken:
             former = None if why == "free" else held.session
@@ -146,18 +143,11 @@ def take_free(wanted: Mapping[int, Lease], standing: Callable[[uuid.UUID], Stand
     return taken
 
 
-def check(
-    *,
-    stream: int,
-    claim: Claim,
-    now: datetime,
-    standing: Callable[[uuid.UUID], Standing] = unknown,
-    reached_since: datetime | None = None,
-) -> None:
+def check(*, stream: int, claim: Claim, knowledge: Knowledge) -> None:
     """Raises Busy if `take` would."""
     held = _held(stream)
     if held is not None:
-        _evaluate(held, _known(held, standing), claim, now, reached_since)
+        _evaluate(held, _known(held, knowledge.standing), claim, knowledge)
 
 
 def _held(stream: int) -> Lease | None:
@@ -176,9 +166,9 @@ def _silent_since(held: Lease, known: Standing) -> datetime | None:
     return held.silent_since if known == "unknown" else None
 
 
-def _evaluate(held: Lease, known: Standing, claim: Claim, now: datetime, reached_since: datetime | None) -> Why:
+def _evaluate(held: Lease, known: Standing, claim: Claim, knowledge: Knowledge) -> Why:
     """Why the lease may be taken; raises Busy if it may not."""
-    holder = held.session
+    holder, now, reached_since = held.session, knowledge.now, knowledge.reached_since
     if holder is None or known == "ended":
         return "free"
     doubtful_until = None

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Application, HealthOverride, Lease, Recording, Session, Stream, StreamKey
 from ingest.services import admission, authorization, keys, play_tokens, playback, sessions
-from ingest.services.admission import Grant
+from ingest.services.admission import Ask, Grant
 from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
 from ingest.services.playback import PlayGrant, Wanted
@@ -28,7 +28,7 @@ def with_name(name: str, credential: str, app: str = "live") -> PublishRequest:
 
 
 def publish(request: PublishRequest, now: datetime = NOW, peer: Peer = PEER) -> Grant:
-    return admission.admit_publish(session=uuid.uuid4(), request=request, peer=peer, now=now, asked_at=now)
+    return admission.admit_publish(Ask(uuid.uuid4(), request, peer), now=now, asked_at=now)
 
 
 def refusal(act: Callable[[], object]) -> Refused:
@@ -242,7 +242,7 @@ def test_a_second_publisher_is_busy(key: NewKey) -> None:
     second = as_name(keys.create(stream=key.key.stream).secret)
     for act in (
         lambda: publish(second),
-        lambda: admission.check_publish(request=second, address="192.0.2.8", now=NOW, asked_at=NOW),
+        lambda: admission.check_publish(Ask(uuid.uuid4(), second, PEER), now=NOW, asked_at=NOW),
     ):
         refused = refusal(act)
         assert (refused.reason, refused.code) == ("busy", "NetStream.Publish.BadName")

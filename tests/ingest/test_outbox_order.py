@@ -200,7 +200,7 @@ def test_a_stream_is_taken_over_from_a_lost_node_while_that_is_back(stream: Stre
     request, peer = PublishRequest("live", key.secret, key.secret, True), Peer("192.0.2.9", "", "node-b", "")
 
     def take_over() -> None:
-        admission.admit_publish(session=uuid.uuid4(), request=request, peer=peer, now=later, asked_at=later)
+        admission.admit_publish(admission.Ask(uuid.uuid4(), request, peer), now=later, asked_at=later)
 
     with transaction.atomic():
         outbox.hold([stream.pk])

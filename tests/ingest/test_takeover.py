@@ -12,7 +12,7 @@ from ingest.consumers.active import ACTIVE, ActiveSession, standing
 from ingest.consumers.decisions import WRITE
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, sessions
-from ingest.services.admission import Grant, NotYet, Replaced
+from ingest.services.admission import Ask, Grant, NotYet, Replaced
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
@@ -306,8 +306,8 @@ async def test_a_takeover_whose_answer_was_lost_displaces_nobody(
     live = (await encoder.publish(key.secret))["session_id"]
     admit = admission.admit_publish
 
-    def lose(**fields: Any) -> Grant:
-        admit(**fields)
+    def lose(ask: Ask, **fields: Any) -> Grant:
+        admit(ask, **fields)
         raise OperationalError("gone after the commit")
 
     monkeypatch.setattr(admission, "admit_publish", lose)
