@@ -36,7 +36,7 @@ from ingest.contracts import (
 from ingest.contracts.connection import RecordEvent
 from ingest.contracts.health import CHECK_NAMES
 from ingest.live_store import CompactSample, Thumbnail, get_livestore
-from ingest.models import names
+from ingest.models import Node, names
 from ingest.pages import WallFeed, node_card
 from ingest.services import media_urls
 from ingest.services.history_writer import get_history
@@ -344,12 +344,12 @@ class NodeConsumer(ControlConsumer):
         DRAINING.add(self.node)
         login.release_delayed(self.node)
         if self.upkeep is not None:
-            self.spawn(self.upkeep.draining())
+            self.spawn(self.upkeep.enter(Node.State.DRAINING))
 
     async def node_resumed(self, event: NodeResumed) -> None:
         DRAINING.discard(self.node)
         if self.upkeep is not None:
-            self.spawn(self.upkeep.resumed())
+            self.spawn(self.upkeep.enter(Node.State.UP))
 
     async def node_stopped(self, event: NodeStopped) -> None:
         """The last event: sessions have ended or are about to; what is known of them is written before it returns."""

@@ -19,7 +19,7 @@ from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of_node, published
 from ingest.contracts import EndReason, Issue, Sample
-from ingest.models import Session
+from ingest.models import Node, Session
 from ingest.services import bans, database, health_rules, installation, leases, nodes, playback, sessions
 from ingest.services.bans import get_guard
 from ingest.services.installation import StartError
@@ -137,8 +137,8 @@ class Upkeep:
         self._due: dict[str, float] = {}
         self._failing: set[str] = set()
         """What the database doesn't do: read, write."""
-        self._state: Callable[..., None] | None = None
-        """Says a state of the node that the database doesn't know yet."""
+        self._state: Node.State | None = None
+        """Of the node, where the database doesn't know it yet."""
         self._doubtful = True
         """Whether our sessions may have been ended by others since the leases were renewed last."""
         self._silences = SilenceTracker()
@@ -227,7 +227,7 @@ class Upkeep:
             logger.info("The node takes connections again.")
         self._row, self._refused = started.node.pk, ""
         if self._drains:
-            self._state = nodes.draining
+            self._state = Node.State.DRAINING
         for session in self._left:
             recorder.lost(session)
         if self._left:
@@ -296,7 +296,7 @@ class Upkeep:
             with transaction.atomic():
                 back = nodes.seen(name=self.node, now=now, issues=self.issues)
                 if state is not None:
-                    state(name=self.node, now=now)
+                    nodes.set_state(name=self.node, state=state, now=now)
                 lost = leases.renew(node=row, held=held, now=now)
                 due = sessions.end_reasons_of_lost(sessions=lost) if lost else []
                 return due + (sessions.ended_elsewhere(sessions=alive) if back or doubtful else [])
@@ -334,28 +334,20 @@ class Upkeep:
         if ended:
             logger.warning("Ended %d sessions of nodes that were lost.", len(ended))
 
-    async def draining(self) -> None:
-        self._drains = True
-        await self._enter(nodes.draining)
-
-    async def resumed(self) -> None:
-        self._drains = False
-        await self._enter(nodes.resumed)
-
-    async def _enter(self, state: Callable[..., None]) -> None:
-        """Written now or, if that fails, with the leases: again and again until it is."""
-        self._state = state
+    async def enter(self, state: Node.State) -> None:
+        """Draining, or up again. Written now or, if that fails, with the leases: again and again until it is."""
+        self._state, self._drains = state, state == Node.State.DRAINING
         if await self._write_state(state) and self._state is state:
             self._state = None
 
     async def stopped(self) -> None:
-        await self._write_state(nodes.stopped)
+        await self._write_state(Node.State.DOWN)
 
-    async def _write_state(self, say: Callable[..., None]) -> bool:
+    async def _write_state(self, state: Node.State) -> bool:
         loop = asyncio.get_running_loop()
         try:
             await decisions.decide(
-                lambda: say(name=self.node, now=database.look_at_shared_clock()),
+                lambda: nodes.set_state(name=self.node, state=state, now=database.look_at_shared_clock()),
                 executor=decisions.WRITE,
                 deadline=loop.time() + decisions.LIMIT_S,
             )

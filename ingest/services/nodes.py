@@ -242,16 +242,10 @@ def seen(*, name: str, now: datetime, issues: Sequence[Issue] = ()) -> bool:
     return bool(back + taken_for_dead.update(state=Node.State.DRAINING, stopped_at=None))
 
 
-def draining(*, name: str, now: datetime) -> None:
-    _ours(name).update(seen_at=now, state=Node.State.DRAINING)
-
-
-def resumed(*, name: str, now: datetime) -> None:
-    _ours(name).update(seen_at=now, state=Node.State.UP)
-
-
-def stopped(*, name: str, now: datetime) -> None:
-    _ours(name).update(seen_at=now, stopped_at=now, state=Node.State.DOWN, process="")
+def set_state(*, name: str, state: Node.State, now: datetime) -> None:
+    """By the node itself. One that is down has stopped in order, and its name is free."""
+    over = {"stopped_at": now, "process": ""} if state == Node.State.DOWN else {}
+    _ours(name).update(seen_at=now, state=state, **over)
 
 
 def with_what_is_live() -> "QuerySet[Any]":
