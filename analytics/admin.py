@@ -3,11 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 
 from analytics import completeness
 from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
+from analytics.models.reports import PROGRESS, report_of
 from analytics.reports.plans import PlanForm
 from ingest.admin_site import LongList, RecentValues
 
@@ -16,10 +19,9 @@ if TYPE_CHECKING:
     PlanBase = admin.ModelAdmin[ReportPlan]
     ReportBase = admin.ModelAdmin[Report]
     LineInlineBase = admin.TabularInline[RunLine, AnalyticsRun]
-    DeliveryInlineBase = admin.TabularInline[ReportDelivery, Report]
 else:
     AnyBase = PlanBase = ReportBase = admin.ModelAdmin
-    LineInlineBase = DeliveryInlineBase = admin.TabularInline
+    LineInlineBase = admin.TabularInline
 
 
 class ReadOnly:
@@ -44,12 +46,6 @@ class LineInline(ReadOnly, LineInlineBase):
     extra = 0
 
 
-class DeliveryInline(ReadOnly, DeliveryInlineBase):
-    model = ReportDelivery
-    fields = ("recipient", "state", "attempts", "next_at", "sent_at", "error")
-    extra = 0
-
-
 @admin.register(ReportPlan)
 class ReportPlanAdmin(PlanBase):
     form = PlanForm
@@ -67,20 +63,52 @@ class ReportAdmin(LongList, ReadOnlyAdmin):
     list_select_related = ("plan",)
     search_fields = ("scope",)
     exclude = ("document",)
-    inlines = (DeliveryInline,)
+    readonly_fields = ("deliveries",)
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[Model]":
         return super().get_queryset(request).defer("document")
 
+    @admin.display(description="Report deliveries")
+    def deliveries(self, report: Report) -> str:
+        return render_to_string("admin/analytics/report/deliveries.html", {"deliveries": report.deliveries})
+
+
+class ProgressFilter(admin.SimpleListFilter):
+    """By what becomes of a report's mail; while it is being sent it waits."""
+
+    title = parameter_name = "state"
+    states = {progress: state for state, progress in PROGRESS.items()}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(progress.value, str(progress.label)) for progress in self.states]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        value = self.value()
+        return queryset.filter(state=self.states[ReportDelivery.Progress(value)]) if value else queryset
+
+
+class WithReports(ChangeList):
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        reports = Report.objects.defer("document").in_bulk({report_of(row) for row in self.result_list})
+        for row in self.result_list:
+            row.report = reports.get(report_of(row))
+
 
 @admin.register(ReportDelivery)
 class ReportDeliveryAdmin(LongList, ReadOnlyAdmin):
-    list_display = ("recipient", "report", "state", "attempts", "next_at", "sent_at", "error")
-    list_filter = ("state",)
-    search_fields = ("recipient",)
+    list_display = fields = ("recipient", "report", "mail_state", "attempts", "next_at", "sent_at", "error")
+    list_filter = (ProgressFilter,)
+    search_fields = ("address",)
+    newest = "-number"
+    ordering = ("-number",)
 
-    def get_queryset(self, request: HttpRequest) -> "QuerySet[Model]":
-        return super().get_queryset(request).select_related("report").defer("report__document")
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return WithReports
+
+    @admin.display(description="state", ordering="state")
+    def mail_state(self, row: ReportDelivery) -> str:
+        return str(row.progress.label)
 
 
 @admin.register(AnalyticsRun)

@@ -72,17 +72,17 @@ class KeyframesOnly(Subscriber):
     __slots__ = ()
 
     def _withholds(self, message: SharedMessage) -> bool:
-        if not self._is_thinned:
+        if not self._is_slow:
             return super()._withholds(message)
-        self._gate = Gate.SHED
+        self._gate = Gate.WAIT_KEYFRAME
         if not message.is_keyframe:
             self.dropped_video += message.is_frame
         return not message.is_keyframe
 
-    def _set_thinned(self, thinned: bool) -> None:
-        super()._set_thinned(thinned)
-        if thinned:
-            self._gate = Gate.SHED
+    def _set_slow(self, slow: bool) -> None:
+        super()._set_slow(slow)
+        if slow:
+            self._gate = Gate.WAIT_KEYFRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class Way:
 
 
 AS_IT_IS = Way("beginnings, 1 s (as it is)", CONFIG.queue)
-WHOLE = replace(CONFIG.queue, thinned=1.0)
+WHOLE = replace(CONFIG.queue, slow_share=1.0)
 WAYS = (
     Way("whole bounds, 10 s", WHOLE),
     Way("whole bounds, 3 s", replace(WHOLE, seconds=3.0)),
     Way("keyframes only", CONFIG.queue, KeyframesOnly),
-    Way("beginnings, 3 s", replace(CONFIG.queue, thinned=0.3)),
-    Way("beginnings, 2 s", replace(CONFIG.queue, thinned=0.2)),
+    Way("beginnings, 3 s", replace(CONFIG.queue, slow_share=0.3)),
+    Way("beginnings, 2 s", replace(CONFIG.queue, slow_share=0.2)),
     AS_IT_IS,
 )
 """The others keep the whole bounds, or less of them, whatever happens; or send a slow player keyframes and sound alone;

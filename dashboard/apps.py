@@ -5,7 +5,8 @@ class DashboardConfig(AppConfig):
     name = "dashboard"
 
     def ready(self) -> None:
-        from dashboard.models import ApiToken, Webhook
+        from dashboard.models import ApiToken
+        from ingest.models import Webhook
         from ingest.services import installation
 
         installation.KEPT += [ApiToken, Webhook]

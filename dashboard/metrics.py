@@ -18,7 +18,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
-from django.db.models import Case, Count, Q, Sum, Value, When
+from django.db.models import Count, Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -29,13 +29,14 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from dashboard.access import bearer_abilities, request_abilities
-from dashboard.models import LEVELS, Alert, Delivery, DeliveryCount
+from dashboard.models import LEVELS, Alert
 from dashboard.streams.queries import by_stream
 from dashboard.system.parts import State
 from dashboard.system.watch import Report, get_watch
 from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.delivery.engine import CHANNELS
 from ingest.live_store import get_livestore, redis_errors
-from ingest.models import Attempt, Session
+from ingest.models import Attempt, Delivery, DeliveryCount, Session
 from ingest.services.attempts import LASTS
 from ingest.services.roles import Ability
 
@@ -45,7 +46,6 @@ COLLECT_S = 1.0
 MAX_STREAMS = 1000
 RECENT = timedelta(minutes=5)
 DELIVERED = timedelta(hours=1)
-TO = Case(When(webhook__isnull=False, then=Value("webhook")), default=Value("email"))
 
 HEALTH = {"good": 0, "none": 0, "warning": 1, "bad": 2}
 STATES = {State.OK: 0, State.UNKNOWN: 0, State.DEGRADED: 1, State.DOWN: 2}
@@ -323,9 +323,9 @@ class Installation(Collector):
             "rtmpweb_deliveries_recent", "Messages of the last hour, by what became of them.", labels=("to", "state")
         )
         since = timezone.now() - DELIVERED
-        made = Delivery.objects.filter(number__gte=int(since.timestamp() * 1e6)).annotate(to=TO)
-        counted = {(to, state): 0 for to in ("webhook", "email") for state in Delivery.State.values}
-        for to, state, count in made.values_list("to", "state").annotate(Count("pk")).order_by():
+        made = Delivery.objects.filter(number__gte=int(since.timestamp() * 1e6))
+        counted = {(to, state): 0 for to in CHANNELS for state in Delivery.State.values}
+        for to, state, count in made.values_list("channel", "state").annotate(Count("pk")).order_by():
             counted[to, state] = count
         for labels, count in counted.items():
             recent.add_metric(labels, count)
@@ -335,7 +335,7 @@ class Installation(Collector):
             "Tries to deliver a message, by what came of them.",
             labels=("to", "outcome"),
         )
-        every = {(to, outcome): 0 for to in ("webhook", "email") for outcome in DeliveryCount.Outcome.values}
+        every = {(to, outcome): 0 for to in CHANNELS for outcome in DeliveryCount.Outcome.values}
         for to, outcome, count in DeliveryCount.objects.values_list("to", "outcome", "count"):
             every[to, outcome] = count
         for labels, count in every.items():

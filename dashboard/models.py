@@ -1,38 +1,28 @@
-"""What the dashboard keeps: webhooks, rules of alerts, alerts and each message that is to be delivered; API tokens, of
-which only an HMAC is stored; signs of life of processes; muted alerts; what accounts chose for their pages."""
+"""What the dashboard keeps: rules of alerts, and alerts; API tokens, of which only an HMAC is stored; signs of life of
+processes; muted alerts; what accounts chose for their pages."""
 
-import secrets
-import uuid
-from collections import Counter
 from datetime import UTC, datetime, time, timedelta, tzinfo
-from typing import Any
-from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import MaxValueValidator, URLValidator, validate_email
+from django.core.validators import MaxValueValidator, validate_email
 from django.db import models
-from django.db.models import F, Q
-from django.db.models.signals import m2m_changed
+from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.models import Application, OutboxEvent, Session, Stream
-from ingest.services.keys import keyed_hash
+from ingest.models import Session, Stream, Webhook
+from ingest.models.deliveries import MAX_ADDRESS, Scope, keep_scoped
 from ingest.services.roles import ROLES
 
 LEVELS = ("warning", "bad")
 """Of issues, least first."""
 
-MAX_ADDRESS = 254
-"""Characters of an e-mail address (RFC 5321)."""
+ADDRESSED = {"email": "emails"}
+"""By a channel that tells addresses, the field of a rule that has them."""
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-def new_salt() -> str:
-    return secrets.token_hex(16)
 
 
 def validate_zone(name: str) -> None:
@@ -52,57 +42,6 @@ def validate_addresses(text: str) -> None:
 def addresses(text: str) -> list[str]:
     """E-mail addresses that stand apart by commas, semicolons, blanks or lines; each once."""
     return list(dict.fromkeys(text.replace(",", " ").replace(";", " ").split()))
-
-
-class Scope(models.Model):
-    """Which streams it is about: those of the applications, and those named. If nobody chose any: all.
-
-    `is_scoped` (somebody chose) is kept by `keep_scoped`: when all that was chosen is deleted, it is about none.
-    """
-
-    applications = models.ManyToManyField(Application, blank=True, related_name="+")
-    streams = models.ManyToManyField(Stream, blank=True, related_name="+")
-    is_scoped = models.BooleanField(default=False, db_default=False, editable=False)
-
-    class Meta:
-        abstract = True
-
-    def covers(self, app: str, stream: int | None) -> bool:
-        """By an application's name and a stream's row id. Ask it of rows that have both prefetched."""
-        apps = {application.name for application in self.applications.all()}
-        streams = {row.pk for row in self.streams.all()}
-        return app in apps or stream in streams or not self.is_scoped
-
-
-class Webhook(Scope):
-    """An address that is told of events. Its secret is made of `salt` and the installation's pepper: none is kept."""
-
-    name = models.CharField(max_length=100, unique=True)
-    url = models.CharField("URL", max_length=500, validators=[URLValidator(schemes=["http", "https"])])
-    salt = models.CharField(max_length=64, default=new_salt, editable=False)
-    kinds = models.JSONField(default=list, blank=True, help_text="Empty: all.")
-    enabled = models.BooleanField(default=True)
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
-
-    class Meta:
-        ordering = ["name"]
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def host(self) -> str:
-        """Where it goes, for all to see: the rest of a URL may be a secret."""
-        return urlsplit(self.url).hostname or ""
-
-    @property
-    def secret(self) -> str:
-        """What its messages are signed with."""
-        return f"whsec_{keyed_hash('webhook', self.salt)}"
-
-    def wants(self, event: OutboxEvent) -> bool:
-        chosen = not self.kinds or event.kind in self.kinds
-        return chosen and self.covers(event.payload.get("app", ""), event.stream_id)
 
 
 class AlertRule(Scope):
@@ -141,6 +80,11 @@ class AlertRule(Scope):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def addressees(self) -> list[tuple[str, str]]:
+        """Whom it tells besides webhooks: channel and address."""
+        return [(channel, each) for channel, field in ADDRESSED.items() for each in addresses(getattr(self, field))]
+
     def judges(self, check: str, level: str) -> bool:
         """Whether an issue of the check at the level is its business."""
         return (not self.checks or check in self.checks) and (
@@ -171,6 +115,9 @@ class AlertRule(Scope):
             return ZoneInfo(self.time_zone)
         except (KeyError, ValueError, OSError):
             return UTC
+
+
+keep_scoped(AlertRule)
 
 
 class Alert(models.Model):
@@ -220,104 +167,6 @@ class Alert(models.Model):
         if not is_stream:
             return reverse("dashboard:node", args=[self.subject])
         return reverse("dashboard:stream", args=[app, name])
-
-
-class Delivery(models.Model):
-    """One message to one receiver: a webhook, or an e-mail address. `body` is what it is told, whole."""
-
-    class State(models.TextChoices):
-        WAITING = "waiting", "Waiting"
-        DONE = "done", "Delivered"
-        DEAD = "dead", "Given up"
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    once = models.CharField(max_length=255, unique=True)
-    number = models.BigIntegerField(help_text="Orders them: microseconds since the epoch, as they were made.")
-    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, blank=True, related_name="deliveries")
-    email = models.CharField(max_length=MAX_ADDRESS, blank=True)
-    event = models.ForeignKey(OutboxEvent, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-    alert = models.ForeignKey(Alert, on_delete=models.SET_NULL, null=True, blank=True, related_name="deliveries")
-    kind = models.CharField(max_length=32)
-    series = models.CharField(
-        max_length=300, help_text="Of which one goes after the other: a receiver's of one stream or alert."
-    )
-    body = models.JSONField(default=dict)
-    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
-    attempts = models.PositiveIntegerField(default=0)
-    next_at = models.DateTimeField(default=timezone.now)
-    claim = models.UUIDField(null=True, blank=True, help_text="Of the worker that delivers it now.")
-    claimed_until = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(default=timezone.now)
-    ended_at = models.DateTimeField(null=True, blank=True)
-    status_code = models.PositiveIntegerField(null=True, blank=True)
-    error = models.CharField(max_length=255, blank=True)
-    duration_ms = models.PositiveIntegerField(null=True, blank=True)
-    response = models.CharField(max_length=512, blank=True, help_text="How the answer began.")
-
-    class Meta:
-        ordering = ["-number"]
-        verbose_name_plural = "deliveries"
-        indexes = [
-            models.Index(fields=["-number"], name="delivery_number"),
-            models.Index(fields=["series", "number"], name="delivery_waiting", condition=Q(state="waiting")),
-            models.Index(fields=["next_at"], name="delivery_next", condition=Q(state="waiting")),
-            models.Index(fields=["webhook", "-number"], name="delivery_of_webhook"),
-            models.Index(fields=["webhook"], name="delivery_left", condition=Q(state="waiting")),
-            models.Index(fields=["webhook"], name="delivery_dead", condition=Q(state="dead")),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} to {self.receiver}"
-
-    @property
-    def receiver(self) -> str:
-        return self.webhook.name if self.webhook is not None else self.email
-
-    @property
-    def is_claimed(self) -> bool:
-        return self.claimed_until is not None and self.claimed_until > timezone.now()
-
-
-class DeliveryCount(models.Model):
-    """How many tries to deliver a message came out so. It only grows, whatever becomes of the messages' rows."""
-
-    class Outcome(models.TextChoices):
-        DONE = "done", "Delivered"
-        FAILED = "failed", "To be tried again"
-        DEAD = "dead", "Given up"
-
-    to = models.CharField(max_length=8, help_text="webhook or email.")
-    outcome = models.CharField(max_length=8, choices=Outcome)
-    count = models.BigIntegerField(default=0)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["to", "outcome"], name="delivery_count_once")]
-
-    def __str__(self) -> str:
-        return f"{self.to} {self.outcome}: {self.count}"
-
-    @classmethod
-    def add(cls, to: str, outcomes: "Counter[Outcome]") -> None:
-        """Within the transaction of what is counted."""
-        for outcome in sorted(outcomes):  # In one order, so that no two wait for each other.
-            row, _ = cls.objects.get_or_create(to=to, outcome=outcome)
-            cls.objects.filter(pk=row.pk).update(count=F("count") + outcomes[outcome])
-
-
-def scoped(rows: "models.QuerySet[Any]") -> "models.QuerySet[Any]":
-    """Rows of a Scope whose `covers` asks no more queries."""
-    return rows.prefetch_related("applications", "streams")
-
-
-def keep_scoped(instance: Webhook | AlertRule, action: str, reverse: bool, **_: object) -> None:
-    """Receives m2m_changed of both kinds of scope. What a deleted stream takes with it changes nothing here."""
-    if action.startswith("post_") and not reverse:
-        instance.is_scoped = instance.applications.exists() or instance.streams.exists()
-        instance.save(update_fields=["is_scoped"])
-
-
-for _chosen in (Webhook.applications, Webhook.streams, AlertRule.applications, AlertRule.streams):
-    m2m_changed.connect(keep_scoped, sender=_chosen.through)
 
 
 class ApiToken(models.Model):

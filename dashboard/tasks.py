@@ -16,13 +16,18 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from dashboard.alerts import delivery, evaluation
+from dashboard.alerts import evaluation
+from dashboard.alerts import messages as alert_messages
 from dashboard.alerts.evaluation import isolated, paced_transaction
-from dashboard.models import Alert, Delivery, Webhook, scoped
-from ingest.models import OutboxEvent
+from dashboard.models import Alert
+from ingest.delivery import engine
+from ingest.delivery.kinds import rows_that
+from ingest.models import Delivery, OutboxEvent, Webhook
+from ingest.models.deliveries import scoped
 from ingest.services import retention
 from ingest.services.database import PASSING
 from ingest.services.outbox import is_for_webhooks
+from ingest.tasks import deliver
 
 EVENTS_AT_ONCE = 50
 """Events for which webhooks and rules are read once."""
@@ -57,7 +62,7 @@ def _waiting() -> "QuerySet[OutboxEvent]":
 
 def _messages(event: OutboxEvent, webhooks: Sequence[Webhook]) -> list[Delivery]:
     told = is_for_webhooks(event)
-    return [delivery.event_delivery(event, webhook) for webhook in webhooks if told and webhook.wants(event)]
+    return [alert_messages.event_delivery(event, webhook) for webhook in webhooks if told and webhook.wants(event)]
 
 
 def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: evaluation.Rules, now: datetime) -> bool:
@@ -67,7 +72,7 @@ def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: evaluation.Ru
     if not OutboxEvent.objects.filter(pk=event.pk, at=event.at, taken_at__isnull=True).update(taken_at=now):
         return False  # Another worker was first, or what it says is over.
     with isolated(f"The event {event.pk}"), transaction.atomic():
-        delivery.enqueue(messages)
+        engine.enqueue(messages)
         rules.hear(event)
     return True
 
@@ -101,23 +106,8 @@ def take_outbox() -> None:
 
 
 def _deliver(now: datetime) -> None:
-    webhooks, by_mail = delivery.receivers(now)
-    for pk in webhooks:
-        deliver_webhook.delay(pk)
-    if by_mail:
-        deliver_mail.delay()
-
-
-@shared_task
-def deliver_webhook(pk: int) -> None:
-    """Sends what is due to one webhook. Repeating it, or two at a time, sends nothing twice."""
-    delivery.deliver_webhook(pk)
-
-
-@shared_task
-def deliver_mail() -> None:
-    """Sends what is due by e-mail."""
-    delivery.deliver_mail()
+    for channel, webhook in engine.receivers(now):
+        deliver.delay(channel, webhook)
 
 
 @shared_task(autoretry_for=PASSING, retry_backoff=60, max_retries=5)
@@ -126,8 +116,9 @@ def prune_told() -> None:
     if settings.KEEP_HOOKS_DAYS:
         before = timezone.now() - timedelta(days=settings.KEEP_HOOKS_DAYS)
         over = Q(session=None) | Q(session__ended_at__isnull=False)  # An end is told only where its begin was.
+        ended = Delivery.objects.exclude(rows_that(lambda kind: kind.at_most_once)).filter(ended_at__lt=before)
         retention.in_pieces(
             OutboxEvent.objects.filter(over, at__lt=before).order_by("at"),
-            Delivery.objects.filter(ended_at__lt=before).order_by("number"),
+            ended.order_by("number"),
             Alert.objects.filter(cleared_at__lt=before).order_by("opened_at"),
         )

@@ -1,7 +1,8 @@
 """Slows down guessing of passwords: who failed too often waits. And bounds what one account may do in an hour.
 
-Counted in Django's cache, so with several web processes the limit is shared only when the cache is (Redis). While Redis
-does not answer, each process counts for itself: an operator can still log in and see why.
+Counted in Django's cache (and so no `ingest.rate_limit`, which is one process's): with several web processes the limit
+is shared only when the cache is (Redis). While Redis does not answer, each process counts for itself: an operator can
+still log in and see why.
 """
 
 import hashlib

@@ -7,8 +7,10 @@ from typing import Any
 
 from celery import shared_task
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
+from ingest.delivery import engine
 from ingest.services import retention
 from ingest.services.database import PASSING
 
@@ -60,3 +62,14 @@ def prune() -> None:
         done.audit,
         "" if done.finished else "; the rest follows at the next run",
     )
+
+
+@shared_task
+def deliver(channel: str, webhook: int | None = None) -> None:
+    """Sends what is due by a channel, of webhooks to one. Repeating it, or two at a time, sends nothing twice."""
+    engine.deliver(channel, webhook)
+
+
+def deliver_soon(channel: str, webhook: int | None = None) -> None:
+    """Once it is committed, rather than with beat's next run. Without a broker that run does it."""
+    transaction.on_commit(lambda: deliver.delay(channel, webhook), robust=True)

@@ -34,11 +34,9 @@ WARNINGS_ONLY = (
 ROUTINE_TASKS = frozenset(
     {
         "analytics.reports.tasks.due_reports",
-        "analytics.reports.tasks.send_waiting",
         "analytics.tasks.take_up",
-        "dashboard.tasks.deliver_mail",
-        "dashboard.tasks.deliver_webhook",
         "dashboard.tasks.take_outbox",
+        "ingest.tasks.deliver",
     }
 )
 """Tasks that go on all day, and tell of what they do elsewhere."""

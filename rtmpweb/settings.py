@@ -238,8 +238,7 @@ CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ROUTES = {
     "analytics.tasks.*": {"queue": "analytics"},
     "analytics.reports.tasks.*": {"queue": "analytics"},
-    # These go before the pattern.
-    "analytics.reports.tasks.send_waiting": {"queue": "default"},
+    # It goes before the pattern.
     "analytics.reports.tasks.due_reports": {"queue": "default"},
 }
 CELERY_TASK_IGNORE_RESULT = True

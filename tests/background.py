@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
@@ -66,7 +66,6 @@ def _reservations() -> IO[bytes]:
 
 
 def accepts(port: int) -> bool:
-    """Whether a server on loopback takes connections at the port."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
@@ -105,6 +104,13 @@ class Background:
         self._user = user
         self._cwd = cwd
         self._began = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def start(self, timeout_s: float = 60) -> None:
         self.launch()

@@ -5,9 +5,10 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from tests.server_process import ServerProcess
 from tests.tools import find_tool, require_tool
@@ -16,7 +17,6 @@ BROWSERS = ("chromium-headless-shell", "chromium")
 """The first that is there: to draw the same, the first takes a third of the processor's time."""
 
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
-
 
 PATIENCE_MS = 15_000
 """How long a page's content is waited for on a busy machine, where a test names no time of its own."""
@@ -51,15 +51,30 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextlib.contextmanager
-def quiet(context: BrowserContext) -> Iterator[Page]:
-    """A page that fails on any error of its scripts, or of what its policy forbids."""
+def quiet(context: BrowserContext, but: str = "\0") -> Iterator[Page]:
+    """A page that fails on any error of its scripts, or of what its policy forbids. `but`: in those that may be."""
     opened = context.new_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
     opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     yield opened
     opened.close()
-    assert faults == []
+    assert [fault for fault in faults if but not in fault] == []
+
+
+DRAWN = """figure => {
+  const canvas = figure.querySelector("canvas");
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  return data.some((value, index) => index % 4 === 3 && value > 0);
+}"""
+"""Whether a chart has drawn anything."""
+
+
+def saved(page: Page, link: Locator, timeout_ms: float | None = None) -> bytes:
+    """What a click has the browser download. `timeout_ms`: None is the browser's own."""
+    with page.expect_download(timeout=timeout_ms) as downloading:
+        link.click(timeout=timeout_ms)
+    return Path(downloading.value.path()).read_bytes()
 
 
 def log_in(page: Page, server: ServerProcess) -> None:
@@ -69,7 +84,6 @@ def log_in(page: Page, server: ServerProcess) -> None:
 
 
 def log_in_as(page: Page, http: str, user: str, password: str) -> None:
-    """Leads to the wall."""
     page.goto(http + "/")
     page.fill("input[name=username]", user)
     page.fill("input[name=password]", password)

@@ -14,8 +14,6 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Where a certificate and its key are."""
-
     chain: Path
     key: Path
     serial: int

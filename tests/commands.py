@@ -54,8 +54,6 @@ MOST = 2
 
 
 class Commands:
-    """The parent of one environment's commands."""
-
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._turn = threading.Lock()
         self._pipe, theirs = FORKED.Pipe()

@@ -13,8 +13,7 @@ from django.conf import settings
 from django.db import connection
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.leftovers import settle
-from tests.migrated import Migrated, empties_database
+from tests.cleaning import Migrated, empties_database, settle
 from tests.server_process import copy_tables
 from tests.tools import MISSING
 
@@ -26,19 +25,15 @@ GROUPS = {
     "tests/rtmpweb/test_serve": "serve",
     "tests/production/outages/test_jobs": "production",
     "tests/production/test_form.py": "production",
-    "tests/production/test_idle": "production",
-    "tests/production/test_requests": "production",
     "tests/production/test_spark.py": "production",
     "tests/production/outages/": "outages",
     "tests/production/test_reconnecting": "reconnections",
     "tests/analytics/test_pipeline": "spark",
     "tests/analytics/test_command": "spark",
-    "tests/analytics/test_checking": "spark",
     "tests/analytics/test_chaos": "chaos",
     "tests/analytics/test_oracle": "jobs on spark",
     "tests/analytics/test_jobs": "jobs on spark",
     "tests/analytics/test_runner": "jobs on spark",
-    "tests/analytics/test_java": "jobs on spark",
     "tests/analytics/test_worker": "worker",
     "tests/analytics/reports/": "reports",
 }

@@ -64,12 +64,8 @@ def make_enhanced_clip(
             options += ["-map", str(source), f"-c:{kind}:{number}"]
             options += ENCODERS[codec].format(track=f"{kind}:{number}").split()
     options += ["-pix_fmt", "yuv420p", "-g", "30", "-t", str(seconds), "-f", "flv"]
-    subprocess.run(
-        [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *options, str(path)],
-        check=True,
-        timeout=120,
-        capture_output=True,
-    )
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-y", *options, str(path)]
+    subprocess.run(command, check=True, timeout=120, capture_output=True)
     return path
 
 
@@ -102,3 +98,11 @@ def is_run_of(part: list[bytes], whole: list[bytes]) -> int:
         if whole[start] == part[0] and whole[start : start + len(part)] == part:
             return start
     return -1
+
+
+def assert_begins(received: list[Packet], sent: list[Packet], *, least: int = 60, who: str = "") -> None:
+    """More than `least` packets of pictures, and of sound, came as they were sent, from the first on."""
+    for kind in ("video", "audio"):
+        packets = of_kind(received, kind)
+        assert len(packets) > least, (who, kind)
+        assert is_run_of(packets, of_kind(sent, kind)) == 0, (who, kind)

@@ -22,22 +22,13 @@ class PostgresServer(Background):
         self._data = Path(tempfile.mkdtemp(prefix="rtmpweb-pg-"))  # Where another user may enter.
         if user is not None:
             shutil.chown(self._data, user)
-        subprocess.run(
-            [program.with_name("initdb"), "-D", self._data / "data", "-U", "tester", "-A", "trust", "-N", "-E", "UTF8"],
-            user=user,
-            cwd="/",
-            check=True,
-            capture_output=True,
-        )
+        data = ("-D", str(self._data / "data"))
+        make = [str(program.with_name("initdb")), *data, "-U", "tester", "-A", "trust", "-N", "-E", "UTF8"]
+        subprocess.run(make, user=user, cwd="/", check=True, capture_output=True)
         self.port = free_port()
-        super().__init__(
-            "postgres",
-            [program, "-D", self._data / "data", "-p", str(self.port), "-h", "127.0.0.1", "-k", self._data, "-F"],
-            folder=folder,
-            ready="ready to accept ",  # A standby: read-only connections.
-            user=user,
-            cwd=Path("/"),
-        )
+        command = [str(program), *data, "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self._data), "-F"]
+        ready = "ready to accept "  # A standby: read-only connections.
+        super().__init__("postgres", command, folder=folder, ready=ready, user=user, cwd=Path("/"))
 
     @property
     def url(self) -> str:

@@ -67,7 +67,6 @@ class HttpReceiver:
             return
 
     def flood(self, handler: BaseHTTPRequestHandler) -> None:
-        """An answer without an end."""
         handler.send_response(200)
         handler.end_headers()
         try:
@@ -75,6 +74,18 @@ class HttpReceiver:
                 handler.wfile.write(b"y" * 65536)
         except OSError:
             return
+
+
+@contextmanager
+def serving(server: socketserver.BaseServer) -> Iterator[None]:
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join(5)
 
 
 @contextmanager
@@ -97,16 +108,13 @@ def http_receiver() -> Iterator[HttpReceiver]:
         def handle_error(self, *_: Any) -> None:
             pass
 
-    with Server(("127.0.0.1", 0), Handler) as server:
-        receiver.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
+    server = Server(("127.0.0.1", 0), Handler)
+    receiver.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+    with serving(server):
         try:
             yield receiver
         finally:
             receiver.released.set()
-            server.shutdown()
-            thread.join(5)
 
 
 @dataclass
@@ -151,12 +159,7 @@ def mail_receiver(port: int = 0) -> Iterator[MailReceiver]:
         allow_reuse_address = True
         daemon_threads = True
 
-    with Server(("127.0.0.1", port), Handler) as server:
-        receiver.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield receiver
-        finally:
-            server.shutdown()
-            thread.join(5)
+    server = Server(("127.0.0.1", port), Handler)
+    receiver.port = server.server_address[1]
+    with serving(server):
+        yield receiver

@@ -10,15 +10,9 @@ class RedisServer(Background):
     def __init__(self, folder: Path, *, keeps: bool = False) -> None:
         """`keeps`: its data outlives it, as in production. Skips the test where Redis is not installed."""
         self.port = free_port()
-        super().__init__(
-            "redis",
-            [
-                *(require_tool("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1"),
-                *("--save", "", "--dir", folder, "--appendonly", "yes" if keeps else "no"),
-            ],
-            folder=folder,
-            ready="eady to accept connections",
-        )
+        where = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", folder)
+        command = [require_tool("redis-server"), *where, "--save", "", "--appendonly", "yes" if keeps else "no"]
+        super().__init__("redis", command, folder=folder, ready="eady to accept connections")
 
     @property
     def url(self) -> str:

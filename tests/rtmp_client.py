@@ -13,7 +13,6 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ingest.rtmp import ClientConnection, RemoteProtocolError, events
@@ -69,15 +68,12 @@ class RtmpClient:
         await self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # --- The connection ---
 
     async def open(self) -> None:
-        """TCP and the handshake."""
         self._reader, self._writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=NEVER_FULL)
         self._reading = asyncio.create_task(self._read())
         await self.flush()
@@ -148,7 +144,6 @@ class RtmpClient:
                 await self._changed.wait()
 
     async def wait_closed(self, timeout_s: float | None = None) -> None:
-        """Return when the server has closed the connection."""
         async with asyncio.timeout(self.timeout_s if timeout_s is None else timeout_s):
             while not self.closed:
                 self._changed.clear()
@@ -173,7 +168,6 @@ class RtmpClient:
         return event
 
     async def wait_count(self, kind: type[E], count: int, timeout_s: float | None = None) -> None:
-        """Return as soon as `count` events of the kind were received."""
         await self.wait_until(lambda: len(self.of(kind)) >= count, timeout_s)
 
     def of(self, kind: type[E], *, stream_id: int | None = None) -> list[E]:
@@ -203,22 +197,29 @@ class RtmpClient:
 
     async def publish(self, name: str, kind: str = "live", *, stream_id: int | None = None) -> int:
         """createStream and publish; the message stream's id. Raises Refused."""
-        if stream_id is None:
-            stream_id = await self.create_stream()
-        after = len(self.received)
-        self.protocol.publish(stream_id, name, kind)
-        await self.flush()
-        await self._status(stream_id, "NetStream.Publish.Start", after)
-        return stream_id
+        return await self._begin(
+            stream_id, "NetStream.Publish.Start", lambda stream_id: self.protocol.publish(stream_id, name, kind)
+        )
 
     async def play(self, name: str, *, stream_id: int | None = None) -> int:
         """createStream and play; the message stream's id. Raises Refused."""
+        return await self._begin(
+            stream_id, "NetStream.Play.Start", lambda stream_id: self.protocol.play(stream_id, name)
+        )
+
+    async def _begin(self, stream_id: int | None, code: str, ask: Callable[[int], object]) -> int:
         if stream_id is None:
             stream_id = await self.create_stream()
         after = len(self.received)
-        self.protocol.play(stream_id, name)
+        ask(stream_id)
         await self.flush()
-        await self._status(stream_id, "NetStream.Play.Start", after)
+        status = await self.wait_for(
+            events.StatusReceived,
+            lambda event: event.stream_id == stream_id and (event.code == code or event.level == "error"),
+            after=after,
+        )
+        if status.code != code:
+            raise Refused(status.code, status.description)
         return stream_id
 
     async def delete_stream(self, stream_id: int) -> None:
@@ -249,12 +250,3 @@ class RtmpClient:
             info = next((value for value in reversed(result.values) if isinstance(value, dict)), {})
             raise Refused(str(info.get("code", "")), str(info.get("description", "")))
         return result
-
-    async def _status(self, stream_id: int, code: str, after: int) -> None:
-        status = await self.wait_for(
-            events.StatusReceived,
-            lambda event: event.stream_id == stream_id and (event.code == code or event.level == "error"),
-            after=after,
-        )
-        if status.code != code:
-            raise Refused(status.code, status.description)

@@ -81,6 +81,10 @@ class Installation:
         self.http = ""
         self.rtmp = ""
 
+    @property
+    def rtmp_port(self) -> int:
+        return int(self.rtmp.rpartition(":")[2])
+
     def manage(
         self, *arguments: str, environment: Mapping[str, str] = MappingProxyType({}), timeout_s: float = 180
     ) -> str:
@@ -94,8 +98,11 @@ class Installation:
         if not self.database.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             copy_tables(self.database)
-            with contextlib.closing(sqlite3.connect(self.database)) as connection, connection:
-                assert connection.execute(UNSCHEDULED).fetchall()
+            assert self.rows(UNSCHEDULED)
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with contextlib.closing(sqlite3.connect(self.database, timeout=10)) as connection, connection:
+            return connection.execute(query, values).fetchall()
 
     def manage_json(self, *arguments: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.manage(*arguments, "--json"))
@@ -150,17 +157,39 @@ class Installation:
                 self.token = json.loads(self.manage(*TOKEN))["token"]
         return self.token
 
-    def items(self, path: str) -> list[dict[str, Any]]:
+    def get(self, path: str) -> dict[str, Any]:
         status, answer = self.request(path)
-        assert status == 200, (status, answer)
-        found: list[dict[str, Any]] = answer["items"]
-        return found
-
-    def stream(self, path: str) -> dict[str, Any]:
-        status, answer = self.request(f"/api/v1/streams/{path}")
         assert status == 200, (status, answer)
         found: dict[str, Any] = answer
         return found
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.get(path)["items"]
+        return found
+
+    def stream(self, path: str) -> dict[str, Any]:
+        return self.get(f"/api/v1/streams/{path}")
+
+    def session(self, session_id: str) -> dict[str, Any]:
+        return self.get(f"/api/v1/sessions/{session_id}")
+
+    def sessions(self, path: str, kind: str = "publish") -> list[dict[str, Any]]:
+        """Of a stream, the latest first."""
+        app, _, name = path.partition("/")
+        return self.items(f"/api/v1/sessions?app={app}&name={name}&kind={kind}")
+
+    def count_attempts(self, reason: str) -> int:
+        """How often anybody was refused for it."""
+        return sum(attempt["count"] for attempt in self.items(f"/api/v1/attempts?reason={reason}"))
+
+    def wait_for_end(self, path: str, session_id: str = "", timeout_s: float = 20) -> dict[str, Any]:
+        """The session, once it has ended: the latest of a stream's publishers, or any by its id."""
+
+        def check() -> dict[str, Any] | None:
+            found = [self.session(session_id)] if session_id else self.sessions(path)
+            return found[0] if found and found[0]["ended_at"] else None
+
+        return wait_for(check, timeout_s=timeout_s, what=f"the session of {path} has ended")
 
     def wait_for_state(self, path: str, state: str, timeout_s: float = 10) -> dict[str, Any]:
         def check() -> dict[str, Any] | None:
@@ -170,6 +199,7 @@ class Installation:
         return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
 
 
+SERVE = (sys.executable, "manage.py", "serve")
 READY_S = 120.0
 """A first start makes the database, which takes a minute where others keep the machine busy."""
 
@@ -183,12 +213,7 @@ class ServerProcess(Installation):
 
     def start(self, timeout_s: float = READY_S) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "serve"],
-            cwd=ROOT,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            SERVE, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -202,13 +227,7 @@ class ServerProcess(Installation):
     def run_to_its_end(self, timeout_s: float = 60) -> "subprocess.CompletedProcess[str]":
         """A start that is expected to fail."""
         return subprocess.run(
-            [sys.executable, "manage.py", "serve"],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
+            SERVE, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False
         )
 
     def _read(self) -> None:

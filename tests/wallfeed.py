@@ -1,12 +1,10 @@
 """A wall without media: nodes made up by a test, told by the server's own code to a page in a browser."""
 
-import asyncio
 import json
 import random
 import time
-from collections.abc import Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable
+from typing import Any, cast
 
 from playwright.sync_api import Page, WebSocketRoute
 
@@ -15,65 +13,35 @@ from dashboard.streams.snapshots import wall_text
 from ingest import pages
 from ingest.contracts import Issue, NodeFigures, StreamSnapshot
 from ingest.live_store import LiveView
+from ingest.models import Application, Stream
 from ingest.pages import WallFeed
+from tests.dashboard.conftest import figures, snapshot
+from tests.loops import run
 
-T = TypeVar("T")
+MEDIA = {
+    "video_codec": "H.264",
+    "video_codec_string": "avc1.64001f",
+    "width": 1280,
+    "height": 720,
+    "profile": "High",
+    "level": "3.1",
+    "audio_codec": "AAC",
+    "audio_codec_string": "mp4a.40.2",
+    "sample_rate": 48000,
+    "channels": 2,
+}
 
 
-def made(stream: int, name: str = "", **fields: Any) -> StreamSnapshot:
-    """A good stream on air."""
-    base: StreamSnapshot = {
-        "id": stream,
-        "app": "live",
-        "name": name or f"cam-{stream}",
-        "state": "live",
-        "health": "good",
-        "issues": [],
+def made(stream: int, name: str = "", *, app: str = "live", **fields: Any) -> StreamSnapshot:
+    row = Stream(pk=stream, name=name or f"cam-{stream}", application=Application(name=app))
+    own = {
         "players": stream % 40,
         "session_id": f"00000000-0000-4000-8000-{stream:012d}",
-        "node": "n1",
         "since": time.time() - 1000 - stream,
-        "address": "192.0.2.7",
-        "encoder": "OBS 30.2.3",
-        "target_kbps": 2500,
-        "video_kbps": 2480.5,
-        "audio_kbps": 128.2,
-        "wire_kbps": 2650.0,
-        "out_kbps": 7800.0,
-        "fps": 29.97,
-        "fps_media": 30.0,
-        "keyframe_interval": 2.0,
-        "open_gop_age": 0.5,
-        "drift": 12.0,
-        "drift_dev": 3.0,
-        "av_skew": -8.0,
-        "idle_ms": 20,
-        "rtt_ms": 14.5,
-        "retrans": 0,
-        "ts_gap": 0,
-        "ts_regress": 0,
-        "missing_frames_est": 0,
-        "media_faults": 0,
-        "timestamp_repairs": 0,
-        "slow_players": 0,
-        "dropped_frames": 0,
-        "slowest": [],
-        "media": {
-            "video_codec": "H.264",
-            "video_codec_string": "avc1.64001f",
-            "width": 1280,
-            "height": 720,
-            "profile": "High",
-            "level": "3.1",
-            "audio_codec": "AAC",
-            "audio_codec_string": "mp4a.40.2",
-            "sample_rate": 48000,
-            "channels": 2,
-        },
-        "metadata": {},
+        "media": MEDIA,
         "thumbnail": None,
     }
-    return cast(StreamSnapshot, base | fields)
+    return snapshot(row, **(own | fields))
 
 
 def issue(check: str = "bitrate_low", level: str = "bad", **fields: Any) -> Issue:
@@ -127,21 +95,12 @@ class Node:
         self.streams |= {each["id"]: each | {"node": self.name} for each in snapshots}
 
     def figures(self, at: float) -> NodeFigures:
-        base = {
-            "node": self.name,
-            "at": at,
+        own = {
             "streams": len(self.streams),
             "publishers": len(self.streams),
             "players": sum(each["players"] for each in self.streams.values()),
-            "connections": 4,
-            "refused_connections": 0,
-            "in_kbps": 44100.0,
-            "out_kbps": 487000.0,
-            "loop_delay_ms": 1.2,
-            "cpu_percent": 41.0,
-            "disk_free_percent": 62.0,
         }
-        return cast(NodeFigures, base | self.fields)
+        return cast(NodeFigures, figures(self.name, at) | own | self.fields)
 
     async def tick(self, at: float) -> dict[str, Any]:
         """A message of the channel layer."""
@@ -168,12 +127,6 @@ async def picture(nodes: Iterable[Node], known: Iterable[StreamSnapshot] = ()) -
     return await wall_text(Now.of(view), short, {})
 
 
-def finished(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine answers, beside Playwright's event loop."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
-
-
 class Wall:
     """The wall in a browser, on made-up nodes. Open the page after it; `tell` is one second of all nodes."""
 
@@ -184,7 +137,7 @@ class Wall:
         self.sockets: list[WebSocketRoute] = []
         self.away = False
         for node in nodes:
-            finished(node.tick(self.at))
+            run(node.tick(self.at))
         page.route_web_socket("**/ws/live/", self._open)
         page.route("**/live/recent/", lambda route: route.fulfill(json={"items": {}}))
         page.route("**/thumbnail.webp*", lambda route: route.fulfill(content_type="image/svg+xml", body=THUMBNAIL))
@@ -194,15 +147,20 @@ class Wall:
             socket.close(code=4503)
             return
         self.sockets = [socket]
-        socket.send(finished(picture(self.nodes, self.known)))
+        socket.send(run(picture(self.nodes, self.known)))
 
     def tell(self, *, lost: bool = False) -> list[dict[str, Any]]:
         """The next second; `lost`: on its way."""
         self.at += 1
-        messages = [finished(node.tick(self.at)) for node in self.nodes]
+        messages = [run(node.tick(self.at)) for node in self.nodes]
         for message in [] if lost else messages:
             self.say(message["text"])
         return [json.loads(message["text"]) for message in messages]
+
+    def mark(self, stream: int, *, muted: Iterable[Any] = (), acknowledged: Iterable[Any] = ()) -> None:
+        marks = {str(stream): {"muted": list(muted), "acknowledged": list(acknowledged)}}
+        nothing: dict[str, Any] = {"kind": "update", "at": self.at, "node": "", "nodes": [], "streams": [], "gone": []}
+        self.say(json.dumps(nothing | {"marks": marks}))
 
     def say(self, text: str) -> None:
         for socket in self.sockets:

@@ -34,12 +34,12 @@ def schedule_tasks(apps, schema_editor):
     )
     schedule(
         apps,
-        name="Reports: what is due and not made, or not sent",
+        name="Reports: what is due and not made",
         task="analytics.reports.tasks.due_reports",
         when=300,
         queue="default",
         expires_s=300,
-        does="Makes reports that are due by their plans, and sends those that wait.",
+        does="Makes reports that are due by their plans.",
     )
 
 

@@ -1,15 +1,19 @@
 """Reports: who wants which and when (plans), those that were made (the archive), and to whom they went."""
 
-from datetime import date
-from typing import Any
+from datetime import date, datetime
+from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.validators import validate_email
 from django.db import models
+from django.db.models import Count, OuterRef, Subquery, Value
+from django.db.models.functions import Cast, Coalesce, Concat
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from analytics.models.rollups import METRIC_VERSION
+from ingest.models import Delivery
 
 
 class ReportPlan(models.Model):
@@ -109,28 +113,93 @@ class Report(models.Model):
     def is_complete(self) -> bool:
         return self.hours_done >= self.hours_expected
 
+    @property
+    def deliveries(self) -> "models.QuerySet[ReportDelivery]":
+        return ReportDelivery.objects.filter(about=about(self.pk))
 
-class ReportDelivery(models.Model):
+
+REPORT = "report"
+"""The kind of a message that is a report."""
+
+
+def about(report: object) -> str:
+    """What names it to the engine of deliveries."""
+    return f"{REPORT}:{report}"
+
+
+def report_of(row: Delivery) -> int:
+    """The id of the report that it is."""
+    return int(row.about.partition(":")[2])
+
+
+class ReportDeliveries(models.Manager["ReportDelivery"]):
+    def get_queryset(self) -> "models.QuerySet[ReportDelivery]":
+        return super().get_queryset().filter(kind=REPORT)
+
+
+class ReportDelivery(Delivery):
     """A report's way to one recipient: sent once."""
 
-    class State(models.TextChoices):
+    class Progress(models.TextChoices):
         WAITING = "waiting", "Waiting"
         SENDING = "sending", "Being sent"
         SENT = "sent", "Sent"
         FAILED = "failed", "Failed"
 
-    report = models.ForeignKey(Report, on_delete=models.CASCADE, related_name="deliveries")
-    recipient = models.EmailField()
-    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
-    attempts = models.PositiveIntegerField(default=0)
-    next_at = models.DateTimeField(default=timezone.now, help_text="Not before this time.")
-    sent_at = models.DateTimeField(null=True, blank=True)
-    error = models.CharField(max_length=500, blank=True)
+    objects: ClassVar[ReportDeliveries] = ReportDeliveries()
 
     class Meta:
+        proxy = True
         verbose_name_plural = "report deliveries"
-        ordering = ["recipient"]
-        constraints = [models.UniqueConstraint(fields=["report", "recipient"], name="analytics_report_once_to_each")]
+        ordering = ["address"]
 
     def __str__(self) -> str:
-        return f"{self.report} to {self.recipient}: {self.state}"
+        return f"{self.report} to {self.address}: {self.progress}"
+
+    @classmethod
+    def to(cls, report: Report, address: str, **fields: Any) -> "ReportDelivery":
+        """Not saved."""
+        once = f"{about(report.pk)}:{address}"[:255]
+        common: dict[str, Any] = {"channel": "email", "kind": REPORT, "about": about(report.pk), "series": once}
+        return cls(once=once, address=address, **common | fields)
+
+    @classmethod
+    def of(cls, reports: "models.QuerySet[Report]") -> "models.QuerySet[ReportDelivery]":
+        return cls.objects.filter(about__in=reports.values(named=_about("pk")))
+
+    @classmethod
+    def counted(cls, *states: str) -> Coalesce:
+        """Of each of some reports, how many stand so. By a query of its own: grouping would read every report's whole
+        document.
+        """
+        found = cls.objects.filter(about=_about(OuterRef("pk")), state__in=states).order_by().values("about")
+        return Coalesce(Subquery(found.annotate(count=Count("pk")).values("count")), 0)
+
+    @cached_property
+    def report(self) -> Report:
+        return Report.objects.defer("document").get(pk=report_of(self))
+
+    @property
+    def recipient(self) -> str:
+        return self.address
+
+    @property
+    def progress(self) -> Progress:
+        if self.state == self.State.WAITING and self.is_claimed:
+            return self.Progress.SENDING
+        return PROGRESS[self.State(self.state)]
+
+    @property
+    def sent_at(self) -> datetime | None:
+        return self.ended_at if self.state == self.State.DONE else None
+
+
+PROGRESS = {
+    Delivery.State.WAITING: ReportDelivery.Progress.WAITING,
+    Delivery.State.DONE: ReportDelivery.Progress.SENT,
+    Delivery.State.DEAD: ReportDelivery.Progress.FAILED,
+}
+
+
+def _about(pk: Any) -> Concat:
+    return Concat(Value(about("")), Cast(pk, models.CharField()))

@@ -21,6 +21,7 @@ from analytics.reports.periods import Period, PeriodProblem
 from analytics.reports.scopes import Scope
 from analytics.reports.wording import percent, plural, short, with_unit
 from analytics.rollups import DISTINCT_PLAYERS_WORDS
+from ingest.delivery.engine import enqueue, requeue
 from ingest.models import Stream
 from ingest.services import audit
 from ingest.services.audit import Actor
@@ -251,7 +252,7 @@ def make(period: Period, scope: Scope, *, plan: ReportPlan | None = None, actor:
                 made_by=actor.user if actor else None,
             )
             if plan:
-                _address(report, plan.addresses, now)
+                enqueue(ReportDelivery.to(report, address) for address in plan.addresses)
             if actor:
                 audit.record(actor, "report.make", str(report), report=report.pk)
     except IntegrityError:  # Another made it meanwhile.
@@ -274,20 +275,11 @@ def is_complete(period: Period) -> bool:
 def send(report: Report, recipients: Iterable[str]) -> int:
     """Has it sent to those who have not got it, and are not about to; how many. Whoever was given up is tried again."""
     wanted = list(dict.fromkeys(recipients))
-    now = timezone.now()
     with transaction.atomic():
-        given_up = report.deliveries.filter(recipient__in=wanted, state=ReportDelivery.State.FAILED)
-        again = given_up.update(state=ReportDelivery.State.WAITING, attempts=0, next_at=now, error="")
-        new = len(set(wanted) - set(report.deliveries.values_list("recipient", flat=True)))
-        _address(report, wanted, now)
-    return again + new
-
-
-def _address(report: Report, recipients: Iterable[str], now: datetime) -> None:
-    ReportDelivery.objects.bulk_create(
-        [ReportDelivery(report=report, recipient=recipient, next_at=now) for recipient in recipients],
-        ignore_conflicts=True,
-    )
+        again = requeue(report.deliveries.filter(address__in=wanted, state=ReportDelivery.State.DEAD), error="")
+        new = set(wanted) - set(report.deliveries.values_list("address", flat=True))
+        enqueue(ReportDelivery.to(report, address) for address in wanted)
+    return again + len(new)
 
 
 def _former(period: Period, scope: Scope) -> tuple[Period, Scope] | None:

@@ -121,7 +121,7 @@ def prune_reports(*, now: datetime, days: int) -> int:
     if not days:
         return 0
     old = Report.objects.filter(made_at__lt=now - max(timedelta(days=days), LEAST_KEPT)).order_by("made_at")
-    return in_pieces(ReportDelivery.objects.filter(report__in=old.order_by()).order_by("pk"), old)
+    return in_pieces(ReportDelivery.of(old.order_by()).order_by("number"), old)
 
 
 MOST_RECIPIENTS = 50

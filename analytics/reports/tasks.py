@@ -1,8 +1,7 @@
-"""Celery tasks: they carry a row's id at most; plans, reports and deliveries are the truth.
+"""Celery tasks: they carry a row's id at most; plans and reports are the truth.
 
-Reports are made on the queue `analytics`. They are sent there too, and on `default` when somebody asks for it: that
-doesn't wait until a run of Spark has ended. On `default` it is found, too, which are due: the other queue's worker need
-not be there for that.
+Reports are made on the queue `analytics`. On `default` it is found which are due: the other queue's worker need not be
+there for that. They are sent as all messages are, by `ingest.tasks.deliver`.
 """
 
 import logging
@@ -11,7 +10,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from analytics.models import ReportPlan
-from analytics.reports import delivery, plans
+from analytics.reports import plans
 
 logger = logging.getLogger(__name__)
 
@@ -21,24 +20,16 @@ AGAIN_S = 300
 
 @shared_task
 def make_due(plan_id: int) -> None:
-    """What beat sends at a plan's time: makes what is due by it, and sends it. Repeating it makes nothing twice."""
+    """What beat sends at a plan's time: makes what is due by it. Repeating it makes nothing twice."""
     _make(ReportPlan.objects.select_related("stream__application").filter(pk=plan_id).first())
-    send_waiting()
 
 
 @shared_task
 def due_reports() -> None:
-    """What beat sends every few minutes: has made what is due by any plan and is not there, and sends what waits."""
+    """What beat sends every few minutes: has made what is due by any plan and is not there."""
     for plan in ReportPlan.objects.select_related("stream__application").filter(is_enabled=True):
         if _is_ready(plan):
             make_due.apply_async((plan.pk,), expires=AGAIN_S)
-    send_waiting()
-
-
-@shared_task
-def send_waiting() -> None:
-    """Sends what waits and is due. Repeating it, or two at a time, sends nothing twice."""
-    delivery.send_due(timezone.now())
 
 
 def _is_ready(plan: ReportPlan) -> bool:

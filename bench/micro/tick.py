@@ -95,7 +95,7 @@ def publish(server: Any, number: int, connected: socket.socket) -> Publishing:
         transport=SimpleNamespace(get_extra_info=lambda _name: connected),
         rtmp=SimpleNamespace(bytes_received=0),
         round_trip_ms=None,
-        described=lambda *_: None,
+        control=SimpleNamespace(description_changed=lambda *_: None),
         read_at_once=lambda: None,
     )
     labels = {"stream": number, "key": number}
@@ -142,7 +142,7 @@ async def run(
         registry=Registry("bench", wake=lambda *_: None),
         sessions={},
         connections=(),
-        places=ConnectionLimits(config, loop.time),
+        connection_limits=ConnectionLimits(config, loop.time),
         library=SimpleNamespace(sent_bytes=0),
         loop_delay=LoopDelay(),
         draining=False,
@@ -176,7 +176,7 @@ async def run(
                 break
             tick = Tick(server.registry, now)
             with costs.of("streams"):
-                tick.go_on(now, 1.8e9 + now)
+                tick.advance(now, 1.8e9 + now)
             with costs.of("report"):
                 node._report(tick.told, droppable=False)
             with costs.of("snapshots"):

@@ -9,12 +9,16 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from dashboard.alerts import channels, delivery, evaluation
-from dashboard.models import DAYS, AlertRule, Delivery, Webhook, new_salt
+from dashboard.alerts import evaluation, messages
+from dashboard.models import ADDRESSED, DAYS, AlertRule
 from ingest.contracts.health import CHECK_NAMES
-from ingest.models import Application, OutboxEvent, Stream
+from ingest.delivery import engine
+from ingest.delivery.webhook import is_private
+from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook
+from ingest.models.deliveries import new_salt
 from ingest.services import audit
 from ingest.services.audit import Actor
+from ingest.tasks import deliver_soon
 
 CHECK_CHOICES = [*CHECK_NAMES.items()]
 
@@ -65,7 +69,7 @@ class WebhookForm(forms.ModelForm[Webhook]):
 
     def clean_url(self) -> str:
         url: str = self.cleaned_data["url"]
-        if channels.is_private(url) and not settings.WEBHOOK_PRIVATE:
+        if is_private(url) and not settings.WEBHOOK_PRIVATE:
             raise ValidationError(
                 "This is an address of a private network or of this machine. RTMPWEB_WEBHOOK_PRIVATE=1 allows those."
             )
@@ -114,7 +118,7 @@ class RuleForm(forms.ModelForm[AlertRule]):
             values.get("streams") or values.get("applications")
         ):
             raise ValidationError("Choose the streams, or applications, that are to be live.")
-        if not (values.get("emails") or values.get("webhooks")):
+        if not any(values.get(field) for field in (*ADDRESSED.values(), "webhooks")):
             raise ValidationError("Say who is told: an e-mail address or a webhook.")
         if bool(values.get("from_time")) != bool(values.get("until_time")):
             raise ValidationError("Hours need a beginning and an end.")
@@ -164,27 +168,18 @@ def delete_webhook(webhook: Webhook, actor: Actor) -> None:
 
 @transaction.atomic
 def send_test(webhook: Webhook, actor: Actor) -> Delivery:
-    message = delivery.enqueue_test(webhook)
+    message = messages.test_delivery(webhook)
+    engine.enqueue([message])
     audit.record(actor, "webhook.test", webhook.name)
-    _deliver_soon(message)
+    deliver_soon(message.channel, message.webhook_id)
     return message
 
 
 @transaction.atomic
 def send_again(row: Delivery, actor: Actor) -> bool:
     """False: it is being sent just now."""
-    if not delivery.requeue(row):
+    if not engine.requeue(Delivery.objects.filter(pk=row.pk)):
         return False
     audit.record(actor, "delivery.send_again", str(row), delivery=str(row.pk))
-    _deliver_soon(row)
+    deliver_soon(row.channel, row.webhook_id)
     return True
-
-
-def _deliver_soon(row: Delivery) -> None:
-    """Now rather than with the next run. Without a broker that run does it."""
-    from dashboard.tasks import deliver_mail, deliver_webhook  # They import what is here.
-
-    webhook = row.webhook_id
-    transaction.on_commit(
-        lambda: deliver_webhook.delay(webhook) if webhook is not None else deliver_mail.delay(), robust=True
-    )

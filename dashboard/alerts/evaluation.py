@@ -15,13 +15,15 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from dashboard.alerts import delivery
-from dashboard.models import Alert, AlertRule, scoped
+from dashboard.alerts import messages
+from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import ACKNOWLEDGED, is_of_level
 from ingest import clean
 from ingest.contracts.health import NODE_CHECKS
+from ingest.delivery import engine
 from ingest.models import Node, OutboxEvent, Session, StatusEvent, Stream
+from ingest.models.deliveries import scoped
 from ingest.services.database import PASSING
 
 logger = logging.getLogger(__name__)
@@ -345,22 +347,22 @@ def _notify_open(alert: Alert, now: datetime) -> bool:
         return False
     if silence_reason(alert, now):
         return False
-    messages = delivery.alert_deliveries(alert, "alert.repeated" if alert.told else "alert.opened", now)
+    told = messages.alert_deliveries(alert, "alert.repeated" if alert.told else "alert.opened", now)
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, told=alert.told, cleared_at__isnull=True)
         if not mine.update(told=alert.told + 1, told_at=now):
             return False
-        delivery.enqueue(messages)
+        engine.enqueue(told)
     return True
 
 
 def _notify_cleared(alert: Alert, now: datetime) -> bool:
-    messages = delivery.alert_deliveries(alert, "alert.cleared", now)
+    told = messages.alert_deliveries(alert, "alert.cleared", now)
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, clear_told_at__isnull=True)
         if not mine.update(clear_told_at=now):
             return False
         if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
             return False
-        delivery.enqueue(messages)
+        engine.enqueue(told)
     return True

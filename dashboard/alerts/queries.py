@@ -6,8 +6,10 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from analytics.models.reports import REPORT
 from dashboard.alerts import evaluation
-from dashboard.models import DAYS, Alert, AlertRule, Delivery, Webhook
+from dashboard.models import DAYS, Alert, AlertRule
+from ingest.models import Delivery, Webhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ def _count(state: Delivery.State) -> Coalesce:
 
 
 def deliveries() -> QuerySet[Delivery]:
-    return Delivery.objects.select_related("webhook", "alert").order_by("-number")
+    """Those of reports are on the reports' pages, for those who may send them."""
+    return Delivery.objects.exclude(kind=REPORT).select_related("webhook").order_by("-number")
 
 
 def hours(rule: AlertRule) -> str:

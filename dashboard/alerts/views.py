@@ -18,8 +18,10 @@ from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
 from dashboard.alerts.actions import RuleForm, WebhookForm
 from dashboard.lists import narrow
-from dashboard.models import AlertRule, Delivery, Webhook
-from ingest.services import outgoing
+from dashboard.models import AlertRule
+from ingest.delivery.email import is_mail_set
+from ingest.delivery.webhook import secret_of
+from ingest.models import Delivery, Webhook
 from ingest.services.roles import Ability
 
 PAGE_SIZE = 50
@@ -40,7 +42,7 @@ def alerts(request: HttpRequest) -> HttpResponse:
             "rules": rules,
             "is_watched": any(rule.enabled for rule, _, _ in rules),
             "webhooks": [(webhook, alerts_queries.scope(webhook)) for webhook in alerts_queries.webhooks()],
-            "mail_is_missing": not outgoing.is_mail_set() and any(rule.emails for rule, _, _ in rules),
+            "mail_is_missing": not is_mail_set() and any(rule.emails for rule, _, _ in rules),
         },
     )
 
@@ -96,7 +98,7 @@ def rotate_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _secret(request: HttpRequest, row: Webhook) -> HttpResponse:
-    return render(request, "dashboard/webhook_secret.html", {"webhook": row})
+    return render(request, "dashboard/webhook_secret.html", {"webhook": row, "secret": secret_of(row)})
 
 
 @require_POST
@@ -134,7 +136,7 @@ def deliveries(request: HttpRequest) -> HttpResponse:
             "is_filtered": any(shown.values()),
             "webhooks": list(Webhook.objects.values_list("name", flat=True)),
             "states": Delivery.State.choices,
-            "kinds": list(Delivery.objects.order_by("kind").values_list("kind", flat=True).distinct()),
+            "kinds": list(alerts_queries.deliveries().order_by("kind").values_list("kind", flat=True).distinct()),
             "query": query.urlencode(),
         },
     )

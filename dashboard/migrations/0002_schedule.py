@@ -13,7 +13,7 @@ def schedule_tasks(apps, schema_editor):
         when=3,
         queue="default",
         expires_s=3,
-        does="Takes events from the outbox, has webhooks and alerts delivered.",
+        does="Takes events from the outbox, has what waits delivered: to webhooks, and by e-mail.",
     )
     schedule(
         apps,

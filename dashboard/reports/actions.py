@@ -8,10 +8,11 @@ from analytics.models import Report, ReportDelivery
 from analytics.reports import builder, subprocess_jobs
 from analytics.reports.periods import Period
 from analytics.reports.scopes import Scope
-from analytics.reports.tasks import send_waiting
 from dashboard.throttle import MAILED
+from ingest.delivery.email import EmailChannel
 from ingest.services import audit
 from ingest.services.audit import Actor
+from ingest.tasks import deliver_soon
 
 
 class TooMany(Exception):  # noqa: N818
@@ -31,12 +32,11 @@ def make(actor: Actor, period: Period, scope: Scope) -> Report:
 
 def send(actor: Actor, report: Report, recipients: Sequence[str]) -> int:
     """To those who have not got it; how many they are. Raises TooMany."""
-    others = report.deliveries.exclude(state=ReportDelivery.State.FAILED).filter(recipient__in=recipients)
+    others = report.deliveries.exclude(state=ReportDelivery.State.DEAD).filter(address__in=recipients)
     if not MAILED.take(actor.name, len(recipients) - others.count()):
         raise TooMany
     with transaction.atomic():
         count = builder.send(report, recipients)
         audit.record(actor, "report.send", str(report), report=report.pk, recipients=list(recipients))
-        # Now rather than with the next run. Without a broker that run does it.
-        transaction.on_commit(lambda: send_waiting.delay(), robust=True)
+        deliver_soon(EmailChannel.name)
     return count

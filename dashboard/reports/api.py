@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Body, Field, Query, Router, Schema, Status
 
 from analytics.models import Report
-from analytics.reports import delivery, periods, subprocess_jobs
+from analytics.reports import files, periods, subprocess_jobs
 from analytics.reports.periods import Period, PeriodProblem
 from analytics.reports.scopes import NoSuchScope, Scope
 from dashboard.access import actor_of
@@ -111,7 +111,7 @@ def as_pdf(request: HttpRequest, report_id: int) -> HttpResponse | Status[Proble
         made = subprocess_jobs.pdf(row.document)
     except subprocess_jobs.NotMade as problem:
         return Status(503, Problem(detail=str(problem)))
-    return file(made, "application/pdf", f"{delivery.file_name(row)}.pdf")
+    return file(made, "application/pdf", f"{files.file_name(row)}.pdf")
 
 
 @router.get(
@@ -120,7 +120,7 @@ def as_pdf(request: HttpRequest, report_id: int) -> HttpResponse | Status[Proble
 def as_csv(request: HttpRequest, report_id: int) -> HttpResponse:
     """Its streams as CSV, the worst first."""
     row = _row(report_id)
-    return file(delivery.report_csv(row.document).encode(), "text/csv; charset=utf-8", f"{delivery.file_name(row)}.csv")
+    return file(files.report_csv(row.document).encode(), "text/csv; charset=utf-8", f"{files.file_name(row)}.csv")
 
 
 @router.post(

@@ -12,9 +12,8 @@ from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
-from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -22,7 +21,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import delivery, periods, scopes, subprocess_jobs
+from analytics.reports import files, periods, scopes, subprocess_jobs
 from analytics.reports.document import MOST_ROWS, Document
 from analytics.reports.periods import Period, PeriodProblem
 from analytics.reports.plans import addresses, next_due, scope_of, time_zones
@@ -32,8 +31,8 @@ from dashboard.history.periods import BY_HOUR_UP_TO
 from dashboard.lists import narrow
 from dashboard.reports import actions as reports_actions
 from dashboard.reports import charts as reports_charts
+from ingest.delivery.email import is_mail_set
 from ingest.models import Application, Stream
-from ingest.services import outgoing
 from ingest.services.roles import Ability
 
 DeliveryState = ReportDelivery.State
@@ -51,9 +50,9 @@ def archived_reports() -> QuerySet[Report]:
         .annotate(
             title=KT("document__title"),
             words=KT("document__period__words"),
-            sent=_count(DeliveryState.SENT),
-            waiting=_count(DeliveryState.WAITING, DeliveryState.SENDING),
-            given_up=_count(DeliveryState.FAILED),
+            sent=ReportDelivery.counted(DeliveryState.DONE),
+            waiting=ReportDelivery.counted(DeliveryState.WAITING),
+            given_up=ReportDelivery.counted(DeliveryState.DEAD),
         )
         .order_by("-made_at", "-pk")
     )
@@ -68,12 +67,6 @@ def narrow_whole(reports: QuerySet[Report], whole: str) -> QuerySet[Report]:
 def archived_scopes() -> list[str]:
     """Those that reports were made of, but for all streams."""
     return list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct())
-
-
-def _count(*states: str) -> Coalesce:
-    """By a query of its own: grouping would read every report's whole document."""
-    found = ReportDelivery.objects.filter(report=OuterRef("pk"), state__in=states).order_by().values("report")
-    return Coalesce(Subquery(found.annotate(count=Count("pk")).values("count")), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +190,9 @@ def known_scopes() -> list[Any]:
 PAGE_SIZE = 50
 
 FILES: dict[str, tuple[str, str, Callable[[Document], str | bytes]]] = {
-    "csv": ("CSV", "text/csv; charset=utf-8", delivery.report_csv),
+    "csv": ("CSV", "text/csv; charset=utf-8", files.report_csv),
     "pdf": ("PDF", "application/pdf", subprocess_jobs.pdf),
-    "json": ("JSON", "application/json", delivery.report_json),
+    "json": ("JSON", "application/json", files.report_json),
 }
 """By the file's ending: the button's word, the content type, and what makes it."""
 
@@ -229,7 +222,7 @@ def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpRes
         "known_scopes": known_scopes(),
         "plans": planned_reports(timezone.now()),
         "may_plan": request.user.is_staff and request.user.has_perm("analytics.change_reportplan"),
-        "mail_is_missing": not outgoing.is_mail_set(),
+        "mail_is_missing": not is_mail_set(),
         "form": form,
     }
     return render(request, "dashboard/reports.html", context, status=status)
@@ -244,7 +237,7 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 def _sheet(request: HttpRequest, row: Report, form: MailForm | None, status: int = 200) -> HttpResponse:
     """`form`: what was typed; None: the plan's recipients."""
     document = row.document
-    deliveries = row.deliveries.all()
+    deliveries = row.deliveries
     context = {
         "report": row,
         "document": document,
@@ -255,9 +248,9 @@ def _sheet(request: HttpRequest, row: Report, form: MailForm | None, status: int
         "downloads": {form: words for form, (words, _, _) in FILES.items()},
         "dates": _dates(row),
         "deliveries": deliveries,
-        "is_sending": any(each.state in ("waiting", "sending") for each in deliveries),
+        "is_sending": any(each.state == DeliveryState.WAITING for each in deliveries),
         "mail_form": form or MailForm(initial={"recipients": "\n".join(row.plan.addresses) if row.plan else ""}),
-        "mail_is_missing": not outgoing.is_mail_set(),
+        "mail_is_missing": not is_mail_set(),
     }
     return render(request, "dashboard/report.html", context, status=status)
 
@@ -282,7 +275,7 @@ def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
     except subprocess_jobs.NotMade as problem:
         messages.error(request, str(problem))
         return _sheet(request, row, None, status=503)
-    answer["Content-Disposition"] = f'attachment; filename="{delivery.file_name(row)}.{form}"'
+    answer["Content-Disposition"] = f'attachment; filename="{files.file_name(row)}.{form}"'
     return answer
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, ReportDelivery, RunLine
+from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
 from analytics.reports.wording import marked
 from dashboard import zones
 from dashboard.system.parts import run_advice
@@ -172,15 +172,6 @@ def line_mark(line: RunLine) -> SafeString:
     return format_html('{}<span class="vh">{}</span>', icon(name, classes), word)
 
 
-MAIL_CHIPS = {
-    ReportDelivery.State.WAITING: ("clock", "plain", "Waiting"),
-    ReportDelivery.State.SENDING: ("clock", "plain", "Being sent"),
-    ReportDelivery.State.SENT: ("good", "good", "Sent"),
-    ReportDelivery.State.FAILED: ("bad", "bad", "Given up"),
-}
-"""By a delivery's state: icon, class, word."""
-
-
 @register.filter
 def bolded(text: str) -> SafeString:
     """What stands between pairs of asterisks in bold."""
@@ -193,12 +184,3 @@ def health_mark(health: str) -> SafeString:
     """A health as an icon; its word is for those who don't see it."""
     name, word = HEALTH_ICONS.get(health, "none"), HEALTH_WORDS.get(health, "No data")
     return format_html('<span class="w-{}">{}<span class="vh">{}</span></span>', name, icon(name), word)
-
-
-@register.simple_tag
-def mail_chip(delivery: ReportDelivery) -> SafeString:
-    """What became of an e-mail as icon and word. One that failed and is to be tried again is said to be."""
-    name, classes, word = MAIL_CHIPS[ReportDelivery.State(delivery.state)]
-    if delivery.state == ReportDelivery.State.WAITING and delivery.error:
-        name, classes, word = "warn", "warn", "Failed, tried again"
-    return format_html('<span class="chip {}">{}{}</span>', classes, icon(name), word)

@@ -269,8 +269,13 @@ def session_link(session: UUID, words: str) -> SafeString:
     return format_html('<a href="{}">{}</a>', reverse("dashboard:session", args=[session]), words)
 
 
-DELIVERIES = {"waiting": ("clock", "plain", "Waiting"), "done": ("good", "good", "Delivered")}
-"""By a delivery's state: icon, class, word."""
+DELIVERIES = {
+    "waiting": ("clock", "plain", "Waiting"),
+    "done": ("good", "good", "Delivered"),
+    "sending": ("clock", "plain", "Being sent"),
+    "sent": ("good", "good", "Sent"),
+}
+"""By a delivery's state, or a report's progress: icon, class, word. All others are given up."""
 
 
 @register.simple_tag

@@ -30,7 +30,6 @@ class Rate:
         self._amount = 0
         self._elapsed_ms = 0
         self.is_full = False
-        """There were so many additions."""
 
     def add(self, amount: int, elapsed_ms: int) -> None:
         amounts, elapsed, at = self._amounts, self._elapsed, self._at
@@ -49,8 +48,6 @@ class Rate:
 
 
 class Mean:
-    """The mean of the last `count` values."""
-
     __slots__ = ("_sum", "_values")
 
     def __init__(self, count: int) -> None:
@@ -88,8 +85,6 @@ class Slope:
 
 
 class Total:
-    """The sum of the last `count` values, none of them negative."""
-
     __slots__ = ("_values", "sum")
 
     def __init__(self, count: int) -> None:
@@ -199,8 +194,6 @@ NOTHING_READ: Final = Reading()
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """A stream's players, counted since the stream was made."""
-
     players: int = 0
     slow_players: int = 0
     out_bytes: int = 0
@@ -211,7 +204,6 @@ NOTHING_COUNTED: Final = MediaCounters(received_bytes=0, sent_bytes=0, video_fra
 
 
 def sum_counters(counted: Iterable[MediaCounters]) -> MediaCounters:
-    """All of them together."""
     several = list(counted)
     return MediaCounters(
         received_bytes=sum(each["received_bytes"] for each in several),
@@ -223,8 +215,6 @@ def sum_counters(counted: Iterable[MediaCounters]) -> MediaCounters:
 
 
 class SocketFigures(NamedTuple):
-    """Of the publisher's connection, counted since it was made."""
-
     bytes_received: int
     rtt_ms: float | None = None
     retrans: int | None = None
@@ -232,12 +222,9 @@ class SocketFigures(NamedTuple):
 
 @dataclass(slots=True)
 class Publisher:
-    """One publishing session."""
-
     session_id: str
     address: str
     encoder: str
-    """As the client names itself: flashVer."""
     labels: Labels
     limits: PublishLimits
     started: float
@@ -246,7 +233,7 @@ class Publisher:
     """Asked once a second."""
     recording: Callable[[], str] | None = None
     """Why what is to be recorded of it is not, just now, as a sentence; "": it is. Asked once a second."""
-    watched: Callable[[], None] | None = None
+    on_watched: Callable[[], None] | None = None
     """Called when its first player joins, and when its last one leaves."""
-    described: Callable[[dict[str, Any], MediaInfo], None] | None = None
+    on_description: Callable[[dict[str, Any], MediaInfo], None] | None = None
     """Called when the metadata or what the sequence headers say has changed."""

@@ -112,8 +112,6 @@ def sanitise(value: Any) -> dict[str, Any]:
 
 
 class _Copy:
-    """One copy, with its budget of values."""
-
     def __init__(self) -> None:
         self._left = MAX_VALUES
 
@@ -191,7 +189,6 @@ class Description:
         self.clear()
 
     def clear(self) -> None:
-        """The publisher ends, or another begins; nobody is told."""
         self.media = MediaInfo()
         self.fourccs: dict[MediaKind, str] = {}
         """By which codec each main track is sent; without those that are sent by a codec id. Replaced as a whole."""
@@ -201,13 +198,11 @@ class Description:
         self._seen: set[tuple[MediaKind, int]] = set()
 
     def video(self, tag: Tag, payload: bytes, now: float) -> None:
-        """A sequence header or keyframe of the main track."""
         if self._allows(now):
             is_other = self._follow("video", read_video(payload))
             self._take(describe_video(self.media, tag, payload), VIDEO_FIELDS, is_other=is_other)
 
     def audio(self, tag: Tag, payload: bytes, now: float) -> None:
-        """A header or frame of the main track."""
         if self._allows(now):
             self.audio_form = payload[0]
             is_other = self._follow("audio", read_audio(payload))
@@ -228,7 +223,7 @@ class Description:
                 self._codecs[kind, track.track_id] = codec_name(track.fourcc)
         return True
 
-    def tell_tracks(self, video_track: int, audio_track: int) -> None:
+    def set_tracks(self, video_track: int, audio_track: int) -> None:
         """All but the main ones, which are given."""
         main = (("video", video_track), ("audio", audio_track))
         found = [
@@ -239,7 +234,6 @@ class Description:
         self._take(MediaInfo(tracks=found) if found else MediaInfo(), ("tracks",))
 
     def _follow(self, kind: MediaKind, message: object) -> bool:
-        """Whether the track is sent by another FourCC than before."""
         tracks = message.tracks if isinstance(message, ExtendedVideo | ExtendedAudio) else ()
         fourcc = tracks[0].fourcc.decode("latin-1") if tracks else ""
         if fourcc == self.fourccs.get(kind, ""):

@@ -1,9 +1,9 @@
 """Who is given a live stream's messages, and what they were sent: its players; or its taps, which are none.
 
-Nearly all players of a stream have been given the same: they are *level*, and each batch of the log goes to all of them
-as the same bytes. Nothing is counted for each: what one of them was sent is what all were sent, since it became level.
-A player whose peer is behind, that has just joined, or is sent less than all, has a queue of its own, which costs an
-append for each message; it is level again once that is empty (see `Subscriber`).
+Nearly all players of a stream have been given the same: they are at the *live edge*, and each batch of the log goes to
+all of them as the same bytes. Nothing is counted for each: what one of them was sent is what all were sent, since it
+came there. A player whose peer is behind, that has just joined, or is sent less than all, has a queue of its own, which
+costs an append for each message; it is there again once that is empty (see `Subscriber`).
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ class Fanout:
     goes through: they may come, go and pause as often as they like between two batches.
     """
 
-    __slots__ = ("_departed", "_given", "_groups", "_level", "_log", "_players", "_queued", "_several", "place")
+    __slots__ = ("_at_edge", "_departed", "_given", "_groups", "_log", "_players", "_queued", "_several", "place")
 
     def __init__(self, log: StreamLog) -> None:
         self._log = log
@@ -33,13 +33,12 @@ class Fanout:
         """The players, as long as no other comes or goes."""
         self.place = log.place()
         """As far as they were given the log."""
-        self._level: dict[Subscriber, None] = {}
+        self._at_edge: dict[Subscriber, None] = {}
         self._groups: dict[Form, list[tuple[Write, Subscriber]]] | None = {}
-        """Those that are level, by how they are given a batch."""
+        """Those at the live edge, by how they are given a batch."""
         self._queued: dict[tuple[Kind, int], dict[int, Several]] = {}
         """Those with a queue: by kind and needs of a message, and then by what they lack of the needs."""
         self._given = Given()
-        """To those that are level."""
         self._departed = Audience()
         """What those were sent that have left."""
 
@@ -61,16 +60,15 @@ class Fanout:
         self._changed()
 
     def leave(self, player: Subscriber) -> None:
-        """What it was sent stays in the figures."""
         if player in self._players:
-            self.fall_behind(player)
+            self.leave_live_edge(player)
             del self._players[player]
             self._departed = _joined(self._departed, (player,))
             self._changed()
 
     def mute(self, player: Subscriber, kinds: frozenset[Kind], now: float) -> dict[Kind, float]:
         """The player is sent all kinds but these. Gives those that it was not sent until now, and since when."""
-        self.fall_behind(player)
+        self.leave_live_edge(player)
         former = player.muted
         player.muted = {kind: former.get(kind, now) for kind in kinds}
         self._queued.clear()
@@ -83,32 +81,31 @@ class Fanout:
         slow = sum(1 for player in self.players if player.is_slow(now) and player.is_counted)
         return _joined(self._departed, self.players, count=self.count, slow=slow)
 
-    # --- Level or behind ---
+    # --- At the live edge or behind ---
 
     def catch_up(self, subscriber: Subscriber, *, without_video: bool) -> None:
-        """Its queue is empty: it is level if it is to be given whatever the others are."""
-        if not subscriber.may_be_level(without_video=without_video):
+        """Its queue is empty: it is at the live edge if it is to be given whatever the others are."""
+        if not subscriber.can_join_live_edge(without_video=without_video):
             return
         if self._log.is_extended and ALL_EXTENSIONS & ~subscriber.takes:
             return
-        if subscriber in self._players and subscriber not in self._level:
-            subscriber.become_level(self._given)
-            self._level[subscriber] = None
+        if subscriber in self._players and subscriber not in self._at_edge:
+            subscriber.join_live_edge(self._given)
+            self._at_edge[subscriber] = None
             self._groups = None
             self._queued.clear()
 
-    def fall_behind(self, subscriber: Subscriber) -> None:
-        """From now on it has a queue of its own."""
-        if subscriber in self._level:
-            del self._level[subscriber]
-            subscriber.fall_behind()
+    def leave_live_edge(self, subscriber: Subscriber) -> None:
+        if subscriber in self._at_edge:
+            del self._at_edge[subscriber]
+            subscriber.leave_live_edge()
             self._groups = None
             self._queued.clear()
 
-    def all_fall_behind(self) -> None:
+    def all_leave_live_edge(self) -> None:
         """What comes next is not for each of them."""
-        for subscriber in list(self._level):
-            self.fall_behind(subscriber)
+        for subscriber in list(self._at_edge):
+            self.leave_live_edge(subscriber)
 
     # --- The media path ---
 
@@ -124,9 +121,9 @@ class Fanout:
                 except Exception:  # Our own fault: its queue meets it again, and that ends this player only.
                     behind.append(subscriber)
         for subscriber in behind:
-            self.fall_behind(subscriber)
+            self.leave_live_edge(subscriber)
         self._given.add(batch)
-        if len(self._level) < len(self._players):
+        if len(self._at_edge) < len(self._players):
             for message in batch.messages:
                 self._queue(message, main)
 
@@ -134,13 +131,12 @@ class Fanout:
         groups = self._groups
         if groups is None:
             groups = self._groups = {}
-            for subscriber in self._level:
+            for subscriber in self._at_edge:
                 if subscriber.write is not None:
                     groups.setdefault(subscriber.form, []).append((subscriber.write, subscriber))
         return groups
 
     def _queue(self, message: SharedMessage, main: dict[Kind, int]) -> None:
-        """To each that has a queue, as it takes it."""
         kind, needs = message.kind, message.needs if isinstance(message, ExtendedMessage) else 0
         parts = self._queued.get((kind, needs))
         if parts is None:
@@ -153,7 +149,7 @@ class Fanout:
     def _part(self, kind: Kind, needs: int) -> dict[int, Several]:
         parts: dict[int, list[Subscriber]] = {}
         for subscriber in self._players:
-            if subscriber not in self._level and kind not in subscriber.muted:
+            if not subscriber.is_at_live_edge and kind not in subscriber.muted:
                 parts.setdefault(needs & ~subscriber.takes, []).append(subscriber)
         return {lacking: tuple(part) for lacking, part in parts.items()}
 

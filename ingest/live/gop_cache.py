@@ -56,7 +56,6 @@ class HeaderCache:
         self._restamped_at = None
 
     def of(self, kind: Kind) -> list[bytes]:
-        """The payloads of one kind."""
         return [message.payload for message in self._headers.values() if message.kind == kind]
 
     def at(self, timestamp: int) -> list[SharedMessage]:
@@ -98,13 +97,11 @@ class GopCache:
 
     @property
     def main(self) -> dict[Kind, int]:
-        """The main tracks."""
         return {"video": self.video_track, "audio": self.audio_track}
 
     # --- What is kept ---
 
     def takes(self, kind: Kind, slot: int, size_bytes: int) -> bool:
-        """Whether there is room for such a header."""
         return self._headers.takes(kind, slot, size_bytes)
 
     def slot(self, name: str, size_bytes: int) -> int | None:
@@ -119,7 +116,6 @@ class GopCache:
             self._log.forget()  # The group of pictures was coded under the former header.
 
     def drop_data(self, name: object) -> None:
-        """What was kept under this name is cleared."""
         slot = self._frames.find(name)
         if slot is not None:
             self._headers.drop("data", slot)

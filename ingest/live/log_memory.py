@@ -1,17 +1,13 @@
 """What the logs of a node's streams hold together, and who gives way when that is too much."""
 
 from operator import itemgetter
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ingest.live.stream_log import StreamLog
 
 SPARE: Final = 8
 """One part in so many of the node's memory is made free at once, so that room is not looked for with each message."""
-
-
-class MemoryHolder(Protocol):
-    """What holds memory, and can give most of it back."""
-
-    def forget(self) -> None:
-        """Give way: late players wait for the next keyframe."""
 
 
 class LogMemory:
@@ -24,19 +20,17 @@ class LogMemory:
         self.held_bytes = 0
         self.dropped = 0
         """Groups of pictures that gave way, since the node began."""
-        self._held: dict[MemoryHolder, int] = {}
+        self._held: dict[StreamLog, int] = {}
 
-    def hold(self, log: MemoryHolder, size_bytes: int) -> None:
-        """The log holds so much from now on."""
+    def hold(self, log: "StreamLog", size_bytes: int) -> None:
         self.held_bytes += size_bytes - self._held.pop(log, 0)
         if size_bytes:
             self._held[log] = size_bytes
 
-    def fits(self, log: MemoryHolder, size_bytes: int) -> bool:
-        """Whether the log may hold so much as it is."""
+    def fits(self, log: "StreamLog", size_bytes: int) -> bool:
         return self._left(log, size_bytes) >= 0
 
-    def make_room(self, log: MemoryHolder, size_bytes: int) -> bool:
+    def make_room(self, log: "StreamLog", size_bytes: int) -> bool:
         """Have larger ones give way for the log to hold so much. False: they are too few, and it gives way itself."""
         left = self._left(log, size_bytes)
         if left >= 0:
@@ -53,5 +47,5 @@ class LogMemory:
             left += held - self._held.get(each, 0)
         return True
 
-    def _left(self, log: MemoryHolder, size_bytes: int) -> int:
+    def _left(self, log: "StreamLog", size_bytes: int) -> int:
         return self.most_bytes - self.held_bytes + self._held.get(log, 0) - size_bytes

@@ -39,8 +39,6 @@ from ingest.rtmp.media_tags import (
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What one message holds."""
-
     codec: str
     is_frame: bool = False
     """Coded media: not a sequence header, end of sequence, metadata or command."""
@@ -83,7 +81,6 @@ LEGACY_COMPOSED_BYTES: Final = 5
 
 
 def video_tag(payload: bytes) -> Tag:
-    """What a message of type 9 holds."""
     return (len(payload) >= LEGACY_COMPOSED_BYTES and _COMMON_VIDEO.get(payload[:2])) or _read_video(payload)
 
 
@@ -155,7 +152,6 @@ def _enhanced(payload: bytes, packet_type: int, frame_type: int | None, multitra
 
 @lru_cache(maxsize=1024)
 def _extended(tag: Tag) -> Tag:
-    """Of a message with extensions."""
     return replace(tag, needs=tag.needs | MOD_EX, is_notable=True)
 
 

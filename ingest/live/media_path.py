@@ -44,7 +44,6 @@ class KnownFrames:
         self._by_fourcc: set[bytes] = set()
 
     def add(self, payload: bytes) -> None:
-        """It was one."""
         if len(payload) < FOURCC_BYTES:
             return
         first = payload[0]
@@ -92,7 +91,7 @@ class MediaPath:
         self._taps = Fanout(self._log)
         """Recorders: they ask for what came, in larger pieces, and count as no players."""
         self._beginning = GopCache(self._log)
-        self._description = Description(self._tell)
+        self._description = Description(self._notify)
         self._known_video, self._known_audio = KnownFrames(is_video=True), KnownFrames(is_video=False)
         self._is_awaited = self._is_urgent = False
         """Somebody was told that there is something to deliver; and that it is urgent."""
@@ -129,7 +128,6 @@ class MediaPath:
     # --- The media path ---
 
     def video(self, timestamp: int, payload: bytes, now: float) -> None:
-        """A message of type 9."""
         publication = self.publication
         if publication is None or not payload:
             return
@@ -260,7 +258,7 @@ class MediaPath:
             self._header("data", Tag("", is_header=True, slot=slot), timestamp, payload, now)
             if name == METADATA:
                 publication.claim(values[0] if values else None)
-                self._tell()
+                self._notify()
         else:
             at = self.time.beside(timestamp)
             self._log.add("data", at, payload, now, is_frame=False)
@@ -271,10 +269,9 @@ class MediaPath:
         self._beginning.drop_data(name)
         if name == METADATA:
             publication.withdraw()
-            self._tell()
+            self._notify()
 
     def _becomes_main(self, kind: MediaKind, tag: Tag) -> bool:
-        """Whether the track is lower than the main one so far."""
         beginning, is_video = self._beginning, kind == "video"
         self._forget_known()
         if tag.is_faulty or tag.track > (beginning.video_track if is_video else beginning.audio_track):
@@ -285,7 +282,7 @@ class MediaPath:
         else:
             beginning.audio_track = tag.track
             self._audio_time = self.time.track(kind, tag.track, is_main=True)
-        self._tell_tracks()
+        self._update_tracks()
         return True
 
     def _is_sound_alone(self, now: float) -> bool:
@@ -293,7 +290,6 @@ class MediaPath:
         return last is None or now - last > SOUND_ALONE_S
 
     def _came(self, *, urgent: bool) -> None:
-        """Something is to be delivered."""
         if self._wake is None:
             self.deliver()
             self.gather()
@@ -325,7 +321,7 @@ class MediaPath:
         """Its first: who was given sound alone has to wait for a keyframe now."""
         self.deliver()
         self._without_video = False
-        self._fanout.all_fall_behind()
+        self._fanout.all_leave_live_edge()
 
     def _note(self, kind: MediaKind, tag: Tag, payload: bytes, now: float) -> None:
         """A faulty message, one of several tracks, or with extensions."""
@@ -333,14 +329,14 @@ class MediaPath:
         if tag.needs and not self._log.is_extended:
             self.deliver()
             self._log.is_extended = True
-            self._fanout.all_fall_behind()
+            self._fanout.all_leave_live_edge()
         if tag.is_faulty and self.publication is not None:
             self.publication.meter.fault()
         if self._description.several(kind, tag, payload, now):
-            self._tell_tracks()
+            self._update_tracks()
 
-    def _tell_tracks(self) -> None:
-        self._description.tell_tracks(self._beginning.video_track, self._beginning.audio_track)
+    def _update_tracks(self) -> None:
+        self._description.set_tracks(self._beginning.video_track, self._beginning.audio_track)
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
         self._forget_known()
@@ -361,6 +357,6 @@ class MediaPath:
             return self.time.track(kind, tag.track).at(timestamp, now)
         return self.time.beside(timestamp)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self.publication is not None:
-            self.publication.tell(self.media)
+            self.publication.notify(self.media)

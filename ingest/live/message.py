@@ -192,7 +192,6 @@ class SharedMessage:
 
     @property
     def variants(self) -> int:
-        """How many messages may be sent in its place, itself included."""
         return 1
 
     @property
@@ -223,19 +222,11 @@ class SharedMessage:
         return encoded
 
     def at(self, timestamp: int) -> "SharedMessage":
-        """The same message at another time, if it is of any."""
-        if self.is_metadata:
-            return self
-        return SharedMessage(
-            self.kind,
-            timestamp,
-            self.payload,
-            self.arrived,
-            is_frame=self.is_frame,
-            is_keyframe=self.is_keyframe,
-            is_header=self.is_header,
-            slot=self.slot,
-        )
+        return self if self.is_metadata else self._copy(timestamp, self.payload, self.slot)
+
+    def _copy(self, timestamp: int, payload: bytes, slot: int) -> "SharedMessage":
+        flags = self.is_frame, self.is_keyframe, self.is_header
+        return SharedMessage(self.kind, timestamp, payload, self.arrived, *flags, slot)
 
 
 ALL_EXTENSIONS: Final = int(CapsEx.MULTITRACK | CapsEx.MOD_EX)
@@ -278,33 +269,13 @@ class ExtendedMessage(SharedMessage):
             self._plain, self._track = {}, track
         if lacking not in self._plain:
             payload = plain_payload(self.kind, self.payload, lacking, track)
-            self._plain[lacking] = None if payload is None else self._with(payload, lacking)
+            slot = self.slot & PACKET_TYPE if lacking & CapsEx.MULTITRACK else self.slot
+            self._plain[lacking] = None if payload is None else self._copy(self.timestamp, payload, slot)
         return self._plain[lacking]
 
-    def _with(self, payload: bytes, lacking: int) -> SharedMessage:
-        return SharedMessage(
-            self.kind,
-            self.timestamp,
-            payload,
-            self.arrived,
-            is_frame=self.is_frame,
-            is_keyframe=self.is_keyframe,
-            is_header=self.is_header,
-            slot=self.slot & PACKET_TYPE if lacking & CapsEx.MULTITRACK else self.slot,
-        )
-
-    def at(self, timestamp: int) -> "ExtendedMessage":
-        return ExtendedMessage(
-            self.kind,
-            timestamp,
-            self.payload,
-            self.arrived,
-            is_frame=self.is_frame,
-            is_keyframe=self.is_keyframe,
-            is_header=self.is_header,
-            slot=self.slot,
-            needs=self.needs,
-        )
+    def at(self, timestamp: int) -> "SharedMessage":
+        flags = self.is_frame, self.is_keyframe, self.is_header
+        return ExtendedMessage(self.kind, timestamp, self.payload, self.arrived, *flags, self.slot, needs=self.needs)
 
 
 PACKET_TYPE: Final = 15
@@ -338,7 +309,6 @@ def message_of(
     is_header: bool = False,
     slot: int = 0,
 ) -> SharedMessage:
-    """A message of a stream that has extended ones."""
     needs = 0 if kind == "data" else (video_tag if kind == "video" else audio_tag)(payload).needs
     if needs:
         return ExtendedMessage(kind, timestamp, payload, arrived, is_frame, is_keyframe, is_header, slot, needs=needs)

@@ -5,6 +5,7 @@ Each figure is defined where it is computed; `contracts.Sample` names the units.
 """
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from ingest import clean
@@ -38,128 +39,76 @@ LONG_LACKING_S: Final = 30.0
 where scenes change, as x264 does by default, let 250 frames go by in a still one."""
 
 
+@dataclass(eq=False, slots=True)
 class Meter:
     """Of one publishing session. `video`, `audio` and `data` are the media path: additions only."""
 
-    __slots__ = (
-        "_app",
-        "_audience",
-        "_counters",
-        "_drift",
-        "_drifts",
-        "_dropped",
-        "_dropped_before",
-        "_encoder",
-        "_first_audio",
-        "_first_video",
-        "_fps_from_ms",
-        "_idle_before_s",
-        "_idle_from",
-        "_keyframe_dts",
-        "_longest_interval",
-        "_name",
-        "_node",
-        "_open_gop_age",
-        "_out_before",
-        "_pace",
-        "_publisher",
-        "_readings",
-        "_received_before",
-        "_retrans",
-        "_sequence",
-        "_socket",
-        "_wall_offset",
-        "audio_kbps",
-        "audio_line",
-        "before",
-        "elapsed_ms",
-        "figures",
-        "first_media",
-        "is_paused",
-        "keyframe_intervals",
-        "last_audio",
-        "last_keyframe",
-        "last_media",
-        "last_video",
-        "latest",
-        "out_kbps",
-        "reading",
-        "started",
-        "video_kbps",
-        "video_line",
-        "wire_kbps",
-    )
+    publisher: Publisher
+    started: float
+    audience: Audience
+    """As of now, and then of the latest second."""
+    figures: Figures
+    """For the checks: filled each second with what is measured."""
+    node: str
+    """This, application and name stand in samples."""
+    app: str
+    name: str
+    first_media: float | None = None
+    last_media: float | None = None
+    """When the latest audio or video message came (monotonic), and the latest frame of each kind."""
+    last_video: float | None = None
+    last_audio: float | None = None
+    last_keyframe: float | None = None
+    video_line: Timeline = field(default_factory=Timeline)
+    audio_line: Timeline = field(default_factory=Timeline)
+    keyframe_intervals: deque[float] = field(default_factory=lambda: deque(maxlen=2 * KEYFRAME_INTERVALS))
+    """Seconds of DTS."""
+    is_paused: bool = False
+    """By the publisher's wish: what doesn't come is not missed."""
+    latest: Sample | None = None
+    reading: Reading = field(default_factory=lambda: NOTHING_READ)
+    """As of the latest second's end, and of its begin."""
+    before: Reading = field(default_factory=lambda: NOTHING_READ)
+    elapsed_ms: int = 0
+    """Between the two."""
+    video_kbps: float | None = None
+    """Means of 5 s, as cards and the API show them. None, as for all that follows: not measured (yet)."""
+    audio_kbps: float | None = None
+    wire_kbps: float | None = None
+    out_kbps: float | None = None
+    _retrans: int | None = None
+    _open_gop_age: float | None = None
+    """Seconds of wall time since the last keyframe, or since the first video where none came."""
+    _drift: float | None = None
+    """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
+    _longest_interval: float | None = None
+    _dropped: Total = field(default_factory=lambda: Total(DROPPED_SECONDS))
+    _encoder: str = ""
+    _counters: Counters = field(default_factory=Counters)
+    _readings: deque[Reading] = field(default_factory=lambda: deque((NOTHING_READ,), maxlen=SHOWN_SECONDS))
+    """Of the ends of the latest seconds, oldest first."""
+    _fps_from_ms: int = 0
+    """Of the session's time: when its first frame came. The time before is no time without frames."""
+    _idle_before_s: float = 0.0
+    """Its silence when its latest pause began."""
+    _keyframe_dts: int = 0
+    _drifts: Mean = field(default_factory=lambda: Mean(DRIFT_SECONDS))
+    _pace: Slope = field(default_factory=lambda: Slope(PACE_SECONDS))
+    _sequence: int = 0
+    _socket: SocketFigures = field(init=False)
+    _at_start: tuple[int, int, int] = (0, 0, 0)
+    """What the connection had received as the session began; players had been sent and lost so much."""
+    _idle_from: float = 0.0
+    _first_video: float = 0.0
+    _first_audio: float = 0.0
+    _wall_offset: float = 0.0
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        now: float,
-        audience: Audience,
-        figures: Figures,
-        *,
-        node: str,
-        app: str,
-        name: str,
-    ) -> None:
-        """`audience`: as of now. `figures`: for the checks, which the meter fills each second with what it measures.
-        Node, application and name stand in its samples."""
-        self.started = now
-        self.first_media: float | None = None
-        self.last_media: float | None = None
-        """When the latest audio or video message came (monotonic), and the latest frame of each kind."""
-        self.last_video: float | None = None
-        self.last_audio: float | None = None
-        self.last_keyframe: float | None = None
-        self.video_line = Timeline()
-        self.audio_line = Timeline()
-        self.keyframe_intervals: deque[float] = deque(maxlen=2 * KEYFRAME_INTERVALS)
-        """Seconds of DTS."""
-        self.is_paused = False
-        """By the publisher's wish: what doesn't come is not missed."""
-        self.latest: Sample | None = None
-        self.figures = figures
-        self.reading = NOTHING_READ
-        """As of the latest second's end, and of its begin."""
-        self.before = NOTHING_READ
-        self.elapsed_ms = 0
-        """Between the two."""
-        self.video_kbps: float | None = None
-        """Means of 5 s, as cards and the API show them. None, as for all that follows: not measured (yet)."""
-        self.audio_kbps: float | None = None
-        self.wire_kbps: float | None = None
-        self.out_kbps: float | None = None
-        self._audience = audience
-        self._retrans: int | None = None
-        self._open_gop_age: float | None = None
-        """Seconds of wall time since the last keyframe, or since the first video where none came."""
-        self._drift: float | None = None
-        """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
-        self._longest_interval: float | None = None
-        """Between the latest keyframes."""
-        self._dropped = Total(DROPPED_SECONDS)
-        self._publisher = publisher
-        self._node, self._app, self._name = node, app, name
-        self._encoder = ""
-        self.call(publisher.encoder)
-        self._counters = Counters()
-        self._readings = deque((NOTHING_READ,), maxlen=SHOWN_SECONDS)
-        """Of the ends of the latest seconds, oldest first."""
-        self._fps_from_ms = 0
-        """Of the session's time: when its first frame came. The time before is no time without frames."""
-        self._socket = socket = self._ask_socket()
-        self._received_before = socket.bytes_received
-        """What the connection had received as the session began; players had been sent and lost so much:"""
-        self._out_before, self._dropped_before = audience.out_bytes, audience.dropped_frames
-        self._idle_from = now
-        self._idle_before_s = 0.0
-        """Its silence when its latest pause began."""
-        self._first_video = now
-        self._first_audio = now
-        self._keyframe_dts = 0
-        self._drifts = Mean(DRIFT_SECONDS)
-        self._pace = Slope(PACE_SECONDS)
-        self._sequence = 0
-        self._wall_offset = publisher.started - now
+    def __post_init__(self) -> None:
+        self.call(self.publisher.encoder)
+        self._socket = self._ask_socket()
+        self._at_start = self._socket.bytes_received, self.audience.out_bytes, self.audience.dropped_frames
+        self._idle_from = self._first_video = self._first_audio = self.started
+        self._wall_offset = self.publisher.started - self.started
 
     def call(self, encoder: str) -> None:
         """How its samples name the encoder: all of a session alike, so that after the first one it stays."""
@@ -189,7 +138,6 @@ class Meter:
             self._counters.keyframes += 1
 
     def audio(self, timestamp: int, size: int, now: float, is_frame: bool) -> None:
-        """A message of type 8."""
         self._counters.audio_bytes += size
         if self.first_media is None:
             self.first_media = now
@@ -218,14 +166,13 @@ class Meter:
         self._counters.media_faults += 1
 
     def data(self, size: int) -> None:
-        """A message of type 18 or 15."""
         self._counters.data_bytes += size
 
     def pause(self, now: float) -> None:
         self._idle_before_s = self.idle_s(now)
         self.is_paused = True
 
-    def go_on(self, now: float) -> None:
+    def resume(self, now: float) -> None:
         """Its silence before counts on."""
         self.is_paused = False
         self._idle_from = now - self._idle_before_s
@@ -279,7 +226,7 @@ class Meter:
         before = self.before = self.reading
         reading = self.reading = self._read(now, socket.bytes_received, audience)
         self.elapsed_ms = reading.elapsed_ms - before.elapsed_ms
-        self._audience = audience
+        self.audience = audience
         self._retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
         self._dropped.add(reading.dropped_frames - before.dropped_frames)
         if reading.keyframes != before.keyframes:
@@ -301,12 +248,13 @@ class Meter:
 
     def _read(self, now: float, received_bytes: int, audience: Audience) -> Reading:
         counters, video, audio = self._counters, self.video_line, self.audio_line
+        received_before, out_before, dropped_before = self._at_start
         return Reading(
             round((now - self.started) * 1000),  # As a whole, so that rounding never adds up.
             counters.video_bytes,
             counters.audio_bytes,
             counters.data_bytes,
-            received_bytes - self._received_before,
+            received_bytes - received_before,
             video.frames,
             audio.frames,
             counters.keyframes,
@@ -314,13 +262,12 @@ class Meter:
             video.regressions + audio.regressions,
             video.missing,
             counters.media_faults,
-            audience.out_bytes - self._out_before,
-            audience.dropped_frames - self._dropped_before,
+            audience.out_bytes - out_before,
+            audience.dropped_frames - dropped_before,
             video.dts,
         )
 
     def _time(self, figures: Figures, now: float, last_media: float) -> None:
-        """What its media's times say."""
         first_media = self.first_media or 0.0
         last_video, last_audio, video, audio = self.last_video, self.last_audio, self.video_line, self.audio_line
         figures.without_video_s = last_media - (first_media if last_video is None else last_video)
@@ -342,7 +289,6 @@ class Meter:
         figures.pace = pace if behind < 0 else None
 
     def _average(self, figures: Figures, oldest: Reading, reading: Reading) -> None:
-        """Over the time between the two."""
         elapsed_ms = reading.elapsed_ms - oldest.elapsed_ms
         if elapsed_ms:
             self.video_kbps = kbps(reading.video_bytes - oldest.video_bytes, elapsed_ms)
@@ -361,8 +307,8 @@ class Meter:
 
     def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
         """Of the second that was measured just now."""
-        reading, before, audience, elapsed_ms = self.reading, self.before, self._audience, self.elapsed_ms
-        figures, labels = self.figures, self._publisher.labels
+        reading, before, audience, elapsed_ms = self.reading, self.before, self.audience, self.elapsed_ms
+        figures, labels = self.figures, self.publisher.labels
         fps, fps_media, age, intervals = (
             figures.fps,
             figures.fps_media,
@@ -377,13 +323,13 @@ class Meter:
         self._sequence += 1
         # In the order of its fields: by their names it costs three times as much.
         self.latest = sample = Sample(
-            self._publisher.session_id,
+            self.publisher.session_id,
             self._sequence,
             round((now + self._wall_offset) * 1_000_000),
             elapsed_ms,
-            self._node,
-            self._app,
-            self._name,
+            self.node,
+            self.app,
+            self.name,
             labels["stream"],
             labels["key"],
             video_bytes,
@@ -437,5 +383,5 @@ class Meter:
         )
 
     def _ask_socket(self) -> SocketFigures:
-        ask = self._publisher.socket
+        ask = self.publisher.socket
         return ask() if ask else SocketFigures(0)

@@ -1,7 +1,7 @@
 """One player's queue: bounded in messages, bytes and seconds, and what is dropped when a bound is passed.
 
 In this order, until the queue is within its bounds again:
-1. frames that no other frame refers to, as soon as it is over `spares` of its bounds, and until it was empty once
+1. frames that no other frame refers to, once it is over `disposable_at` of its bounds, until it was empty once
 2. video before the newest queued keyframe
 3. all video, and what follows up to the next keyframe
 4. the oldest audio and data, down to half of the bounds
@@ -9,8 +9,8 @@ In this order, until the queue is within its bounds again:
 So what a player gets stays in order, video always continues at a keyframe, and the newest headers are never lost.
 
 A player that has passed the bounds once is slow: it would fill them again and again, with a hole of as many seconds
-each time. So from then on it has but the part `thinned` of them, and what passes that is cut where nothing else needs
-it: of each group of pictures it gets the beginning, as much as it can take, and then the next group's. If even a
+each time. So from then on it has but `slow_share` of them, and what passes that is cut where nothing else needs it: of
+each group of pictures it gets the beginning, as much as it can take, and then the next group's. If even a
 keyframe still waits when the next one comes, that counts as passing the bounds. `python -m bench slowplayer` compares
 it with other ways.
 
@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from ingest.live.message import SharedMessage
 
-WELL_S: Final = 60.0
+RECOVERED_S: Final = 60.0
 """A slow player for which nothing had to be cut for so long is one no more."""
 
 
@@ -36,10 +36,10 @@ class QueueLimits:
     size_bytes: int = 8 * 1024 * 1024
     seconds: float = 10.0
     """Age of the oldest queued video frame, by arrival: timestamps can't defeat it. Audio is bounded by the others."""
-    spares: float = 0.5
+    disposable_at: float = 0.5
     """The part of the bounds over which disposable frames are dropped, until the queue was empty once; 1: only then."""
-    thinned: float = 0.1
-    """The part of the bounds that a player has which passed them, until it has kept within it for WELL_S; 1: all."""
+    slow_share: float = 0.1
+    """The part of the bounds that a player has which passed them, until it kept within it for RECOVERED_S; 1: all."""
     patience_s: float = 10.0
     """A player that goes over its bounds again each time within so long, for so long, is too slow."""
 
@@ -58,7 +58,6 @@ def without_video(queue: Collection[SharedMessage]) -> Iterator[SharedMessage]:
 
 
 def without_oldest(queue: Collection[SharedMessage], most_messages: int, most_bytes: int) -> Iterator[SharedMessage]:
-    """The newest of them, about so many and so much."""
     size, count = sum(message.size for message in queue), len(queue)
     for message in queue:
         if (size <= most_bytes and count <= most_messages) or message.is_header:
@@ -82,8 +81,8 @@ class Gate(IntEnum):
 
     OPEN = 0
     JOINING = 1  # Waits for the first keyframe; what is withheld doesn't count as dropped.
-    SHED = 2  # Waits for the next keyframe, after a drop or as it is behind.
-    PRESSED = 3  # All may but disposable frames.
+    WAIT_KEYFRAME = 2  # Waits for the next keyframe, after a drop or as it is behind.
+    DROP_DISPOSABLE = 3  # All may but disposable frames.
 
 
 class PlayerQueue:
@@ -97,10 +96,10 @@ class PlayerQueue:
         "_burst",
         "_bytes_limit",
         "_cut_at",
+        "_drops_disposable",
         "_gate",
-        "_is_pressed",
         "_is_raised",
-        "_is_thinned",
+        "_is_slow",
         "_keyframes",
         "_messages_limit",
         "_oldest_video",
@@ -113,7 +112,7 @@ class PlayerQueue:
         "dropped_audio",
         "dropped_video",
         "joined",
-        "last_shed",
+        "last_drop",
         "limits",
         "pending_bytes",
         "sheds",
@@ -130,16 +129,16 @@ class PlayerQueue:
         """Frames that the player did not get as it was too slow for them."""
         self.sheds = 0
         """Times that a bound was passed. Disposable frames and ends of groups of pictures are cut before that."""
-        self.last_shed: float | None = None
+        self.last_drop: float | None = None
         self._wake = wake
         self._queue = NOTHING
         self._gate = Gate.JOINING
         self._oldest_video = inf
         self._burst = (0, 0)
         """Messages and bytes by which the bounds are raised until the queue was empty once."""
-        self._is_pressed = False
+        self._drops_disposable = False
         """It has passed the part of its bounds over which disposable frames go, and not been empty since."""
-        self._is_thinned = False
+        self._is_slow = False
         """The player is slow: it has but a part of the bounds,"""
         self._cut_at = 0.0
         """this is when something was last cut for it,"""
@@ -176,23 +175,23 @@ class PlayerQueue:
 
     def _settle(self) -> None:
         """The queue was empty once: its bounds are those that were set."""
-        self._is_raised = self._is_pressed = False
+        self._is_raised = self._drops_disposable = False
         self._burst = (0, 0)
         self._set_limits()
-        if self._gate is Gate.PRESSED:
+        if self._gate is Gate.DROP_DISPOSABLE:
             self._gate = Gate.OPEN
 
     def _set_limits(self) -> None:
         limits, (messages, size) = self.limits, self._burst
-        part = 1.0 if self._is_pressed else limits.spares
-        if self._is_thinned:
-            part *= limits.thinned
+        part = 1.0 if self._drops_disposable else limits.disposable_at
+        if self._is_slow:
+            part *= limits.slow_share
         self._messages_limit = int(limits.messages * part) + messages
         self._bytes_limit = int(limits.size_bytes * part) + size
         self._seconds_limit = limits.seconds * part
 
-    def _set_thinned(self, thinned: bool) -> None:
-        self._is_thinned = thinned
+    def _set_slow(self, slow: bool) -> None:
+        self._is_slow = slow
         self._set_limits()
 
     def _is_over(self) -> bool:
@@ -203,67 +202,66 @@ class PlayerQueue:
             or queue[-1].arrived - self._oldest_video > self._seconds_limit
         )
 
-    def _shed(self) -> None:
-        """A bound was passed, or the part of it."""
+    def _drop(self) -> None:
         newest = self._queue[-1]
         now = newest.arrived
-        if self._is_thinned and now - self._cut_at > WELL_S:
-            self._set_thinned(False)
+        if self._is_slow and now - self._cut_at > RECOVERED_S:
+            self._set_slow(False)
             if not self._is_over():
                 return
-        if not self._is_pressed:
-            self._is_pressed = self._is_raised = True
+        if not self._drops_disposable:
+            self._drops_disposable = self._is_raised = True
             self._set_limits()
             if self._gate is Gate.OPEN:
-                self._gate = Gate.PRESSED
+                self._gate = Gate.DROP_DISPOSABLE
             self._drop_but(without_disposable(self._queue))
             if not self._queue or not self._is_over():
                 return
         self._cut_at = now
-        if self._is_thinned:
-            self._set_thinned(False)
+        if self._is_slow:
+            self._set_slow(False)
             if not self._is_over():
-                self._set_thinned(True)
+                self._set_slow(True)
                 self._cut(newest)
                 return
-        self._note_shed(now)
+        self._note_drop(now)
         self._drop_but(from_newest_keyframe(self._queue))
         if self._queue and self._is_over():
             if self._gate is not Gate.JOINING:
-                self._gate = Gate.SHED
+                self._gate = Gate.WAIT_KEYFRAME
             self._drop_but(without_video(self._queue))
         if self._queue and self._is_over():
             most = self._messages_limit // 2, self._bytes_limit // 2
             self._drop_but(without_oldest(self._queue, *most))
         if self._queue and self._is_over():
             self._drop_but(newest_headers(self._queue))
-        self._set_thinned(self.limits.thinned < 1)
+        self._set_slow(self.limits.slow_share < 1)
 
     def _cut(self, newest: SharedMessage) -> None:
         """For a slow player: the rest of the group of pictures under way or, with the next one, what waits of it."""
         if newest.is_keyframe:
             taken = self._video - sum(message.is_video and message.is_frame for message in self._queue)
             if taken == self._taken_at_cut:
-                self._note_shed(newest.arrived)
+                self._note_drop(newest.arrived)
             else:
                 self._over_since = newest.arrived
             self._taken_at_cut = taken
             self._drop_but(from_newest_keyframe(self._queue))
         elif self._gate is not Gate.JOINING:
-            self._gate = Gate.SHED
+            self._gate = Gate.WAIT_KEYFRAME
 
-    def _note_shed(self, now: float) -> None:
-        if self.last_shed is None or now - self.last_shed > self.limits.patience_s:
+    def _note_drop(self, now: float) -> None:
+        if self.last_drop is None or now - self.last_drop > self.limits.patience_s:
             self._over_since = now
-        self.last_shed = now
+        self.last_drop = now
         self.sheds += 1
 
     def _withholds(self, message: SharedMessage) -> bool:
         """Whether the gate, which is not open, keeps the video message from the player."""
         if message.is_keyframe:
-            self._gate = Gate.PRESSED if self._is_pressed else Gate.OPEN
+            self._gate = Gate.DROP_DISPOSABLE if self._drops_disposable else Gate.OPEN
             return False
-        if self._gate is Gate.PRESSED and not message.is_disposable:
+        if self._gate is Gate.DROP_DISPOSABLE and not message.is_disposable:
             return False
         if self._gate is not Gate.JOINING:
             self.dropped_video += message.is_frame
@@ -313,7 +311,7 @@ def offer(message: SharedMessage, subscribers: Iterable[PlayerQueue]) -> None:
             queue.append(message)
             subscriber.pending_bytes += size
             if subscriber.pending_bytes > subscriber._bytes_limit or len(queue) > subscriber._messages_limit:
-                subscriber._shed()
+                subscriber._drop()
         else:
             subscriber._queue = deque((message,))
             subscriber.pending_bytes = size
@@ -342,7 +340,7 @@ def _offer_video(message: SharedMessage, subscribers: Iterable[PlayerQueue]) -> 
                 or len(queue) > subscriber._messages_limit
                 or arrived - subscriber._oldest_video > subscriber._seconds_limit
             ):
-                subscriber._shed()
+                subscriber._drop()
         else:
             subscriber._queue = deque((message,))
             subscriber.pending_bytes = size

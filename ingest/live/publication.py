@@ -31,9 +31,8 @@ class LiveSettings:
     """How long a stream without publisher and players is kept, and the longest gap put into the players' timeline."""
     checks: tuple[Check[Figures], ...] = CHECKS
     warm_up_s: float = WARM_UP_S
-    """For so long a new session's health is not judged."""
+    """For so long a new session's health is not evaluated."""
     limit: LimitSettings = field(default_factory=LimitSettings)
-    """How a key's bitrate limit is measured and held."""
 
 
 STARVING: Final = "starving"
@@ -53,8 +52,6 @@ PUBLISHES_S: Final = 600
 
 
 class Evaluation:
-    """Of one publishing session."""
-
     def __init__(self, publisher: Publisher, meter: Meter, settings: LiveSettings, now: float) -> None:
         self._publisher = publisher
         self._meter = meter
@@ -82,13 +79,12 @@ class Evaluation:
         self.follow(publisher.limits.get("health", {}))
 
     def follow(self, rules: Mapping[str, HealthRule]) -> None:
-        """The stream's own rules, from now on."""
-        self.health.judge_by(with_rules(self._table, rules))
+        self.health.set_rules(with_rules(self._table, rules))
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
         self._silent_s = SILENT_S if own is None else own
 
-    def judge(self, now: float, wall: float, claimed_kbps: float | None) -> None:
+    def evaluate(self, now: float, wall: float, claimed_kbps: float | None) -> None:
         """Once a second, when the meter has measured. `claimed_kbps`: of the video, by the metadata."""
         publisher, figures = self._publisher, self.figures
         figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
@@ -105,7 +101,6 @@ class Evaluation:
         self.health.update(figures, now, wall, flows=flows)
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
-        """What is measured over time."""
         meter = self._meter
         reading, before, elapsed_ms = meter.reading, meter.before, meter.elapsed_ms
         self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
@@ -136,7 +131,6 @@ class Evaluation:
             self._usual.add(figures.video_kbps)
 
     def _is_broken(self, figures: Figures) -> bool:
-        """Whether nothing comes any more of one of the tracks."""
         meter = self._meter
         return (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
             figures.without_video_s > MISSING_S and meter.video_line.frames > 0
@@ -181,10 +175,9 @@ class Publication:
         )
         self.meter = Meter(publisher, now, audience, figures, node=node, app=app, name=name)
         self.encoder = publisher.encoder
-        """What the publisher's encoder is called."""
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
-        self._judging = Evaluation(publisher, self.meter, settings, now)
+        self._evaluation = Evaluation(publisher, self.meter, settings, now)
         self._target_kbps = limits["target_kbps"]
         self.target_kbps: int | None = None
         """Of the video: what the stream's settings say, else what the metadata claims."""
@@ -193,28 +186,25 @@ class Publication:
     # --- What it says of itself ---
 
     def claim(self, metadata: Any) -> None:
-        """It has sent these."""
         self.metadata = sanitise(metadata)
         self.encoder = clean.encoder_name(self.encoder, self.metadata)
         self.meter.call(self.encoder)
         self._believe()
 
     def withdraw(self) -> None:
-        """It has cleared its metadata."""
         self.metadata = {}
         self._believe()
 
     def _believe(self) -> None:
-        """What of the metadata is measured by."""
         self._claimed_fps = claimed(self.metadata, "framerate", most=MOST_FPS)
         self._claimed_kbps = claimed(self.metadata, "videodatarate", most=MOST_KBPS)
         target = self._target_kbps or self._claimed_kbps
         self.target_kbps = round(target) if target else None
 
-    def tell(self, media: MediaInfo) -> None:
+    def notify(self, media: MediaInfo) -> None:
         """The metadata are others, or what is known of its media."""
-        if self.publisher.described is not None:
-            self.publisher.described(self.metadata, media)
+        if self.publisher.on_description is not None:
+            self.publisher.on_description(self.metadata, media)
 
     # --- How it is ---
 
@@ -225,38 +215,36 @@ class Publication:
     @property
     def issues(self) -> list[Issue]:
         """The open ones, worst first."""
-        return self._judging.health.issues
+        return self._evaluation.health.issues
 
     @property
     def health(self) -> Health:
-        """The worst open issue; none while there is nothing to judge."""
-        health = self._judging.health
+        """The worst open issue; none while there is nothing to evaluate."""
+        health = self._evaluation.health
         return health.worst if self.meter.last_media is not None or health.issues else "none"
 
     @property
     def is_unrecorded(self) -> bool:
-        """It is to be recorded, and was not when it was judged last."""
-        return bool(self._judging.figures.recording_failure)
+        """It is to be recorded, and was not when it was evaluated last."""
+        return bool(self._evaluation.figures.recording_failure)
 
-    def judge_by(self, rules: Mapping[str, HealthRule]) -> None:
-        """The stream's own rules of health have changed."""
-        self._judging.follow(rules)
+    def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
+        self._evaluation.follow(rules)
 
     def breach(self, now: float) -> str:
         """Why the session must end now, as a sentence; "" while it need not."""
-        return self._judging.limit.breach(now)
+        return self._evaluation.limit.breach(now)
 
     # --- Once a second ---
 
     def tick(self, now: float, wall: float, audience: Audience) -> Sample:
-        """Of the time since the last tick."""
         meter = self.meter
         meter.set_wall(now, wall)
         meter.measure(now, audience, self._claimed_fps)
-        self._judging.judge(now, wall, self._claimed_kbps)
+        self._evaluation.evaluate(now, wall, self._claimed_kbps)
         return meter.sample(now, health=self.health, target_kbps=self.target_kbps)
 
     def last(self, now: float, audience: Audience) -> Sample:
-        """Of the time since the last tick, as the session ends. It is not judged any more."""
+        """Of the time since the last tick, as the session ends. It is not evaluated any more."""
         self.meter.measure(now, audience, self._claimed_fps)
         return self.meter.sample(now, health=self.health, target_kbps=self.target_kbps)

@@ -82,8 +82,6 @@ def _slowest(players: Iterable[Subscriber]) -> list[SlowPlayer]:
 
 @dataclass(slots=True)
 class TickReport:
-    """What the streams have to tell."""
-
     samples: list[Sample] = field(default_factory=list)
     streams: list[StreamSnapshot] = field(default_factory=list)
     players: list[PlayerSample] = field(default_factory=list)
@@ -92,11 +90,9 @@ class TickReport:
     unrecorded: int = 0
     """Publishers that are to be recorded, and are not just now."""
     counted: list[MediaCounters] = field(default_factory=list)
-    """Of each stream, and of those that were forgotten."""
 
     @property
     def counters(self) -> MediaCounters:
-        """Of all of the node's streams so far."""
         return sum_counters(self.counted)
 
 
@@ -112,7 +108,7 @@ class Tick:
         self._left = deque(registry.streams.values())
         self.told = TickReport(counted=[registry.forgotten])
 
-    def go_on(self, now: float, wall: float, most: int | None = None) -> bool:
+    def advance(self, now: float, wall: float, most: int | None = None) -> bool:
         """The next streams, so many at most (None: all). Whether that was the last. `wall`: seconds since the epoch."""
         for _ in range(len(self._left) if most is None else min(most, len(self._left))):
             self._add(self._left.popleft(), now, wall)

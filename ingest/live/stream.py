@@ -80,7 +80,7 @@ class LiveStream(MediaPath):
         else:
             self._begin_time(None)
         self._without_video = True
-        self._fanout.all_fall_behind()
+        self._fanout.all_leave_live_edge()
         for subscriber in self._everyone:
             subscriber.wait_for_keyframe()
 
@@ -107,20 +107,17 @@ class LiveStream(MediaPath):
         return meter.totals
 
     def pause(self, now: float) -> None:
-        """The publisher pauses: it is awaited, and not silent."""
         if self.publication is not None:
             self.publication.meter.pause(now)
 
-    def go_on(self, now: float) -> None:
-        """The publisher's pause is over."""
+    def resume(self, now: float) -> None:
         if self.publication is not None:
-            self.publication.meter.go_on(now)
+            self.publication.meter.resume(now)
 
     # --- Players ---
 
     @property
     def subscribers(self) -> Several:
-        """The players."""
         return self._fanout.players
 
     @property
@@ -129,7 +126,6 @@ class LiveStream(MediaPath):
 
     @property
     def player_count(self) -> int:
-        """Without those that are not counted."""
         return self._fanout.count
 
     def subscribe(self, subscriber: Subscriber, now: float, *, cached: bool = True) -> None:
@@ -144,17 +140,17 @@ class LiveStream(MediaPath):
             subscriber.begin((), now, at_keyframe=self.lacks_keyframes)
         self._fanout.join(subscriber)
         if len(self.subscribers) == 1:
-            self._tell_publisher()
+            self._notify_publisher()
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """The player leaves. What it was sent stays in the stream's figures."""
         self._fanout.leave(subscriber)
         if not self.subscribers:
-            self._tell_publisher()
+            self._notify_publisher()
 
-    def _tell_publisher(self) -> None:
-        if self.publisher is not None and self.publisher.watched is not None:
-            self.publisher.watched()
+    def _notify_publisher(self) -> None:
+        if self.publisher is not None and self.publisher.on_watched is not None:
+            self.publisher.on_watched()
 
     def catch_up(self, subscriber: Subscriber) -> None:
         """It has taken all that it was given, and its peer takes more: it may be given the same as others."""

@@ -180,7 +180,6 @@ class StreamLog:
         is_keyframe: bool,
         slot: int | None,
     ) -> None:
-        """Of several chunks."""
         wire = SharedMessage(kind, timestamp, payload, arrived).encoded(STREAM_ID)
         if not self._make_room(len(wire)):
             return
@@ -195,7 +194,6 @@ class StreamLog:
         self._count += 1
 
     def _begin(self) -> None:
-        """A group of pictures, in the place of the last one."""
         used = self._end - self._first_at if self._first is not None else self._end
         self._move_to_front(fresh=len(self._buffer) > max(4 * used, 2 * SMALLEST_BUFFER))
         self._first, self._first_at = self._count, self._end
@@ -358,7 +356,6 @@ class StreamLog:
         return span
 
     def given(self) -> None:
-        """It was delivered."""
         if self._first is None and all(place.record == self._count for place in self._places if place.is_read):
             self._count = self._end = 0
             for place in self._places:
@@ -370,7 +367,6 @@ class StreamLog:
         return RECORD.iter_unpack(memoryview(self._index)[first * RECORD_BYTES : stop * RECORD_BYTES])
 
     def made(self, first: int, stop: int) -> Iterator[SharedMessage]:
-        """These as messages."""
         make = message_of if self.is_extended else SharedMessage
         for number, (flags, timestamp, arrived, start, size) in enumerate(self.records(first, stop), first):
             yield make(
@@ -385,7 +381,6 @@ class StreamLog:
             )
 
     def wire(self, span: Span, stream_id: int) -> bytes:
-        """The span in chunks, on this message stream."""
         if stream_id == STREAM_ID:
             return self._view[span.start : span.end].tobytes()
         data = bytearray(self._view[span.start : span.end])

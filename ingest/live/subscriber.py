@@ -3,7 +3,7 @@
 What came since the last flush is a `Batch`, whose forms are made once for all. A player whose time is not the stream's
 (a playlist, play2), or whose item ends before the stream does, has its messages through a `TimelineShift`.
 
-Either it is level with the stream, and given each batch as all are; or what it has not been given waits in its queue,
+Either it is at the live edge, and given each batch as all there are; or what it has not been given waits in its queue,
 which is bounded.
 
 Such a player came from something else by play2 (RTMP 1.0, section 7.2.2.2), so that its time goes on from there, or
@@ -12,6 +12,7 @@ where their time is another. The others are sent the shared bytes."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 from typing import Final
@@ -64,11 +65,9 @@ class Batch:
         return found
 
     def wire(self, stream_id: int) -> bytes:
-        """All of them, in chunks, on this message stream."""
         return self._log.wire(self._span, stream_id)
 
     def form(self, make: "Form") -> bytes:
-        """What `make` makes of it."""
         found = self._forms.get(make)
         if found is None:
             found = self._forms[make] = make(self)
@@ -81,7 +80,6 @@ Form = Callable[[Batch], bytes]
 
 @lru_cache(maxsize=64)
 def in_chunks(stream_id: int) -> Form:
-    """For who plays on this message stream."""
     return lambda batch: batch.wire(stream_id)
 
 
@@ -95,14 +93,15 @@ Write = Callable[[bytes], bool]
 """Gives the peer a batch in its form. False: it can't take it now. It must change no stream's subscribers."""
 
 
+@dataclass(slots=True)
 class Given:
-    """What subscribers were given that are level, since the stream was made."""
+    """What subscribers were given that are at the live edge, since the stream was made."""
 
-    __slots__ = ("audio_frames", "keyframes", "payload_bytes", "video_frames", "wire_bytes")
-
-    def __init__(self) -> None:
-        self.video_frames = self.audio_frames = self.keyframes = 0
-        self.payload_bytes = self.wire_bytes = 0
+    video_frames: int = 0
+    audio_frames: int = 0
+    keyframes: int = 0
+    payload_bytes: int = 0
+    wire_bytes: int = 0
 
     def add(self, batch: Batch) -> None:
         self.video_frames += batch.video_frames
@@ -111,19 +110,11 @@ class Given:
         self.payload_bytes += batch.payload_bytes
         self.wire_bytes += batch.wire_bytes
 
-    def copy(self) -> "Given":
-        found = Given()
-        for name in Given.__slots__:
-            setattr(found, name, getattr(self, name))
-        return found
-
 
 NOTHING_GIVEN: Final = Given()
 
 
 class Subscriber(PlayerQueue):
-    """`take` empties the queue."""
-
     __slots__ = (
         "_counts_payloads",
         "_dropped_at",
@@ -156,7 +147,6 @@ class Subscriber(PlayerQueue):
         by payloads."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
-        """The message stream that the player plays on."""
         self.session_id = session_id
         self.is_counted = is_counted
         """Among the stream's players: an operator's look is not, though what it is sent is."""
@@ -165,12 +155,9 @@ class Subscriber(PlayerQueue):
         self._sent_bytes = 0
         self.write = write
         self.form = form or in_chunks(stream_id)
-        """How it is given a batch."""
         self._counts_payloads = form is not None
-        self._given: Given | None = None
-        """While it is level: what those are given,"""
-        self._given_before: Given | None = None
-        """and had been when it became level."""
+        self._given = self._given_before = NOTHING_GIVEN
+        """While it is at the live edge: what those are given, and had been when it came there."""
         self.muted: dict[Kind, float] = {}
         """The kinds that it is not sent, and since when. The stream's: see `LiveStream.mute`."""
         self._known_dropped = 0
@@ -208,8 +195,8 @@ class Subscriber(PlayerQueue):
 
     def begin_anywhere(self) -> None:
         """No keyframe is to be waited for: a picture that is whole after a while is better than none."""
-        if self._gate in (Gate.JOINING, Gate.SHED):
-            self._gate = Gate.PRESSED if self._is_pressed else Gate.OPEN
+        if self._gate in (Gate.JOINING, Gate.WAIT_KEYFRAME):
+            self._gate = Gate.DROP_DISPOSABLE if self._drops_disposable else Gate.OPEN
 
     def catch_up(self, headers: Iterable[SharedMessage]) -> None:
         """What the player was not sent while it was muted, and needs for what follows."""
@@ -232,42 +219,38 @@ class Subscriber(PlayerQueue):
     @property
     def has_media(self) -> bool:
         """Whether the player was given any audio or video, and so has a timeline to continue."""
-        given, before = self._given or NOTHING_GIVEN, self._given_before or NOTHING_GIVEN
+        given, before = self._given, self._given_before
         frames = given.video_frames + given.audio_frames - before.video_frames - before.audio_frames
         return self._video > 0 or self._audio > 0 or frames > 0
 
-    # --- Level with the stream ---
+    # --- At the live edge ---
 
     @property
-    def is_level(self) -> bool:
-        return self._given is not None
+    def is_at_live_edge(self) -> bool:
+        return self._given is not NOTHING_GIVEN
 
-    def may_be_level(self, *, without_video: bool) -> bool:
+    def can_join_live_edge(self, *, without_video: bool) -> bool:
         """Whether it is to be given all that comes, and has all that came. `without_video`: of a stream that has none,
         so that there is no keyframe to wait for."""
         if self.write is None or self._queue or self.muted:
             return False
         return self._gate is Gate.OPEN or (without_video and self._gate is Gate.JOINING)
 
-    def become_level(self, given: Given) -> None:
-        self._given, self._given_before = given, given.copy()
+    def join_live_edge(self, given: Given) -> None:
+        self._given, self._given_before = given, replace(given)
 
-    def fall_behind(self) -> None:
-        """What it was given as all were counts as its own."""
+    def leave_live_edge(self) -> None:
         given, before = self._given, self._given_before
-        if given is not None and before is not None:
-            self._sent_bytes = self.sent_bytes
-            self._video += given.video_frames - before.video_frames
-            self._audio += given.audio_frames - before.audio_frames
-            self._keyframes += given.keyframes - before.keyframes
-        self._given = self._given_before = None
+        self._sent_bytes = self.sent_bytes
+        self._video += given.video_frames - before.video_frames
+        self._audio += given.audio_frames - before.audio_frames
+        self._keyframes += given.keyframes - before.keyframes
+        self._given = self._given_before = NOTHING_GIVEN
 
     @property
     def sent_bytes(self) -> int:
         """What was taken and given: in chunks, or of payloads."""
         given, before = self._given, self._given_before
-        if given is None or before is None:
-            return self._sent_bytes
         if self._counts_payloads:
             return self._sent_bytes + given.payload_bytes - before.payload_bytes
         return self._sent_bytes + given.wire_bytes - before.wire_bytes
@@ -350,7 +333,7 @@ class Subscriber(PlayerQueue):
         frames = [message for message in self._queue if message.is_frame]
         waiting = sum(message.is_video for message in frames)
         keyframes = sum(message.is_keyframe for message in frames)
-        given, before = self._given or NOTHING_GIVEN, self._given_before or NOTHING_GIVEN
+        given, before = self._given, self._given_before
         return Totals(
             bytes_in=0,
             bytes_out=self.sent_bytes,
@@ -362,8 +345,7 @@ class Subscriber(PlayerQueue):
         )
 
     def is_too_slow(self, now: float) -> bool:
-        """Whether it stays over its bounds."""
-        patience, last = self.limits.patience_s, self.last_shed
+        patience, last = self.limits.patience_s, self.last_drop
         return last is not None and now - last <= patience <= last - self._over_since
 
 
@@ -387,7 +369,6 @@ class TimelineShift:
         self._first: int | None = None
 
     def at(self, timestamp: int) -> int:
-        """The player's time."""
         reached = self._reached
         if reached is None:
             return timestamp

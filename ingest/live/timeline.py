@@ -50,20 +50,6 @@ FEWEST_STEPS: Final = 3
 class Timeline:
     """The frames of one track: their decoding times, and what is irregular in them."""
 
-    __slots__ = (
-        "_gap_ms",
-        "_regular_ms",
-        "_steps",
-        "dts",
-        "frames",
-        "gaps",
-        "jumped",
-        "last",
-        "missing",
-        "nominal_fps",
-        "regressions",
-    )
-
     def __init__(self) -> None:
         self.frames = 0
         self.last = 0
@@ -83,7 +69,6 @@ class Timeline:
         self._steps: deque[int] = deque(maxlen=MEASURED_STEPS)
 
     def add(self, timestamp: int) -> None:
-        """Another coded frame."""
         self.frames += 1
         if self.frames == 1:
             self.last = timestamp
@@ -91,7 +76,7 @@ class Timeline:
         step = timestamp - self.last
         if not 0 <= step <= self._regular_ms:
             step = timestamp_difference(timestamp, self.last)
-            self._judge(step)
+            self._classify(step)
         self.last = timestamp
         self.dts += step
         self._steps.append(step)
@@ -108,7 +93,7 @@ class Timeline:
         self.dts += sum(steps)
         self._steps.extend(steps)
 
-    def _judge(self, step: int) -> None:
+    def _classify(self, step: int) -> None:
         if step < 0:
             self.regressions += 1
         elif step > self._gap_ms:
@@ -158,20 +143,6 @@ MASK: Final = TIMESTAMP_WRAP - 1
 class TrackTime:
     """One track: `at` gives the players' time of each of its frames."""
 
-    __slots__ = (
-        "_behind_ms",
-        "_follows_by",
-        "_follows_until",
-        "_held_at",
-        "_held_until",
-        "_latest",
-        "_settled_at",
-        "_time",
-        "arrived",
-        "kind",
-        "shift",
-    )
-
     def __init__(self, time: "PlayersTime", kind: MediaKind) -> None:
         self.kind: MediaKind = kind
         self.shift = 0
@@ -197,7 +168,7 @@ class TrackTime:
             self._latest = timestamp
             self.arrived = now
             return (timestamp + self.shift) & MASK
-        return self._time.mend(self, timestamp, now)
+        return self._time.repair(self, timestamp, now)
 
     @property
     def latest(self) -> int:
@@ -274,8 +245,6 @@ class TrackTime:
 
 
 class PlayersTime:
-    """Of one publisher's session."""
-
     def __init__(self, absence_ms: int, *, follows: tuple[int, float] | None = None) -> None:
         """`follows`: the players' time that was reached, and when, where they have one already."""
         self.repairs = 0
@@ -324,7 +293,7 @@ class PlayersTime:
 
     # --- Rare ---
 
-    def mend(self, track: TrackTime, timestamp: int, now: float) -> int:
+    def repair(self, track: TrackTime, timestamp: int, now: float) -> int:
         """The players' time of a frame whose step is not small."""
         is_first = not track.has_begun
         if is_first:
@@ -390,7 +359,6 @@ class PlayersTime:
         return step <= timestamp_difference(expected, track.reached) + SMALL_MS
 
     def _found_shift(self, track: TrackTime, timestamp: int, reached: int, away_ms: int) -> int:
-        """Of a clock that was set."""
         others = ((other.shift, -BACK_MS) for other in self._others(track) if other.shift != track.shift)
         for shift, least in (*others, (track.shift + SHORT_WRAP, 0), (track.shift - SHORT_WRAP, 0)):
             if least <= timestamp_difference(timestamp + shift, reached) <= away_ms + SMALL_MS:

@@ -5,6 +5,7 @@ Keys and tokens are kept as HMAC-SHA-256 under the installation's pepper; a secr
 
 from ingest.models.access import Application, Ban, EncoderLogin, HealthOverride, Installation, Stream, StreamKey
 from ingest.models.activity import Attempt, AuditEntry, Lease, Node, OutboxEvent, Session, StatusEvent, StreamTold
+from ingest.models.deliveries import Delivery, DeliveryCount, Webhook
 from ingest.models.storage import Recording, SharedObject
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "Attempt",
     "AuditEntry",
     "Ban",
+    "Delivery",
+    "DeliveryCount",
     "EncoderLogin",
     "HealthOverride",
     "Installation",
@@ -25,4 +28,5 @@ __all__ = [
     "Stream",
     "StreamKey",
     "StreamTold",
+    "Webhook",
 ]

@@ -4,33 +4,37 @@ Those that are still pending when the peer vanishes are waited for, so that an a
 ended.
 """
 
-import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from ingest.contracts import EndReason, RtmpScope, Totals
+from ingest.credentials import Secrets
 from ingest.log_records import about
+from ingest.rate_limit import TokenBucket
 from ingest.rtmp import events
 from ingest.server.asgi import (
     ASGI_VERSION,
     DESCRIPTIONS,
     LEFT,
     Caller,
-    DisconnectReason,
     Driver,
     Ending,
     Kind,
     Message,
     Request,
+    Status,
     session_reason,
 )
-from ingest.server.connection_limits import Throttle
-from ingest.server.playing import is_complete
-from ingest.server.ports import Hub, Session
+
+if TYPE_CHECKING:
+    from ingest.server.connection_base import BaseConnection
 
 logger = logging.getLogger(__name__)
+
+Scheme = Literal["rtmp", "rtmps", "http", "ws"]
 
 NO_DECISION: Final = "The server could not decide in time."
 
@@ -45,41 +49,57 @@ NO_TOTALS: Final[Totals] = {
 }
 
 
-class Served(Protocol):
-    """A connection, as its side to the application sees it."""
+class Session:
+    """One publishing or playing on a message stream, from its accept to its end."""
 
-    loop: asyncio.AbstractEventLoop
-    peer: tuple[str, int]
-    local: tuple[str, int]
-    sessions: dict[int, Session]
-    ending: Ending | None
-    lost: bool
+    __slots__ = ("connection", "is_complete", "path", "session_id", "stream_id")
 
-    @property
-    def scheme(self) -> Literal["rtmp", "rtmps", "http", "ws"]: ...
+    event = "rtmp.stop"
+    """The type of the message that tells the application of its end."""
 
-    @property
-    def server(self) -> Hub[Any]: ...
+    def __init__(self, connection: "BaseConnection", stream_id: int, session_id: str, path: str) -> None:
+        self.connection = connection
+        self.stream_id = stream_id
+        self.session_id = session_id
+        self.path = path
+        self.is_complete = False
+        """All of it was sent, and the client told so. It may still want to go back."""
 
-    def end(
-        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
-    ) -> None: ...
+    def start(self, now: float) -> None:
+        raise NotImplementedError
 
-    def forget(self) -> None: ...
+    def before_stop(self, reason: EndReason, description: str, now: float) -> None:
+        """`stop` follows."""
+
+    def stop(self, now: float) -> Totals:
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        """The peer takes media again."""
+
+    def status_of(self, reason: EndReason) -> Status | None:
+        """What its client is told when the server ends it for this reason."""
+        return None
 
 
-S = TypeVar("S", bound=Served)
+Handler = Callable[[Any, Message], None]
+Answer = Callable[[Any, Request, Message], None]
 
 
-class ApplicationSide(Generic[S]):
+class ApplicationSide:
     """A connection's application. What it sends, and what a refusal looks like, is for who inherits this."""
 
-    __slots__ = ("_returned", "caller", "connection", "driver", "had_session", "id", "requests", "turns")
+    __slots__ = ("_returned", "caller", "connection", "driver", "had_session", "id", "requests", "secrets", "throttle")
 
     protocol = "rtmp"
     """How logs name the connection."""
+    scope_name = "scope type 'rtmp'"
+    answers: ClassVar[Mapping[str, tuple[Kind, Answer]]]
+    """By type of message: which kind of request it answers, and what comes of that."""
+    handlers: ClassVar[Mapping[str, Handler]]
+    """The other messages."""
 
-    def __init__(self, connection: S) -> None:
+    def __init__(self, connection: "BaseConnection") -> None:
         self.connection = connection
         self.id = secrets.token_hex(4)
         """How log records name the connection."""
@@ -89,18 +109,42 @@ class ApplicationSide(Generic[S]):
         self.had_session = False
         self.caller = Caller()
         """Who called, as far as it is known."""
+        self.secrets = Secrets()
+        """What it has presented so far."""
         config = connection.server.config
-        self.turns = Throttle(config.questions_per_s, config.questions_at_once)
+        self.throttle = TokenBucket(config.questions_per_s, config.questions_at_once)
         """Of what the application is asked but `connect`."""
         self._returned = False
 
     def handle(self, message: Message) -> None:
-        """One message from the application. Those that come too late to matter are let go by."""
-        raise NotImplementedError
+        """One message from the application. Answers that come too late to matter are let go by."""
+        kind = message["type"]
+        if kind in self.answers:
+            asked, act = self.answers[kind]
+            if request := self._answered(asked, message):
+                act(self, request, message)
+        elif kind in self.handlers:
+            self.handlers[kind](self, message)
+        else:
+            raise ValueError(f"unknown message type {kind!r} for {self.scope_name}")
 
     def refuse(self, request: Request, code: str, description: str) -> None:
-        """The peer is told that the answer is no."""
         raise NotImplementedError
+
+    def reject(self, request: Request, message: Message) -> None:
+        self.refuse(request, message["code"], message["description"])
+
+    def close(self, message: Message) -> None:
+        self.connection.end(message["reason"], DESCRIPTIONS[message["reason"]])
+
+    def request_reconnect(self) -> None:
+        """Ask the client to connect again, if it understands that."""
+
+    def send_end(self, session: Session, reason: EndReason, description: str, now: float) -> None:
+        """The client's status for a session that the server ends, if there is one for it."""
+
+    def peer_ending(self) -> Ending:
+        return Ending("tcp_reset", DESCRIPTIONS["tcp_reset"])
 
     @property
     def label(self) -> str:
@@ -183,7 +227,8 @@ class ApplicationSide(Generic[S]):
         play: events.PlayRequested | None = None,
     ) -> None:
         """At once, or when its turn has come."""
-        wait_s = self.turns.wait_s(now) if kind != "connect" else 0.0
+        self.secrets.add(message["credential"])
+        wait_s = self.throttle.wait_s(now) if kind != "connect" else 0.0
         deadline = now + wait_s + self.connection.server.config.deadlines.decision_s
         self.requests[request_id] = Request(kind, request_id, stream_id, message["credential"], deadline, play)
         if wait_s:
@@ -200,7 +245,6 @@ class ApplicationSide(Generic[S]):
         self._settle(request_id)  # Nobody waits for the answer any more.
 
     def _settle(self, request_id: int) -> None:
-        """It is pending no longer."""
         del self.requests[request_id]
         if self.connection.lost and not self.requests:
             self.finish()
@@ -219,22 +263,21 @@ class ApplicationSide(Generic[S]):
             code = "NetConnection.Connect.Failed" if request.kind == "connect" else "NetStream.Failed"
             self.refuse(request, code, NO_DECISION)
 
-    def answered(
-        self, kind: str, request_id: int | None = None, *, session: str = "", accept: Any = None
-    ) -> Request | None:
+    def _answered(self, kind: Kind, message: Message) -> Request | None:
         """The request that this answers, if it still can be answered. A session accepted too late is reported ended."""
-        connection = self.connection
+        connection, request_id = self.connection, None if kind == "connect" else message["request_id"]
+        event = SESSION_ENDS.get(message["type"])
         found = (each for each in self.requests.values() if each.kind == kind and request_id in (None, each.request_id))
         request = next(found, None)
         if request is None:
-            if session and accept["session_id"] not in connection.server.sessions:
-                self.void(session, 0, accept["session_id"])
+            if event and message["session_id"] not in connection.server.sessions:
+                self.void(event, 0, message["session_id"])
             return None
         if connection.ending is None:
             del self.requests[request.request_id]
             return request
-        if session:
-            self.void(session, request.stream_id, accept["session_id"])
+        if event:
+            self.void(event, request.stream_id, message["session_id"])
         self._settle(request.request_id)
         return None
 
@@ -249,9 +292,18 @@ class ApplicationSide(Generic[S]):
 
     def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
         """A client that was sent all, and leaves then, has completed it."""
-        if is_complete(session) and reason in LEFT:
+        if session.is_complete and reason in LEFT:
             reason, description = "completed", DESCRIPTIONS["completed"]
         self._report_end(session.event, session.stream_id, session.session_id, reason, description, totals)
+
+    @contextmanager
+    def in_any_case(self, session: Session) -> Iterator[None]:
+        """An error in this is our own fault: the application must hear of the session's end all the same."""
+        try:
+            yield
+        except Exception:
+            with about(session_id=session.session_id, connection=self.id):
+                logger.exception("%s: a session could not be closed in order", self.label)
 
     def void(self, event: str, stream_id: int, session_id: str) -> None:
         """A session was accepted when it could no longer begin."""
@@ -271,3 +323,7 @@ class ApplicationSide(Generic[S]):
                 "totals": totals,
             }
         )
+
+
+SESSION_ENDS: Final = {"rtmp.publish.accept": "rtmp.unpublish", "rtmp.play.accept": "rtmp.stop"}
+"""What reports the end of a session that one accepts."""

@@ -31,23 +31,6 @@ ASGI_VERSION = {"version": "3.0", "spec_version": "1.0"}
 
 
 class Driver:
-    """One application instance, from its scope to its return."""
-
-    __slots__ = (
-        "_application",
-        "_ended",
-        "_handle",
-        "_inbox",
-        "_inbox_events",
-        "_label",
-        "_scope",
-        "_timer",
-        "_waiting",
-        "dropped",
-        "finishing",
-        "task",
-    )
-
     def __init__(
         self,
         application: ASGIApplication,
@@ -85,7 +68,6 @@ class Driver:
         return True
 
     def take_unread(self) -> list[Mapping[str, Any]]:
-        """What the application left in its inbox when it ended."""
         unread = list(self._inbox)
         self._inbox.clear()
         return unread
@@ -141,51 +123,89 @@ class Status(NamedTuple):
     """Empty: what is said of the session's end."""
 
 
+RESTARTS: Final = 1012
+"""The service restarts: try again."""
+
+
+class End(NamedTuple):
+    description: str
+    publisher: Status | None = None
+    player: Status | None = None
+    close_code: int = RESTARTS
+    """Of a viewer's WebSocket (RFC 6455, section 7.4); those from 4000 on are our own, after HTTP's statuses."""
+
+
+SHUTDOWN: Final = "The server is stopping."
+OVER_LIMIT: Final = Status("error", "NetStream.Failed", "The client went over a limit of the server.")
+UNPUBLISHED: Final = Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped.")
+TOO_SLOW: Final = "The player took less than it was sent, for too long."
+NOT_IN_TIME: Final = "NetConnection.Connect.IdleTimeOut"
+
 # FFmpeg stops at level 'error', librtmp at some codes. OBS reads nothing after Publish.Start: for it the close counts.
-PUBLISHER_STATUS: dict[EndReason, Status] = {
-    "idle_timeout": Status("error", "NetConnection.Connect.IdleTimeOut", "No media arrived in time."),
-    "kicked": Status("error", "NetStream.Publish.Rejected", "Stopped by an operator."),
-    "key_revoked": Status("error", "NetStream.Publish.Denied", "The stream key is no longer valid."),
-    "replaced": Status("error", "NetStream.Publish.BadName", "Another publisher took the stream over."),
-    "over_limit": Status("error", "NetStream.Publish.Rejected", "The bitrate is over the stream key's limit."),
-    "test_over": Status("error", "NetStream.Publish.Rejected", "The test has ended."),
-    "protocol_error": Status("error", "NetStream.Failed", "The client went over a limit of the server."),
-    "node_shutdown": Status("error", "NetConnection.Connect.AppShutdown", "The server is stopping."),
-    "lease_lost": Status("error", "NetStream.Publish.Failed", "The server lost its claim to the stream."),
+# UnpublishNotify lets players by FFmpeg and librtmp end as at the end of a stream.
+ENDS: Final[dict[EndReason, End]] = {
+    "client_unpublish": End("The client ended it.", close_code=1000),
+    "completed": End("All that was to be played has been sent.", close_code=1000),
+    "tcp_reset": End("The client closed or lost the connection."),
+    "idle_timeout": End(
+        "Nothing arrived in time.",
+        Status("error", NOT_IN_TIME, "No media arrived in time."),
+        Status("error", NOT_IN_TIME, "Nothing was heard from the player."),
+        4408,
+    ),
+    "kicked": End(
+        "Stopped by an operator.",
+        Status("error", "NetStream.Publish.Rejected", "Stopped by an operator."),
+        Status("error", "NetStream.Play.Failed", "Stopped by an operator."),
+        4403,
+    ),
+    "key_revoked": End(
+        "The key is no longer valid.",
+        Status("error", "NetStream.Publish.Denied", "The stream key is no longer valid."),
+        Status("error", "NetStream.Play.Failed", "Playing is no longer allowed."),
+        4403,
+    ),
+    "replaced": End(
+        "Another publisher took the stream over.",
+        Status("error", "NetStream.Publish.BadName", "Another publisher took the stream over."),
+        UNPUBLISHED,
+    ),
+    "elsewhere": End(
+        "The stream is published on another node.",
+        player=Status("error", "NetStream.Play.StreamNotFound", ""),
+        close_code=4404,
+    ),
+    "protocol_error": End("The client broke the protocol.", OVER_LIMIT, OVER_LIMIT, 1002),
+    "too_slow": End(TOO_SLOW, player=Status("error", "NetStream.Play.Failed", TOO_SLOW), close_code=4408),
+    "test_over": End(
+        "The test has gone on for as long as one may.",
+        Status("error", "NetStream.Publish.Rejected", "The test has ended."),
+    ),
+    "over_limit": End(
+        "The bitrate stayed over the stream key's limit.",
+        Status("error", "NetStream.Publish.Rejected", "The bitrate is over the stream key's limit."),
+    ),
+    "unreadable": End("The recording can't be played."),
+    "unsupported_codec": End("The player does not take the stream's codec."),
+    "node_shutdown": End(
+        "The server stopped.",
+        Status("error", "NetConnection.Connect.AppShutdown", SHUTDOWN),
+        Status("status", "NetStream.Play.UnpublishNotify", SHUTDOWN),
+        1001,
+    ),
+    "node_lost": End("The server was lost."),
+    "lease_lost": End(
+        "The server lost its claim to the stream.",
+        Status("error", "NetStream.Publish.Failed", "The server lost its claim to the stream."),
+        UNPUBLISHED,
+    ),
 }
+DESCRIPTIONS: Final = {reason: end.description for reason, end in ENDS.items()}
 
-# UnpublishNotify lets FFmpeg and librtmp end as at the end of a stream.
-PLAYER_STATUS: dict[EndReason, Status] = {
-    "idle_timeout": Status("error", "NetConnection.Connect.IdleTimeOut", "Nothing was heard from the player."),
-    "kicked": Status("error", "NetStream.Play.Failed", "Stopped by an operator."),
-    "key_revoked": Status("error", "NetStream.Play.Failed", "Playing is no longer allowed."),
-    "replaced": Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped."),
-    "elsewhere": Status("error", "NetStream.Play.StreamNotFound", ""),
-    "too_slow": Status("error", "NetStream.Play.Failed", "The player took less than it was sent, for too long."),
-    "protocol_error": Status("error", "NetStream.Failed", "The client went over a limit of the server."),
-    "node_shutdown": Status("status", "NetStream.Play.UnpublishNotify", "The server is stopping."),
-    "lease_lost": Status("status", "NetStream.Play.UnpublishNotify", "Playing was stopped."),
-}
 
-DESCRIPTIONS: dict[EndReason, str] = {
-    "client_unpublish": "The client ended it.",
-    "completed": "All that was to be played has been sent.",
-    "tcp_reset": "The client closed or lost the connection.",
-    "idle_timeout": "Nothing arrived in time.",
-    "kicked": "Stopped by an operator.",
-    "key_revoked": "The key is no longer valid.",
-    "replaced": "Another publisher took the stream over.",
-    "elsewhere": "The stream is published on another node.",
-    "protocol_error": "The client broke the protocol.",
-    "too_slow": "The player took less than it was sent, for too long.",
-    "test_over": "The test has gone on for as long as one may.",
-    "over_limit": "The bitrate stayed over the stream key's limit.",
-    "unreadable": "The recording can't be played.",
-    "unsupported_codec": "The player does not take the stream's codec.",
-    "node_shutdown": "The server stopped.",
-    "node_lost": "The server was lost.",
-    "lease_lost": "The server lost its claim to the stream.",
-}
+def close_code(reason: DisconnectReason) -> int:
+    return RESTARTS if reason == "rejected" else ENDS[reason].close_code
+
 
 STREAM_ENDED: Final = "The stream has ended: its publisher left, and none has come back."
 
@@ -218,7 +238,6 @@ class Caller:
 
     @property
     def reconnects(self) -> bool:
-        """Whether the client acts on a reconnect request."""
         return bool(self.capabilities.get("capsEx", 0) & CapsEx.RECONNECT)
 
 
@@ -289,8 +308,9 @@ def publish_event(event: events.PublishRequested, caller: Caller) -> PublishEven
     }
 
 
-def play_event(event: events.PlayRequested, caller: Caller) -> PlayEvent:
-    found = credentials.split_play(event.name, caller.credential)
+def play_event(event: events.PlayRequested, credential: str) -> PlayEvent:
+    """`credential`: what the caller has presented before."""
+    found = credentials.split_play(event.name, credential)
     return {
         "type": "rtmp.play",
         "request_id": event.request_id,

@@ -6,14 +6,16 @@ Neither holds the connection up: media and commands go on while an answer is awa
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ingest import credentials
 from ingest.contracts import CallError, CallEvent, CallResult, Invoke, InvokeResult, LengthEvent, LengthResult
 from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, Phase, events
 from ingest.rtmp.status import CALL_FAILED
-from ingest.server.ports import Link
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +25,9 @@ NOT_SENDABLE: Final = "The procedure's result can't be sent."
 
 
 class Calls:
-    """Those of one connection, with their time limits."""
-
     __slots__ = ("_asked", "_connection", "_invoked", "_put")
 
-    def __init__(self, connection: Link, put: Callable[..., None]) -> None:
+    def __init__(self, connection: "Connection", put: Callable[..., None]) -> None:
         """`put` hands a message to the application."""
         self._connection = connection
         self._put = put
@@ -58,7 +58,7 @@ class Calls:
         connection = self._connection
         if connection.ending:
             return
-        if not connection.control.turns.has_one(connection.loop.time()):
+        if not connection.control.throttle.take(connection.loop.time()):
             connection.rtmp.fail_call(event.request_id, CALL_FAILED, TOO_OFTEN)
             return
         found = credentials.split_play(event.name, connection.control.caller.credential)
@@ -84,7 +84,7 @@ class Calls:
                 logger.error("The result of a procedure can't be sent to its caller: %s.", error)
             self._connection.rtmp.fail_call(request_id, CALL_FAILED, NOT_SENDABLE)
         else:
-            self._connection.is_of_use = True
+            self._connection.has_activity = True
         self._connection.write_control()
 
     def error(self, message: CallError) -> None:
@@ -93,7 +93,7 @@ class Calls:
 
     def length(self, message: LengthResult) -> None:
         if self._takes_answer(message["request_id"]):
-            self._tell_length(message["request_id"], message["seconds"])
+            self._answer_length(message["request_id"], message["seconds"])
 
     def _await_answer(self, request_id: int, overdue: Callable[[int], None]) -> None:
         connection = self._connection
@@ -101,7 +101,6 @@ class Calls:
         self._asked[request_id] = connection.loop.call_later(limit_s, overdue, request_id)
 
     def _takes_answer(self, request_id: int) -> bool:
-        """Whether this still can be answered."""
         timer = self._asked.pop(request_id, None)
         if timer is None:
             return False
@@ -114,13 +113,13 @@ class Calls:
 
     def _no_length(self, request_id: int) -> None:
         if self._takes_answer(request_id):
-            self._tell_length(request_id, 0.0)
+            self._answer_length(request_id, 0.0)
 
     def _fail(self, request_id: int, code: str, description: str) -> None:
         self._connection.rtmp.fail_call(request_id, code, description)
         self._connection.write_control()
 
-    def _tell_length(self, request_id: int, seconds: float) -> None:
+    def _answer_length(self, request_id: int, seconds: float) -> None:
         self._connection.rtmp.answer_call(request_id, float(seconds))
         self._connection.write_control()
 
@@ -133,7 +132,7 @@ class Calls:
         if connection.lost:
             return
         if connection.ending or rtmp.phase is not Phase.CONNECTED or len(self._invoked) >= limit:
-            self._tell_result(request_id, False, [])
+            self._put_result(request_id, False, [])
             return
         try:
             if request_id is None:
@@ -147,25 +146,24 @@ class Calls:
         except LocalProtocolError as error:
             with about(client=connection.peer[0]):
                 logger.error("A call to a client can't be sent: %s.", error)
-            self._tell_result(request_id, False, [])
+            self._put_result(request_id, False, [])
             return
         connection.write_control()
 
     def invoked(self, event: events.ResultReceived) -> None:
-        """The client's answer."""
         awaited = self._invoked.pop(event.transaction, None)
         if awaited:
             request_id, timer = awaited
             timer.cancel()
-            self._tell_result(request_id, event.succeeded, credentials.scrub(event.values, *self._secrets))
+            self._put_result(request_id, event.succeeded, credentials.scrub(event.values, *self._secrets))
 
     def _unanswered(self, transaction: float) -> None:
         awaited = self._invoked.pop(transaction, None)
         if awaited:
             self._connection.rtmp.calls.forget(transaction)
-            self._tell_result(awaited[0], False, [])
+            self._put_result(awaited[0], False, [])
 
-    def _tell_result(self, request_id: int | None, succeeded: bool, values: list[Any]) -> None:
+    def _put_result(self, request_id: int | None, succeeded: bool, values: list[Any]) -> None:
         if request_id is not None:
             result: InvokeResult = {
                 "type": "rtmp.invoke.result",
@@ -178,7 +176,6 @@ class Calls:
     # --- Both ---
 
     def lost(self) -> None:
-        """The connection is gone: nobody is answered, and nobody answers."""
         for timer in self._asked.values():
             timer.cancel()
         self._asked.clear()
@@ -188,15 +185,10 @@ class Calls:
 
     @property
     def _secrets(self) -> credentials.Secrets:
-        """What the client has presented so far."""
         return self._connection.control.secrets
 
 
-class HasCalls(Protocol):
-    calls: Calls
-
-
-CALLS: Final[dict[str, Callable[[HasCalls, Any], None]]] = {
+CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
     "rtmp.result": lambda control, message: control.calls.result(message),
     "rtmp.error": lambda control, message: control.calls.error(message),
     "rtmp.length.result": lambda control, message: control.calls.length(message),
@@ -205,7 +197,7 @@ CALLS: Final[dict[str, Callable[[HasCalls, Any], None]]] = {
 """What the application sends."""
 
 
-def _close_requested(connection: Link, event: events.CloseRequested, now: float) -> None:
+def _close_requested(connection: "Connection", event: events.CloseRequested, now: float) -> None:
     connection.end("client_unpublish", "close from the client.", tell=False, linger_s=0)
 
 

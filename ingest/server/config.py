@@ -9,7 +9,7 @@ from ingest.live import LiveSettings, QueueLimits
 from ingest.live.shared_objects import ObjectLimits
 from ingest.rtmp.limits import DEFAULT_LIMITS, MIB, Limits
 
-QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, spares=1.0, thinned=1.0)
+QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, disposable_at=1.0, slow_share=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,6 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One RTMP listener."""
-
     node: str
     """The node's name, as in scopes, samples and leases."""
     rtmp: tuple[str, int] | None = ("0.0.0.0", 1935)  # noqa: S104 - encoders are elsewhere.
@@ -168,14 +166,12 @@ class ServerConfig:
     """Between acknowledgements, in both directions, as Flash Media Server has it. A player that acknowledges may be
     behind by twice as much."""
     limits: Limits = field(default_factory=Limits)
-    """What a peer may make the protocol hold."""
     queue: QueueLimits = field(default_factory=QueueLimits)
     """What may wait for one player before frames are dropped for it."""
     objects: ObjectLimits = field(default_factory=ObjectLimits)
     """What clients may make the node hold in shared objects."""
     deadlines: Deadlines = field(default_factory=Deadlines)
     live: LiveSettings = field(default_factory=LiveSettings)
-    """How live streams are kept and judged."""
     recording: RecordingSettings | None = None
     """How what the application has recorded is; None: nothing can be."""
     thumbnails: ThumbnailSettings | None = None

@@ -3,52 +3,29 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
-from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
 from ingest.addresses import unit_or_itself
 from ingest.contracts import RefusedConnections
+from ingest.rate_limit import TokenBucket
+from ingest.rtmp.limits import Limits
+
+BURST_S: Final = 5.0
+"""Over which rates of `Limits` are means: a network that stalled delivers some seconds at once."""
+
+RATES: Final = (
+    ("control_messages", "control messages and commands"),
+    ("play_commands", "pauses, seeks and the like"),
+    ("media_messages", "media messages"),
+    ("small_chunks", "small chunks"),
+)
+"""What `ServerConnection` counts, and how it is called. The limit has the same name and `_per_s`."""
 
 
-class RateLimit:
-    """Holds a growing total to `per_second`. What comes in `burst_s` seconds at that rate may come at once."""
-
-    __slots__ = ("_at", "_most", "_over", "_total", "per_second")
-
-    def __init__(self, per_second: int, burst_s: float, now: float) -> None:
-        self.per_second = per_second
-        self._most = per_second * burst_s
-        self._total = 0
-        self._over = 0.0
-        """What came beyond the rate, less what time has made good since."""
-        self._at = now
-
-    def is_passed(self, total: int, now: float) -> bool:
-        """`total`: how often it happened so far."""
-        self._over = max(0.0, self._over + total - self._total - self.per_second * (now - self._at))
-        self._total, self._at = total, now
-        return self._over > self._most
-
-
-class Throttle:
-    """Spreads what goes on for long: `at_once` may come at any time, and then `per_second`."""
-
-    __slots__ = ("_interval_s", "_leave_s", "_next")
-
-    def __init__(self, per_second: float, at_once: int) -> None:
-        self._interval_s = 1 / per_second
-        self._leave_s = (at_once - 1) * self._interval_s
-        self._next = -inf
-
-    def wait_s(self, now: float) -> float:
-        """One more comes: how long it has to wait for its turn."""
-        turn = max(self._next, now - self._leave_s)
-        self._next = turn + self._interval_s
-        return max(0.0, turn - now)
-
-    def has_one(self, now: float) -> bool:
-        """Whether one more needs not wait. Else it doesn't come."""
-        return self._next <= now and not self.wait_s(now)
+def peer_limits(limits: Limits, now: float) -> list[TokenBucket]:
+    """Of one connection, in the order of RATES."""
+    rates = [getattr(limits, f"{counted}_per_s") for counted, _ in RATES]
+    return [TokenBucket(rate, rate * BURST_S, now) for rate in rates]
 
 
 logger = logging.getLogger(__name__)
@@ -64,7 +41,7 @@ ADVICE = "Raise the limit, block the address, or take another node."
 
 
 class ConnectionBounds(Protocol):
-    """As `ingest.server.config.ServerConfig` has them."""
+    """As `ServerConfig` has them, and the settings of pages."""
 
     @property
     def max_connections(self) -> int: ...
@@ -96,7 +73,6 @@ class ConnectionLimits:
         self._taken: Counter[str] = Counter()
         self._total = 0
         self.refused = 0
-        """Since the start."""
         self._refused: dict[str, RefusedConnections] = {}
         """By what counts as one address; each with the first that came of it."""
         self._logged = float("-inf")
@@ -133,7 +109,6 @@ class ConnectionLimits:
             del self._taken[unit]
 
     def take_refused(self) -> list[RefusedConnections]:
-        """Who was refused since this was asked last."""
         found, self._refused = self._refused, {}
         return list(found.values())
 

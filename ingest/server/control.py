@@ -5,42 +5,41 @@ follows for it.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ingest.contracts import ConnectEvent, EndReason, MediaInfo, PublishAccept, Totals
-from ingest.credentials import Secrets, scrub_text
+from ingest.credentials import scrub_text
 from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, events
 from ingest.rtmp.status import CONNECT_REJECTED, RECONNECT_REQUEST
-from ingest.server.application import ApplicationSide
-from ingest.server.asgi import DESCRIPTIONS, Ending, Kind, Message, Request, publish_event, read_caller
+from ingest.server.application import Answer, ApplicationSide, Handler, Session
+from ingest.server.asgi import Ending, Kind, Message, Request, read_caller
 from ingest.server.calls import CALLS, Calls
 from ingest.server.play_requests import PLAYS, refuse_play
-from ingest.server.playing import is_complete
-from ingest.server.ports import Link, Session
 from ingest.server.publishing import Publishing
 from ingest.server.shared_objects import OBJECTS
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
 
-class Control(ApplicationSide[Link]):
-    """A connection's application, and the translation between it and the protocol."""
+class Control(ApplicationSide):
+    __slots__ = ("_accepted", "_has_unknown_message", "calls", "refusals")
 
-    __slots__ = ("_accepted", "_is_puzzled", "calls", "refusals", "secrets")
+    connection: "Connection"
 
-    def __init__(self, connection: Link) -> None:
+    def __init__(self, connection: "Connection") -> None:
         super().__init__(connection)
         self.calls = Calls(connection, self.put)
-        self.secrets = Secrets()
         self.refusals: list[Ending] = []
+        """Of plays, one after the other, since the connection has played something."""
         self._accepted = False
-        """Whether `connect` succeeded."""
-        self._is_puzzled = False
-        """Whether something of it could not be read."""
+        self._has_unknown_message = False
 
     # --- From the protocol ---
 
@@ -57,12 +56,6 @@ class Control(ApplicationSide[Link]):
         }
         self.ask("connect", event.request_id, 0, now, message)
 
-    def publish_requested(self, event: events.PublishRequested, now: float) -> None:
-        if self.connection.ending:
-            return
-        message = publish_event(event, self.caller)
-        self.ask("publish", event.request_id, event.stream_id, now, message)
-
     def status_sent(self, event: events.StatusSent, _now: float) -> None:
         self.put(
             {
@@ -77,9 +70,9 @@ class Control(ApplicationSide[Link]):
 
     def not_understood(self, event: events.UnknownMessage, _now: float) -> None:
         """Noted once: a peer may send any number."""
-        if self._is_puzzled:
+        if self._has_unknown_message:
             return
-        self._is_puzzled = True
+        self._has_unknown_message = True
         level = logging.INFO if self._accepted else logging.DEBUG  # As for the end of a connection.
         with about(client=self.connection.peer[0], connection=self.id):
             logger.log(
@@ -108,16 +101,16 @@ class Control(ApplicationSide[Link]):
             return Ending("tcp_reset", "Closed before connect.")
         if self.refusals:
             return self.refusals[-1]
-        if self.had_session and all(map(is_complete, connection.sessions.values())):
+        if self.had_session and all(session.is_complete for session in connection.sessions.values()):
             return Ending("client_unpublish", "The client ended its sessions and closed.")
-        return Ending("tcp_reset", DESCRIPTIONS["tcp_reset"])
+        return super().peer_ending()
 
     def lost(self) -> None:
         self.calls.lost()
         super().lost()
 
     def request_reconnect(self) -> None:
-        """Ask the client to connect again, if it said that it understands that (Enhanced RTMP v2, capsEx bit 0).
+        """If it said that it understands that (Enhanced RTMP v2, capsEx bit 0).
 
         Where to, as `reconnect_url` says. But a key that the application's name carried stands in the former URL only:
         such a client is sent to the same one.
@@ -134,36 +127,18 @@ class Control(ApplicationSide[Link]):
 
     # --- From the application ---
 
-    def handle(self, message: Message) -> None:
-        handler = FROM_APPLICATION.get(message["type"])
-        if handler is None:
-            raise ValueError(f"unknown message type {message['type']!r} for scope type 'rtmp'")
-        handler(self, message)
+    def _accept(self, request: Request, message: Message) -> None:
+        connection = self.connection
+        self._accepted = True
+        connection.rtmp.accept_connect(request.request_id)
+        connection.server.objects.admit(connection, message.get("shared_objects", "none"))
+        connection.after_decision(connection.loop.time())
 
-    def _accept(self, message: Message) -> None:
-        request = self.answered("connect")
-        if request:
-            connection = self.connection
-            self._accepted = True
-            connection.rtmp.accept_connect(request.request_id)
-            connection.server.objects.admit(connection, message.get("shared_objects", "none"))
-            connection.after_decision(connection.loop.time())
+    def _challenge(self, request: Request, message: Message) -> None:
+        self._refuse_connect(request, CONNECT_REJECTED, message["description"], told="The client is to log in.")
 
-    def _reject(self, message: Message) -> None:
-        request = self.answered("connect")
-        if request:
-            self._refuse_connect(request, message["code"], message["description"])
-
-    def _challenge(self, message: Message) -> None:
-        request = self.answered("connect")
-        if request:
-            self._refuse_connect(request, CONNECT_REJECTED, message["description"], told="The client is to log in.")
-
-    def _publish_accept(self, message: Message) -> None:
+    def _publish_accept(self, request: Request, message: Message) -> None:
         accept: PublishAccept = message  # type: ignore[assignment]
-        request = self.answered("publish", accept["request_id"], session="rtmp.unpublish", accept=accept)
-        if request is None:
-            return
         connection, server, now = self.connection, self.connection.server, self.connection.loop.time()
         live = server.registry.get_or_create(accept["path"], accept["labels"])
         former = server.sessions.get(live.publisher.session_id) if live.publisher else None
@@ -177,11 +152,6 @@ class Control(ApplicationSide[Link]):
         connection.rtmp.accept_publish(request.request_id, f"{name} is now published.", public_name=name, sink=session)
         connection.after_decision(now)
 
-    def _publish_reject(self, message: Message) -> None:
-        request = self.answered("publish", message["request_id"])
-        if request:
-            self.refuse_stream(request, message["code"], message["description"])
-
     def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
         super().session_ended(session, reason, description, totals)
         for request_id, request in self.requests.items():
@@ -189,17 +159,7 @@ class Control(ApplicationSide[Link]):
             if switches and reason == "kicked":
                 self.requests[request_id] = replace(request, forbidden=True)
 
-    @contextmanager
-    def in_any_case(self, session: Session) -> Iterator[None]:
-        """An error in this is our own fault: the application must hear of the session's end all the same."""
-        try:
-            yield
-        except Exception:
-            with about(session_id=session.session_id, connection=self.id):
-                logger.exception("%s: a session could not be closed in order", self.label)
-
-    def tell_end(self, session: Session, reason: EndReason, description: str, now: float) -> None:
-        """The server ends it for this reason: the client's status, if there is one for it."""
+    def send_end(self, session: Session, reason: EndReason, description: str, now: float) -> None:
         connection = self.connection
         status = session.status_of(reason)
         if status:
@@ -211,9 +171,6 @@ class Control(ApplicationSide[Link]):
     def begin(self, session: Session, now: float) -> None:
         self.refusals.clear()
         super().begin(session, now)
-
-    def _close(self, message: Message) -> None:
-        self.connection.end(message["reason"], DESCRIPTIONS[message["reason"]])
 
     def _stream_stop(self, message: Message) -> None:
         connection, session_id = self.connection, message.get("session_id")
@@ -232,19 +189,6 @@ class Control(ApplicationSide[Link]):
         connection.process((), now)
 
     # --- Inside ---
-
-    def ask(
-        self,
-        kind: Kind,
-        request_id: int,
-        stream_id: int,
-        now: float,
-        message: Any,
-        *,
-        play: events.PlayRequested | None = None,
-    ) -> None:
-        self.secrets.add(message["credential"])
-        super().ask(kind, request_id, stream_id, now, message, play=play)
 
     def refuse(self, request: Request, code: str, description: str) -> None:
         if request.kind == "connect":
@@ -277,21 +221,23 @@ class Control(ApplicationSide[Link]):
     def public_name(self, path: str) -> str:
         return path.removeprefix(f"{self.caller.app}/")
 
-    def tell(self, event: Any) -> bool:
+    def try_put(self, event: Any) -> bool:
+        """Hand the application an event that comes in its own time. False: it has had its last one."""
         driver = self.driver
         return driver is not None and not (driver.finishing or self._returned) and driver.put(event)
 
-
-FROM_APPLICATION: dict[str, Callable[[Control, Message], None]] = {
-    "rtmp.accept": Control._accept,
-    "rtmp.reject": Control._reject,
-    "rtmp.challenge": Control._challenge,
-    "rtmp.publish.accept": Control._publish_accept,
-    "rtmp.publish.reject": Control._publish_reject,
-    **PLAYS,
-    **CALLS,
-    **OBJECTS,
-    "rtmp.close": Control._close,
-    "rtmp.stream.stop": Control._stream_stop,
-    "rtmp.status.send": Control._status_send,
-}
+    answers: ClassVar[Mapping[str, tuple[Kind, Answer]]] = {
+        "rtmp.accept": ("connect", _accept),
+        "rtmp.reject": ("connect", ApplicationSide.reject),
+        "rtmp.challenge": ("connect", _challenge),
+        "rtmp.publish.accept": ("publish", _publish_accept),
+        "rtmp.publish.reject": ("publish", ApplicationSide.reject),
+        **PLAYS,
+    }
+    handlers: ClassVar[Mapping[str, Handler]] = {
+        **CALLS,
+        **OBJECTS,
+        "rtmp.close": ApplicationSide.close,
+        "rtmp.stream.stop": _stream_stop,
+        "rtmp.status.send": _status_send,
+    }

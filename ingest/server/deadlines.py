@@ -5,46 +5,32 @@ are asked of a connection when its next deadline is due, and with each fourth sw
 with each one only while something is asked of it, waits for its peer, or is about to end.
 """
 
-import asyncio
 from collections.abc import Callable
 from math import inf
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ingest.contracts import EndReason
 from ingest.rtmp import Phase
-from ingest.server.asgi import DisconnectReason
 from ingest.server.config import Deadlines
-from ingest.server.connection import RATES, Connection
-from ingest.server.output import Outlet
+from ingest.server.connection_base import BaseConnection
+from ingest.server.connection_limits import RATES
 from ingest.server.playing import Player
-from ingest.server.ports import Session
 from ingest.server.publishing import Publishing
 from ingest.server.sockets import TELLS_ROUND_TRIPS
 
-LOOKS: Final = 4
-"""Sweeps after which a connection is looked at though nothing is due."""
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
+
+CHECK_EVERY: Final = 4
+"""Sweeps after which a connection is asked though nothing is due."""
 
 
-class Writing(Protocol):
-    """A connection of any kind, as far as it is written to."""
-
-    outlet: Outlet
-    transport: asyncio.Transport
-    sessions: dict[int, Session]
-    close_at: float | None
-
-    def end(
-        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
-    ) -> None: ...
-
-
-def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
-    """Enforce the deadlines of one connection."""
+def sweep(connection: "Connection", deadlines: Deadlines, now: float) -> None:
     outlet = connection.outlet
     if connection.control.requests:
         connection.control.refuse_overdue(now)
     elif (
-        now < connection.look_at
+        now < connection.next_check_at
         and connection.ending is None
         and outlet.blocked_since is None
         and not outlet.is_window_closed
@@ -56,10 +42,10 @@ def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
     for check in CLOSING_CHECKS if connection.ending else CHECKS:
         if check(connection, deadlines, now):
             return
-    connection.look_at = min(now + LOOKS * deadlines.sweep_s, _next_deadline(connection, deadlines))
+    connection.next_check_at = min(now + CHECK_EVERY * deadlines.sweep_s, _next_deadline(connection, deadlines))
 
 
-def _next_deadline(connection: Connection, deadlines: Deadlines) -> float:
+def _next_deadline(connection: "Connection", deadlines: Deadlines) -> float:
     """When the first of CHECKS may find one passed, if nothing happens until then."""
     if connection.ping_sent is not None:
         due = connection.ping_sent + deadlines.ping_answer_s
@@ -67,7 +53,7 @@ def _next_deadline(connection: Connection, deadlines: Deadlines) -> float:
         due = connection.last_received + deadlines.ping_after_s
     if connection.ready_since is None:
         due = min(due, connection.opened + deadlines.handshake_s)
-    if connection.idle_since is not None and not connection.sessions and not connection.is_of_use:
+    if connection.idle_since is not None and not connection.sessions and not connection.has_activity:
         due = min(due, connection.idle_since + _idle_limit(connection, deadlines))
     for session in connection.sessions.values():
         if isinstance(session, Publishing) and session.paused_since == inf:
@@ -75,7 +61,7 @@ def _next_deadline(connection: Connection, deadlines: Deadlines) -> float:
     return due
 
 
-def closing(connection: Writing, deadlines: Deadlines, now: float) -> bool:
+def closing(connection: BaseConnection, deadlines: Deadlines, now: float) -> bool:
     """The client had its time to close first. A transport that can't get rid of its last bytes is cut off."""
     if connection.close_at is None or now < connection.close_at:
         return False
@@ -86,7 +72,7 @@ def closing(connection: Writing, deadlines: Deadlines, now: float) -> bool:
     return True
 
 
-def write_stuck(connection: Writing, deadlines: Deadlines, now: float) -> bool:
+def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float) -> bool:
     outlet = connection.outlet
     if outlet.blocked_since is None:
         return False
@@ -106,7 +92,7 @@ def write_stuck(connection: Writing, deadlines: Deadlines, now: float) -> bool:
     return True
 
 
-def _may_rest(connection: Writing, deadlines: Deadlines, now: float) -> bool:
+def _may_rest(connection: BaseConnection, deadlines: Deadlines, now: float) -> bool:
     """Whether all that it does is to play, and its client has paused all of it: many of them read nothing then, so they
     take nothing of what was sent before, and answer no ping. For so long, and then as any other."""
     sessions = connection.sessions.values()
@@ -118,7 +104,7 @@ def _may_rest(connection: Writing, deadlines: Deadlines, now: float) -> bool:
     )
 
 
-def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _window(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     """A window that stays closed: does the player read all the same? Pings find out (see `SendingWindow`)."""
     outlet = connection.outlet
     if not outlet.is_window_closed:
@@ -136,26 +122,26 @@ def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     return False
 
 
-def _rates(connection: Connection, deadlines: Deadlines, now: float) -> bool:
-    for (counted, name), allowance in zip(RATES, connection.allowances, strict=True):
-        if allowance.is_passed(getattr(connection.rtmp, counted), now):
-            connection.end("protocol_error", f"More than {allowance.per_second} {name} a second.")
+def _rates(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+    for (counted, name), limit in zip(RATES, connection.limits, strict=True):
+        if limit.is_passed(getattr(connection.rtmp, counted), now):
+            connection.end("protocol_error", f"More than {limit.per_second} {name} a second.")
             return True
     return False
 
 
-def _handshake(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _handshake(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     if connection.ready_since is not None or now - connection.opened < deadlines.handshake_s:
         return False
     connection.end("idle_timeout", f"No whole handshake within {deadlines.handshake_s:g} s.", linger_s=0)
     return True
 
 
-def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _nothing_asked(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     """An encoder may connect long before somebody presses Start, and stay when he has pressed Stop: `_ping` ends those
     that are gone. Who was not let in by `connect` has no such time."""
     since = connection.idle_since
-    if connection.sessions or connection.is_of_use or since is None or connection.control.requests:
+    if connection.sessions or connection.has_activity or since is None or connection.control.requests:
         return False
     limit = _idle_limit(connection, deadlines)
     if now - since < limit:
@@ -164,7 +150,7 @@ def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> 
     return True
 
 
-def _idle_limit(connection: Connection, deadlines: Deadlines) -> float:
+def _idle_limit(connection: "Connection", deadlines: Deadlines) -> float:
     if connection.rtmp.phase is Phase.CONNECTED:
         return max(deadlines.publish_or_play_s, deadlines.waiting_s)
     return deadlines.publish_or_play_s
@@ -174,7 +160,7 @@ def _silence_limit(session: Publishing) -> float:
     return session.idle_timeout_s if session.has_media else session.first_media_timeout_s
 
 
-def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _silent_publisher(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     for session in list(connection.sessions.values()):
         if not isinstance(session, Publishing):
             continue
@@ -189,14 +175,14 @@ def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) 
     return connection.ending is not None
 
 
-def _players(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _players(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     for session in list(connection.sessions.values()):
         if isinstance(session, Player):
-            session.look(now)
+            session.check_deadlines(now)
     return connection.ending is not None
 
 
-def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _ping(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     """Any received byte counts as life. It may carry the ping's own time: uvloop's clock goes by milliseconds."""
     if connection.ping_sent is None or connection.last_received >= connection.ping_sent:
         connection.ping_sent = None
@@ -210,14 +196,14 @@ def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     return True
 
 
-def _round_trip(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _round_trip(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     """Pings measure it where the kernel does not tell it."""
     if not TELLS_ROUND_TRIPS and connection.sessions and now - connection.pinged_at >= deadlines.ping_after_s:
         connection.ping(now)
     return False
 
 
-Check = Callable[[Connection, Deadlines, float], bool]
+Check = Callable[["Connection", Deadlines, float], bool]
 
 CHECKS: tuple[Check, ...] = (
     write_stuck,

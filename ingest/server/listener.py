@@ -6,23 +6,17 @@ import logging
 import socket
 from collections.abc import Callable
 
-from ingest.live import LiveStream, Registry
 from ingest.server.asgi import ASGIApplication
 from ingest.server.config import ServerConfig
 from ingest.server.connection import Connection
-from ingest.server.connection_limits import ConnectionLimits
-from ingest.server.deadlines import sweep
+from ingest.server.connection_base import BaseConnection
+from ingest.server.context import ServerContext
 from ingest.server.media import MediaConnection
 from ingest.server.node import Node
-from ingest.server.output import Flusher
-from ingest.server.ports import Session
-from ingest.server.process import LoopDelay, connections_possible, raise_open_file_limit
-from ingest.server.read_batching import MANY_WATCHED, WATCHED_MS, ReadBatching
+from ingest.server.process import connections_possible, raise_open_file_limit
 from ingest.server.recorder import Recorders
-from ingest.server.shared_objects import SharedObjects
 from ingest.server.sockets import Address, ListenError, Listening
 from ingest.server.tls import ServedCertificate, shake_hands
-from ingest.server.vod.library import Library
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +26,7 @@ PAUSED_S = 1.0
 """A sweep that is so late finds a process that stood still, rather than a busy one."""
 
 
-class RtmpServer:
+class RtmpServer(ServerContext):
     """The listeners, their live streams, and the application that decides.
 
     `start` binds and serves on the running loop; `drain` takes no more connections and ends what is left in the end,
@@ -41,18 +35,9 @@ class RtmpServer:
     """
 
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
-        self.application = application
-        self.config = config
-        self.registry = Registry(config.node, config.live, self._wake)
-        self.connections: set[Connection | MediaConnection] = set()
-        self.sessions: dict[str, Session] = {}
-        """By session id: what publishes or plays now."""
-        self.read_buffer = memoryview(bytearray(config.read_buffer_bytes))
-        self.draining = False
+        super().__init__(application, config)
         self.stopping = False
-        self.recorders: Recorders | None = None
         self._leaving = False
-        self.loop_delay = LoopDelay()
         self._waived = False
         self._started = False
         self._listening = Listening(config, lambda: Connection(self), self._secure, lambda: MediaConnection(self))
@@ -61,7 +46,6 @@ class RtmpServer:
         self._timer: asyncio.TimerHandle | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._reopening: asyncio.Task[None] | None = None
-        self._empty = asyncio.Event()
         self._idle = asyncio.Event()
 
     @property
@@ -84,15 +68,8 @@ class RtmpServer:
 
     async def start(self) -> None:
         """Raises ListenError, or CertificateError for a pair that can't be served."""
-        self.loop = asyncio.get_running_loop()
         config = self.config
-        self.places = ConnectionLimits(config, self.loop.time)
-        self.flusher = Flusher(self.loop, config.flush_ms)
-        self.read_batching = ReadBatching(self.loop, config.read_ms, self.read_buffer)
-        watched_ms = min(config.read_ms, WATCHED_MS)
-        self.watched_batching = ReadBatching(self.loop, watched_ms, self.read_buffer, fewest=MANY_WATCHED)
-        self.library = Library(self.loop, config.limits)
-        self.objects = SharedObjects(self.loop, config.objects, config.limits, config.deadlines)
+        self.open()
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
         if not raise_open_file_limit(config.max_connections):
@@ -109,15 +86,11 @@ class RtmpServer:
         self._schedule_sweep()
         self.node = Node(self)
         if config.recording:
-            self.recorders = Recorders(config.recording, self.node.tell)
+            self.recorders = Recorders(config.recording, self.node.put)
         self.node.start()
         for scheme, bound in self.bound.items():
             if bound:
                 logger.info("%s listens on %s", scheme, ", ".join(f"{host}:{port}" for host, port in bound))
-
-    def _wake(self, stream: LiveStream, is_urgent: bool) -> None:
-        """It has something to deliver."""
-        self.flusher.wake(stream, is_urgent)
 
     def reload_certificate(self) -> None:
         """Read the certificate of RTMPS anew, changed or not. A pair that can't be used changes nothing."""
@@ -145,7 +118,7 @@ class RtmpServer:
         self.draining = True
         self._listening.close()
         self.node.put_state()
-        self._each(_request_reconnect)
+        self._each(lambda connection: connection.control.request_reconnect())
 
     def resume(self) -> None:
         """Listen again, where before, unless the process is about to stop."""
@@ -194,11 +167,7 @@ class RtmpServer:
                 driver.task.cancel()
         if self._timer:
             self._timer.cancel()
-        self.flusher.close()
-        self.read_batching.close()
-        self.watched_batching.close()
-        self.library.close()
-        self.objects.close()
+        self.close()
         if self.recorders:
             await self.recorders.close(grace_s)
         await self.node.stop(self.config.deadlines.application_s)
@@ -237,28 +206,9 @@ class RtmpServer:
 
     async def _wait_until_empty(self, timeout_s: float) -> None:
         if self.connections:
-            self._empty.clear()
+            self.emptied.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), timeout_s)
-
-    # --- For connections ---
-
-    def admit(self, connection: Connection | MediaConnection) -> bool:
-        """Count a new connection in, unless the server drains, or it or the address has as many as it may."""
-        is_proxy = isinstance(connection, MediaConnection) and connection.is_proxy
-        if self.draining or not self.places.take(connection.peer[0], is_proxy=is_proxy):
-            return False
-        self.connections.add(connection)
-        return True
-
-    def forget(self, connection: Connection | MediaConnection) -> None:
-        """The connection is gone and its application has returned."""
-        if connection not in self.connections:
-            return
-        self.connections.discard(connection)
-        self.places.free(connection.peer[0])
-        if not self.connections:
-            self._empty.set()
+                await asyncio.wait_for(self.emptied.wait(), timeout_s)
 
     def _secure(self, connected: socket.socket, peer: Address) -> None:
         assert self._certificate  # noqa: S101 - `start` has read it.
@@ -276,21 +226,15 @@ class RtmpServer:
         self.loop_delay.add(late_s)
         self._schedule_sweep()
         # After a pause of the process itself (a frozen machine), what peers sent meanwhile is still to be read: they
-        # are judged at the next sweep. One that is late again judges, so that a busy loop keeps its deadlines.
+        # are checked at the next sweep. One that is late again checks, so that a busy loop keeps its deadlines.
         self._waived = late_s > PAUSED_S and not self._waived
         if self._waived:
             return
-        self._each(lambda connection: self._look_at(connection, now))
+        self._each(lambda connection: connection.sweep(self.config.deadlines, now))
         if not self.sessions:
             self._idle.set()
 
-    def _look_at(self, connection: Connection | MediaConnection, now: float) -> None:
-        if isinstance(connection, Connection):
-            sweep(connection, self.config.deadlines, now)
-        else:
-            connection.sweep(self.config.deadlines, now)
-
-    def _each(self, act: Callable[[Connection | MediaConnection], None]) -> None:
+    def _each(self, act: Callable[[BaseConnection], None]) -> None:
         for connection in list(self.connections):
             try:
                 act(connection)
@@ -298,11 +242,6 @@ class RtmpServer:
                 connection.broken(error)
 
 
-def _request_reconnect(connection: Connection | MediaConnection) -> None:
-    if isinstance(connection, Connection):  # A viewer's program has no notion of it.
-        connection.control.request_reconnect()
-
-
-def _shut_down(connection: Connection | MediaConnection, description: str) -> None:
+def _shut_down(connection: BaseConnection, description: str) -> None:
     connection.end("node_shutdown", description)
     connection.half_close()

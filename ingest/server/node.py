@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections import deque
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingest import clock
 from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, Sample
@@ -18,10 +18,12 @@ from ingest.live.health import NODE_CHECKS, HealthEngine
 from ingest.server.asgi import ASGI_VERSION, Driver, Message
 from ingest.server.media.recording_viewer import RecordingViewer
 from ingest.server.playing import Player
-from ingest.server.ports import Hub
 from ingest.server.process import ProcessWatch, TimeSlices
 from ingest.server.publishing import Publishing
 from ingest.server.thumbnails import Thumbnails
+
+if TYPE_CHECKING:
+    from ingest.server.listener import RtmpServer
 
 TICK_S = 1.0
 RESTART_S = 1.0
@@ -34,18 +36,15 @@ PORTION = 20
 
 
 class Node:
-    """Drives one application for the listener, and the tick."""
-
-    def __init__(self, server: Hub[Any]) -> None:
+    def __init__(self, server: "RtmpServer") -> None:
         self._server = server
         self._loop = server.loop
         self._driver: Driver | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._tick: Tick | None = None
-        """The one that is under way,"""
-        self._turn: asyncio.Handle | None = None
-        """and its next turn."""
+        self._slice: asyncio.Handle | None = None
+        """Of the tick that is under way."""
         self._stopped = False
         self._slices = TimeSlices(self._loop)
         """Of ends that are told to many players at once."""
@@ -62,7 +61,9 @@ class Node:
         """Of the caches' groups of pictures."""
         self._dropped = Total(round(DROPPED_S / TICK_S))
         settings = server.config.thumbnails
-        self._thumbnails = Thumbnails(self._loop, server.registry, settings, self.tell_in_time) if settings else None
+        self._thumbnails = (
+            Thumbnails(self._loop, server.registry, settings, partial(self.put, droppable=True)) if settings else None
+        )
 
     def start(self) -> None:
         self._start_application()
@@ -72,29 +73,24 @@ class Node:
         self._timer = self._loop.call_at(self._due, self._begin)
 
     def put_state(self) -> None:
-        """Tell the application that the server drains, or listens again."""
-        self._put({"type": "node.draining" if self._server.draining else "node.resumed"})
+        self.put({"type": "node.draining" if self._server.draining else "node.resumed"})
 
-    def tell(self, event: Any) -> bool:
-        """Hand the application an event. False: there is none just now."""
-        return self._put(event)
-
-    def tell_in_time(self, event: Any) -> bool:
-        """As `tell`, what an application that is behind can do without."""
-        return self._put(event, droppable=True)
+    def put(self, message: Any, *, droppable: bool = False) -> bool:
+        """Hand the application a message. False: there is none just now, or it is behind and can do without this."""
+        return self._driver is not None and self._driver.put(message, droppable=droppable)
 
     async def stop(self, timeout_s: float) -> None:
         """The last tick, then `node.stopped`; returns when the application has."""
         self._stopped = True
         self._slices.close()
-        for handle in (self._timer, self._restart, self._turn):
+        for handle in (self._timer, self._restart, self._slice):
             if handle:
                 handle.cancel()
         if self._driver:
             if self._tick:
-                self._go_on(None, droppable=False)
+                self._next_slice(None, droppable=False)
             self._tick = Tick(self._server.registry, self._loop.time())
-            self._go_on(None, droppable=False)
+            self._next_slice(None, droppable=False)
             self._driver.finish({"type": "node.stopped"}, timeout_s)
             await asyncio.wait([self._driver.task])
         if self._disk:
@@ -121,7 +117,7 @@ class Node:
             inbox_events=self._server.config.inbox_ticks,
             label=f"node {self._server.config.node}",
         )
-        self._put({"type": "node.started"})
+        self.put({"type": "node.started"})
         if self._server.draining:
             self.put_state()
 
@@ -134,9 +130,6 @@ class Node:
             self._driver = None
             self._restart = self._loop.call_later(RESTART_S, self._start_application)
 
-    def _put(self, message: Any, *, droppable: bool = False) -> bool:
-        return self._driver is not None and self._driver.put(message, droppable=droppable)
-
     def _handle(self, message: Message) -> None:
         match message["type"]:
             case "node.drop":
@@ -144,7 +137,7 @@ class Node:
             case "node.drain":
                 self._server.drain(message["grace_s"])
             case "node.judge":
-                self._judge(message["session_id"], message["health"])
+                self._set_rules(message["session_id"], message["health"])
             case "node.elsewhere":
                 self._send_away(message["streams"])
             case "node.resume":
@@ -174,11 +167,11 @@ class Node:
         if live and live.publisher is None:
             self._drop(session_id, "elsewhere", why)
 
-    def _judge(self, session_id: str, rules: dict[str, HealthRule]) -> None:
+    def _set_rules(self, session_id: str, rules: dict[str, HealthRule]) -> None:
         session = self._server.sessions.get(session_id)
         publication = session.live.publication if isinstance(session, Publishing) else None
         if publication is not None:
-            publication.judge_by(rules)
+            publication.set_rules(rules)
 
     # --- The tick ---
 
@@ -187,23 +180,22 @@ class Node:
         self._timer = self._loop.call_at(self._due, self._begin)
         if self._tick is None:  # Else the loop is far behind: the one that is under way tells of two seconds.
             self._tick = Tick(self._server.registry, self._loop.time())
-            self._go_on(PORTION)
+            self._next_slice(PORTION)
         if self._thumbnails:
             self._thumbnails.tick(self._loop.time())
 
-    def _go_on(self, most: int | None, *, droppable: bool = True) -> None:
+    def _next_slice(self, most: int | None, *, droppable: bool = True) -> None:
         """The tick's next streams; after the last of them it is sent."""
         tick = self._tick
         if tick is None:
             return
-        if tick.go_on(self._loop.time(), clock.now(), most):
-            self._tick = self._turn = None
+        if tick.advance(self._loop.time(), clock.now(), most):
+            self._tick = self._slice = None
             self._report(tick.told, droppable=droppable)
         else:
-            self._turn = self._loop.call_soon(self._go_on, most)
+            self._slice = self._loop.call_soon(self._next_slice, most)
 
     def _report(self, found: TickReport, *, droppable: bool) -> None:
-        """Send what happened since the last report."""
         server, now, at = self._server, self._loop.time(), clock.now()
         publishers = 0
         for session in list(server.sessions.values()):
@@ -218,9 +210,9 @@ class Node:
             "streams": found.streams,
             "players": found.players,
             "figures": self._figures(now, at, found, publishers),
-            "refused": server.places.take_refused(),
+            "refused": server.connection_limits.take_refused(),
         }
-        if self._put(message, droppable=droppable):
+        if self.put(message, droppable=droppable):
             self.unsent.clear()
         else:
             self.unsent.extend(found.samples)
@@ -247,7 +239,7 @@ class Node:
             "publishers": publishers,
             "players": len(found.players),
             "connections": len(server.connections),
-            "refused_connections": server.places.refused,
+            "refused_connections": server.connection_limits.refused,
             "in_kbps": round(sum(sample.wire_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
             "out_kbps": round((sum(sample.out_bytes for sample in found.samples) + recorded) * 8 / 1000 / elapsed_s, 1),
             "loop_delay_ms": round(server.loop_delay.take_most() * 1000, 2),

@@ -16,28 +16,15 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ingest.live import LiveStream
+from ingest.contracts import Totals
+from ingest.live import LiveStream, Subscriber
 from ingest.rtmp import SendingWindow
+from ingest.server.application import Session
 from ingest.server.sockets import tcp_info, undelivered_bytes
 
 
 class Outlet:
     """The shell of a connection tells it of `pause_writing`, `resume_writing`, and when something was received."""
-
-    __slots__ = (
-        "_joins",
-        "_kept",
-        "_time",
-        "blocked_bytes",
-        "blocked_since",
-        "control_waiting",
-        "delivered_since",
-        "is_full",
-        "is_open",
-        "is_window_closed",
-        "transport",
-        "window",
-    )
 
     def __init__(
         self, transport: asyncio.Transport, window: SendingWindow, time: Callable[[], float], *, joins: bool
@@ -46,9 +33,7 @@ class Outlet:
         self.transport = transport
         self.window = window
         self.is_open = True
-        """Whether media may be written."""
         self.is_full = False
-        """The transport's buffer."""
         self.is_window_closed = False
         self.blocked_since: float | None = None
         """Since when either is so, and the peer has taken nothing."""
@@ -113,7 +98,6 @@ class Outlet:
         self._follow()
 
     def _release(self) -> None:
-        """What is kept and has room."""
         window = self.window
         room = window.room if window.is_strict else len(self._kept)
         if self._kept and room > 0 and not self.transport.is_closing():
@@ -187,6 +171,42 @@ def flush_one(player: Flushable) -> None:
         player.flush()
     except Exception as error:
         player.broken(error)
+
+
+class LiveOutput(Session):
+    """A player of a live stream: its queue on one side, the connection's outlet on the other."""
+
+    def _follow(self, live: LiveStream, subscriber: Subscriber) -> None:
+        self.live = live
+        self.subscriber = subscriber
+        self._outlet = self.connection.outlet
+        self._batch_bytes = self.connection.server.config.write_high_bytes
+        self._stopped = False
+        """It writes nothing: it is over, or stands by."""
+
+    def start(self, now: float) -> None:
+        self.live.subscribe(self.subscriber, now)
+
+    def stop(self, now: float) -> Totals:
+        self._stopped = True
+        totals = self.subscriber.totals(now)
+        self.live.unsubscribe(self.subscriber)
+        return totals
+
+    def _wake(self, _subscriber: Subscriber) -> None:
+        self.connection.server.flusher.mark(self)
+
+    def flush(self) -> None:
+        """Write what waits, unless the peer is behind: what stays in the queue can still be dropped."""
+        raise NotImplementedError
+
+    def broken(self, error: Exception) -> None:
+        self.connection.broken(error)
+
+    def resume(self) -> None:
+        """Go on with what is left, if there is anything and the peer takes it."""
+        if self.subscriber.pending_messages and self._outlet.is_open and not self._stopped:
+            self.connection.loop.call_soon(flush_one, self)
 
 
 class Flusher:

@@ -7,19 +7,22 @@ doesn't come; what plays goes on then."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ingest.contracts import EndReason, PlayAccept
 from ingest.rtmp import events, status
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.states import StreamState
-from ingest.server.application import NO_TOTALS
-from ingest.server.asgi import DESCRIPTIONS, Ending, Message, Request, Status, play_event
+from ingest.server.application import NO_TOTALS, Answer, Session
+from ingest.server.asgi import DESCRIPTIONS, Ending, Kind, Message, Request, Status, play_event
 from ingest.server.playing import Player, Playing
-from ingest.server.ports import Decisions, Link, Session
 from ingest.server.publishing import Publishing
 from ingest.server.vod.flv_source import UNIT_MS, asked_span
 from ingest.server.vod.playback import Playback
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
+    from ingest.server.control import Control
 
 
 class Switch:
@@ -41,7 +44,6 @@ class Switch:
         new.stand_by(now)
 
     def complete(self, now: float) -> None:
-        """The new one can begin, or the old one is over."""
         old, new, connection = self.old, self.new, self.new.connection
         old.switch = new.switch = None
         connection.rtmp.send_play_status(new.stream_id, status.PLAY_TRANSITION_COMPLETE, details=self._name)
@@ -50,8 +52,7 @@ class Switch:
         connection.sessions[new.stream_id] = new
         connection.process((), now)
 
-    def look(self, now: float) -> None:
-        """To be asked now and then."""
+    def check_deadline(self, now: float) -> None:
         if now >= self._deadline:
             why = f"{self._name} has sent nothing to begin with. What plays goes on."
             self.give_up("idle_timeout", why, now, tell=True)
@@ -80,18 +81,15 @@ STOPPED: Final = Status("status", status.PLAY_STOP, "Playing is over.")
 # --- What begins ---
 
 
-def _requested(connection: Link, event: events.PlayRequested, now: float) -> None:
+def _requested(connection: "Connection", event: events.PlayRequested, now: float) -> None:
     if not connection.ending:
         control = connection.control
-        message = play_event(event, control.caller)
+        message = play_event(event, control.caller.credential)
         control.ask("play", event.request_id, event.stream_id, now, message, play=event)
 
 
-def _accept(control: Decisions, message: Message) -> None:
+def _accept(control: "Control", request: Request, message: Message) -> None:
     accept: PlayAccept = message  # type: ignore[assignment]
-    request = control.answered("play", accept["request_id"], session="rtmp.stop", accept=accept)
-    if request is None:
-        return
     connection, now = control.connection, control.connection.loop.time()
     former = connection.sessions.get(request.stream_id)
     player = _player(connection, request, accept, former)
@@ -116,7 +114,7 @@ def _accept(control: Decisions, message: Message) -> None:
     connection.after_decision(now)
 
 
-def _player(connection: Link, request: Request, accept: PlayAccept, former: Session | None) -> Player:
+def _player(connection: "Connection", request: Request, accept: PlayAccept, former: Session | None) -> Player:
     """Section 7.2.2.1: a start of -1 is live alone, one of 0 and above the recording. Without a start, what is live
     here, if the player may have that; else the recording; and where there is none, it waits for the live stream.
 
@@ -150,7 +148,7 @@ def finished(player: Player, now: float, *, failure: Status | None = None, detai
         return
     if not rtmp.has_next_item(stream_id):
         if not player.is_complete:
-            _tell_of_end(player, failure)
+            _send_end(player, failure)
         if not failure and player.stay(now):
             connection.collect_statuses(now)
             connection.process((), now)
@@ -167,7 +165,7 @@ def finished(player: Player, now: float, *, failure: Status | None = None, detai
     connection.process((), now)
 
 
-def _tell_of_end(player: Player, failure: Status | None) -> None:
+def _send_end(player: Player, failure: Status | None) -> None:
     rtmp, stream_id = player.connection.rtmp, player.stream_id
     rtmp.send_user_control(UserControl.STREAM_EOF, stream_id)
     if not failure:
@@ -175,7 +173,7 @@ def _tell_of_end(player: Player, failure: Status | None) -> None:
     rtmp.send_status(stream_id, *(failure or STOPPED))
 
 
-def refuse_play(control: Decisions, request: Request, code: str, description: str) -> None:
+def refuse_play(control: "Control", request: Request, code: str, description: str) -> None:
     """An item of a playlist is passed over; what a play2 wanted leaves what plays.
 
     Else it was the only one, and the connection ends, as librtmp would wait for ever. But what the client has sent
@@ -198,47 +196,45 @@ def refuse_play(control: Decisions, request: Request, code: str, description: st
     connection.after_decision(now)
 
 
-def _end_refused(control: Decisions, count: int) -> None:
+def _end_refused(control: "Control", count: int) -> None:
     """Unless something was asked for since."""
     connection = control.connection
     if len(control.refusals) == count and not control.requests:
         connection.end(*control.refusals[-1])
 
 
-def _reject(control: Decisions, message: Message) -> None:
-    request = control.answered("play", message["request_id"])
-    if request:
-        refuse_play(control, request, message["code"], message["description"])
+def _reject(control: "Control", request: Request, message: Message) -> None:
+    refuse_play(control, request, message["code"], message["description"])
 
 
-PLAYS: Final[dict[str, Callable[[Decisions, Message], None]]] = {
-    "rtmp.play.accept": _accept,
-    "rtmp.play.reject": _reject,
+PLAYS: Final[dict[str, tuple[Kind, Answer]]] = {
+    "rtmp.play.accept": ("play", _accept),
+    "rtmp.play.reject": ("play", _reject),
 }
 
 # --- What is asked of it ---
 
 
-def _pause(connection: Link, event: events.PauseRequested, now: float) -> None:
+def _pause(connection: "Connection", event: events.PauseRequested, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if not isinstance(session, Player | Publishing) or not session.pause(event.paused, event.milliseconds, now):
         connection.rtmp.send_error(event.transaction, status.INVALID_ARG, "This can't be paused.")
 
 
-def _seek(connection: Link, event: events.SeekRequested, now: float) -> None:
+def _seek(connection: "Connection", event: events.SeekRequested, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if not isinstance(session, Player) or not session.seek(event.milliseconds, now):
         connection.rtmp.send_status(event.stream_id, "error", status.SEEK_FAILED, "There is nothing to seek in.")
         connection.collect_statuses(now)
 
 
-def _receive(connection: Link, event: events.ReceiveRequested, now: float) -> None:
+def _receive(connection: "Connection", event: events.ReceiveRequested, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if isinstance(session, Player):
         session.receive(event.kind, event.wanted, now)
 
 
-def _buffer_length(connection: Link, event: events.BufferLengthSet, now: float) -> None:
+def _buffer_length(connection: "Connection", event: events.BufferLengthSet, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if isinstance(session, Player):
         session.set_buffer(event.length_ms)

@@ -1,10 +1,9 @@
-"""One message stream that plays: what it can be asked for, and a live stream's subscriber behind it.
+"""One message stream that plays: what it can be asked for, and how a live stream is played on it."""
 
-A subscriber's queue on one side, the connection's transport on the other."""
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from typing import Any, Final, Literal, Protocol
-
-from ingest.contracts import EndReason, PlayAccept, PlayerSample, Totals
+from ingest.contracts import EndReason, PlayAccept, PlayerSample
 from ingest.live import LiveStream, Subscriber, TimelineShift
 from ingest.live.fanout import ALL_KINDS
 from ingest.live.message import Kind, SharedMessage
@@ -20,56 +19,33 @@ from ingest.rtmp.status import (
     SEEK_NOTIFY,
     UNPAUSE_NOTIFY,
 )
-from ingest.server.asgi import PLAYER_STATUS, STREAM_ENDED, Status
-from ingest.server.output import flush_one
-from ingest.server.ports import Link, Session
-from ingest.server.sockets import be_patient
+from ingest.server.application import Session
+from ingest.server.asgi import ENDS, STREAM_ENDED, Status
+from ingest.server.output import LiveOutput
+from ingest.server.sockets import relax_keepalive
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
+    from ingest.server.play_requests import Switch
 
 
-class Transition(Protocol):
-    """From one player to another: see `switching`."""
-
-    old: "Player"
-    new: "Player"
-
-    def complete(self, now: float) -> None: ...
-
-    def look(self, now: float) -> None: ...
-
-    def give_up(self, reason: EndReason, description: str, now: float, *, tell: bool = False) -> None: ...
-
-
-class Finished(Protocol):
-    def __call__(self, player: "Player", now: float, *, failure: Status | None = None, detail: str = "") -> None:
-        """All of it was sent; or, with what the client is to be told and the operator, no more can be."""
-
-
-class Player:
+class Player(Session):
     """A play session, of a live stream or of a recording, from its accept to its end.
 
     What is asked for is answered by its statuses; False: it can't be done here, and the client is told so.
     """
 
-    __slots__ = (
-        "connection",
-        "is_complete",
-        "path",
-        "paused_since",
-        "session_id",
-        "stream_id",
-        "switch",
-    )
+    __slots__ = ("_finished", "paused_since", "switch")
 
-    event = "rtmp.stop"
+    connection: "Connection"
 
-    def __init__(self, connection: Link, stream_id: int, session_id: str, path: str) -> None:
-        self.connection = connection
-        self.stream_id = stream_id
-        self.session_id = session_id
-        self.path = path
-        self.is_complete = False
-        """All of it was sent, and the client told so. It may still want to go back."""
-        self.switch: Transition | None = None
+    def __init__(
+        self, connection: "Connection", stream_id: int, accept: PlayAccept, finished: Callable[..., None]
+    ) -> None:
+        """`finished`: see `play_requests.finished`."""
+        super().__init__(connection, stream_id, accept["session_id"], accept["path"])
+        self._finished = finished
+        self.switch: Switch | None = None
         """While the client goes over from it to another one, or from another one to it."""
         self.paused_since: float | None = None
         """When its client said that it pauses; None: it does not."""
@@ -78,20 +54,14 @@ class Player:
     def paused(self) -> bool:
         return self.paused_since is not None
 
-    def start(self, now: float) -> None:
-        raise NotImplementedError
+    def before_stop(self, reason: EndReason, description: str, now: float) -> None:
+        if self.switch:
+            self.switch.give_up(reason, description, now)
 
-    def stop(self, now: float) -> Totals:
-        raise NotImplementedError
-
-    def resume(self) -> None:
-        """The peer takes media again."""
-        raise NotImplementedError
-
-    def look(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """Four times a second: what time alone brings about."""
         if self.switch:
-            self.switch.look(now)
+            self.switch.check_deadline(now)
 
     def stay(self, now: float) -> bool:
         """All of it was sent. Whether the session stays, for a client that goes back in it."""
@@ -119,9 +89,9 @@ class Player:
         return None
 
     def status_of(self, reason: EndReason) -> Status | None:
-        return PLAYER_STATUS.get(reason)
+        return ENDS[reason].player
 
-    def _tell(self, now: float, *statuses: Status) -> None:
+    def _send(self, now: float, *statuses: Status) -> None:
         for each in statuses:
             self.connection.rtmp.send_status(self.stream_id, *each)
         self.connection.collect_statuses(now)
@@ -132,7 +102,7 @@ class Player:
             self.paused_since = None
         elif self.paused_since is None:
             self.paused_since = now
-            be_patient(self.connection.transport.get_extra_info("socket"))
+            relax_keepalive(self.connection.transport.get_extra_info("socket"))
 
     def pause(self, paused: bool, at_ms: float, now: float) -> bool:
         """`at_ms`: of the client's time, where it pauses or wants to go on."""
@@ -148,73 +118,46 @@ class Player:
         """How much the client wants to have ahead; only recordings can be sent ahead."""
 
 
-def is_complete(session: Session) -> bool:
-    return isinstance(session, Player) and session.is_complete
-
-
 MOST_AWAY_MS: Final = 60_000
 """By which the client's time goes on at most when it was sent nothing for long, and then something else."""
 
 
-class Playing(Player):
-    """A play session from its accept to its end. Without a publisher it waits in silence."""
-
-    __slots__ = (
-        "_batch_bytes",
-        "_began",
-        "_finished",
-        "_length_ms",
-        "_outlet",
-        "_passage",
-        "_queued",
-        "_stopped",
-        "_warned_at",
-        "live",
-        "subscriber",
-        "unwanted",
-    )
+class Playing(LiveOutput, Player):
+    """Of a live stream. Without a publisher it waits in silence."""
 
     def __init__(
         self,
-        connection: Link,
+        connection: "Connection",
         stream_id: int,
         accept: PlayAccept,
         live: LiveStream,
-        finished: Finished,
+        finished: Callable[..., None],
         *,
         length_ms: float | None = None,
     ) -> None:
         """`length_ms`: how much of it is asked for, in the media's time; 0: one frame, None: all."""
-        super().__init__(connection, stream_id, accept["session_id"], accept["path"])
-        self.live = live
+        super().__init__(connection, stream_id, accept, finished)
         self.unwanted: frozenset[Kind] = frozenset()
         """What the client wants to be sent none of, paused or not."""
-        self._finished = finished
         self._length_ms = length_ms
-        self._passage = TimelineShift(length_ms=length_ms) if length_ms is not None else None
+        self._shift = TimelineShift(length_ms=length_ms) if length_ms is not None else None
         """None: it is sent the shared bytes."""
         self._began = 0.0
         self._warned_at: float | None = None
-        config = connection.server.config
-        takes = connection.rtmp.capabilities.caps_ex or 0
-        self.subscriber = Subscriber(
+        self._queued: list[SharedMessage] = []
+        subscriber = Subscriber(
             stream_id,
-            config.queue,
+            connection.server.config.queue,
             self._wake,
             write=connection.outlet.write_shared,
             session_id=self.session_id,
-            takes=takes,
+            takes=connection.rtmp.capabilities.caps_ex or 0,
         )
-        self._outlet = connection.outlet
-        self._batch_bytes = config.write_high_bytes
-        self._queued: list[SharedMessage] = []
-        """What it begins with in the place of another."""
-        self._stopped = False
-        """It writes nothing: it is over, or stands by."""
+        self._follow(live, subscriber)
 
     def start(self, now: float) -> None:
         self._began = now
-        self.live.subscribe(self.subscriber, now)
+        super().start(now)
 
     # --- What it is asked ---
 
@@ -222,14 +165,14 @@ class Playing(Player):
         """What comes meanwhile is not kept: it goes on with what is live then, at a keyframe."""
         self._note_pause(paused, now)
         code, said = (PAUSE_NOTIFY, "Paused.") if paused else (UNPAUSE_NOTIFY, "Playing goes on.")
-        self._tell(now, Status("status", code, said))
+        self._send(now, Status("status", code, said))
         self._mute(now)
         return True
 
     def receive(self, kind: Literal["audio", "video"], wanted: bool, now: float) -> bool:
         if wanted:
             said = f"Sending {kind}."
-            self._tell(now, Status("status", SEEK_NOTIFY, said), Status("status", PLAY_START, said))
+            self._send(now, Status("status", SEEK_NOTIFY, said), Status("status", PLAY_START, said))
         self.unwanted = self.unwanted - {kind} if wanted else self.unwanted | {kind}
         self._mute(now)
         return True
@@ -239,25 +182,25 @@ class Playing(Player):
 
     # --- What time brings about ---
 
-    def look(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         subscriber, connection = self.subscriber, self.connection
-        if self.switch is None and subscriber.last_shed is None and self.live.publisher is not None:
+        if self.switch is None and subscriber.last_drop is None and self.live.publisher is not None:
             return  # Nearly all, always.
-        super().look(now)
+        super().check_deadlines(now)
         if subscriber.is_too_slow(now):
             connection.stop_session(self, "too_slow")
         elif self._is_to_be_warned(now):
             self._warned_at = now
-            self._tell(now, Status("warning", PLAY_INSUFFICIENT_BW, "The player is too slow: frames are dropped."))
+            self._send(now, Status("warning", PLAY_INSUFFICIENT_BW, "The player is too slow: frames are dropped."))
             connection.process((), now)
         elif self._has_nothing_more(now):
             self._finished(self, now)
         elif self._has_ended(now):
-            self._tell_of_end(now)
+            self._send_end(now)
 
     def _is_to_be_warned(self, now: float) -> bool:
         """Once for each time that it is too slow for a while."""
-        last, patience = self.subscriber.last_shed, self.subscriber.limits.patience_s
+        last, patience = self.subscriber.last_drop, self.subscriber.limits.patience_s
         return last is not None and (self._warned_at is None or last > self._warned_at + patience)
 
     def _has_nothing_more(self, now: float) -> bool:
@@ -274,11 +217,11 @@ class Playing(Player):
             return False
         return self.live.has_ended(self.subscriber, now, self.connection.server.config.deadlines.end_players_s)
 
-    def _tell_of_end(self, now: float) -> None:
+    def _send_end(self, now: float) -> None:
         """FFmpeg, librtmp and others end at it. Whoever doesn't waits for the next publisher."""
         self.is_complete = True
         self.connection.rtmp.send_user_control(UserControl.STREAM_EOF, self.stream_id)
-        self._tell(now, Status("status", PLAY_UNPUBLISH_NOTIFY, STREAM_ENDED))
+        self._send(now, Status("status", PLAY_UNPUBLISH_NOTIFY, STREAM_ENDED))
         self.connection.process((), now)
 
     def published_again(self, now: float) -> None:
@@ -287,7 +230,7 @@ class Playing(Player):
             return
         self.is_complete = False
         self.connection.rtmp.send_user_control(UserControl.STREAM_BEGIN, self.stream_id)
-        self._tell(now, Status("status", PLAY_PUBLISH_NOTIFY, "The stream is published again."))
+        self._send(now, Status("status", PLAY_PUBLISH_NOTIFY, "The stream is published again."))
         self.connection.process((), now)
 
     # --- In the place of another (play2) ---
@@ -304,7 +247,7 @@ class Playing(Player):
             reached = waiting.timestamp
         else:
             reached = time.latest + min(max(round((now - arrived) * 1000), 1), MOST_AWAY_MS)
-        return (self._passage.at(reached) if self._passage else reached) & MASK
+        return (self._shift.at(reached) if self._shift else reached) & MASK
 
     def stand_by(self, now: float) -> None:
         """Until there is a keyframe; of a stream of sound alone, a frame."""
@@ -312,7 +255,7 @@ class Playing(Player):
         self._began = now
         self.live.subscribe(self.subscriber, now, cached=False)
 
-    def _look_for_beginning(self, now: float) -> None:
+    def _find_beginning(self, now: float) -> None:
         queued = self.subscriber.withdraw()
         if self._beginning(queued) is not None and self.switch:
             self._queued = queued
@@ -342,7 +285,7 @@ class Playing(Player):
         if isinstance(former, Playing):
             self.paused_since, self.unwanted = former.paused_since, former.unwanted
         if reached is not None:
-            self._passage = TimelineShift(reached=reached, length_ms=self._length_ms)
+            self._shift = TimelineShift(reached=reached, length_ms=self._length_ms)
         queued = queued[begins_at:] if begins_at is not None else []
         begins = queued[0].timestamp if queued else self.live.time.latest
         headers = self.live.headers_for(self.subscriber, begins)
@@ -350,7 +293,7 @@ class Playing(Player):
         at_keyframe = self.live.lacks_keyframes or any(message.is_keyframe for message in queued)
         self.subscriber.begin([*headers, *queued], now, at_keyframe=at_keyframe)
         self._mute(now)
-        self.connection.loop.call_soon(self.judge)
+        self.connection.loop.call_soon(self.check_codec)
 
     # --- The codecs that it takes ---
 
@@ -363,8 +306,7 @@ class Playing(Player):
                 return f"The stream's {kind} is {codec} ({fourcc}), and the player doesn't list that."
         return ""
 
-    def judge(self) -> None:
-        """The stream is sent by another codec than before."""
+    def check_codec(self) -> None:
         why = self.unsupported()
         if why and not self._stopped:
             self.connection.stop_session(self, "unsupported_codec", why)
@@ -374,34 +316,30 @@ class Playing(Player):
             return Status("error", PLAY_NO_SUPPORTED_TRACK, self.unsupported())
         return super().status_of(reason)
 
-    def _wake(self, _subscriber: Subscriber) -> None:
-        self.connection.server.flusher.mark(self)
-
     def flush(self) -> None:
-        """Write what waits, unless the peer is behind: what stays in the queue can still be dropped."""
         outlet = self._outlet
         if outlet.is_open and not self._stopped:
             subscriber, window, most = self.subscriber, outlet.window, self._batch_bytes
             if window.closes_at - window.sent < most:
                 most = window.room
             before = subscriber.sent_bytes
-            parts = subscriber.take(most) if self._passage is None else self._passed(self._passage, most)
+            parts = subscriber.take(most) if self._shift is None else self._shifted(self._shift, most)
             outlet.write_media(parts, subscriber.sent_bytes - before)
             if subscriber.pending_messages:
                 self.resume()
-            elif outlet.is_open and self._passage is None:
+            elif outlet.is_open and self._shift is None:
                 self.live.catch_up(subscriber)
         elif self.switch and self.switch.new is self:
-            self._look_for_beginning(self.connection.loop.time())
+            self._find_beginning(self.connection.loop.time())
 
-    def _passed(self, passage: TimelineShift, most: int) -> list[bytes]:
+    def _shifted(self, shift: TimelineShift, most: int) -> list[bytes]:
         """What is taken for a player with a time or an end of its own."""
         subscriber = self.subscriber
         before = subscriber.sent_bytes
         messages = subscriber.take_messages(most)
-        parts = [passage.encoded(message, self.stream_id) for message in passage.take(messages, self._is_beginning)]
+        parts = [shift.encoded(message, self.stream_id) for message in shift.take(messages, self._is_beginning)]
         subscriber.count_sent(before + sum(map(len, parts)) - subscriber.sent_bytes)
-        if passage.is_over and not self._stopped:
+        if shift.is_over and not self._stopped:
             self._stopped = True
             self.connection.loop.call_soon(self._end)
         return parts
@@ -409,17 +347,3 @@ class Playing(Player):
     def _end(self) -> None:
         if self.connection.sessions.get(self.stream_id) is self:
             self._finished(self, self.connection.loop.time())
-
-    def broken(self, error: Exception) -> None:
-        self.connection.broken(error)
-
-    def resume(self) -> None:
-        """Go on with what is left, if there is anything and the peer takes it."""
-        if self.subscriber.pending_messages and self._outlet.is_open and not self._stopped:
-            self.connection.loop.call_soon(flush_one, self)
-
-    def stop(self, now: float) -> Totals:
-        self._stopped = True
-        totals = self.subscriber.totals(now)
-        self.live.unsubscribe(self.subscriber)
-        return totals

@@ -46,7 +46,6 @@ class LoopDelay:
 
     @property
     def figures(self) -> LoopDelays:
-        """All since the start."""
         return {"bounds_s": list(BOUNDS_S), "counts": list(self._counts), "sum_s": round(self._sum_s, 6)}
 
 
@@ -63,7 +62,6 @@ class TimeSlices:
         self._waiting: deque[tuple[object, Callable[[], None]]] = deque()
         self._next: asyncio.Handle | None = None
         self._ends = 0.0
-        """When this slice ends."""
 
     def do(self, owner: object, work: Callable[[], None]) -> None:
         """At once if there is time and nothing waits."""
@@ -96,9 +94,9 @@ class TimeSlices:
 
     def _begin(self) -> None:
         self._ends = self._loop.time() + SLICE_S
-        self._next = self._loop.call_soon(self._go_on)
+        self._next = self._loop.call_soon(self._next_slice)
 
-    def _go_on(self) -> None:
+    def _next_slice(self) -> None:
         self._next = None
         if self._waiting:
             self._begin()
@@ -192,7 +190,7 @@ def raise_open_file_limit(connections: int) -> bool:
 
 # --- What it takes ---
 
-LOOK_S: Final = 2.0
+POLL_S: Final = 2.0
 """Between two looks at it."""
 
 BEGAN: Final = time.time()
@@ -205,25 +203,25 @@ class ProcessWatch:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._due = 0.0
-        self._found = _look()
-        self._looking: asyncio.Future[ProcessFigures] | None = None
+        self._found = _measure()
+        self._measuring: asyncio.Future[ProcessFigures] | None = None
 
     def figures(self) -> ProcessFigures:
         """As of the latest look; from time to time this begins another. To be asked once a second or so."""
         now = self._loop.time()
-        if self._looking is None and now >= self._due:
-            self._due = now + LOOK_S
-            self._looking = self._loop.run_in_executor(None, _look)
-            self._looking.add_done_callback(self._looked)
+        if self._measuring is None and now >= self._due:
+            self._due = now + POLL_S
+            self._measuring = self._loop.run_in_executor(None, _measure)
+            self._measuring.add_done_callback(self._measured)
         return {**self._found, "cpu_s": round(time.process_time(), 3)}
 
-    def _looked(self, looking: "asyncio.Future[ProcessFigures]") -> None:
-        self._looking = None
-        if not looking.cancelled() and looking.exception() is None:
-            self._found = looking.result()
+    def _measured(self, measuring: "asyncio.Future[ProcessFigures]") -> None:
+        self._measuring = None
+        if not measuring.cancelled() and measuring.exception() is None:
+            self._found = measuring.result()
 
 
-def _look() -> ProcessFigures:
+def _measure() -> ProcessFigures:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return {
         "started_at": BEGAN,

@@ -4,9 +4,10 @@ A recording goes from its order to its end, with what the client and the applica
 
 Audio and video come straight from the protocol, whose sink it is; all else by the connection's events."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ingest import clock
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
@@ -14,16 +15,19 @@ from ingest.contracts.connection import RecordEvent, RecordOrder
 from ingest.credentials import may_hold_secret, scrub, scrub_text
 from ingest.flv.recording import FAILED, START, STOP, Report
 from ingest.live import LiveStream, Publisher, SocketFigures
-from ingest.rtmp import LocalProtocolError, status
+from ingest.rtmp import LocalProtocolError, events, status
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.run_reader import Run
 from ingest.rtmp.status import Level
-from ingest.server.asgi import PUBLISHER_STATUS, Status
+from ingest.server.application import Session
+from ingest.server.asgi import ENDS, Status, publish_event
 from ingest.server.playing import Playing
-from ingest.server.ports import Link
 from ingest.server.recorder import Recorder
 from ingest.server.recording_writer import Order
 from ingest.server.sockets import tcp_info
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 MISSING_FOR_S: Final = 30.0
 """For so long frames that the disk was too slow for are told as a failure."""
@@ -33,7 +37,9 @@ NOT_SET_UP: Final = "This server has no folder of recordings."
 class SessionRecording:
     """Nothing in here ends a client: FFmpeg gives up at any status of level `error`, so that failures are warnings."""
 
-    def __init__(self, connection: Link, stream_id: int, session_id: str, live: LiveStream, order: RecordOrder) -> None:
+    def __init__(
+        self, connection: "Connection", stream_id: int, session_id: str, live: LiveStream, order: RecordOrder
+    ) -> None:
         self._connection = connection
         self._stream_id = stream_id
         self._session_id = session_id
@@ -50,23 +56,22 @@ class SessionRecording:
         self._dropped_at = -inf
 
     def start(self, now: float) -> None:
-        """The session has begun."""
         recorders = self._connection.server.recorders
         if recorders is None:
             failure = Report("failed", code=FAILED, description=NOT_SET_UP)
-            self._connection.loop.call_soon(self._told, failure)  # After Publish.Start: GStreamer wants no other first.
+            self._connection.loop.call_soon(self._reported, failure)  # GStreamer wants Publish.Start first.
         else:
-            self._recorder = recorders.begin(self._order, self._live, now, self._told)
+            self._recorder = recorders.begin(self._order, self._live, now, self._reported)
 
     def stop(self) -> None:
         """The session ends: what there is of it is still written, and told of when it is."""
         if self._recorder is not None:
             self._recorder.stop()
         if self._is_on:
-            self._say("status", STOP, "Recording has stopped.")
+            self._send_status("status", STOP, "Recording has stopped.")
         self._is_over = True
         if self._recorder is None:
-            self._told(Report("over"))
+            self._reported(Report("over"))
 
     def failure(self) -> str:
         """Why it is not recorded, or not all of it, as a sentence; "": it is. To be asked once a second."""
@@ -81,7 +86,7 @@ class SessionRecording:
             return f"{self._dropped:,} of its frames are missing so far, as the disk is behind."
         return self._failure
 
-    def _told(self, report: Report) -> None:
+    def _reported(self, report: Report) -> None:
         if report.state == "failed":
             self._failure = report.description
             self._is_stall = self._recorder is not None and self._recorder.is_stalled
@@ -89,34 +94,27 @@ class SessionRecording:
             self._failure = ""
         if report.state == "started" and not self._is_on and not self._is_over:
             self._is_on = True
-            self._say("status", START, f"Recording {report.name}.")
+            self._send_status("status", START, f"Recording {report.name}.")
             self._write()
         elif report.state == "failed" and not self._is_over:
             self._is_on = False
-            self._say("warning", report.code, report.description)
+            self._send_status("warning", report.code, report.description)
             self._write()
         connection, order = self._connection, self._order
-        event: RecordEvent = {
-            "type": "rtmp.record",
-            "session_id": self._session_id,
-            "stream_id": self._stream_id,
-            "state": report.state,
-            "mode": order.mode,
-            "name": report.name,
-            "file": report.file,
-            "began": report.began,
-            "is_continued": report.is_continued,
-            "duration_ms": report.duration_ms,
-            "size_bytes": report.size_bytes,
-            "dropped_frames": report.dropped_frames,
-            "code": report.code,
-            "description": report.description,
-        }
-        if not connection.control.tell(event) and connection.server.recorders is not None:
+        event = cast(
+            "RecordEvent",
+            {
+                "type": "rtmp.record",
+                "session_id": self._session_id,
+                "stream_id": self._stream_id,
+                "mode": order.mode,
+                **asdict(report),
+            },
+        )
+        if not connection.control.try_put(event) and connection.server.recorders is not None:
             connection.server.recorders.tell_node(event)
 
-    def _say(self, level: Level, code: str, description: str) -> None:
-        """Queues an onStatus."""
+    def _send_status(self, level: Level, code: str, description: str) -> None:
         connection = self._connection
         if not connection.lost and not connection.ending:
             connection.rtmp.send_status(self._stream_id, level, code, description)
@@ -133,18 +131,14 @@ LATE_MEDIA_S: Final = 1.0
 """For so long after a `pause` media may come that was under way."""
 
 
-class Publishing:
-    """A publish session from its accept to its end."""
-
+class Publishing(Session):
     event = "rtmp.unpublish"
+    connection: "Connection"
 
     def __init__(
-        self, connection: Link, stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
+        self, connection: "Connection", stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
     ) -> None:
-        self.connection = connection
-        self.stream_id = stream_id
-        self.session_id = accept["session_id"]
-        self.path = accept["path"]
+        super().__init__(connection, stream_id, accept["session_id"], accept["path"])
         self.live = live
         self.idle_timeout_s = accept["limits"]["idle_timeout_s"]
         self.first_media_timeout_s = accept["limits"]["first_media_timeout_s"]
@@ -161,8 +155,8 @@ class Publishing:
             started=clock.now(),
             socket=self._socket,
             recording=self._recording.failure if self._recording is not None else None,
-            watched=connection.read_at_once,
-            described=self._described,
+            on_watched=connection.read_at_once,
+            on_description=self._described,
         )
         # Where no key is needed the credential may be the public name, which is nothing to hide.
         self.secret = "" if accept["path"].endswith(f"/{credential}") else credential
@@ -174,7 +168,6 @@ class Publishing:
         self._paused_s = 0.0
         """How long it was paused since its latest media, but for the pause that lasts."""
         self._awaited_from = 0.0
-        """What `last_media` became when its latest pause was over."""
         self._time = connection.loop.time
         self._description: tuple[dict[str, Any], MediaInfo] | None = None
         self._fourccs = live.fourccs
@@ -183,7 +176,7 @@ class Publishing:
         self.last_media = now
         self.live.start(self.publisher, now)
         if self.live.subscribers:
-            self.connection.loop.call_soon(self._tell_players)  # Not in the midst of this connection's decision.
+            self.connection.loop.call_soon(self._notify_players)  # Not in the midst of this connection's decision.
         if self._recording is not None:
             self._recording.start(now)
 
@@ -216,11 +209,9 @@ class Publishing:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody plays it."""
         return bool(self.live.subscribers)
 
     def stop(self, now: float) -> Totals:
-        """Leave the live stream, whose players stay."""
         try:
             self.report_description()
         finally:
@@ -230,7 +221,7 @@ class Publishing:
         return totals
 
     def status_of(self, reason: EndReason) -> Status | None:
-        return PUBLISHER_STATUS.get(reason)
+        return ENDS[reason].publisher
 
     def pause(self, paused: bool, at_ms: float, now: float) -> bool:
         """Section 7.2.2.8, of what is published: players wait, and no media is missed until it goes on.
@@ -246,7 +237,7 @@ class Publishing:
                 self.live.pause(now)
             rtmp.send_status(self.stream_id, "status", status.PAUSE_NOTIFY, "Publishing is paused.")
         else:
-            self._go_on(now)
+            self._end_pause(now)
             rtmp.send_status(self.stream_id, "status", status.UNPAUSE_NOTIFY, "Publishing goes on.")
         self.connection.collect_statuses(now)
         return True
@@ -254,41 +245,40 @@ class Publishing:
     def is_paused(self, now: float) -> bool:
         """A publisher that goes on to send media, or sends some again, is not, whatever it said."""
         if self.paused_since < inf and self.last_media - self.paused_since > LATE_MEDIA_S:
-            self._go_on(now)
+            self._end_pause(now)
         return self.paused_since < inf
 
     def paused_s(self, now: float) -> float:
         """For how long, with the pauses before that no media came between."""
         return self._paused_s + now - self.paused_since
 
-    def _go_on(self, now: float) -> None:
+    def _end_pause(self, now: float) -> None:
         """Its silence before counts on."""
         if self.paused_since < inf:
             lasted = now - self.paused_since
             self._paused_s += lasted
             self.paused_since = inf
             self.last_media = self._awaited_from = min(self.last_media + lasted, now)
-            self.live.go_on(now)
+            self.live.resume(now)
 
     def report_description(self) -> None:
         """Tell the application what the publisher sends, if that has changed. Asked once a second."""
         if self._description:
             metadata, media = self._description
             self._description = None
-            self.connection.described(self, metadata, media)
+            self.connection.control.description_changed(self, metadata, media)
 
     def _described(self, metadata: dict[str, Any], media: MediaInfo) -> None:
         self._description = (metadata, media)
         if self.live.fourccs is not self._fourccs:
             self._fourccs = self.live.fourccs
-            self.connection.loop.call_soon(self._judge_players)  # Not while a message is on its way to them.
+            self.connection.loop.call_soon(self._check_codecs)  # Not while a message is on its way to them.
 
-    def _judge_players(self) -> None:
-        """Players that don't take the codec that is sent now end."""
+    def _check_codecs(self) -> None:
         for player in self._players():
-            player.judge()
+            player.check_codec()
 
-    def _tell_players(self) -> None:
+    def _notify_players(self) -> None:
         """Those that were told of the stream's end are told that it goes on."""
         now = self._time()
         for player in self._players():
@@ -307,3 +297,44 @@ class Publishing:
         found = tcp_info(connection.transport.get_extra_info("socket"))
         round_trip_ms = connection.round_trip_ms if found.rtt_ms is None else found.rtt_ms
         return SocketFigures(connection.rtmp.bytes_received, round_trip_ms, found.retransmits)
+
+
+def _requested(connection: "Connection", event: events.PublishRequested, now: float) -> None:
+    control = connection.control
+    if not connection.ending:
+        control.ask("publish", event.request_id, event.stream_id, now, publish_event(event, control.caller))
+
+
+def _audio(connection: "Connection", event: events.AudioReceived, _now: float) -> None:
+    session = connection.sessions.get(event.stream_id)
+    if type(session) is Publishing:
+        session.audio(event.timestamp, event.payload)
+
+
+def _video(connection: "Connection", event: events.VideoReceived, _now: float) -> None:
+    session = connection.sessions.get(event.stream_id)
+    if type(session) is Publishing:
+        session.video(event.timestamp, event.payload)
+
+
+def _data(connection: "Connection", event: events.DataReceived, now: float) -> None:
+    session = connection.sessions.get(event.stream_id)
+    if type(session) is Publishing:
+        session.data(event.timestamp, event.name, event.values, event.payload, now, kept=event.kept)
+
+
+def _stopped(connection: "Connection", event: events.PublishStopped | events.PlayStopped, now: float) -> None:
+    session = connection.sessions.get(event.stream_id)
+    if session:
+        description = f"{event.command} from the client."
+        connection.end_session(session, "client_unpublish", description, now, tell=False)
+
+
+PUBLISH_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
+    events.PublishRequested: _requested,
+    events.AudioReceived: _audio,
+    events.VideoReceived: _video,
+    events.DataReceived: _data,
+    events.PublishStopped: _stopped,
+    events.PlayStopped: _stopped,
+}

@@ -12,7 +12,10 @@ TLS that can't be done: there the timer lets the transport read once.
 
 import asyncio
 import os
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 WATCHED_MS: Final = 10
 """How long what is played may wait to be read, ms,"""
@@ -23,51 +26,29 @@ PORTION: Final = 64
 """Connections that are read between two turns of the loop: about 2 ms."""
 
 
-class Batched(Protocol):
-    """A connection that may be read in batches."""
-
-    transport: asyncio.Transport
-    read_fd: int | None
-    """Its socket, to be read from here; None: its transport has to do it."""
-
-    def read_once(self) -> None:
-        """Its transport is to read, and then to cease again."""
-
-    def received(self, nbytes: int, now: float) -> None:
-        """So many bytes were read into the server's buffer."""
-
-    def read_on(self) -> None:
-        """It is in no batch any more: its transport reads on."""
-
-    def broken(self, error: Exception) -> None:
-        """One of these raised this."""
-
-
 class ReadBatching:
-    """The connections that are read in batches, each `read_ms`."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop, read_ms: int, buffer: memoryview, *, fewest: int = 1) -> None:
         """`fewest`: with fewer that want to be it is not worth while."""
         self._loop = loop
         self._fewest = fewest
-        self._willing: dict[Batched, None] = {}
+        self._willing: dict[Connection, None] = {}
         """Members, and those that want to be."""
         self._interval_s = read_ms / 1000
         self._buffer = buffer
         self.most_bytes: Final = len(buffer) // 2 if read_ms else 0
         """Who sends more than this between two reads is not read in batches."""
-        self._members: dict[Batched, None] = {}
+        self._members: dict[Connection, None] = {}
         self._due = 0.0
-        self._left: list[Batched] = []
+        self._left: list[Connection] = []
         """Those of this batch that are still to be read."""
         self._next: asyncio.Handle | None = None
 
-    def takes(self, connection: Batched, nbytes: int) -> bool:
+    def takes(self, connection: "Connection", nbytes: int) -> bool:
         """Whether it may join: there are enough of its kind, and it does not send too much at once. It wants to."""
         self._willing[connection] = None
         return nbytes < self.most_bytes and len(self._willing) >= self._fewest
 
-    def join(self, connection: Batched) -> None:
+    def join(self, connection: "Connection") -> None:
         """Its transport has ceased to read."""
         self._willing[connection] = None
         self._members[connection] = None
@@ -75,16 +56,16 @@ class ReadBatching:
             self._due = self._loop.time() + self._interval_s
             self._next = self._loop.call_at(self._due, self._begin)
 
-    def leave(self, connection: Batched) -> None:
+    def leave(self, connection: "Connection") -> None:
         """It may not be there."""
         self._members.pop(connection, None)
         self._willing.pop(connection, None)
 
     def _begin(self) -> None:
         self._left = list(self._members)
-        self._go_on()
+        self._next_slice()
 
-    def _go_on(self) -> None:
+    def _next_slice(self) -> None:
         now, members = self._loop.time(), self._members
         portion, self._left = self._left[:PORTION], self._left[PORTION:]
         for connection in portion:
@@ -94,14 +75,14 @@ class ReadBatching:
                 except Exception as error:
                     connection.broken(error)  # Our own fault; the others are still read.
         if self._left:
-            self._next = self._loop.call_soon(self._go_on)
+            self._next = self._loop.call_soon(self._next_slice)
         elif members:
             self._due = max(self._due + self._interval_s, now)
             self._next = self._loop.call_at(self._due, self._begin)
         else:
             self._next = None
 
-    def _read(self, connection: Batched, now: float) -> None:
+    def _read(self, connection: "Connection", now: float) -> None:
         fd = connection.read_fd
         if connection.transport.is_closing():  # The number may be another's by now.
             self.leave(connection)

@@ -27,7 +27,7 @@ from ingest.server.recording_writer import Locked, Order, Recording
 
 T = TypeVar("T")
 
-Tell = Callable[[Report], None]
+ReportTo = Callable[[Report], None]
 
 BATCH_BYTES: Final = 8 * MIB
 """What goes to a thread at once; when more waits, it is written without gathering first."""
@@ -45,14 +45,14 @@ class Recorder:
         recording: Recording,
         settings: RecordingSettings,
         writers: ThreadPool,
-        tell: Tell,
+        report: ReportTo,
         done: Callable[["Recorder"], None],
     ) -> None:
-        """`tell` gets the reports; `done` is called once, when nothing more will be written."""
+        """`report` gets the reports; `done` is called once, when nothing more will be written."""
         self.recording = recording
         self._settings = settings
         self._writers = writers
-        self._tell = tell
+        self._report = report
         self._done = done
         self._loop = asyncio.get_running_loop()
         self._subscriber = Subscriber(0, settings.queue, self._wake)
@@ -72,13 +72,13 @@ class Recorder:
         self._live = live
         self._is_held = hold
         live.tap(self._subscriber, now)
-        self._go_on()
+        self._write_more()
 
     def release(self, file: str) -> None:
         """The other one has closed `file` (relative to the folder), which this one continues."""
         self.recording.follow(file)
         self._is_held = False
-        self._go_on()
+        self._write_more()
 
     def stop(self) -> None:
         """The session is over: write what is left, and close the file."""
@@ -87,16 +87,16 @@ class Recorder:
         self._live.untap(self._subscriber)
         self._live = None
         self._closing = True
-        self._go_on()
+        self._write_more()
 
-    def look(self, now: float) -> None:
+    def check_stall(self, now: float) -> None:
         """Tell, once, that the disk takes nothing. To be asked some times a second."""
         settings = self._settings
         if self.is_stalled or self._busy_since is None or now - self._busy_since < settings.stall_s:
             return
         self.is_stalled = True
         text = f"The disk has taken nothing for {settings.stall_s:.0f} s. What it misses meanwhile is dropped."
-        self._tell(Report("failed", dropped_frames=self.dropped_frames, code=FAILED, description=text))
+        self._report(Report("failed", dropped_frames=self.dropped_frames, code=FAILED, description=text))
 
     @property
     def dropped_frames(self) -> int:
@@ -125,7 +125,7 @@ class Recorder:
         if self._busy_since is None and self._timer is None and not self._is_held:
             self._timer = self._loop.call_later(self._settings.gather_s, self._write)
 
-    def _go_on(self) -> None:
+    def _write_more(self) -> None:
         """Write what waits: at once if it is much or all there will be, else when some more has gathered."""
         if self._busy_since is not None or self._is_held:
             return
@@ -152,7 +152,7 @@ class Recorder:
             self._submit(partial(recording.close, dropped), self._closed)
         else:
             self._busy_since = None
-            self._go_on()
+            self._write_more()
 
     def _submit(self, work: Callable[[], list[Report]], then: Callable[[list[Report]], None]) -> None:
         loop = self._loop
@@ -179,19 +179,19 @@ class Recorder:
         self._busy_since = None
         self._under_way_bytes = 0
         self.is_stalled = False
-        self._tell_all(reports)
-        self._go_on()
+        self._report_all(reports)
+        self._write_more()
 
     def _closed(self, reports: list[Report]) -> None:
         if self._live is not None:
             self._live.untap(self._subscriber)
             self._live = None
-        self._tell_all([*reports, Report("over")])
+        self._report_all([*reports, Report("over")])
         self._done(self)
 
-    def _tell_all(self, reports: list[Report]) -> None:
+    def _report_all(self, reports: list[Report]) -> None:
         for report in reports:
-            self._tell(report)
+            self._report(report)
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, act: Callable[[T], None], given: T) -> None:
@@ -202,9 +202,9 @@ def _hand_over(loop: asyncio.AbstractEventLoop, act: Callable[[T], None], given:
 
 logger = logging.getLogger(__name__)
 
-LOOK_S: Final = 0.25
+POLL_S: Final = 0.25
 
-MOST_UNTOLD: Final = 10_000
+MOST_WAITING: Final = 10_000
 """Events that wait for a node's application which is being started anew."""
 
 
@@ -220,37 +220,35 @@ class Recorders:
 
     def __init__(self, settings: RecordingSettings, tell_node: Callable[[Any], bool]) -> None:
         self._settings = settings
-        self._tell_node = tell_node
+        self._put_to_node = tell_node
         self._writers = ThreadPool(settings.threads)
         self._loop = asyncio.get_running_loop()
         self._recorders: set[Recorder] = set()
-        """Those whose last file is not closed yet."""
         self._followers: dict[Recorder, Recorder] = {}
         """Who waits for whom: the one that continues what the other still writes, by the other."""
         self._closed: dict[Place, tuple[str, float]] = {}
         """By application and name: the file that was closed just now, and when, in seconds of the loop's clock."""
-        self._untold: deque[RecordEvent] = deque(maxlen=MOST_UNTOLD)
+        self._waiting: deque[RecordEvent] = deque(maxlen=MOST_WAITING)
         self._timer: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
 
-    def begin(self, order: Order, live: LiveStream, now: float, tell: Tell) -> Recorder:
-        """Record the publisher that has just begun."""
+    def begin(self, order: Order, live: LiveStream, now: float, report: ReportTo) -> Recorder:
         former = self._writing(order) if order.mode == "append" else None
         if order.mode == "append" and (order.app, order.name) in self._closed:
             order = replace(order, file=self._closed[order.app, order.name][0])
-        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, tell, self._done)
+        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report, self._done)
         self._recorders.add(recorder)
         if former is not None:
             self._followers[former] = recorder
         recorder.start(live, now, hold=former is not None)
-        self._keep_looking()
+        self._poll_later()
         return recorder
 
     def tell_node(self, event: RecordEvent) -> None:
         """What a publisher's own application can't be told any more, or later if the node's is being started anew."""
-        self._untold.append({**event, "type": "node.record"})
-        self._tell_untold()
-        self._keep_looking()
+        self._waiting.append({**event, "type": "node.record"})
+        self._put_waiting()
+        self._poll_later()
 
     async def close(self, timeout_s: float) -> None:
         """Wait for the files of sessions that are over; for so long at most, as a disk may hang."""
@@ -287,19 +285,19 @@ class Recorders:
         if not self._recorders:
             self._empty.set()
 
-    def _keep_looking(self) -> None:
-        if self._timer is None and (self._recorders or self._untold or self._closed):
-            self._timer = self._loop.call_later(LOOK_S, self._look)
+    def _poll_later(self) -> None:
+        if self._timer is None and (self._recorders or self._waiting or self._closed):
+            self._timer = self._loop.call_later(POLL_S, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         now = self._loop.time()
         for recorder in list(self._recorders):
-            recorder.look(now)
+            recorder.check_stall(now)
         self._bound_memory()
         self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
-        self._tell_untold()
+        self._put_waiting()
         self._timer = None
-        self._keep_looking()
+        self._poll_later()
 
     def _bound_memory(self) -> None:
         """One disk that hangs hangs for all of them: together they may hold no more than one node has to spare."""
@@ -313,6 +311,6 @@ class Recorders:
             if excess <= 0:
                 return
 
-    def _tell_untold(self) -> None:
-        while self._untold and self._tell_node(self._untold[0]):
-            self._untold.popleft()
+    def _put_waiting(self) -> None:
+        while self._waiting and self._put_to_node(self._waiting[0]):
+            self._waiting.popleft()

@@ -42,7 +42,7 @@ NO_PICTURE_MS: Final = 10_000
 NO_KEYFRAME_MS: Final = 60_000
 """After so long without a keyframe another file begins with any picture: there may be none (intra refresh)."""
 
-LOOK_S: Final = 2.0
+CHECK_S: Final = 2.0
 """Between two looks at the disk's free space."""
 
 NUMBERS: Final = 100
@@ -76,8 +76,7 @@ class Recording:
         self._settings = settings
         self._continues = order.file if order.mode == "append" else ""
         self._file: RecordingFile | None = None
-        self._told: Report | None = None
-        """What was told of the file, once it holds media."""
+        self._report: Report | None = None
         self._name = order.name
         self._began = 0.0
         """Seconds since the epoch."""
@@ -88,7 +87,6 @@ class Recording:
         """For the other writer."""
         self._headers: dict[tuple[Kind, int], SharedMessage] = {}
         self._pictured: int | None = None
-        """The latest picture's timestamp."""
         self._keyed: int | None = None
         """The latest keyframe's. None: there was none, so that the stream gave pictures as none is to be waited for."""
         self._latest: int | None = None
@@ -97,7 +95,7 @@ class Recording:
         """The same in the file's own time, ms."""
         self._reports: list[Report] = []
         self._is_failing = False
-        self._again_at = self._looks_at = self._syncs_at = self._rotates_at = 0.0
+        self._again_at = self._checks_at = self._syncs_at = self._rotates_at = 0.0
 
     @property
     def file(self) -> str:
@@ -121,7 +119,6 @@ class Recording:
         return self._take_reports()
 
     def close(self, dropped: int) -> list[Report]:
-        """The session is over."""
         try:
             self._end_file(dropped)
         except ERRORS as error:
@@ -130,7 +127,7 @@ class Recording:
 
     def give_up(self, description: str) -> list[Report]:
         """The recorder itself has failed: the file stays as it is, as after the death of the process."""
-        file, self._file, told = self._file, None, self._told
+        file, self._file, told = self._file, None, self._report
         if file is not None:
             file.abandon()
         known = Report("failed")
@@ -192,8 +189,8 @@ class Recording:
         now = time.monotonic()
         if not self._can_begin(message) or now < self._again_at:
             return False
-        self._looks_at = 0.0
-        self._look(now)
+        self._checks_at = 0.0
+        self._check_disk(now)
         self._latest, self._at = None, 0
         continued = self._continued()
         self._is_continued = continued is not None
@@ -264,19 +261,19 @@ class Recording:
         if file is None:
             return
         file.flush()
-        self._tell_begun(file, dropped)
+        self._report_begun(file, dropped)
         now = time.monotonic()
-        self._look(now)
+        self._check_disk(now)
         if self._settings.sync_s and now >= self._syncs_at:
             file.sync()
             self._syncs_at = time.monotonic() + self._settings.sync_s
 
-    def _look(self, now: float) -> None:
+    def _check_disk(self, now: float) -> None:
         """Raises RecordingError where the disk has too little room."""
         settings = self._settings
-        if now < self._looks_at or not settings.min_free_bytes:
+        if now < self._checks_at or not settings.min_free_bytes:
             return
-        self._looks_at = now + LOOK_S
+        self._checks_at = now + CHECK_S
         settings.folder.mkdir(parents=True, exist_ok=True)
         found = os.statvfs(settings.folder)
         free = found.f_bavail * found.f_frsize
@@ -291,17 +288,17 @@ class Recording:
         if file is None:
             return
         file.flush()
-        self._tell_begun(file, dropped)
+        self._report_begun(file, dropped)
         file.finish()
         self._file = None
-        self._tell_over(file, dropped)
+        self._report_over(file, dropped)
 
     # --- What is told ---
 
-    def _tell_begun(self, file: RecordingFile, dropped: int) -> None:
-        if self._told is None:
+    def _report_begun(self, file: RecordingFile, dropped: int) -> None:
+        if self._report is None:
             self._is_failing = False
-            self._told = Report(
+            self._report = Report(
                 "started",
                 name=self._name,
                 file=self._continues,
@@ -311,12 +308,12 @@ class Recording:
                 size_bytes=file.size,
                 dropped_frames=dropped,
             )
-            self._reports.append(self._told)
+            self._reports.append(self._report)
 
-    def _tell_over(self, file: RecordingFile, dropped: int, error: RecordingError | None = None) -> None:
-        if self._told is not None:
+    def _report_over(self, file: RecordingFile, dropped: int, error: RecordingError | None = None) -> None:
+        if self._report is not None:
             over = replace(
-                self._told,
+                self._report,
                 state="closed" if error is None else "failed",
                 duration_ms=file.duration_ms,
                 size_bytes=file.size,
@@ -325,7 +322,7 @@ class Recording:
                 description="" if error is None else str(error),
             )
             self._reports.append(over)
-        self._told = None
+        self._report = None
 
     def _fail(self, error: RecordingError, dropped: int) -> None:
         """Closes the file as far as the disk lets it. The recording is tried again later, and told of once until then.
@@ -337,12 +334,12 @@ class Recording:
         if file is not None:
             file.abandon()
             with suppress(OSError, FlvError):
-                if self._told is None and not self._is_continued:
+                if self._report is None and not self._is_continued:
                     file.path.unlink()
                 else:
                     file = repair(file.path, self._settings.limits)
-        if file is not None and self._told is not None:
-            self._tell_over(file, dropped, error)
+        if file is not None and self._report is not None:
+            self._report_over(file, dropped, error)
         elif not self._is_failing:
             self._reports.append(Report("failed", dropped_frames=dropped, code=error.code, description=str(error)))
         self._is_failing = True

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ingest.contracts import ObjectFlush, ObjectLoad, ObjectLoaded
 from ingest.credentials import scrub_text
@@ -26,12 +26,14 @@ from ingest.live.shared_objects import (
     restored,
 )
 from ingest.log_records import about
+from ingest.rate_limit import TokenBucket
 from ingest.rtmp import RemoteProtocolError, events
 from ingest.rtmp.limits import KIB, Limits
 from ingest.server.config import Deadlines
-from ingest.server.connection_limits import RateLimit
-from ingest.server.ports import Decisions, Link
 from ingest.server.process import TimeSlices
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +42,8 @@ NOT_CREATED: Final = "SharedObject.ObjectCreationFailed"
 
 @dataclass(eq=False, slots=True)
 class User(Member):
-    """A connection that may use shared objects."""
-
-    link: Link
-    allowance: RateLimit
+    connection: "Connection"
+    limit: TokenBucket
     work: int = 0
     """What its requests have caused so far, in units of `ObjectLimits.work_per_s`."""
 
@@ -52,8 +52,6 @@ Shared = LiveObject[User]
 
 
 class _Load(NamedTuple):
-    """An object that the application was asked for."""
-
     shared: Shared
     overdue: asyncio.TimerHandle
 
@@ -70,7 +68,7 @@ class SharedObjects:
         self._slices = TimeSlices(loop)
         self._deadlines = deadlines
         self._objects: ObjectRegistry[User] = ObjectRegistry(self, limits, wire)
-        self._users: dict[Link, User] = {}
+        self._users: dict[Connection, User] = {}
         self._loads: dict[int, _Load] = {}
         """By request id."""
         self._request_ids = itertools.count(1)
@@ -82,35 +80,34 @@ class SharedObjects:
 
     # --- Connections ---
 
-    def admit(self, link: Link, access: Access) -> None:
+    def admit(self, connection: "Connection", access: Access) -> None:
         """The connection was accepted. One that was not admitted may use none."""
         if access != "none":
-            self._users[link] = self._user(link, access)
+            self._users[connection] = self._user(connection, access)
 
-    def received(self, link: Link, event: events.SharedObjectReceived) -> None:
-        if link.ending:
+    def received(self, connection: "Connection", event: events.SharedObjectReceived) -> None:
+        if connection.ending:
             return
-        if link in self._users:
-            link.is_of_use = True
-        self._slices.do(link, partial(self._handle, link, event))
+        if connection in self._users:
+            connection.has_activity = True
+        self._slices.do(connection, partial(self._handle, connection, event))
 
-    def _handle(self, link: Link, event: events.SharedObjectReceived) -> None:
-        user = self._users.get(link) or self._user(link, "none")
-        if event.persistent and scrub_text(event.name, *link.control.secrets) != event.name:
+    def _handle(self, connection: "Connection", event: events.SharedObjectReceived) -> None:
+        user = self._users.get(connection) or self._user(connection, "none")
+        if event.persistent and scrub_text(event.name, *connection.control.secrets) != event.name:
             deliveries = self._objects.refuse(user, event.name, NOT_CREATED, persistent=True)
         else:
             deliveries = self._objects.handle(user, event.name, event.events, persistent=event.persistent)
         self._deliver(deliveries)
 
-    def leave(self, link: Link) -> None:
+    def leave(self, connection: "Connection") -> None:
         """The connection ends; its application still takes messages. What it asked for before counts."""
-        self._slices.finish(link)
-        user = self._users.pop(link, None)
+        self._slices.finish(connection)
+        user = self._users.pop(connection, None)
         if user:
             self._objects.leave(user)
 
     def close(self) -> None:
-        """All connections are gone."""
         self._slices.close()
         for timer in (*self._timers.values(), *(load.overdue for load in self._loads.values())):
             timer.cancel()
@@ -120,9 +117,10 @@ class SharedObjects:
                 len(self._objects),
             )
 
-    def _user(self, link: Link, access: Access) -> User:
-        allowance = RateLimit(self._limits.work_per_s, self._limits.work_s, self._loop.time())
-        return User(link.control.caller.app, access, link.rtmp.amf3, link, allowance)
+    def _user(self, connection: "Connection", access: Access) -> User:
+        limits = self._limits
+        limit = TokenBucket(limits.work_per_s, limits.work_per_s * limits.work_s, self._loop.time())
+        return User(connection.control.caller.app, access, connection.rtmp.amf3, connection, limit)
 
     def _deliver(self, deliveries: Iterable[Delivery[User]]) -> None:
         """Each message is encoded once for all. A receiver that doesn't read ends by itself, see `Outlet`."""
@@ -131,25 +129,25 @@ class SharedObjects:
             forms: dict[bool, bytes] = {}
             work = delivery.units
             for user in delivery.receivers:
-                if user.link.ending or user.link.lost:
+                if user.connection.ending or user.connection.lost:
                     continue
                 data = forms.get(user.amf3)
                 if data is None:
                     data = forms[user.amf3] = delivery.encoded(amf3=user.amf3)
                 work += 1 + len(data) // KIB
                 try:
-                    user.link.write_control(data)
+                    user.connection.write_control(data)
                 except Exception as error:
-                    user.link.broken(error)
+                    user.connection.broken(error)
             delivery.cause.work += work
             causes[delivery.cause] = None
         now = self._loop.time()
         for user in causes:
-            if user.allowance.is_passed(user.work, now) and not user.link.ending:
+            if user.limit.is_passed(user.work, now) and not user.connection.ending:
                 most = self._limits.work_per_s
                 description = f"More than {most} messages a second to users of shared objects."
-                self._slices.forget(user.link)  # Its end would do all of it at once.
-                user.link.end("protocol_error", description, tell=False)
+                self._slices.forget(user.connection)  # Its end would do all of it at once.
+                user.connection.end("protocol_error", description, tell=False)
 
     # --- What the application keeps ---
 
@@ -161,10 +159,9 @@ class SharedObjects:
         overdue = self._loop.call_later(self._deadlines.decision_s, self._overdue, request_id)
         self._loads[request_id] = _Load(shared, overdue)
         message: ObjectLoad = {"type": "rtmp.object.load", "request_id": request_id, "name": shared.name}
-        member.link.control.tell(message)
+        member.connection.control.try_put(message)
 
     def loaded(self, message: ObjectLoaded) -> None:
-        """The application's answer, through whichever connection."""
         refused = message["refused"]
         shared = self._forget_load(message["request_id"])
         if shared is None:
@@ -197,15 +194,15 @@ class SharedObjects:
             return
         self._deliver(self._objects.loaded(shared, version, found))
         for user in list(shared.pending):
-            self._slices.do(user.link, partial(self._go_on, shared, user))
+            self._slices.do(user.connection, partial(self._resume, shared, user))
 
     def _restored(self, kept: Iterable[tuple[str, bytes]], found: dict[str, Stored]) -> Iterator[None]:
         for name, data in kept:
             found[name] = restored(data, self._wire)
             yield None
 
-    def _go_on(self, shared: Shared, user: User) -> None:
-        self._deliver(self._objects.go_on(shared, user))
+    def _resume(self, shared: Shared, user: User) -> None:
+        self._deliver(self._objects.resume(shared, user))
 
     def changed(self, shared: Shared) -> None:
         if shared not in self._timers:
@@ -229,7 +226,7 @@ class SharedObjects:
             "version": shared.version,
             "changes": shared.unsaved,
         }
-        if not member.link.control.tell(message):
+        if not member.connection.control.try_put(message):
             return False
         shared.take_unsaved()
         return True
@@ -254,8 +251,8 @@ class SharedObjects:
 
 
 OBJECT_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
-    events.SharedObjectReceived: lambda link, event, now: link.server.objects.received(link, event),
+    events.SharedObjectReceived: lambda connection, event, now: connection.server.objects.received(connection, event),
 }
-OBJECTS: Final[dict[str, Callable[[Decisions, Any], None]]] = {
+OBJECTS: Final[dict[str, Callable[[Any, Any], None]]] = {
     "rtmp.object.loaded": lambda control, message: control.connection.server.objects.loaded(message),
 }

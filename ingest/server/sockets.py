@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ingest.server.config import ServerConfig
 
-DEAD_PEERS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
+KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 """Socket option, seconds (or probes); the last in milliseconds: for so long what was sent may go without an
 acknowledgement, also by a peer that vanished when the connection was closed."""
 
@@ -29,7 +29,7 @@ def address(found: Any) -> tuple[str, int]:
     return (str(found[0]).removeprefix("::ffff:"), int(found[1]))
 
 
-def be_patient(connection: socket.socket | None) -> None:
+def relax_keepalive(connection: socket.socket | None) -> None:
     """The peer may cease to read for long: Linux would take it for dead, as it counts TCP_USER_TIMEOUT from when the
     peer's window closed, whatever is acknowledged meanwhile. From now on the server's deadlines find dead ones."""
     if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -47,7 +47,7 @@ def tune(connection: socket.socket | None, unsent_bytes: int) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, unsent_bytes)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in DEAD_PEERS:
+        for option, value in KEEPALIVE_OPTIONS:
             if hasattr(socket, option):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     except OSError:
@@ -64,7 +64,6 @@ _COUNT = struct.Struct("=i")
 
 class TcpInfo(NamedTuple):
     rtt_ms: float | None
-    """The smoothed round-trip time."""
     retransmits: int | None
     """Segments sent again since the connection began."""
     acknowledged_bytes: int = 0

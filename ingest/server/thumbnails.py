@@ -47,8 +47,6 @@ class Request(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The lowest track of a message, or the only one."""
-
     codec: str
     track: int
     body: bytes
@@ -109,9 +107,7 @@ MOST_ANSWER_BYTES: Final = 256 * 1024
 
 class Answer(NamedTuple):
     image: bytes
-    """b"": there is none."""
     reason: str = ""
-    """Why."""
     took_s: float = 0.0
 
 
@@ -245,7 +241,6 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
 class Job(NamedTuple):
     request: Request
     done: Callable[[Answer | LostError], None]
-    """Called in the thread."""
 
 
 class DecoderThread:
@@ -286,7 +281,6 @@ class DecoderThread:
             self._decoder.end()
 
     def _work(self, job: Job) -> float:
-        """Returns how long to rest."""
         began = time.monotonic()
         answer: Answer | LostError
         try:
@@ -308,8 +302,6 @@ WARN_S = 60.0
 
 @dataclass(slots=True)
 class _Turn:
-    """A stream's last try."""
-
     session: str = ""
     at: float = -inf
     keyframe: float = -inf
@@ -317,24 +309,21 @@ class _Turn:
     failures: int = 0
     """One after the other; a new session is tried at once, but they count on."""
     is_waiting: bool = False
-    """For the decoder."""
 
 
 class Thumbnails:
-    """For one node. `tell` hands an event to its application."""
-
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         registry: Registry,
         settings: ThumbnailSettings,
-        tell: Callable[[Any], object],
+        put: Callable[[Any], object],
         program: tuple[str, ...] = PROGRAM,
     ) -> None:
         self._loop = loop
         self._registry = registry
         self._settings = settings
-        self._tell = tell
+        self._put = put
         self._painter = DecoderThread(settings, program)
         self._turns: dict[str, _Turn] = {}
         self._watched: frozenset[str] = frozenset()
@@ -412,7 +401,7 @@ class Thumbnails:
         turn.is_waiting = False
         if isinstance(answer, Answer) and answer.image:
             turn.failures = 0
-            self._tell(picture | {"image": answer.image})
+            self._put(picture | {"image": answer.image})
             return
         turn.failures += 1
         if isinstance(answer, LostError):

@@ -14,10 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingest.server.asgi import Ending
-from ingest.server.connection import Connection
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +36,6 @@ class CertificateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A pair that can be served."""
-
     context: ssl.SSLContext
     expires: datetime
 
@@ -110,11 +110,10 @@ class ServedCertificate:
         """What was wrong with the pair that was read last."""
         self.current = load(chain, key)
         self._warned = now() - timedelta(days=1)
-        self._tell()
+        self._log_served()
 
     @property
     def context(self) -> ssl.SSLContext:
-        """For the next connection."""
         return self.current.context
 
     def reload(self) -> None:
@@ -129,11 +128,11 @@ class ServedCertificate:
             asked = self._asked.is_set()
             self._asked.clear()
             try:
-                await asyncio.to_thread(self._look, asked)
+                await asyncio.to_thread(self._check, asked)
             except Exception:  # Our own fault: one look that failed must not be the last.
                 logger.exception("The certificate of RTMPS could not be looked at. The former one is still served.")
 
-    def _look(self, asked: bool) -> None:
+    def _check(self, asked: bool) -> None:
         """Read the files if they were changed and are at rest: the two are seldom replaced in the same moment."""
         found = self._signature()
         if asked or (found != self._loaded and found == self._seen):
@@ -154,9 +153,9 @@ class ServedCertificate:
             self._complaint = str(error)
         else:
             self._loaded, self._complaint = found, ""
-            self._tell()
+            self._log_served()
 
-    def _tell(self) -> None:
+    def _log_served(self) -> None:
         logger.info("RTMPS serves %s, valid until %s", self._chain, self.current.expires.isoformat(" ", "minutes"))
         self._warn()
 
@@ -228,7 +227,7 @@ class Handshaking(asyncio.Transport):
 
 
 def shake_hands(
-    connection: Connection, connected: socket.socket, peer: tuple[str, int], context: ssl.SSLContext
+    connection: "Connection", connected: socket.socket, peer: tuple[str, int], context: ssl.SSLContext
 ) -> None:
     """Count the connection in and begin; then it gets its transport, or ends."""
     deadlines = connection.server.config.deadlines

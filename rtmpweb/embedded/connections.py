@@ -19,7 +19,8 @@ from twisted.web import http
 
 from ingest.addresses import Network, is_in, unit_or_itself
 from ingest.log_records import Bound, more
-from ingest.server.connection_limits import ConnectionLimits, RateLimit
+from ingest.rate_limit import TokenBucket
+from ingest.server.connection_limits import ConnectionLimits
 
 logger = logging.getLogger(__name__)
 
@@ -342,12 +343,13 @@ class Socket(WebSocketProtocol):  # type: ignore[misc]
         self._address: str = self.transport.getPeer().host
         self._said_bytes = 0
         limits = self._http.limits
-        self._allowance = RateLimit(limits.said_bytes_per_s, limits.said_s, self._http.reactor.seconds())
+        rate = limits.said_bytes_per_s
+        self._limit = TokenBucket(rate, rate * limits.said_s, self._http.reactor.seconds())
         super().connectionMade()
 
     def dataReceived(self, data: bytes) -> None:
         self._said_bytes += len(data)
-        if self._allowance.is_passed(self._said_bytes, self._http.reactor.seconds()):
+        if self._limit.is_passed(self._said_bytes, self._http.reactor.seconds()):
             self.transport.abortConnection()
         else:
             super().dataReceived(data)

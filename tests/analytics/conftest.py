@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pytest_django.fixtures import Settings
 
 from analytics import runner
 from tests.analytics import classes
@@ -58,3 +59,10 @@ def spark(jvm: None) -> Iterator[SparkSession]:
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
+
+
+@pytest.fixture
+def own_lake(lake: Path, settings: Settings) -> Path:
+    """It is the installation's."""
+    settings.LAKE_DIR = lake
+    return lake

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from analytics import ledger
+from analytics import ledger, locks
 from analytics.jobs.computing import compute_days, compute_hours
+from analytics.models import Grain, Partition
 from analytics.schemas import Computed, HourInput
 from ingest.contracts import Sample
 from ingest.telemetry import TelemetryWriter
@@ -79,6 +80,27 @@ def two_hours(streams: Iterable[str]) -> list[Sample]:
 def hours_of(lake: Path) -> list[HourInput]:
     """All that the lake holds."""
     return [hour.input for hour in ledger.scan(lake).values()]
+
+
+def note_done(lake: Path, start: datetime, tail: str = "") -> Partition:
+    """The hour as the run leaves it that has computed it."""
+    hour = ledger.find_hour(lake, start)
+    assert hour
+    ledger.note_pending(Grain.HOUR, [start])
+    lock = locks.take(None, Grain.HOUR, [start])
+    fingerprint = hour.fingerprint(ledger.tail_before(start))
+    lock.done(start, Computed(1, 1, 1, tail), fingerprint=fingerprint, files=hour.files)
+    return Partition.objects.get(grain=Grain.HOUR, start=start)
+
+
+def note_days_done() -> None:
+    """Those that are to do, as the run leaves them that has computed them."""
+    pending = ledger.Days().pending()
+    assert pending
+    for day in pending:
+        ledger.note_pending(Grain.DAY, [day.start])
+        lock = locks.take(None, Grain.DAY, [day.start])
+        lock.done(day.start, Computed(1, 1, 1), fingerprint=day.fingerprint(), files=day.files)
 
 
 def compute(spark: SparkSession, lake: Path, *, hours_at_once: int = 6) -> dict[datetime, Computed]:

@@ -1,4 +1,4 @@
-"""The transforms on small frames: schemas, copies, broadcasts and what counts for what. The rest: test_oracle."""
+"""The transforms on small frames: schemas, copies, broadcasts, what counts for what. The rest: test_oracle."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,12 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr
 
 from analytics import ledger, schemas
 from analytics.jobs import computing
 from analytics.jobs.computing import compute_hours, tail_of
 from analytics.jobs.minutes import Samples, minutes, once, overlapping
 from analytics.jobs.partials import TABLES
+from analytics.metrics import SKETCH_BITS
+from analytics.rollups import united_sketches
 from analytics.synthetic import World, generate
 from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from ingest.contracts import EventRecord, Sample
@@ -90,33 +93,6 @@ def test_of_two_that_differ_always_the_same_one_is_left() -> None:
     assert once(table_of([one, other])).equals(once(table_of([other, one])))
 
 
-def test_broadcasts_are_joined_over_gaps_hours_and_chunks(spark: SparkSession, lake: Path) -> None:
-    one = NOON + HOUR_US
-    samples = [
-        *session_of("first", one - 200 * SECOND_US, 90),  # Ends 111 s before the hour.
-        *session_of("second", one + 100 * SECOND_US, 10),  # Begins 210 s later: a reconnect.
-        *session_of("third", one + 410 * SECOND_US, 10),  # Begins 300 s later: the same.
-        *session_of("fourth", one + 721 * SECOND_US, 10),  # 301 s later: another broadcast.
-    ]
-    compute(spark, lake_of(lake, samples), hours_at_once=1)
-    begin = one - 201 * SECOND_US
-    told = [
-        (row["session"], row["broadcast_us"], row["broadcasts"], row["reconnects"], row["recovery_ms"])
-        for row in rows(lake, SESSION_HOURS)
-    ]
-    assert told == [
-        ("first", begin, 1, 0, 0),
-        ("second", begin, 0, 1, 210_000),
-        ("third", begin, 0, 1, 300_000),
-        ("fourth", one + 720 * SECOND_US, 1, 0, 0),
-    ]
-    assert [row["value"] for row in rows(lake, DAY, dimension="broadcast")] == [
-        "2026-03-29T12:56:39Z",
-        "2026-03-29T13:12:00Z",
-    ]
-    assert [row["sessions"] for row in rows(lake, DAY, dimension="broadcast")] == [3, 1]
-
-
 def test_peaks_are_summed_over_streams_in_the_same_minute(spark: SparkSession, lake: Path) -> None:
     samples = [
         *session_of("a", NOON + 30 * SECOND_US, 60, name="a", players=5),
@@ -167,11 +143,8 @@ def test_what_happened_to_a_session_counts_for_the_encoder_that_its_samples_name
         event(1, session="b", at_us=NOON, encoder="FMLE/3.0"),
     ]
     compute(spark, lake_of(lake, session_of("a", NOON, 2, encoder="obs"), happened))
-    found = {
-        row["value"]: (row["sessions"], row["accepted"], row["ends"])
-        for row in rows(lake, HOUR)
-        if row["dimension"] == "encoder"
-    }
+    encoders = rows(lake, HOUR, dimension="encoder")
+    found = {row["value"]: (row["sessions"], row["accepted"], row["ends"]) for row in encoders}
     assert found == {"obs": (1, 1, 1), "FMLE/3.0": (0, 1, 0)}
 
 
@@ -212,3 +185,16 @@ def test_spark_s_workers_come_to_what_this_process_does(
             row.pop("players_sketch", None)  # It has the same players in the order in which they came.
         assert here
         assert here == workers
+
+
+@pytest.mark.parametrize("players", [0, 3, 400, 60_000])
+def test_spark_and_we_come_to_the_same_number(spark: SparkSession, players: int) -> None:
+    """Of hours with players of their own and common ones, and of one that nobody watched."""
+    seen = spark.range(players).selectExpr("id % 7 AS hour", "sha2(cast(id * (id % 3) AS string), 256) AS player")
+    seen = seen.union(spark.sql("SELECT 7, NULL"))
+    hours = seen.groupBy("hour").agg(expr(f"hll_sketch_agg(player, {SKETCH_BITS}) AS sketch"))
+    (theirs,) = hours.selectExpr("hll_sketch_estimate(hll_union_agg(sketch)) AS players").collect()
+    ours = united_sketches(bytes(row.sketch) for row in hours.collect())
+    assert ours == theirs.players
+    distinct = len({number * (number % 3) for number in range(players)})
+    assert ours == pytest.approx(distinct, rel=4 * 0.016 if players > 1000 else 0.005)

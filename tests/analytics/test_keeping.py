@@ -13,11 +13,11 @@ from analytics import ledger, locks, tables
 from analytics.lake import quarantine
 from analytics.lake.maintenance import RetentionDays, compact, compactable, remove_old
 from analytics.ledger import HOUR, Hours
-from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
-from analytics.schemas import Computed
+from analytics.models import Dimension, Grain, Partition, Rollup
 from ingest.contracts import Sample
 from ingest.telemetry.lake import SAMPLES, hour_folder, write_parquet
 from ingest.telemetry.reading import read_session
+from tests.analytics.lakes import note_days_done, note_done
 from tests.dashboard.house import make_rollup
 from tests.ingest.telemetry.records import NOON, sample
 
@@ -27,6 +27,7 @@ START = datetime.fromtimestamp(NOON / 1e6, UTC)
 DAY = ledger.day_of(START)
 LATER = START + 3 * HOUR
 FOREVER = RetentionDays(samples=0, minutes=0, hours=0, days=0)
+A_MONTH = RetentionDays(samples=30, minutes=0, hours=0, days=0)
 
 
 def put(lake: Path, name: str, samples: Sequence[Sample], start: datetime = START) -> Path:
@@ -43,23 +44,9 @@ def minutes_of(session: str, count: int, start_us: int = NOON) -> list[list[Samp
     ]
 
 
-def note_done(lake: Path, start: datetime = START) -> Partition:
-    """As the run leaves it that has computed the hour."""
-    ledger.note_pending(Grain.HOUR, [start])
-    lock = locks.take(None, Grain.HOUR, [start])
-    hour = ledger.find_hour(lake, start)
-    assert hour
-    lock.done(start, Computed(1, 1, 1), fingerprint=hour.fingerprint(ledger.tail_before(start)), files=hour.files)
-    return Partition.objects.get(grain=Grain.HOUR, start=start)
-
-
-def note_days_done() -> None:
-    """As the run leaves them that has computed them."""
-    pending = ledger.Days().pending()
-    assert pending
-    for day in pending:
-        lock = locks.take(None, Grain.DAY, [day.start])
-        lock.done(day.start, Computed(1, 1, 1), fingerprint=day.fingerprint(), files=day.files)
+def put_minutes(lake: Path, count: int, node: str = "edge") -> None:
+    for number, part in enumerate(minutes_of("one", count)):
+        put(lake, f"{node}-20260329T120000-{number:06d}", part)
 
 
 def files(lake: Path, start: datetime = START) -> list[str]:
@@ -78,11 +65,8 @@ def test_each_nodes_files_become_one_sorted_by_session(lake: Path) -> None:
         put(lake, f"edge-1-20260329T120000-{number:06d}", [row for pair in zip(one, two, strict=True) for row in pair])
     put(lake, "edge-2-20260329T120000-000000", minutes_of("three", 1)[0])
     before = rows(lake)
-    row = note_done(lake)
-    (day,) = ledger.Days().pending()
-    Partition.objects.filter(grain=Grain.DAY).update(
-        state=Partition.State.DONE, metric_version=METRIC_VERSION, fingerprint=day.fingerprint()
-    )
+    row = note_done(lake, START)
+    note_days_done()
     assert list(compactable(lake, LATER)) == [START]
     assert compact(lake, START) == 4
     assert files(lake) == ["edge-1-20260329T120000-all.parquet", "edge-2-20260329T120000-000000.parquet"]
@@ -97,15 +81,13 @@ def test_each_nodes_files_become_one_sorted_by_session(lake: Path) -> None:
 
 
 def test_what_comes_late_joins_it(lake: Path) -> None:
-    first, second, third = minutes_of("one", 3)
-    for number, part in enumerate((first, second)):
-        put(lake, f"edge-20260329T120000-{number:06d}", part)
-    note_done(lake)
+    put_minutes(lake, 2)
+    note_done(lake, START)
     compact(lake, START)
-    put(lake, "edge-20260329T120000-000002", third)
+    put(lake, "edge-20260329T120000-000002", minutes_of("one", 3)[2])
     assert [hour.start for hour in Hours(lake).pending()] == [START]
     assert compact(lake, START) == 0, "first it has to be computed"
-    note_done(lake)
+    note_done(lake, START)
     assert compact(lake, START) == 1
     assert [row["sequence"] for row in rows(lake)] == list(range(180))
 
@@ -115,17 +97,16 @@ def test_files_of_an_earlier_version_get_the_newer_columns(lake: Path) -> None:
     put(lake, "edge-20260329T120000-000001", second)
     old = pa.Table.from_batches([SAMPLES.batch(first)]).drop_columns(["encoder", "target_kbps"])
     write_parquet(old, hour_folder(lake, "samples", START) / "edge-20260329T120000-000000.parquet")
-    note_done(lake)
+    note_done(lake, START)
     assert compact(lake, START) == 1
     assert [row["encoder"] for row in rows(lake)] == [None] * 60 + [second[0].encoder] * 60
 
 
 def test_a_session_is_read_from_it_as_before(lake: Path) -> None:
-    for number, part in enumerate(minutes_of("one", 3)):
-        put(lake, f"node-a-20260329T120000-{number:06d}", part)
+    put_minutes(lake, 3, "node-a")
     until = NOON + 600_000_000
     before = read_session(lake, "one", NOON, until, node="node-a")
-    note_done(lake)
+    note_done(lake, START)
     compact(lake, START)
     after = read_session(lake, "one", NOON, until, node="node-a")
     assert (after.at, after.values, after.totals) == (before.at, before.values, before.totals)
@@ -134,9 +115,8 @@ def test_a_session_is_read_from_it_as_before(lake: Path) -> None:
 
 @pytest.mark.both_forms
 def test_nobody_else_works_on_it_meanwhile(lake: Path) -> None:
-    for number, part in enumerate(minutes_of("one", 2)):
-        put(lake, f"edge-20260329T120000-{number:06d}", part)
-    note_done(lake)
+    put_minutes(lake, 2)
+    note_done(lake, START)
     lock = locks.hold(START)
     assert lock
     assert compact(lake, START) == 0
@@ -147,7 +127,7 @@ def test_nobody_else_works_on_it_meanwhile(lake: Path) -> None:
 def test_a_file_that_cannot_be_read_leaves_everything_as_it_was(lake: Path) -> None:
     put(lake, "edge-20260329T120000-000000", minutes_of("one", 1)[0])
     (hour_folder(lake, "samples", START) / "edge-20260329T120000-000001.parquet").write_bytes(b"PAR1 nonsense")
-    note_done(lake)
+    note_done(lake, START)
     before = files(lake)
     with pytest.raises(pa.ArrowException):
         compact(lake, START)
@@ -156,9 +136,8 @@ def test_a_file_that_cannot_be_read_leaves_everything_as_it_was(lake: Path) -> N
 
 
 def test_an_hour_that_may_still_grow_is_left_alone(lake: Path) -> None:
-    for number, part in enumerate(minutes_of("one", 2)):
-        put(lake, f"edge-20260329T120000-{number:06d}", part)
-    note_done(lake)
+    put_minutes(lake, 2)
+    note_done(lake, START)
     assert list(compactable(lake, START + 2 * HOUR - timedelta(seconds=1))) == []
     assert list(compactable(lake, START + 2 * HOUR)) == [START]
 
@@ -168,15 +147,14 @@ def test_samples_go_by_whole_days_when_they_are_done(lake: Path) -> None:
     for hour in (0, 12, 24):
         put(lake, "edge-1-0", [sample(0)], DAY + hour * HOUR)
     note_done(lake, DAY)
-    kept = RetentionDays(samples=30, minutes=0, hours=0, days=0)
-    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 0, "its day is not done"
+    assert remove_old(lake, A_MONTH, DAY + timedelta(days=31)).sample_hours == 0, "its day is not done"
     note_days_done()
-    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 0, "an hour of it is not computed"
+    assert remove_old(lake, A_MONTH, DAY + timedelta(days=31)).sample_hours == 0, "an hour of it is not computed"
     note_done(lake, DAY + 12 * HOUR)
     note_done(lake, DAY + 24 * HOUR)
     note_days_done()
-    assert remove_old(lake, kept, DAY + timedelta(days=31, hours=-1)).sample_hours == 0, "its day is not over"
-    assert remove_old(lake, kept, DAY + timedelta(days=31)).sample_hours == 2
+    assert remove_old(lake, A_MONTH, DAY + timedelta(days=31, hours=-1)).sample_hours == 0, "its day is not over"
+    assert remove_old(lake, A_MONTH, DAY + timedelta(days=31)).sample_hours == 2
     assert (files(lake, DAY), files(lake, DAY + 12 * HOUR)) == ([], [])
     assert files(lake, DAY + 24 * HOUR) == ["edge-1-0.parquet"]
     assert remove_old(lake, FOREVER, DAY + timedelta(days=9999)).sample_hours == 0
@@ -184,18 +162,23 @@ def test_samples_go_by_whole_days_when_they_are_done(lake: Path) -> None:
 
 def test_what_comes_for_a_removed_hour_does_not_stand_for_the_whole_of_it(lake: Path) -> None:
     put(lake, "edge-1-0", [sample(0)])
-    note_done(lake)
+    note_done(lake, START)
     note_days_done()
     now = START + timedelta(days=40)
-    kept = RetentionDays(samples=30, minutes=0, hours=0, days=0)
-    remove_old(lake, kept, now)
+    remove_old(lake, A_MONTH, now)
     put(lake, "edge-1-1", [sample(1)])
     assert Hours(lake).pending() == []
-    remove_old(lake, kept, now)
+    remove_old(lake, A_MONTH, now)
     assert files(lake) == []
     assert Partition.objects.get(grain=Grain.HOUR).late_rows == 1, "it is told"
     aside = hour_folder(lake / "quarantine" / "late", "samples", START)
     assert [file.name for file in aside.iterdir()] == ["edge-1-1.parquet"], "and kept"
+
+
+def set_aside(lake: Path, why: str, start: datetime, name: str, when: datetime) -> None:
+    file = put(lake, name, [sample(0)], start).relative_to(lake)
+    quarantine.set_aside(lake, file.as_posix(), why)
+    os.utime(lake / "quarantine" / why / file, (when.timestamp(), when.timestamp()))
 
 
 def test_what_was_set_aside_goes_when_it_has_been_there_for_as_long_as_samples_are_kept(lake: Path) -> None:
@@ -203,21 +186,16 @@ def test_what_was_set_aside_goes_when_it_has_been_there_for_as_long_as_samples_a
     old, new = now - timedelta(days=31), now - timedelta(days=29)
     for why in (quarantine.DAMAGED, quarantine.LATE, quarantine.UNDATED):
         for name, when in (("old", old), ("new", new)):
-            file = put(lake, name, [sample(0)], START - HOUR)
-            quarantine.set_aside(lake, file.relative_to(lake).as_posix(), why)
-            aside(lake, why, START - HOUR, name, when)
-    file = put(lake, "damaged", [sample(0)])
-    quarantine.set_aside(lake, file.relative_to(lake).as_posix(), quarantine.DAMAGED)
-    aside(lake, quarantine.DAMAGED, START, "damaged", old)
+            set_aside(lake, why, START - HOUR, name, when)
+    set_aside(lake, quarantine.DAMAGED, START, "damaged", old)
     whole = put(lake, "whole", [sample(1)])
-    kept = RetentionDays(samples=30, minutes=0, hours=0, days=0)
     assert remove_old(lake, FOREVER, now).set_aside == 0
-    assert remove_old(lake, kept, now).set_aside == 3
+    assert remove_old(lake, A_MONTH, now).set_aside == 3
     left = sorted(file.stem for file in (lake / "quarantine").rglob("*.parquet"))
     assert left == ["damaged", "new", "new", "new"], "the lake still has the damaged one's hour, which counts it"
-    assert remove_old(lake, kept, now + timedelta(days=2)).set_aside == 3
+    assert remove_old(lake, A_MONTH, now + timedelta(days=2)).set_aside == 3
     whole.unlink()
-    assert remove_old(lake, kept, now).set_aside == 1, "what is left of the hour is an empty folder"
+    assert remove_old(lake, A_MONTH, now).set_aside == 1, "what is left of the hour is an empty folder"
     assert list((lake / "quarantine").iterdir()) == []
 
 
@@ -230,12 +208,6 @@ def test_it_has_been_there_since_it_was_set_aside(lake: Path) -> None:
     assert quarantine.remove_old(lake, day_ago + timedelta(days=2)) == 1
 
 
-def aside(lake: Path, why: str, start: datetime, name: str, when: datetime) -> None:
-    """As if it had been set aside then."""
-    file = hour_folder(lake / "quarantine" / why, "samples", start) / f"{name}.parquet"
-    os.utime(file, (when.timestamp(), when.timestamp()))
-
-
 def folder(lake: Path, table: str, start: datetime) -> Path:
     made = tables.partition_folder(lake, table, start)
     made.mkdir(parents=True)
@@ -246,7 +218,7 @@ def folder(lake: Path, table: str, start: datetime) -> Path:
 @pytest.mark.both_forms
 def test_hours_go_with_their_day_and_minutes_before_them(lake: Path) -> None:
     put(lake, "edge-1-0", [sample(0)])
-    note_done(lake)
+    note_done(lake, START)
     minutes, sessions, hour, day = (
         folder(lake, table, START) for table in (tables.PARTIALS, tables.SESSION_HOURS, tables.HOUR, tables.DAY)
     )
@@ -268,7 +240,7 @@ def test_hours_go_with_their_day_and_minutes_before_them(lake: Path) -> None:
     assert not Partition.objects.filter(grain=Grain.HOUR).exists()
     assert ledger.Days().pending() == [], "the day stays as it is"
     put(lake, "edge-1-9", [sample(9)])
-    note_done(lake)
+    note_done(lake, START)
     assert ledger.Days().pending() == [], "also when something comes for one of its hours"
     Partition.objects.filter(grain=Grain.HOUR).delete()
     kept = RetentionDays(samples=30, minutes=90, hours=400, days=500)

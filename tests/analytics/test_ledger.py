@@ -1,17 +1,22 @@
-"""What is to do, as the ledger sees it: new, changed, late, failed and lost hours, and their days. Without Spark."""
+"""What is to do, as the ledger sees it, and what a run brings to the lake while its lock is held. Without Spark."""
 
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from analytics import ledger, locks
+from analytics import ledger, loading, locks, tables
 from analytics.ledger import Days, Hours
 from analytics.locks import LOCKED_FOR, Lock, LockLost
 from analytics.models import METRIC_VERSION, Grain, Partition
 from analytics.schemas import Computed
+from analytics.tables import figures_file
 from ingest.telemetry.lake import hour_folder
+from tests.analytics.lakes import note_days_done, note_done
 
 pytestmark = pytest.mark.django_db
 
@@ -35,19 +40,7 @@ def put(lake: Path, hour: int, name: str = "node-1.parquet", size: int = 100, ta
 def do(lake: Path, *hours: int, tail: str = "") -> None:
     """As a run does them: the ledger's part of it."""
     for hour in hours:
-        found = ledger.find_hour(lake, at(hour))
-        assert found
-        ledger.note_pending(Grain.HOUR, [at(hour)])
-        lock = locks.take(None, Grain.HOUR, [at(hour)])
-        before = ledger.tail_before(at(hour))
-        lock.done(at(hour), Computed(10, 10, 1, tail), fingerprint=found.fingerprint(before), files=found.files)
-
-
-def do_day() -> None:
-    (day,) = Days().pending()
-    ledger.note_pending(Grain.DAY, [day.start])
-    lock = locks.take(None, Grain.DAY, [day.start])
-    lock.done(day.start, Computed(10, 10, 1), fingerprint=day.fingerprint(), files=day.files)
+        note_done(lake, at(hour), tail)
 
 
 def to_do(lake: Path, now: datetime | None = None) -> list[int]:
@@ -70,6 +63,9 @@ def test_an_hour_is_to_do_until_it_is_done_and_again_when_its_files_change(lake:
     do(lake, 3)
     put(lake, 4, size=101, table="events")
     assert to_do(lake) == [4]
+    do(lake, 4)
+    Partition.objects.update(metric_version=METRIC_VERSION - 1)
+    assert to_do(lake) == [3, 4], "another metric version means everything anew"
 
 
 @pytest.mark.parametrize("name", [".node-1.parquet.tmp", "_hidden.parquet", ".hidden.parquet", "notes.txt"])
@@ -83,14 +79,6 @@ def test_the_same_file_among_samples_and_events_is_not_the_same(lake: Path) -> N
     do(lake, 3)
     put(lake, 3).unlink()
     put(lake, 3, table="events")
-    assert to_do(lake) == [3]
-
-
-@pytest.mark.both_forms
-def test_another_metric_version_means_everything_anew(lake: Path) -> None:
-    put(lake, 3)
-    do(lake, 3)
-    Partition.objects.update(metric_version=METRIC_VERSION - 1)
     assert to_do(lake) == [3]
 
 
@@ -123,7 +111,7 @@ def test_a_day_is_to_do_when_an_hour_of_it_was_done(lake: Path) -> None:
     do(lake, 3)
     assert Partition.objects.get(grain=Grain.DAY).state == State.PENDING
     assert [(day.start, day.files) for day in Days().pending()] == [(DAY, 1)]
-    do_day()
+    note_days_done()
     assert Days().pending() == []
     put(lake, 4)
     do(lake, 4)
@@ -134,11 +122,20 @@ def test_a_day_is_to_do_when_an_hour_of_it_was_done(lake: Path) -> None:
 
 @pytest.mark.both_forms
 def test_a_day_that_goes_on_rests_between_two_times_unless_somebody_asks_for_it(lake: Path) -> None:
+    put(lake, 3)
+    do(lake, 3)
+    note_days_done()
+    put(lake, 4)
+    do(lake, 4)
+    now = timezone.now()
+    assert (len(Days().pending(now)), ledger.due(now)) == (1, 1), "one that is over does not rest"
+    assert ledger.resting([DAY], now) == set()
+    note_days_done()
     tomorrow = int((ledger.day_of(timezone.now()) + timedelta(days=1) - DAY) / HOUR)  # It goes on whenever this runs.
     put(lake, tomorrow)
     do(lake, tomorrow)
     assert len(Days().pending(timezone.now())) == 1, "the first time there is nothing to rest from"
-    do_day()
+    note_days_done()
     put(lake, tomorrow + 1)
     do(lake, tomorrow + 1)
     now = timezone.now()
@@ -150,32 +147,21 @@ def test_a_day_that_goes_on_rests_between_two_times_unless_somebody_asks_for_it(
     assert ledger.resting([at(tomorrow)], later) == set()
 
 
-def test_a_day_that_is_over_does_not_rest(lake: Path) -> None:
-    put(lake, 3)
-    do(lake, 3)
-    do_day()
-    put(lake, 4)
-    do(lake, 4)
-    now = timezone.now()
-    assert (len(Days().pending(now)), ledger.due(now)) == (1, 1)
-    assert ledger.resting([DAY], now) == set()
-
-
 def test_a_day_that_was_made_while_an_hour_was_made_anew_is_made_once_more(lake: Path) -> None:
     put(lake, 3)
     put(lake, 4)
     do(lake, 3, 4)
-    do_day()
+    note_days_done()
     Partition.objects.filter(grain=Grain.HOUR, start=at(3)).update(state=State.PENDING)
     lost = locks.take(None, Grain.HOUR, [at(3)])  # It has moved the hour's files away, and is killed.
     put(lake, 4, "late.parquet")
     do(lake, 4)
-    do_day()
+    note_days_done()
     assert Days().pending() == [], "a day doesn't wait for an hour that may never be done"
     stand_still(lost)
     do(lake, 3)
     assert [day.start for day in Days().pending()] == [DAY]
-    do_day()
+    note_days_done()
     assert Days().pending() == []
 
 
@@ -299,3 +285,100 @@ def test_an_hour_whose_files_are_made_one_stays_done(lake: Path) -> None:
     assert to_do(lake) == []
     assert row(3).compacted_at
     assert locks.hold(at(3))
+
+
+NOON = at(12)
+
+
+@pytest.fixture
+def lock() -> Lock:
+    return take()
+
+
+def take() -> Lock:
+    ledger.note_pending(Grain.HOUR, [NOON])
+    return locks.take(None, Grain.HOUR, [NOON])
+
+
+def write(root: Path, word: str) -> None:
+    for table in tables.OF_HOURS:
+        file = figures_file(root, table, NOON)
+        file.parent.mkdir(parents=True)
+        file.write_text(word)
+
+
+def files(lake: Path) -> dict[str, str]:
+    found = (path for path in lake.rglob("*") if path.is_file())
+    return {path.relative_to(lake / "rollups").as_posix(): path.read_text() for path in found}
+
+
+def of(word: str) -> dict[str, str]:
+    return {f"{table}/v=3/dt=2026-03-29/hr=12/figures.parquet": word for table in tables.OF_HOURS}
+
+
+def publish(lake: Path, lock: Lock, word: str) -> None:
+    with loading.work_folder(lake, lock) as out:
+        write(out, word)
+        loading.publish(lake, out, lock, NOON)
+
+
+@pytest.mark.both_forms
+def test_what_is_new_replaces_what_was_there(lake: Path, lock: Lock) -> None:
+    publish(lake, lock, "first")
+    publish(lake, lock, "second")
+    assert files(lake) == of("second")
+
+
+def test_a_reader_finds_a_whole_hour_between_any_two_steps(
+    lake: Path, lock: Lock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.extend(figures_file(lake, table, NOON).read_text() for table in tables.OF_HOURS)
+
+    def watched(step: Callable[..., object]) -> Callable[..., object]:
+        def taken(*paths: Any, **options: Any) -> object:
+            look()
+            done = step(*paths, **options)
+            look()
+            return done
+
+        return taken
+
+    publish(lake, lock, "first")
+    with monkeypatch.context() as patch:
+        for name in ("rename", "replace", "unlink"):
+            patch.setattr(os, name, watched(getattr(os, name)))
+        publish(lake, lock, "second")
+    assert set(seen) == {"first", "second"}
+
+
+@pytest.mark.both_forms
+def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, lock: Lock) -> None:
+    publish(lake, lock, "first")
+    with loading.work_folder(lake, lock) as out:
+        loading.publish(lake, out, lock, NOON)
+    assert files(lake) == {}
+
+
+@pytest.mark.both_forms
+def test_who_lost_its_lock_changes_nothing(lake: Path, lock: Lock) -> None:
+    Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
+    publish(lake, take(), "newer")
+    with pytest.raises(LockLost):
+        publish(lake, lock, "stale")
+    assert files(lake) == of("newer")
+
+
+def test_folders_of_killed_runs_are_removed_and_of_others_kept(lake: Path, lock: Lock) -> None:
+    left = lake / "rollups" / ".work" / "killed"
+    left.mkdir(parents=True)
+    (left / "part.parquet").write_text("part")
+    with loading.work_folder(lake, lock) as out:
+        loading.clear(lake)
+        assert out.exists()
+        assert not left.exists()
+        Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
+        loading.clear(lake)
+        assert not out.exists()

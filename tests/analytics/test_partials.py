@@ -1,15 +1,17 @@
-"""What the scan makes of files: the same whichever way their samples are labelled, ordered, doubled and cut."""
+"""The transforms without Spark: what the scan makes of files, and sessions' hours and broadcasts, told row by row."""
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -19,11 +21,23 @@ from analytics.jobs import partials
 from analytics.jobs.computing import update_partials
 from analytics.jobs.minutes import LABELS, MINUTE_US, buckets, minutes, single
 from analytics.jobs.partials import Made, Task, make
+from analytics.jobs.sessions import GAP_US, session_hours
 from analytics.metrics import BITRATES
 from analytics.schemas import HourInput, LakeFile
 from ingest.contracts import Sample
 from ingest.telemetry import lake
 from tests.ingest.telemetry.records import NOON, sample
+
+
+def test_the_jobs_read_what_the_nodes_write() -> None:
+    for table, columns in ((lake.SAMPLES, schemas.SAMPLES), (lake.EVENTS, schemas.EVENTS)):
+        written = {field.name: field.type for field in table.schema}
+        read = {field.name: field.type for field in schemas.arrow(columns)}
+        assert read == {name: written[name] for name in read}
+        nullable = {field.name for field in table.schema if field.nullable and field.name in columns}
+        assert nullable <= set(schemas.UNKNOWN), "what may be unknown is told from nothing"
+    assert set(schemas.EVENTS) == set(lake.EVENTS.schema.names), "a copy of an event equals it in every column"
+
 
 SECOND_US = 1_000_000
 
@@ -56,13 +70,9 @@ def table_of(samples: list[Sample]) -> pa.Table:
 
 def encoded(rows: pa.Table) -> pa.Table:
     kinds = schemas.encoded(schemas.SAMPLES)
-    return pa.table(
-        [
-            rows[each.name].dictionary_encode() if pa.types.is_dictionary(each.type) else rows[each.name]
-            for each in kinds
-        ],
-        schema=kinds,
-    )
+    columns = {each.name: rows[each.name] for each in kinds}
+    texts = {each.name: rows[each.name].dictionary_encode() for each in kinds if pa.types.is_dictionary(each.type)}
+    return pa.table(columns | texts, schema=kinds)
 
 
 @given(st.lists(labels, max_size=40), st.booleans())
@@ -114,11 +124,7 @@ def put(root: Path, name: str, samples: list[Sample], *, without: tuple[str, ...
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = pa.table(lake.SAMPLES.batch(samples))
     pq.write_table(rows.drop_columns(list(without)), path)
-    return _file(root, path)
-
-
-def _file(lake: Path, path: Path) -> LakeFile:
-    return str(path.relative_to(lake)), path.stat().st_size, path.stat().st_mtime_ns
+    return str(path.relative_to(root)), path.stat().st_size, path.stat().st_mtime_ns
 
 
 def task_of(lake: Path, files: list[LakeFile], merge: list[str]) -> Task:
@@ -133,24 +139,25 @@ def session_of(session: str, seconds: range) -> list[Sample]:
     return [sample(number, session=session, at_us=NOON + number * SECOND_US) for number in seconds]
 
 
+def damage(lake: Path, file: LakeFile) -> None:
+    name, size, _ = file
+    (lake / name).write_bytes(b"\0" * size)
+
+
 def samples_in(lake: Path, name: str) -> dict[str, int]:
     rows = partials.read_part(lake / "partials" / name / "minutes.parquet")
-    return {
-        row["session"]: row["samples_sum"]
-        for row in rows.group_by("session").aggregate([("samples", "sum")]).to_pylist()
-    }
+    sums = rows.group_by("session").aggregate([("samples", "sum")]).to_pylist()
+    return {row["session"]: row["samples_sum"] for row in sums}
 
 
 def test_files_of_older_versions_are_read_with_newer_ones(lake: Path) -> None:
-    old = put(
-        lake, "old.parquet", session_of("old", range(5)), without=("encoder", "health", "target_kbps", "out_bytes")
-    )
+    missing = ("encoder", "health", "target_kbps", "out_bytes")
+    old = put(lake, "old.parquet", session_of("old", range(5)), without=missing)
     new = put(lake, "new.parquet", session_of("new", range(3)))
     assert make(task_of(lake, [old, new], []))["rows"] == 8
     (name,) = names(lake)
-    found = {
-        row["session"]: row for row in partials.read_part(lake / "partials" / name / "minutes.parquet").to_pylist()
-    }
+    rows = partials.read_part(lake / "partials" / name / "minutes.parquet").to_pylist()
+    found = {row["session"]: row for row in rows}
     assert [found["old"][name] for name in ("encoder", "good_ms", "targeted_ms", "out_bytes")] == [None, 0, 0, 0]
     assert found["new"]["encoder"] == sample(0).encoder
     assert found["new"]["good_ms"] == 3000
@@ -175,8 +182,7 @@ def test_a_file_that_is_damaged_since_its_partial_was_made_is_told_and_the_rest_
     make(task_of(lake, [one], []))
     make(task_of(lake, [broken, *more], []))
     former = names(lake)
-    path = lake / broken[0]
-    path.write_bytes(b"\0" * path.stat().st_size)
+    damage(lake, broken)
 
     made: Made = make(task_of(lake, [], former))
 
@@ -193,9 +199,115 @@ def test_the_hour_is_told_of_what_was_found_damaged_as_its_partials_merged(lake:
     start = datetime.fromtimestamp(NOON / 1e6, UTC).replace(minute=0, second=0, microsecond=0)
     broken = put(lake, "one.parquet", session_of("a", range(10)))
     update_partials(cast(SparkSession, None), lake, [HourInput(start, (broken,))])
-    path = lake / broken[0]
-    path.write_bytes(b"\0" * path.stat().st_size)
+    damage(lake, broken)
     other = put(lake, "two.parquet", session_of("a", range(5, 20)))
     (scanned,) = update_partials(cast(SparkSession, None), lake, [HourInput(start, (broken, other))]).values()
     assert list(scanned.damaged) == [broken[0]]
     assert scanned.rows == 15
+
+
+HOUR_US = 3_600_000_000
+FIRST_US = 490_000 * HOUR_US
+PATHS = [("live", "main"), ("live", "side"), ("side", "main")]
+NONE_OF = {schemas.TEXT: "", schemas.WHOLE: 0, schemas.REAL: 0.0}
+
+Row = dict[str, Any]
+StreamPath = tuple[str, str]
+
+
+def table(rows: list[Row], columns: schemas.Columns) -> pa.Table:
+    missing = {name: NONE_OF[kind] for name, kind in columns.items()}
+    return pa.Table.from_pylist([missing | row for row in rows], schemas.arrow(columns))
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> list[Row]:
+    rows = []
+    for number in range(draw(st.integers(0, 12))):
+        app, name = draw(st.sampled_from(PATHS))
+        start_us = FIRST_US + draw(st.integers(0, 1)) * HOUR_US
+        first_us = start_us + draw(st.integers(0, 12)) * 150_000_000  # Half a gap.
+        rows.append(
+            {
+                "start_us": start_us,
+                "session": f"s{number}",
+                "app": app,
+                "name": name,
+                "stream": PATHS.index((app, name)),
+                "key": draw(st.sampled_from([None, 3])),
+                "encoder": draw(st.sampled_from([None, "OBS"])),
+                "first_us": first_us,
+                "last_us": first_us + draw(st.integers(0, 6)) * 150_000_000,
+                "first_sequence": draw(st.integers(1, 2)),
+                "samples": draw(st.integers(1, 100)),
+            }
+        )
+    return rows
+
+
+@st.composite
+def tails(draw: st.DrawFn) -> dict[StreamPath, tuple[int, int]]:
+    """Of streams, when the last sample of the hour before was, and when its broadcast began."""
+    ended = st.integers(0, 3).map(lambda gaps: FIRST_US - gaps * GAP_US // 2)
+    began = st.integers(1, 9).map(lambda hours: FIRST_US - hours * HOUR_US)
+    return draw(st.dictionaries(st.sampled_from(PATHS), st.tuples(ended, began)))
+
+
+def told(rows: list[Row], tail: Mapping[StreamPath, tuple[int, int]], named: Mapping[str, int]) -> dict[str, Row]:
+    """{session: its broadcast and how it began}, one row after another."""
+    found: dict[str, Row] = {}
+    order = sorted(rows, key=lambda row: (row["app"], row["name"], row["start_us"], row["first_us"], row["session"]))
+    for path, own in groupby(order, key=lambda row: (row["app"], row["name"])):
+        reached, begun = tail.get(path, (None, None))
+        stretches: list[tuple[int | None, list[Row]]] = []
+        for row in own:
+            gap_us = None if reached is None else row["first_us"] - reached
+            goes_on = gap_us is not None and gap_us <= GAP_US
+            if not goes_on or not stretches:
+                stretches.append((begun if goes_on else None, []))
+            stretches[-1][1].append(row)
+            reached = row["last_us"] if row is stretches[0][1][0] else max(reached or 0, row["last_us"])
+            begins = row["first_sequence"] == 1
+            found[row["session"]] = {
+                "starts": int(begins),
+                "broadcasts": int(begins and not goes_on),
+                "reconnects": int(begins and goes_on),
+                "recovery_ms": max(gap_us or 0, 0) // 1000 if begins and goes_on else 0,
+                "samples": row["samples"],
+            }
+        for before, stretch in stretches:
+            names = [named.get(row["session"]) for row in stretch]
+            for place, row in enumerate(stretch):
+                former = [name for name in names[: place + 1] if name is not None][-1:]
+                later = [name for name in names[place:] if name is not None][:1]
+                known = [*former, *([before] if before is not None else []), *later, stretch[0]["first_us"]]
+                found[row["session"]]["broadcast_us"] = known[0]
+    return found
+
+
+@settings(max_examples=300)
+@given(rows=sessions(), tail=tails(), draw=st.data())
+def test_broadcasts_and_what_a_session_s_start_was(
+    rows: list[Row], tail: dict[StreamPath, tuple[int, int]], draw: st.DataObject
+) -> None:
+    named = draw.draw(st.dictionaries(st.sampled_from([row["session"] for row in rows] or ["-"]), st.integers(1, 9)))
+    before = [
+        {"app": app, "name": name, "last_us": last_us, "broadcast_us": began_us}
+        for (app, name), (last_us, began_us) in tail.items()
+    ]
+    given_before = [
+        {"start_us": row["start_us"], "session": row["session"], "broadcast_us": named[row["session"]]}
+        for row in rows
+        if row["session"] in named
+    ]
+    parts = [row | {"samples": samples} for row in rows for samples in (row["samples"] - 1, 1)]
+    given_rows = ((parts, schemas.SESSIONS), (before, schemas.TAIL), (given_before, schemas.GIVEN))
+    made = session_hours(*(table(*each) for each in given_rows))
+    expected = told(rows, tail, named)
+    columns = ["broadcast_us", "starts", "broadcasts", "reconnects", "recovery_ms", "samples"]
+    assert made.num_rows == len(rows)
+    assert {row["session"]: {name: row[name] for name in columns} for row in made.to_pylist()} == expected
+    labels = ["session", "start_us", "stream", "key", "encoder"]
+    assert sorted(map(repr, made.select(labels).to_pylist())) == sorted(
+        repr({name: row[name] for name in labels}) for row in rows
+    )

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = AnalyticsRun.Trigger.PAGE
 
 LOST = timedelta(seconds=settings.RUN_LOST_S + 1)
+SCHEDULE = "analytics.migrations.0002_schedule"
 UNTAKEN = timedelta(seconds=settings.RUN_RESENT_S + 1)
 
 
@@ -74,17 +75,6 @@ def test_one_run_at_a_time_and_each_is_claimed_once() -> None:
     assert services.claim(run_id=second.pk) == second
 
 
-@pytest.mark.both_forms
-def test_a_run_whose_process_was_lost_ends_and_the_next_may_begin() -> None:
-    lost, following = (services.create_run(trigger=PAGE) for _ in range(2))
-    assert services.claim(run_id=lost.pk)
-    AnalyticsRun.objects.filter(pk=lost.pk).update(heartbeat_at=timezone.now() - LOST)
-    assert services.claim(run_id=following.pk) == following
-    lost.refresh_from_db()
-    assert (lost.state, lost.error_code) == ("failed", "lost")
-    assert lost.ended_at
-
-
 def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
     if settings.REDIS_URL:
         pytest.skip("of the embedded broker; with Redis away: tests/production/outages/test_jobs.py")
@@ -101,10 +91,8 @@ def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
 
 @pytest.mark.both_forms
 def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
-    schedule = import_module("analytics.migrations.0003_take_up")
-    schedule.remove(apps, None)
-    schedule.create(apps, None)
-    task = PeriodicTask.objects.get(name=schedule.NAME)
+    import_module(SCHEDULE).schedule_tasks(apps, None)
+    task = PeriodicTask.objects.get(task="analytics.tasks.take_up")
     assert (task.queue, task.interval.every, task.interval.period) == ("default", 60, "seconds")
     celery_app.loader.import_default_modules()
     take_up = celery_app.tasks[task.task].run
@@ -134,7 +122,8 @@ def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
         services.claim(run_id=run.pk)
         AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
         services.take_up()
-        assert AnalyticsRun.objects.get(pk=run.pk).error_code == "lost"
+        run.refresh_from_db()
+        assert (run.state, run.error_code, run.ended_at is not None) == ("failed", "lost", True)
         assert AnalyticsRun.objects.filter(state="queued").exists() == repeated
 
 
@@ -159,16 +148,16 @@ def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
     with pytest.raises(services.Busy):
         services.claim(run_id=following.pk)
     assert locks.take(following, Grain.HOUR, [HOUR]).starts == []
-    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST * 2)
-    services.claim(run_id=following.pk)
+    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() - LOST)
+    assert services.claim(run_id=following.pk) == following
     assert locks.take(following, Grain.HOUR, [HOUR]).starts == [HOUR]
 
 
 def test_a_run_that_says_why_it_failed_is_not_repeated() -> None:
-    run = services.start_run(trigger=PAGE)
-    services.fail(run, code=AnalyticsRun.ErrorCode.LOST, error="Spark's Java process ended.")
-    services.take_up()
-    assert not AnalyticsRun.objects.filter(state="queued").exists()
+    services.fail(
+        services.start_run(trigger=PAGE), code=AnalyticsRun.ErrorCode.LOST, error="Spark's Java process ended."
+    )
+    assert not is_asked_for()
 
 
 def test_a_commands_run_is_left_to_the_command_unless_that_was_killed() -> None:
@@ -214,13 +203,10 @@ def test_the_ledger_asks_for_a_run_while_it_shows_work_that_nobody_does(
     state: str, retry_in_s: int | None, locked_for_s: int | None, asked: bool
 ) -> None:
     now = timezone.now()
-    undone(
-        state=state,
-        attempts=1,
-        retry_at=now + timedelta(seconds=retry_in_s) if retry_in_s else None,
-        lock="somebody" if locked_for_s else "",
-        locked_until=now + timedelta(seconds=locked_for_s) if locked_for_s else None,
-    )
+    retry_at = now + timedelta(seconds=retry_in_s) if retry_in_s else None
+    locked_until = now + timedelta(seconds=locked_for_s) if locked_for_s else None
+    lock = "somebody" if locked_for_s else ""
+    undone(state=state, attempts=1, retry_at=retry_at, lock=lock, locked_until=locked_until)
     assert is_asked_for() == asked
 
 
@@ -319,15 +305,12 @@ def test_an_empty_lake_is_done_without_spark(lake: Path, monkeypatch: pytest.Mon
 def test_the_migration_schedules_an_hourly_run_once() -> None:
     celery_app.loader.import_default_modules()  # As a worker does: what beat sends must be a task it knows.
     PeriodicTask.objects.all().delete()
-    schedule = import_module("analytics.migrations.0002_schedule")
     for _ in range(2):
-        schedule.create(apps, None)
-    task = PeriodicTask.objects.get()
+        import_module(SCHEDULE).schedule_tasks(apps, None)
+    task = PeriodicTask.objects.get(task="analytics.tasks.scheduled_run")
     assert (task.crontab.minute, task.crontab.hour, str(task.crontab.timezone)) == ("5", "*", "UTC")
     assert (task.enabled, task.queue) == (True, "analytics")
     before = queued()
     celery_app.tasks[task.task].run()
     assert AnalyticsRun.objects.get().trigger == "schedule"
     assert queued() == before + 1
-    schedule.remove(apps, None)
-    assert not PeriodicTask.objects.exists()

@@ -11,10 +11,9 @@ from django.db import connection
 
 from rtmpweb.celery import app as celery_app
 from rtmpweb.celery import make_broker_folders
-from tests.analytics import counting
 from tests.background import Background
 from tests.production.parts import PROGRAMS, SPARK
-from tests.rtmpweb import processes
+from tests.rtmpweb import noting, processes
 from tests.server_process import wait_for
 from tests.tools import require_tool
 
@@ -48,7 +47,7 @@ def start(tmp_path: Path, *words: str) -> Background:
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Background]:
-    started = start(tmp_path, "-Q", QUEUE, "-I", counting.__name__, "--max-tasks-per-child", str(TASKS))
+    started = start(tmp_path, "-Q", QUEUE, "-I", noting.__name__, "--max-tasks-per-child", str(TASKS))
     yield started
     started.kill()
 
@@ -65,7 +64,7 @@ class Followed:
         """Has Spark count; the file that is there when it has."""
         self.tasks += 1
         answer = self.folder / f"answer-{self.tasks}"
-        counting.count.apply_async((str(answer),), queue=QUEUE)
+        noting.count.apply_async((str(answer),), queue=QUEUE)
         return answer
 
     def count(self) -> None:

@@ -1,7 +1,6 @@
 """The benchmarks run where the server was installed to run: without the packages that only its tests need."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.analytics import duck
+from tests.rtmpweb.processes import run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -44,6 +44,7 @@ for module in walk_packages(bench.__path__, "bench."):
         import_module(module.name)
         print(module.name)
 from bench.analytics import duck
+from tests.rtmpweb.processes import run
 print(duck.missing())
 """
 
@@ -71,16 +72,9 @@ def normal(distribution: str) -> str:
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
-def run(absent: set[str], code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT + code, json.dumps(sorted(absent)), *arguments],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def start(absent: set[str], code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-c", WITHOUT + code, json.dumps(sorted(absent)), *arguments)
+    return run(*words, environment=environment)
 
 
 def test_what_is_hidden_is_what_only_tests_need(absent: set[str]) -> None:
@@ -89,7 +83,7 @@ def test_what_is_hidden_is_what_only_tests_need(absent: set[str]) -> None:
 
 
 def test_the_command_line_needs_nothing_of_it(absent: set[str]) -> None:
-    done = run(absent, COMMAND_LINE, "--help")
+    done = start(absent, COMMAND_LINE, "--help")
     assert done.returncode == 0, done.stderr
     assert "a minute in which nothing may be dropped or late" in done.stdout
 
@@ -97,7 +91,7 @@ def test_the_command_line_needs_nothing_of_it(absent: set[str]) -> None:
 def test_no_measurement_needs_any_of_it(absent: set[str], tmp_path: Path) -> None:
     """DuckDB, with which `analytics` compares, is said to be missing, as nginx is."""
     settings = {"DJANGO_SETTINGS_MODULE": "rtmpweb.settings", "RTMPWEB_DATA_DIR": str(tmp_path)}
-    done = run(absent, EVERY_MODULE, **settings)
+    done = start(absent, EVERY_MODULE, **settings)
     assert done.returncode == 0, done.stderr
     *modules, lacking = done.stdout.splitlines()
     assert {"bench.hold", "bench.dashboards", "bench.analytics.history", "bench.peers.rtmpweb"} <= set(modules)
@@ -106,6 +100,6 @@ def test_no_measurement_needs_any_of_it(absent: set[str], tmp_path: Path) -> Non
 
 
 def test_a_form_without_its_programs_says_which(absent: set[str], tmp_path: Path) -> None:
-    done = run(absent, PRODUCTION_FORM, str(tmp_path), PATH="/nowhere")
+    done = start(absent, PRODUCTION_FORM, str(tmp_path), PATH="/nowhere")
     assert done.returncode == 1
     assert done.stderr == "The production form needs redis-server (Debian package redis-server).\n"

@@ -1,11 +1,16 @@
-"""How rounds become a table."""
+"""How rounds become a table, and whether bounds were kept."""
 
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from typing import cast
 
-from bench.measure import Figures
-from bench.peers import Server, Start
+import pytest
+
+from bench.bars import BARS, lines
+from bench.cases import TABLE, Field
+from bench.measure import FIGURES, Figures
+from bench.peers import Server, Start, nginx, rtmpweb
 from bench.table import Contest, Result, markdown, run_rounds, save
 
 
@@ -26,13 +31,10 @@ def test_the_ratio_is_taken_in_each_round() -> None:
     assert found.median("ours")["cpu_s_per_gb"] == 3
 
 
-def test_rounds_with_noise_are_left_out() -> None:
+def test_rounds_with_noise_are_left_out_and_a_ratio_of_noise_alone_says_so() -> None:
     ours = [figures(2), figures(9, others=1.0), figures(9)]
     theirs = [figures(1), figures(1), figures(1, others=1.0)]
     assert result(ours, theirs).ratio("ours") == "2.00"
-
-
-def test_a_ratio_of_noise_alone_says_so() -> None:
     assert result([figures(2, others=1.0)], [figures(1)]).ratio("ours") == "~2.00"
 
 
@@ -80,3 +82,53 @@ def test_rounds_are_interleaved(tmp_path: Path) -> None:
         ("first", "ours", 1),
         ("first", "theirs", 0),
     ]
+
+
+def of_case(name: str, figure: str, ours: list[float], theirs: list[float] | None = None) -> Result:
+    def rounds(values: list[float]) -> list[Figures]:
+        return [{figure: value, "other_cores": 0.0} for value in values]
+
+    servers = {rtmpweb.NAME: rounds(ours)} | ({nginx.NAME: rounds(theirs)} if theirs else {})
+    return Result(Contest(name, lambda start, seconds: {}, {}, nginx.NAME if theirs else ""), servers)
+
+
+@pytest.mark.parametrize(
+    ("name", "figure", "ours", "theirs", "told"),
+    [
+        (
+            *("fan-out 300x5 Mbps", "cpu_s_per_gb", [0.9, 1.0, 2.0], [1.0, 1.0, 1.0]),
+            ["fan-out 300x5 Mbps: CPU/GB, x nginx", "<= 0.95", "1", "0.9 to 2", "no"],
+        ),
+        (
+            "connect cycles node",
+            "cycles_per_cpu_s",
+            [300.0, 260.0, 240.0],
+            None,
+            [">= 250", "260", "240 to 300", "yes"],
+        ),
+        ("nobody connected, embedded", "busy_cores", [0.02], None, ["0.02", "", "yes"]),
+    ],
+    ids=["a ratio is the median of rounds", "some are to be large", "a figure at its bound is kept"],
+)
+def test_a_bound_is_told_with_what_was_measured(
+    name: str, figure: str, ours: list[float], theirs: list[float] | None, told: list[str]
+) -> None:
+    (line,) = lines([of_case(name, figure, ours, theirs)])
+    assert line[-len(told) :] == told
+
+
+def test_a_form_of_our_own_is_no_peer() -> None:
+    field = Field("node", cast("rtmpweb.Template", None), "none")
+    contest = TABLE["fanout-300x5"](field)
+    rounds: list[Figures] = [{"cpu_s_per_gb": 1.0, "other_cores": 0.0}]
+    assert len(contest.servers) > 1
+    assert lines([Result(contest, dict.fromkeys(contest.servers, rounds))]) == []
+
+
+def test_each_is_about_a_case_of_the_table_and_a_figure_that_there_is() -> None:
+    field = Field("node", cast("rtmpweb.Template", None), "nginx")  # Nothing is started.
+    cases = {contest.name: contest for contest in (make(field) for make in TABLE.values())}
+    for bar in BARS:
+        assert bar.case in cases
+        assert bar.server in cases[bar.case].servers
+        assert bar.figure == "ratio" or bar.figure in FIGURES

@@ -26,8 +26,9 @@ from analytics.models import (
 )
 from analytics.reports.document import Chart, Document, StreamRow
 from dashboard import access
-from dashboard.models import Alert, AlertRule, Delivery, Webhook
-from ingest.models import Application, Attempt, Ban, Node, Recording, Session, StatusEvent, Stream
+from dashboard.models import Alert, AlertRule
+from ingest.delivery.engine import enqueue
+from ingest.models import Application, Attempt, Ban, Delivery, Node, Recording, Session, StatusEvent, Stream, Webhook
 from ingest.services import audit, keys
 from tests.analytics.packed import packed
 from tests.dashboard.conftest import make_session
@@ -135,6 +136,12 @@ def make_report(said: Document | None = None, **fields: Any) -> Report:
         "document": said or document(),
     }
     return Report.objects.create(**(row | fields))
+
+
+def make_delivery(report: Report, address: str, **fields: Any) -> ReportDelivery:
+    made = ReportDelivery.to(report, address, **fields)
+    enqueue([made])
+    return made
 
 
 EMPTY: dict[str, Any] = {
@@ -247,7 +254,7 @@ def _alerts(session: Session) -> dict[str, Any]:
         once="house",
         number=int(now.timestamp() * 1e6),
         webhook=webhook,
-        alert=alert,
+        about=f"alert:{alert.pk}",
         kind="alert.opened",
         body={"subject": "live/cam-1"},
         state=Delivery.State.DEAD,
@@ -284,7 +291,7 @@ def _analytics(user: User) -> dict[str, Any]:
         Partition.objects.create(grain=Grain.HOUR, start=start, **fields)
     plan = ReportPlan.objects.create(name="Each Monday", kind="weekly", recipients="ops@example.org", is_enabled=False)
     report = make_report(plan=plan)
-    ReportDelivery.objects.create(report=report, recipient="ops@example.org", state="sent", attempts=1, sent_at=now)
+    make_delivery(report, "ops@example.org", state="done", attempts=1, ended_at=now)
     return {"run": run.pk, "report": report.pk}
 
 

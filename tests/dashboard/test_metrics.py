@@ -15,11 +15,11 @@ from prometheus_client.openmetrics import parser as openmetrics
 from pytest_django import DjangoAssertNumQueries
 
 from dashboard import metrics
-from dashboard.models import Alert, AlertRule, Delivery, DeliveryCount, Webhook
+from dashboard.models import Alert, AlertRule
 from ingest import live_store
 from ingest.consumers.active import Counts
 from ingest.contracts import StreamSnapshot
-from ingest.models import Attempt, Stream
+from ingest.models import Attempt, Delivery, DeliveryCount, Stream, Webhook
 from tests.dashboard.conftest import api_token, issue, make_session, make_stream, put_node, snapshot
 
 
@@ -124,7 +124,7 @@ def test_alerts_and_deliveries_are_counted(client: Client, stream: Stream) -> No
     micros = int(now.timestamp() * 1e6)
     for number, (state, ago_s) in enumerate((("done", 0), ("dead", 60), ("waiting", 60), ("done", 7200))):
         Delivery.objects.create(once=str(number), number=micros - ago_s * 10**6, webhook=hook, state=state)
-    Delivery.objects.create(once="mail", number=micros, email="ops@example.org", state="done")
+    Delivery.objects.create(once="mail", number=micros, channel="email", address="ops@example.org", state="done")
     found = scrape(client)
     assert values(found, "rtmpweb_alerts_open") == {("bad",): 1.0, ("warning",): 0.0}
     assert values(found, "rtmpweb_deliveries_waiting") == {(): 1.0}

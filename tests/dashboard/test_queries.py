@@ -12,10 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerts import delivery
 from dashboard.alerts import queries as alerts_queries
-from dashboard.models import Delivery, Webhook
-from ingest.models import OutboxEvent, Stream
+from ingest.delivery import engine
+from ingest.models import Delivery, OutboxEvent, Stream, Webhook
 from ingest.services import nodes, sessions
 from tests.dashboard.conftest import make_session
 
@@ -97,14 +96,14 @@ SMALL = ("delivery_waiting", "delivery_next", "delivery_left", "delivery_dead", 
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda: delivery.receivers(timezone.now()), lambda: list(alerts_queries.webhooks())],
+    [lambda: engine.receivers(timezone.now()), lambda: list(alerts_queries.webhooks())],
     ids=["receivers", "webhooks"],
 )
 def test_no_statement_goes_through_all_deliveries(ask: Callable[[], object]) -> None:
     with CaptureQueriesContext(connection) as asked:
         ask()
     of_deliveries = [
-        step for _, step in plans(asked) if any(name in step for name in ("dashboard_delivery", " U0", " U1"))
+        step for _, step in plans(asked) if any(name in step for name in ("ingest_delivery", " U0", " U1"))
     ]
     assert of_deliveries
     assert [plan for plan in of_deliveries if not any(f"INDEX {name} " in f"{plan} " for name in SMALL)] == []

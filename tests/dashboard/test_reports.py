@@ -10,19 +10,20 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from analytics.mails import report_content
 from analytics.models import ReportDelivery, ReportPlan
-from analytics.reports import delivery, subprocess_jobs
+from analytics.reports import subprocess_jobs
 from analytics.reports.document import MOST_ROWS
 from dashboard.reports import charts as reports_charts
 from ingest.models import Stream
 from tests.dashboard.conftest import csv_rows, lacks, text_of
-from tests.dashboard.house import chart, document, make_report, stream_row
+from tests.dashboard.house import chart, document, make_delivery, make_report, stream_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reports_made_here", "still")]
 
 URL = "/reports/"
 BY_ANOTHER = subprocess_jobs.report
-SENT, WAITING, FAILED = ReportDelivery.State.SENT, ReportDelivery.State.WAITING, ReportDelivery.State.FAILED
+SENT, WAITING, FAILED = ReportDelivery.State.DONE, ReportDelivery.State.WAITING, ReportDelivery.State.DEAD
 
 
 def shown(client: Client, query: str) -> list[int]:
@@ -50,8 +51,8 @@ def test_reports_are_shown_newest_first_with_what_became_of_them(viewer: Client)
     old = make_report(plan=plan, made_at=now - timedelta(days=7))
     new = make_report(kind="daily", scope="live/cam-1", hours_done=165, made_at=now)
     for recipient, state in (("a@example.org", SENT), ("b@example.org", SENT), ("c@example.org", FAILED)):
-        ReportDelivery.objects.create(report=old, recipient=recipient, state=state)
-    ReportDelivery.objects.create(report=new, recipient="a@example.org", state=WAITING)
+        make_delivery(old, recipient, state=state)
+    make_delivery(new, "a@example.org", state=WAITING)
     page = text_of(viewer, URL)
     assert page.index(f'data-report="{new.pk}"') < page.index(f'data-report="{old.pk}"')
     for words in ("9 to 15 November 2026", "165 of 168 hours", "Complete", "Sent to 2", "1 given up", "1 waiting"):
@@ -139,7 +140,7 @@ def test_the_mail_s_plain_text_is_no_wider_than_a_terminal(viewer: Client) -> No
     said = document()
     for finding in said["findings"]:
         finding["what"], finding["advice"] = f"{finding['what']} " * 3, "Give the venue a wired uplink. " * 5
-    plain = delivery.mail_content(make_report(said)).text
+    plain = report_content(make_report(said)).text
     assert [line for line in plain.splitlines() if len(line) > 80] == []
     assert "\n  Give the venue a wired uplink." in plain
 
@@ -180,8 +181,8 @@ def test_of_very_many_streams_the_page_and_the_pdf_show_the_worst(viewer: Client
 
 def test_deliveries_are_with_the_report_for_those_who_send(viewer: Client, analyst: Client) -> None:
     report = make_report()
-    ReportDelivery.objects.create(report=report, recipient="a@example.org", state=SENT, sent_at=timezone.now())
-    ReportDelivery.objects.create(report=report, recipient="b@example.org", error="451 try later")
+    make_delivery(report, "a@example.org", state=SENT, ended_at=timezone.now())
+    make_delivery(report, "b@example.org", error="451 try later")
     assert "a@example.org" not in text_of(viewer, f"{URL}{report.pk}/")
     page = text_of(analyst, f"{URL}{report.pk}/")
     assert lacks(page, "a@example.org", "451 try later", "Failed, tried again", "next try at") == []

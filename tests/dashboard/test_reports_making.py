@@ -12,16 +12,17 @@ from django_celery_beat.models import PeriodicTask
 
 from analytics.models import AnalyticsRun, Dimension, Report, ReportDelivery, ReportPlan, RunLine
 from analytics.reports import subprocess_jobs
+from dashboard import tasks
 from dashboard.throttle import MAILED
 from ingest.models import AuditEntry, Stream
-from tests.dashboard.conftest import client_of, make_session, make_stream, make_user, text_of
-from tests.dashboard.house import SINCE, WEEK, make_report, make_rollup
+from tests.dashboard.conftest import api_token, client_of, make_session, make_stream, make_user, text_of
+from tests.dashboard.house import SINCE, WEEK, make_delivery, make_report, make_rollup
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake", "reports_made_here")]
 
 JSON = "application/json"
 URL = "/reports/"
-SENT, WAITING = ReportDelivery.State.SENT, ReportDelivery.State.WAITING
+SENT, WAITING = ReportDelivery.State.DONE, ReportDelivery.State.WAITING
 BY_ANOTHER = subprocess_jobs.report
 
 
@@ -149,7 +150,7 @@ def test_a_name_is_taken_once(boss: Client) -> None:
 
 def test_the_archive_and_the_log_are_to_read(boss: Client) -> None:
     report = make_report()
-    delivery = ReportDelivery.objects.create(report=report, recipient="ops@example.org", error="451 later")
+    delivery = make_delivery(report, "ops@example.org", error="451 later")
     run = AnalyticsRun.objects.create(trigger="page", state="done")
     line = RunLine.objects.create(run=run, text="Begins on host-1.")
     for model, row, words in (
@@ -290,12 +291,12 @@ def test_while_another_is_made_pages_and_api_say_so(analyst: Client, monkeypatch
 def test_a_report_is_sent_once_to_each(analyst: Client) -> None:
     plan = ReportPlan.objects.create(name="Each Monday", kind="weekly", recipients="ops@example.org")
     report = make_report(plan=plan)
-    ReportDelivery.objects.create(report=report, recipient="ops@example.org", state=SENT, attempts=1)
+    make_delivery(report, "ops@example.org", state=SENT, attempts=1)
     assert "ops@example.org</textarea>" in text_of(analyst, f"{URL}{report.pk}/")
     to = {"recipients": "ops@example.org, new@example.org\nnew@example.org"}
     page = analyst.post(f"{URL}{report.pk}/send", to, follow=True).content.decode()
     assert "It is sent to 1. 1 of these had it already." in page
-    assert dict(report.deliveries.values_list("recipient", "state")) == {
+    assert dict(report.deliveries.values_list("address", "state")) == {
         "ops@example.org": SENT,
         "new@example.org": WAITING,
     }
@@ -325,3 +326,17 @@ def test_recipients_that_are_none_are_explained(analyst: Client, recipients: str
 def test_a_page_without_a_mail_server_says_so(analyst: Client, settings: Any) -> None:
     settings.EMAIL_URL = ""
     assert "RTMPWEB_EMAIL_URL" in text_of(analyst, f"{URL}{make_report().pk}/")
+
+
+def test_who_gets_reports_is_not_in_the_log_that_any_viewer_sees(viewer: Client) -> None:
+    make_delivery(make_report(), "ops@example.org", state="done")
+    assert "ops@example.org" not in viewer.get("/alerts/deliveries/").content.decode()
+    assert viewer.get("/api/v1/deliveries", headers=api_token("viewer")).json()["count"] == 0
+
+
+@pytest.mark.both_forms
+def test_who_has_got_a_report_is_known_for_as_long_as_it_is_there(settings: Any) -> None:
+    settings.KEEP_HOOKS_DAYS = 7
+    make_delivery(make_report(), "ops@example.org", state="done", ended_at=timezone.now() - timedelta(days=30))
+    tasks.prune_told()
+    assert ReportDelivery.objects.get().address == "ops@example.org"

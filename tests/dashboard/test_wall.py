@@ -25,7 +25,8 @@ from ingest.pages import SELDOM, SELDOM_SHOWN, WORDS_A_TICK, WORDS_EACH, card
 from ingest.services.audit import Actor
 from tests.dashboard.conftest import make_session, make_stream, put_node, snapshot
 from tests.dashboard.sockets import groups, opened, put, said, sample, tick
-from tests.wallfeed import Node, finished, issue, made, picture
+from tests.loops import run
+from tests.wallfeed import Node, issue, made, picture
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -322,7 +323,7 @@ def test_updates_merged_are_what_the_nodes_know(seconds: list[tuple[Any, Any, st
                 reader.hear((await node.tick(200.0 + number))["text"])
         assert reader.shown() == known(*nodes)
 
-    finished(go())
+    run(go())
 
 
 async def test_all_that_is_seldom_told_has_come_after_a_while() -> None:

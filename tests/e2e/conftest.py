@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.e2e.clips import Clips
-from tests.e2e.clocks import CLOCKS
+from tests.browser import chromium
 from tests.e2e.programs import Keys
-from tests.e2e.rounds import PLANS, Rounds, play_all
+from tests.e2e.rounds import PLANS, Clips, Rounds, play_all
 from tests.media import make_clip
 from tests.server_process import ServerProcess, running
 from tests.tools import require_tool
@@ -16,17 +16,10 @@ from tests.tools import require_tool
 STREAMS = (
     *("joined", "recorded", "busy", "revoked"),
     *("killed", "killed-twice"),
-    *("on-the-wall", "steady", "told", "charts", "kicked"),
+    *("on-the-wall", "steady", "told"),
     *("looked-at", "unplayable", "acted-on", "looked-back"),
-    *("handshakes", "gathered"),
-    *("secret", "cam"),
-    *("flv", "watched"),
-    *("obs", "obs-dropped"),
-    "taken-over",
-    *CLOCKS,
+    *("handshakes", "gathered", "secret", "cam", "flv", "watched", "obs", "obs-dropped", "taken-over"),
 )
-"""Those of each file."""
-
 
 CLIP_S = 8
 """Of `clip`."""
@@ -34,7 +27,7 @@ CLIP_S = 8
 
 @pytest.fixture(scope="package")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight seconds of H.264 and AAC with a keyframe each second."""
+    """Of H.264 and AAC with a keyframe each second."""
     require_tool("ffmpeg")
     return make_clip(tmp_path_factory.mktemp("clip") / "clip.flv", seconds=CLIP_S)
 
@@ -63,6 +56,13 @@ def keys(server: ServerProcess) -> Keys:
     """Of all streams that the tests of this folder publish to."""
     made = server.create_keys(f"live/{name}" for name in (*PLANS, *STREAMS))
     return {path.partition("/")[2]: key for path, key in made.items()}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """It ends before tests of other files begin, which run event loops themselves."""
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(scope="package")

@@ -1,11 +1,12 @@
 """A night of encoders and networks that fail, on one server, and pages that keep what they showed of it, and when.
 
-Encoders send clips again and again, which were encoded before: coded live they would be as late as the machine is.
+Encoders send clips again and again, which were encoded before: coded live they would be as late as the machine is. How
+long processes, and the machine, stood still for want of a processor is known: what came that much later came in time.
 """
 
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -13,18 +14,78 @@ from datetime import datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from threading import Event, Thread
+from typing import Any, NamedTuple, Self
 
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import chromium, log_in
-from tests.e2e.accepted import wait_refused
-from tests.e2e.programs import key_url
-from tests.e2e.stalls import Stalls
+from tests.e2e.programs import LOOPED, key_url, publishing, wait_refused
 from tests.e2e.throttle import Uplink
 from tests.media import make_clip
+from tests.production.waits import thread_waited_s, threads_waited_s
 from tests.server_process import ServerProcess, program, running, wait_for
 from tests.tools import require_tool
+
+EACH_S = 0.2
+"""Between two looks."""
+LATE_S = 0.2
+"""A look that is so late, but for what it waited itself, tells of a machine that stood still: no kernel counts it."""
+
+
+class Look(NamedTuple):
+    at: float
+    machine_s: float
+    """What the machine has stood still as a whole."""
+    waited_s: Mapping[str, Mapping[str, float]]
+    """Of each thread of each process: how long it was ready to run and others had the processors."""
+
+
+class Stalls:
+    """Looks on in a thread while the block runs. `pids`: by what a process is called here."""
+
+    def __init__(self, pids: Callable[[], Mapping[str, int]]) -> None:
+        self._pids = pids
+        self._looks: list[Look] = []
+        self._done = Event()
+        self._thread = Thread(target=self._look_on, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._looks.append(self._look(Look(0.0, 0.0, {})))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def between(self, begin: float, end: float, *names: str) -> float:
+        """What these processes stood still then, one after the other, or the machine did as a whole, in seconds.
+
+        Of a process it is what one of its threads waited at most: others that waited meanwhile delayed nothing more.
+        """
+        later = wait_for(
+            lambda: next((look for look in self._looks if look.at >= end), None), timeout_s=30, what="a look after it"
+        )
+        former = next((look for look in reversed(self._looks) if look.at <= begin), self._looks[0])
+        waited_s = 0.0
+        for name in names:
+            known, found = (look.waited_s.get(name, {}) for look in (former, later))
+            waited_s += max((waited - known.get(thread, 0.0) for thread, waited in found.items()), default=0.0)
+        return max(later.machine_s - former.machine_s, waited_s)
+
+    def _look_on(self) -> None:
+        own_s = thread_waited_s()
+        while not self._done.wait(EACH_S):
+            late_s = time.time() - self._looks[-1].at - EACH_S - (thread_waited_s() - own_s)
+            self._looks.append(self._look(self._looks[-1], late_s if late_s > LATE_S else 0.0))
+            own_s = thread_waited_s()
+
+    def _look(self, former: Look, late_s: float = 0.0) -> Look:
+        found = {name: threads_waited_s(pid) for name, pid in self._pids().items()}
+        waited_s = {**former.waited_s, **{name: threads for name, threads in found.items() if threads}}
+        return Look(time.time(), former.machine_s + late_s, waited_s)
+
 
 JUDGED_S = 1.5
 """For the event after its time has come: streams are judged once a second. More by what stood still (`stalls`)."""
@@ -112,10 +173,14 @@ class Night:
         encoders = {name: encoder.pid for name, encoder in list(self.programs.items())}
         return {**encoders, SERVER: self.server.process.pid}
 
-    def open(self, name: str) -> None:
+    def _page(self, name: str) -> Page:
         page = self.context.new_page()
         page.on("pageerror", lambda error: self.faults.append(f"{name}: {error}"))
         page.on("console", lambda said: self.faults.append(f"{name}: {said.text}") if said.type == "error" else None)
+        return page
+
+    def open(self, name: str) -> None:
+        page = self._page(name)
         page.goto(f"{self.server.http}/streams/live/{name}/" if name else f"{self.server.http}/")
         page.evaluate(WATCH)
         self.pages[name] = page
@@ -123,9 +188,8 @@ class Night:
     def publish(self, name: str) -> None:
         rtmp = self.uplinks[name].url if name in self.uplinks else self.server.rtmp
         url = key_url(self.keys[f"live/{name}"], rtmp, "query")
-        source = ["-stream_loop", "-1", "-i", str(self.clips[name]), "-c", "copy", *OPTIONS.get(name, ())]
-        command = [require_tool("ffmpeg"), "-nostdin", "-v", "error", "-re", *source, "-f", "flv", url]
-        self.programs[name] = self.stack.enter_context(program(*command))
+        *command, form, flv, where = publishing(self.clips[name], url, "-nostdin", *LOOPED)
+        self.programs[name] = self.stack.enter_context(program(*command, *OPTIONS.get(name, ()), form, flv, where))
 
     def on_air(self, name: str) -> None:
         """Waits until it is. Who is refused, as the database was busy, comes again as encoders do; nobody else does."""
@@ -145,7 +209,6 @@ class Night:
         self.sessions[name] = snapshot["session_id"]
 
     def seen(self, page: str, name: str, after: float) -> list[dict[str, Any]]:
-        """What the page has shown of a stream since then."""
         found: list[dict[str, Any]] = self.pages[page].evaluate("window.seen")
         return [each for each in found if each["path"] == f"live/{name}" and each["at"] >= after]
 
@@ -179,20 +242,17 @@ class Night:
 
         def look() -> float | None:
             """Since when it is gone."""
-            for each in self.seen(page, name, cleared_at):
-                if all(issue["check"] != check for issue in each["issues"]):
-                    at: float = each["at"]
-                    return at
-            return None
+            gone = (
+                each["at"]
+                for each in self.seen(page, name, cleared_at)
+                if all(issue["check"] != check for issue in each["issues"])
+            )
+            return next(gone, None)
 
         late_s = wait_for(look, timeout_s=15, what=f"{check} of {name} clears on page {page!r}") - cleared_at
-        assert late_s <= SHOWN_S, (
-            f"{check} of {name} was shown after {late_s:.1f} s to have cleared, {SHOWN_S} s at most"
-        )
+        assert late_s <= SHOWN_S, f"{check} of {name} was gone after {late_s:.1f} s, {SHOWN_S} s at most"
 
     def _judged(self, kind: str, name: str, check: str, level: str, *, after: float, within_s: float) -> float:
-        """When the server said so."""
-
         def look() -> float | None:
             for event in reversed(self.events(name, kind)):
                 at = datetime.fromisoformat(event["at"]).timestamp()
@@ -254,19 +314,14 @@ class Night:
         )
 
     def ended(self, name: str, timeout_s: float) -> dict[str, Any]:
-        def look() -> dict[str, Any] | None:
-            session: dict[str, Any] = self.server.request(f"/api/v1/sessions/{self.sessions[name]}")[1]
-            return session if session["ended_at"] else None
-
-        return wait_for(look, timeout_s=timeout_s, what=f"the session of {name} is ended")
+        return self.server.wait_for_end(f"live/{name}", self.sessions[name], timeout_s)
 
     def session_page(self, name: str) -> Page:
         """From the wall's strip of those that dropped to the session's page."""
         wall, session = self.pages[""], self.sessions[name]
         wall.locator(f'[data-dropped="live/{name}"]').wait_for(timeout=15_000)
         link = wall.locator(f'[data-dropped="live/{name}"] a').get_attribute("href") or ""
-        page = self.context.new_page()
-        page.on("pageerror", lambda error: self.faults.append(f"session of {name}: {error}"))
+        page = self._page(f"session of {name}")
         page.goto(self.server.http + link)
         if session not in page.url:
             page.locator(f'a[href="/sessions/{session}/"]:visible').first.click()

@@ -1,18 +1,26 @@
-"""Encoders and players in common use: how each is told what to publish, and where to put what it plays."""
+"""Encoders and players in common use: how each is told what to publish, and where to put what it plays.
 
+On a busy machine, who is refused as the database did not answer in time comes again, as encoders do.
+"""
+
+import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import av
 import imageio_ffmpeg
 
-from tests.server_process import ROOT, program
+from ingest.rtmp import events
+from tests.rtmp_client import Refused, RtmpClient, is_passing
+from tests.server_process import ROOT, ServerProcess, program, wait_for
 from tests.tools import NOBODY
 
 Keys = dict[str, dict[str, Any]]
@@ -39,7 +47,25 @@ def by_ffmpeg(executable: str) -> Callable[[Path, str], None]:
 
 
 def by_pyav(clip: Path, url: str) -> None:
-    subprocess.run([sys.executable, "-m", "tests.e2e.remux", str(clip), url], check=True, timeout=60, cwd=ROOT)
+    subprocess.run([sys.executable, "-m", "tests.e2e.programs", str(clip), url], check=True, timeout=60, cwd=ROOT)
+
+
+def remux(clip: str, url: str) -> None:
+    """PyAV as an encoder, at the clip's pace: `python -m tests.e2e.programs CLIP URL`.
+
+    A process of its own: PyAV holds Python's lock while it opens an output, and nothing else of the process runs then.
+    """
+    with av.open(clip) as source, av.open(url, "w", format="flv") as target:
+        streams = {stream.index: target.add_stream_from_template(stream) for stream in source.streams}
+        start = time.monotonic()
+        for packet in source.demux():
+            if packet.dts is None:
+                continue
+            ahead = float(packet.dts * packet.time_base) - (time.monotonic() - start)
+            if ahead > 0:
+                time.sleep(ahead)  # The pace of the media itself.
+            packet.stream = streams[packet.stream.index]
+            target.mux(packet)
 
 
 def by_gstreamer(*sink: str) -> Callable[[Path, str], None]:
@@ -67,16 +93,19 @@ PUBLISHERS = {
 """FFmpeg sends chunks of the server's size, rtmpsink (librtmp) of 128 bytes."""
 
 
-def key_url(key: dict[str, Any], rtmp: str, form: str) -> str:
+def key_url(key: dict[str, Any], rtmp: str, form: str = "name") -> str:
     """`key`: what `streamkey create` says; `rtmp`: rtmp://HOST:PORT. The key is the name, or in the name's query."""
     app, name = key["stream"].split("/", 1)
     base = f"{rtmp}/{app}"
     return {"name": f"{base}/{key['key']}", "query": f"{base}/{name}?key={key['key']}"}[form]
 
 
-def publishing(clip: Path, url: str, *options: str) -> list[str]:
+LOOPED = ("-stream_loop", "-1")
+
+
+def publishing(clip: Path, url: str, *options: str, executable: str = "ffmpeg") -> list[str]:
     """FFmpeg's command. `options`: those of its input."""
-    return ["ffmpeg", "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
+    return [executable, "-v", "error", "-re", *options, "-i", str(clip), "-c", "copy", "-f", "flv", url]
 
 
 # --- Players ---
@@ -133,12 +162,9 @@ def playing(name: str, url: str, out: Path) -> Iterator[Callable[[], None]]:
     """The player runs while the block does. What is yielded waits for its own end, or brings it about."""
     player = PLAYERS[name]
     with ExitStack() as stack:
-        if player.to_output:
-            user = NOBODY if os.geteuid() == 0 else None
-            file = stack.enter_context(out.open("wb"))
-            process = stack.enter_context(program(*player.command(url, out), output=file, user=user))
-        else:
-            process = stack.enter_context(program(*player.command(url, out)))
+        file = stack.enter_context(out.open("wb")) if player.to_output else None
+        user = NOBODY if player.to_output and os.geteuid() == 0 else None
+        process = stack.enter_context(program(*player.command(url, out), output=file, user=user))
 
         def finish() -> None:
             if player.end is not None:
@@ -147,3 +173,89 @@ def playing(name: str, url: str, out: Path) -> Iterator[Callable[[], None]]:
             assert player.end is not None or code == 0, f"{name} ended with {code}"
 
         yield finish
+
+
+# --- On a busy machine ---
+
+REASON = "database_slow"
+"""See `is_passing`. Counted of all: where an encoder only connects, its stream is not known."""
+TRIES = 5
+UNPUBLISHED = "NetStream.Unpublish.Success"
+
+
+@contextmanager
+def on_air(
+    server: ServerProcess, key: dict[str, Any], clip: Path, executable: str = "ffmpeg"
+) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
+    """FFmpeg while it publishes the clip again and again, and the stream's snapshot when it was first live."""
+    path, command = key["stream"], publishing(clip, key_url(key, server.rtmp), *LOOPED, executable=executable)
+    with ExitStack() as stack:
+        known = server.count_attempts(REASON)
+        started = [stack.enter_context(program(*command))]
+
+        def look() -> dict[str, Any] | None:
+            nonlocal known
+            snapshot = server.stream(path)
+            if snapshot["state"] == "live":
+                return snapshot
+            if started[-1].poll() is not None and len(started) < TRIES:
+                known = wait_refused(server, known)
+                started.append(stack.enter_context(program(*command)))
+            return None
+
+        snapshot = wait_for(look, timeout_s=40, what=f"{path} is live")
+        yield started[-1], snapshot
+
+
+def publish_whole(
+    server: ServerProcess,
+    key: dict[str, Any],
+    clip: Path,
+    publisher: str = "ffmpeg-debian",
+    *,
+    form: str = "name",
+    rtmp: str = "",
+) -> None:
+    """To the clip's end, by one of `PUBLISHERS`. `rtmp`: to a proxy before the server."""
+    known = server.count_attempts(REASON)
+    for _ in range(TRIES):
+        try:
+            return PUBLISHERS[publisher].publish(clip, key_url(key, rtmp or server.rtmp, form))
+        except subprocess.CalledProcessError:
+            known = wait_refused(server, known)
+    raise AssertionError(f"refused {TRIES} times: {REASON}")
+
+
+def wait_refused(server: ServerProcess, known: int) -> int:
+    """Until more than `known` were; returns how many."""
+
+    def more() -> int | None:
+        count = server.count_attempts(REASON)
+        return count if count > known else None
+
+    return wait_for(more, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}")
+
+
+@asynccontextmanager
+async def own_client(
+    server: ServerProcess, key: dict[str, Any], **properties: Any
+) -> AsyncIterator[tuple[RtmpClient, int]]:
+    """Ours, which publishes to `live` until the block ends, and its message stream. `properties`: of its `connect`."""
+    for tries_left in reversed(range(TRIES)):
+        async with RtmpClient(port=server.rtmp_port, timeout_s=20) as connection:
+            try:
+                await connection.connect("live", **properties)
+                stream_id = await connection.publish(key["key"])
+            except Refused as refused:
+                if not is_passing(refused) or not tries_left:
+                    raise
+            else:
+                yield connection, stream_id
+                await connection.delete_stream(stream_id)
+                await connection.wait_for(events.StatusReceived, lambda event: event.code == UNPUBLISHED)
+                return
+        await asyncio.sleep(0.5)
+
+
+if __name__ == "__main__":
+    remux(*sys.argv[1:])

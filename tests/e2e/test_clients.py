@@ -1,21 +1,25 @@
-"""Real encoders publish, real players play: what arrives equals what was sent, byte for byte."""
+"""Real encoders publish, real players play: what arrives equals what was sent, byte for byte.
+
+Wireshark's dissector finds no fault with it, and reads the same messages as another decoder. What it can't read:
+`tests/wiretap/tshark.py`.
+"""
 
 import subprocess
 import time
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.e2e import accepted
-from tests.e2e.clips import Clips
 from tests.e2e.conftest import CLIP_S
-from tests.e2e.programs import PUBLISHERS, Keys, key_url, publishing
-from tests.e2e.rounds import PLANS, Rounds
-from tests.media import is_run_of, of_kind, read_packets
+from tests.e2e.programs import PUBLISHERS, Keys, key_url, on_air, publish_whole, publishing
+from tests.e2e.rounds import PLANS, Clips, Rounds
+from tests.media import assert_begins, is_run_of, of_kind, read_packets
 from tests.rtmpdecode import decode_stream
 from tests.server_process import ServerProcess, wait_for
-from tests.wiretap.proxy import Connection
+from tests.tools import require_tool
+from tests.wiretap.proxy import Connection, Piece, recorded
+from tests.wiretap.tshark import agrees, assert_no_fault, dissect, messages
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(240)]
 
@@ -29,10 +33,7 @@ def test_players_that_wait_get_every_packet_from_the_first(
     """Of the first track of each kind: none of these programs says in `connect` that it knows of others."""
     received = rounds[name].by_player[player]
     sent = read_packets(str(clips[PLANS[name].clip]))
-    for kind in ("video", "audio"):
-        packets = of_kind(received, kind)
-        assert len(packets) > 120 / len({(packet.kind, packet.track) for packet in sent})
-        assert is_run_of(packets, of_kind(sent, kind)) == 0
+    assert_begins(received, sent, least=120 // len({(packet.kind, packet.track) for packet in sent}))
     assert {packet.track for packet in received} == {0}
 
 
@@ -60,13 +61,8 @@ def media_of(connection: Connection, *, from_client: bool) -> list[tuple[int, by
 
 def test_a_player_that_joins_later_starts_at_a_keyframe(server: ServerProcess, keys: Keys, clip: Path) -> None:
     began = time.monotonic()
-    sending = publishing(clip, key_url(keys["joined"], server.rtmp, "name"), "-stream_loop", "-1")
-    with accepted.on_air(server, "live/joined", sending):
-        wait_for(
-            lambda: server.stream("live/joined")["keyframe_interval"],
-            timeout_s=10,
-            what="a second keyframe has come",
-        )
+    with on_air(server, keys["joined"], clip):
+        wait_for(lambda: server.stream("live/joined")["keyframe_interval"], timeout_s=10, what="a second keyframe")
         packets = read_packets(f"{server.rtmp}/live/joined", limit=80)
     took_s = time.monotonic() - began
     sent = [packet for packet in read_packets(str(clip)) if packet.kind == "video"] * 2
@@ -80,14 +76,8 @@ def test_a_player_that_joins_later_starts_at_a_keyframe(server: ServerProcess, k
 
 
 def test_a_session_is_recorded_with_its_totals_and_events(server: ServerProcess, keys: Keys, short_clip: Path) -> None:
-    url = key_url(keys["recorded"], server.rtmp, "name")
-    accepted.whole(server, partial(PUBLISHERS["ffmpeg-debian"].publish, short_clip, url))
-
-    def ended() -> dict[str, object] | None:
-        found = server.items("/api/v1/sessions?app=live&name=recorded&kind=publish")
-        return found[0] if found and found[0]["ended_at"] else None
-
-    session = wait_for(ended, timeout_s=10, what="the session has ended")
+    publish_whole(server, keys["recorded"], short_clip)
+    session = server.wait_for_end("live/recorded")
     sent = read_packets(str(short_clip))
     assert session["end_reason"] == "client_unpublish"
     assert session["video_frames"] == len(of_kind(sent, "video"))
@@ -114,15 +104,16 @@ def test_a_refused_publisher_ends_at_once_and_is_recorded_with_the_reason(
     known = len(server.items(f"/api/v1/attempts?reason={reason}"))
     done = subprocess.run(publishing(clip, f"{server.rtmp}/{path}"), timeout=20, capture_output=True)
     assert done.returncode != 0
-    wait_for(
-        lambda: len(server.items(f"/api/v1/attempts?reason={reason}")) == known + 1, timeout_s=20, what="the attempt"
-    )
+
+    def is_written() -> bool:
+        return len(server.items(f"/api/v1/attempts?reason={reason}")) == known + 1
+
+    wait_for(is_written, timeout_s=20, what="the attempt")
 
 
 def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProcess, keys: Keys, clip: Path) -> None:
-    url = key_url(keys["busy"], server.rtmp, "name")
-    with accepted.on_air(server, "live/busy", publishing(clip, url, "-stream_loop", "-1")) as (_, live):
-        second = subprocess.run(publishing(clip, url), timeout=30, capture_output=True)
+    with on_air(server, keys["busy"], clip) as (_, live):
+        second = subprocess.run(publishing(clip, key_url(keys["busy"], server.rtmp)), timeout=30, capture_output=True)
         assert second.returncode != 0
         assert server.stream("live/busy")["session_id"] == live["session_id"]
         attempts = wait_for(lambda: server.items("/api/v1/attempts?reason=busy"), timeout_s=20, what="the attempt")
@@ -131,13 +122,83 @@ def test_a_second_publisher_is_refused_and_the_first_goes_on(server: ServerProce
 
 def test_revoking_the_key_in_another_process_ends_the_session(server: ServerProcess, keys: Keys, clip: Path) -> None:
     """How soon: see tests/production/test_form.py, which measures it."""
-    sending = publishing(clip, key_url(keys["revoked"], server.rtmp, "name"), "-stream_loop", "-1")
-    with accepted.on_air(server, "live/revoked", sending) as (_, live):
-        session = live["session_id"]
+    with on_air(server, keys["revoked"], clip) as (_, live):
         server.manage("streamkey", "revoke", "live/revoked")
-        wait_for(lambda: has_ended(server, session), timeout_s=20, what="the session has ended")
-    assert server.request(f"/api/v1/sessions/{session}")[1]["end_reason"] == "key_revoked"
+        assert server.wait_for_end("live/revoked", live["session_id"])["end_reason"] == "key_revoked"
 
 
-def has_ended(server: ServerProcess, session: str) -> bool:
-    return server.request(f"/api/v1/sessions/{session}")[1]["ended_at"] is not None
+# --- Wireshark's dissector ---
+
+CHUNK_BYTES = 60_000
+"""The server's; a message of more has chunks of type 3."""
+
+VIDEO, COMMAND = 9, 20
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_fault_is_found_with_encoders_and_players(rounds: Rounds, tmp_path: Path, name: str) -> None:
+    connections = rounds[name].connections
+    assert len(connections) == 1 + len(PLANS[name].players)
+    assert_no_fault(tmp_path / "round.pcap", connections)
+    for connection in connections:
+        media = [messages(connection, from_client=side).count(VIDEO) for side in (True, False)]
+        assert min(media) == 0, "each publishes or plays"
+        assert max(media) > 60
+
+
+def test_chunks_of_several_sizes_are_among_them(rounds: Rounds) -> None:
+    """Both ways, keyframes take more than one."""
+    connections = rounds["rtmp2sink"].connections + rounds["rtmpsink"].connections
+    longest = {
+        side: max(len(message.payload) for it in connections for message in decode_stream(it.sent(from_client=side)))
+        for side in (True, False)
+    }
+    assert min(longest.values()) > CHUNK_BYTES
+
+
+def refusal(server: ServerProcess, clip: Path, publisher: str) -> Connection:
+    for tool in PUBLISHERS[publisher].tools:
+        require_tool(tool)
+    with recorded(server.rtmp) as proxy, pytest.raises(subprocess.CalledProcessError):
+        PUBLISHERS[publisher].publish(clip, f"{proxy.url}/live/rk_00000000000000000000000000000000")
+    (connection,) = proxy.connections
+    return connection
+
+
+@pytest.mark.parametrize("publisher", ["ffmpeg-debian", "ffmpeg-imageio", "rtmp2sink", "rtmpsink"])
+def test_no_fault_is_found_with_a_refusal(server: ServerProcess, clip: Path, tmp_path: Path, publisher: str) -> None:
+    connection = refusal(server, clip, publisher)
+    assert_no_fault(tmp_path / "refusal.pcap", [connection])
+    assert messages(connection, from_client=False).count(COMMAND) >= 2, "the answer to connect, and the refusal"
+
+
+FAULTS = {
+    "a type that no one knows": bytes.fromhex("02 000000 000004 63 00000000 00000000"),
+    "a string that goes past its command's end": bytes.fromhex("03 000000 000006 14 00000000 02ffff616263"),
+    "a user control message without its type": bytes.fromhex("02 000000 000001 04 00000000 00"),
+    "a window of two bytes": bytes.fromhex("02 000000 000002 05 00000000 0000"),
+}
+"""What the dissector finds when there is something to find."""
+
+
+@pytest.fixture(scope="module")
+def refused(server: ServerProcess, clip: Path) -> Connection:
+    """A connection without a fault."""
+    return refusal(server, clip, "ffmpeg-debian")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(refused: Connection, tmp_path: Path, fault: str) -> None:
+    last = refused.pieces[-1].at
+    faulty = replace(refused, pieces=[*refused.pieces, Piece(last, from_client=False, data=FAULTS[fault])])
+    (dissected,) = dissect(tmp_path / "faulty.pcap", [faulty])
+    assert len(dissected.complaints) == 1
+
+
+def test_a_lost_byte_is_found(refused: Connection, tmp_path: Path) -> None:
+    """The messages after it differ from what was sent."""
+    answer = next(at for at, piece in enumerate(refused.pieces) if not piece.from_client and b"_result" in piece.data)
+    pieces = list(refused.pieces)
+    pieces[answer] = replace(pieces[answer], data=pieces[answer].data.replace(b"_result", b"_esult", 1))
+    (dissected,) = dissect(tmp_path / "faulty.pcap", [replace(refused, pieces=pieces)])
+    assert dissected.complaints or not agrees(dissected, refused)

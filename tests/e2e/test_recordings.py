@@ -1,4 +1,6 @@
-"""What a real encoder's stream leaves: a file that plays, whatever becomes of the server, on the operator's page."""
+"""What a real encoder's stream leaves: a file that plays, whatever becomes of the server, on the operator's page and
+for players. How each of those plays, seeks and resumes: `tests/ingest/test_recorded_clients.py`.
+"""
 
 import contextlib
 import http.client
@@ -10,49 +12,36 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import imageio_ffmpeg
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import chromium, log_in
-from tests.e2e.programs import key_url
-from tests.media import is_run_of, of_kind, read_packets
-from tests.server_process import ServerProcess, program, wait_for
+from tests.browser import chromium, log_in, quiet
+from tests.e2e.programs import on_air, publish_whole, to_gstreamer
+from tests.e2e.test_flv import status_of
+from tests.media import Packet, assert_begins, is_run_of, of_kind, read_packets
+from tests.production.reconnecting import held
+from tests.server_process import ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
-def recording_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One of its own, as it is killed; its application `live` records everything."""
-    folder = tmp_path_factory.mktemp("recording") / "var"
-    server = ServerProcess(folder, RTMPWEB_RECORDINGS_MIN_FREE_MIB="0")
-    server.put_tables()
-    server.start()
-    try:
-        server.manage("application", "set", "live", "--record", "all")
-        yield server
-    finally:
-        server.stop()
+    with running(tmp_path_factory.mktemp("recording") / "var", RTMPWEB_RECORDINGS_MIN_FREE_MIB="0") as started:
+        started.manage("application", "set", "live", "--record", "all")
+        yield started
 
 
 def probe(path: Path, *options: str) -> dict[str, Any]:
     """What ffprobe says of a file; it has to say nothing of errors."""
-    done = subprocess.run(
-        ["ffprobe", "-v", "error", "-of", "json", "-show_format", "-show_streams", *options, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    command = ["ffprobe", "-v", "error", "-of", "json", "-show_format", "-show_streams", *options, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == ""
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def recordings(server: ServerProcess, **wanted: str) -> list[dict[str, Any]]:
-    query = "&".join(f"{name}={value}" for name, value in wanted.items())
-    return server.items(f"/api/v1/recordings?{query}")
 
 
 def file_of(server: ServerProcess, recording: int) -> Path:
@@ -61,30 +50,25 @@ def file_of(server: ServerProcess, recording: int) -> Path:
     return server.folder / "recordings" / file
 
 
-def recorded(server: ServerProcess, name: str, clip: Path) -> dict[str, Any]:
-    """The complete recording of a stream of `live`."""
-    publish = ["ffmpeg", "-v", "error", "-re", "-i", str(clip), "-c", "copy", "-f", "flv"]
-    subprocess.run([*publish, key_url(server.create_key(f"live/{name}"), server.rtmp, "name")], check=True, timeout=60)
-    (row,) = wait_for(lambda: recordings(server, stream=name, state="complete"), timeout_s=20, what="it is closed")
+def complete(server: ServerProcess, path: str) -> dict[str, Any]:
+    app, _, name = path.partition("/")
+    query = f"/api/v1/recordings?app={app}&stream={name}&state=complete"
+    (row,) = wait_for(lambda: server.items(query), timeout_s=20, what="the recording is closed")
     return row
 
 
-def resident_mib(server: ServerProcess) -> float:
-    lines = dict(line.split(":", 1) for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines())
-    return int(lines["VmRSS"].split()[0]) / 1024
+def recorded(server: ServerProcess, path: str, clip: Path) -> dict[str, Any]:
+    publish_whole(server, server.create_key(path), clip)
+    return complete(server, path)
 
 
 @pytest.mark.slow("real programs publish and play, in real time")
-def test_killed_in_the_middle(recording_server: ServerProcess, clip: Path) -> None:
+def test_killed_in_the_middle(server: ServerProcess, clip: Path) -> None:
     """The file plays at once; at the next start it is closed, and its row says so."""
     require_tool("ffprobe")
-    server = recording_server
-    key = server.create_key("live/killed")
-    publish = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv"]
-    with program(*publish, key_url(key, server.rtmp, "name")):
-        (row,) = wait_for(
-            lambda: recordings(server, stream="killed", state="recording"), timeout_s=20, what="it is recorded"
-        )
+    with on_air(server, server.create_key("live/killed"), clip):
+        query = "/api/v1/recordings?stream=killed&state=recording"
+        (row,) = wait_for(lambda: server.items(query), timeout_s=20, what="it is recorded")
         path = file_of(server, row["id"])
         wait_for(lambda: path.stat().st_size > 400_000, timeout_s=20, what="some seconds are on the disk")
         server.process.kill()
@@ -95,11 +79,9 @@ def test_killed_in_the_middle(recording_server: ServerProcess, clip: Path) -> No
     assert len(video) > 30
     assert is_run_of(video[: len(whole)], whole) == 0
     assert {stream["codec_name"] for stream in probe(path)["streams"]} == {"h264", "aac"}
-    said = server.lines.copy()
     server.lines.clear()
     server.start()
-    server.lines[:0] = said  # Of the first start, with the password.
-    (row,) = wait_for(lambda: recordings(server, stream="killed", state="complete"), timeout_s=20, what="it is closed")
+    row = complete(server, "live/killed")
     assert "stopped in the middle" in row["description"]
     assert row["size_bytes"] == path.stat().st_size
     assert float(probe(path)["format"]["duration"]) == pytest.approx(row["duration_ms"] / 1000, abs=0.1)
@@ -108,15 +90,10 @@ def test_killed_in_the_middle(recording_server: ServerProcess, clip: Path) -> No
 
 @pytest.mark.slow("real programs publish and play, in real time")
 @pytest.mark.browser
-def test_an_operator_takes_it_from_the_page(recording_server: ServerProcess, short_clip: Path, tmp_path: Path) -> None:
-    server = recording_server
-    row = recorded(server, "shown", short_clip)
+def test_an_operator_takes_it_from_the_page(server: ServerProcess, short_clip: Path, tmp_path: Path) -> None:
+    row = recorded(server, "live/shown", short_clip)
     path = file_of(server, row["id"])
-    with chromium() as browser:
-        page = browser.new_page()
-        faults: list[str] = []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    with chromium() as browser, quiet(browser.new_context()) as page:
         log_in(page, server)
         page.get_by_role("link", name="Recordings").first.click()
         line = page.locator(f'[data-recording="{row["id"]}"]')
@@ -133,7 +110,6 @@ def test_an_operator_takes_it_from_the_page(recording_server: ServerProcess, sho
         page.click("#delete-submit")
         expect(page.get_by_text("is deleted.")).to_be_visible()
         expect(line).to_have_count(0)
-        assert faults == []
     assert not path.exists()
     taken = tmp_path / "taken.flv"
     for kind in ("video", "audio"):
@@ -144,11 +120,10 @@ def test_an_operator_takes_it_from_the_page(recording_server: ServerProcess, sho
     assert "K" in found["flags"]
 
 
-def test_a_script_takes_it_by_the_api(recording_server: ServerProcess, short_clip: Path, tmp_path: Path) -> None:
+def test_a_script_takes_it_by_the_api(server: ServerProcess, short_clip: Path, tmp_path: Path) -> None:
     """From an application that nobody may play, too; and goes on where it was broken off."""
     require_tool("curl")
-    server = recording_server
-    row = recorded(server, "fetched", short_clip)
+    row = recorded(server, "live/fetched", short_clip)
     path = file_of(server, row["id"])
     server.manage("application", "set", "live", "--play", "none")
     try:
@@ -161,8 +136,9 @@ def test_a_script_takes_it_by_the_api(recording_server: ServerProcess, short_cli
         command[1:2] = ["-sSfL", "-C", "-", "-o", taken.name]
         subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
         assert taken.read_bytes() == path.read_bytes()
-        plain = next(item for item in recordings(server, stream="fetched"))["flv_url"]
-        refused = subprocess.run(["curl", "-sSf", plain], check=False, capture_output=True, text=True, timeout=60)
+        refused = subprocess.run(
+            ["curl", "-sSf", row["flv_url"]], check=False, capture_output=True, text=True, timeout=60
+        )
         assert "403" in refused.stderr
     finally:
         server.manage("application", "set", "live", "--play", "public")
@@ -186,18 +162,16 @@ def asked_for(server: ServerProcess, url: str) -> Iterator[http.client.HTTPRespo
 
 
 @pytest.mark.slow("real programs publish and play, in real time")
-def test_a_download_that_nobody_reads_takes_no_memory(recording_server: ServerProcess, short_clip: Path) -> None:
+def test_a_download_that_nobody_reads_takes_no_memory(server: ServerProcess, short_clip: Path) -> None:
     """Of a file of a GiB, until the server gives such a client up: not because its application was disabled."""
-    server = recording_server
-    row = recorded(server, "large", short_clip)
+    row = recorded(server, "live/large", short_clip)
     os.truncate(file_of(server, row["id"]), 1 << 30)
-    before = resident_mib(server)
-    most = before
+    before = most = held(server.process.pid).memory_kib
 
     def reason() -> str | None:
         nonlocal most
-        most = max(most, resident_mib(server))
-        sessions = server.items(f"/api/v1/sessions?app=live&name={row['name']}&kind=play")
+        most = max(most, held(server.process.pid).memory_kib)
+        sessions = server.sessions(f"live/{row['name']}", "play")
         return next((session["end_reason"] for session in sessions if session["ended_at"]), None)
 
     with asked_for(server, f"{server.http}/api/v1/recordings/{row['id']}/download") as answer:
@@ -208,4 +182,70 @@ def test_a_download_that_nobody_reads_takes_no_memory(recording_server: ServerPr
         finally:
             server.manage("application", "set", "live", "--enabled", "on")
     assert found != "key_revoked"
-    assert most - before < 50, "MiB"
+    assert most - before < 50 * 1024
+
+
+# --- For players ---
+
+
+def assert_whole(received: list[Packet], sent: list[Packet]) -> None:
+    """All pictures; of the sound what came before the first of them may be missing."""
+    assert of_kind(received, "video") == of_kind(sent, "video")
+    sound = of_kind(received, "audio")
+    assert sound == of_kind(sent, "audio")[-len(sound) :]
+    assert len(of_kind(sent, "audio")) - len(sound) <= 2
+
+
+def test_what_an_encoder_published_is_played_when_it_is_gone(
+    server: ServerProcess, short_clip: Path, tmp_path: Path
+) -> None:
+    require_tool("rtmpdump")
+    server.manage("application", "set", "kept", "--record", "all", "--play-recordings", "as_live")
+    recording = recorded(server, "kept/show", short_clip)
+    url, sent = f"{server.rtmp}/kept/{recording['name']}", read_packets(str(short_clip))
+    copy = (imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", url, "-c", "copy", "-f", "flv")
+    for command in (copy, ("rtmpdump", "-q", "-r", url, "-o")):
+        out = str(tmp_path / f"{command[-1]}.flv")
+        subprocess.run([*command, out], check=True, timeout=40)
+        assert_whole(read_packets(out), sent)
+
+
+def test_rtmpsrc_plays_and_begins_again(server: ServerProcess, short_clip: Path, tmp_path: Path) -> None:
+    """It takes the end for a connection that was lost."""
+    require_tool("rtmpsrc")
+    server.manage("application", "set", "films", "--play-recordings", "as_live")
+    server.manage("recording", "add", "films/filmed", str(short_clip))
+    out = tmp_path / "again.flv"
+    with program(*to_gstreamer("rtmpsrc location={}")(f"{server.rtmp}/films/filmed", out)):
+        size = short_clip.stat().st_size
+        wait_for(lambda: out.exists() and out.stat().st_size > 2 * size, timeout_s=20, what="it plays")
+    once = tmp_path / "once.flv"
+    once.write_bytes(out.read_bytes()[:size])
+    received, sent = read_packets(str(once)), read_packets(str(short_clip))
+    assert_begins(received, sent)
+    for kind in ("video", "audio"):
+        cut = len(of_kind(sent, kind)) - len(of_kind(received, kind))
+        assert cut <= 2, "the last are cut, as its file is a little longer"
+
+
+def test_what_is_not_there_is_refused_at_once(server: ServerProcess, tmp_path: Path) -> None:
+    require_tool("ffmpeg")
+    source = ["ffmpeg", "-v", "quiet", "-rtmp_live", "recorded", "-i", f"{server.rtmp}/live/never-filmed"]
+    assert subprocess.run([*source, "-c", "copy", str(tmp_path / "none.flv")], timeout=10).returncode != 0
+
+
+def test_by_http_a_recording_is_played_from_its_start_and_from_a_time_on(
+    server: ServerProcess, short_clip: Path
+) -> None:
+    server.manage("application", "set", "shelf", "--record", "all")
+    recording = recorded(server, "shelf/show", short_clip)
+    assert status_of(recording["flv_url"]) == 403, "its name could be guessed"
+    status, made = server.request(f"/api/v1/recordings/{recording['id']}/token", method="POST")
+    assert (status, made["flv_url"].partition("?")[0]) == (201, recording["flv_url"])
+    url, sent = made["flv_url"], read_packets(str(short_clip))
+    for kind in ("video", "audio"):
+        assert of_kind(read_packets(url), kind) == of_kind(sent, kind)
+    late = of_kind(read_packets(f"{url}&start=1.5"), "video")
+    assert late == of_kind(sent, "video")[-len(late) :]
+    assert next(packet for packet in sent if packet.data == late[0]).is_keyframe
+    assert len(of_kind(sent, "video")) / 3 < len(late) < len(of_kind(sent, "video"))

@@ -16,10 +16,10 @@ from typing import Any
 import duckdb
 import pypdf
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from analytics.reports.subprocess_jobs import LIMITS_S
-from tests.browser import chromium, log_in
+from tests.browser import log_in, quiet, saved
 from tests.e2e.programs import Keys, key_url, publishing
 from tests.e2e.test_secrets import holders
 from tests.media import of_kind, read_packets
@@ -66,7 +66,6 @@ def mails() -> Iterator[MailReceiver]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, mails: MailReceiver) -> Iterator[ServerProcess]:
-    """With a mail server."""
     require_tool("java")
     folder = tmp_path_factory.mktemp("reports") / "var"
     with running(folder, RTMPWEB_EMAIL_URL=f"smtp://127.0.0.1:{mails.port}") as started:
@@ -75,7 +74,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, mails: MailReceiver) -> Ite
 
 @pytest.fixture(scope="module")
 def keys(server: ServerProcess) -> Keys:
-    """By the streams' paths."""
     return server.create_keys([STREAM, OTHER])
 
 
@@ -88,7 +86,6 @@ def publish(server: ServerProcess, keys: Keys, clip: Path, streams: Sequence[str
 
 
 def samples(server: ServerProcess, stream: str, *expressions: str) -> tuple[Any, ...]:
-    """What DuckDB makes of a stream's samples."""
     app, _, name = stream.partition("/")
     files = server.folder / "lake" / "samples" / "v=1" / "*" / "*" / "*.parquet"
     (row,) = duckdb.execute(
@@ -100,32 +97,28 @@ def samples(server: ServerProcess, stream: str, *expressions: str) -> tuple[Any,
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def page(browser: Browser, server: ServerProcess) -> Iterator[Page]:
-    """Logged in; fails on any error of the pages' scripts, and on what their policy forbids."""
+    """Logged in."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
-    opened.on(
-        "console", lambda said: faults.append(said.text) if said.type == "error" and ASKED not in said.text else None
-    )
-    log_in(opened, server)
-    yield opened
-    context.close()
-    assert faults == []
+    with quiet(context, but=ASKED) as opened:
+        log_in(opened, server)
+        yield opened
 
 
-def saved(page: Page, link: str, timeout_ms: float | None = None) -> bytes:
-    """`timeout_ms`: None is the browser's own."""
-    with page.expect_download(timeout=timeout_ms) as downloading:
-        page.get_by_role("link", name=link, exact=True).click(timeout=timeout_ms)
-    return Path(downloading.value.path()).read_bytes()
+def link(page: Page, name: str) -> Locator:
+    return page.get_by_role("link", name=name, exact=True)
+
+
+def text_of(document: bytes) -> str:
+    """Of a PDF."""
+    return "".join(sheet.extract_text() for sheet in pypdf.PdfReader(io.BytesIO(document)).pages)
+
+
+def body_of(mail: EmailMessage, kind: str) -> str:
+    part = mail.get_body((kind,))
+    assert isinstance(part, EmailMessage)
+    text: str = part.get_content()
+    return text
 
 
 def test_run_now_shows_progress_and_then_the_hours_rollup(
@@ -178,7 +171,7 @@ def test_a_report_of_what_was_published_is_made_and_looked_at(
     # A broadcast ends when nothing came for 300 s.
     expect(page.locator("#make .err")).to_contain_text("No broadcast of live/reported has ended")
     page.select_option("#make [name=kind]", "daily")
-    sessions = server.items(f"/api/v1/sessions?kind=publish&name={STREAM.partition('/')[2]}")
+    sessions = server.sessions(STREAM)
     page.fill("#make [name=day]", min(session["started_at"] for session in sessions)[:10])
     page.get_by_role("button", name="Make it").click(timeout=LIMITS_MS["report"])
 
@@ -190,7 +183,7 @@ def test_a_report_of_what_was_published_is_made_and_looked_at(
     expect(sheet.locator(".plotted tbody tr").first).to_be_visible()
 
 
-def test_it_is_sent_once_to_each(page: Page, mails: MailReceiver) -> None:
+def test_it_is_sent_once_to_each_with_all_of_it_inside(page: Page, mails: MailReceiver) -> None:
     for again in (False, True):
         page.get_by_role("button", name="E-mail").click()
         page.fill("#mail textarea", TO)
@@ -203,15 +196,8 @@ def test_it_is_sent_once_to_each(page: Page, mails: MailReceiver) -> None:
     (mail,) = mails.got
     assert mail["To"] == TO
     assert "Daily stream report" in mail["Subject"]
-
-
-def test_the_mail_has_all_of_it_inside(page: Page, mails: MailReceiver) -> None:
-    (mail,) = mails.got
-    plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
-    assert isinstance(plain, EmailMessage)
-    assert isinstance(html, EmailMessage)
-    assert STREAM in plain.get_content()
-    shown = html.get_content()
+    assert STREAM in body_of(mail, "plain")
+    shown = body_of(mail, "html")
     assert STREAM in shown
     pictures: dict[str, Any] = {
         part["Content-ID"].strip("<>"): part for part in mail.walk() if part.get_content_type() == "image/png"
@@ -228,15 +214,17 @@ def test_the_mail_has_all_of_it_inside(page: Page, mails: MailReceiver) -> None:
 
 def test_its_files_say_the_same(page: Page) -> None:
     words = page.locator("#sheet h1").inner_text()
-    document = json.loads(saved(page, "JSON"))
+    document = json.loads(saved(page, link(page, "JSON")))
     assert document["period"]["words"] == words
-    (row,) = [row for row in csv.DictReader(io.StringIO(saved(page, "CSV").decode())) if row["stream"] == STREAM]
+    (row,) = [
+        row for row in csv.DictReader(saved(page, link(page, "CSV")).decode().splitlines()) if row["stream"] == STREAM
+    ]
     assert float(row["p50"]) == round(document["streams"][0]["p50"], 1)
-    printed = pypdf.PdfReader(io.BytesIO(saved(page, "PDF", LIMITS_MS["pdf"])))
-    text = "".join(sheet.extract_text() for sheet in printed.pages)
+    printed = saved(page, link(page, "PDF"), LIMITS_MS["pdf"])
+    text = text_of(printed)
     assert words in text
     assert STREAM in text
-    assert printed.pages[0].images
+    assert pypdf.PdfReader(io.BytesIO(printed)).pages[0].images
 
 
 def test_on_paper_it_is_the_sheet_alone(page: Page) -> None:
@@ -247,9 +235,9 @@ def test_on_paper_it_is_the_sheet_alone(page: Page) -> None:
         "sheet => [getComputedStyle(sheet).color, getComputedStyle(sheet).backgroundColor]"
     )
     assert colours == ["rgb(20, 24, 29)", "rgb(255, 255, 255)"]
-    paper = pypdf.PdfReader(io.BytesIO(page.pdf(prefer_css_page_size=True)))
-    assert [round(float(side)) for side in paper.pages[0].mediabox[2:]] == [595, 842]
-    text = "".join(sheet.extract_text() for sheet in paper.pages)
+    paper = page.pdf(prefer_css_page_size=True)
+    assert [round(float(side)) for side in pypdf.PdfReader(io.BytesIO(paper)).pages[0].mediabox[2:]] == [595, 842]
+    text = text_of(paper)
     assert STREAM in text
     assert "All reports" not in text
 
@@ -257,17 +245,14 @@ def test_on_paper_it_is_the_sheet_alone(page: Page) -> None:
 def test_one_that_a_command_makes_has_the_figures_of_the_samples(
     server: ServerProcess, mails: MailReceiver, tmp_path: Path
 ) -> None:
-    sessions = server.items(f"/api/v1/sessions?kind=publish&name={STREAM.partition('/')[2]}")
+    sessions = server.sessions(STREAM)
     assert len(sessions) == 2
     day = min(session["started_at"] for session in sessions)[:10]
     file = tmp_path / "report.pdf"
     words = ("report", "make", "daily", "--from", day, "--stream", STREAM, "--output", str(file))
     server.manage(*words, "--send", "command@example.org")
     made = max(row["id"] for row in server.items("/api/v1/reports") if row["scope"] == STREAM)
-    status, report = server.request(f"/api/v1/reports/{made}")
-    assert status == 200
-    document = report["document"]
-
+    document = server.get(f"/api/v1/reports/{made}")["document"]
     figures = document["figures"]
     media = "video_bytes + audio_bytes > 0"
     live_ms, out_bytes, mean_kbps, p50, player_ms = samples(
@@ -295,8 +280,6 @@ def test_one_that_a_command_makes_has_the_figures_of_the_samples(
     assert mail["To"] == "command@example.org"
     kinds = [part.get_content_type() for part in mail.walk()]
     assert kinds.count("image/png") == len(document["charts"]) == 1
-    text = mail.get_body(("plain",))
-    assert isinstance(text, EmailMessage)
-    assert STREAM in text.get_content()
-    assert document["period"]["words"] in text.get_content()
-    assert STREAM in "".join(sheet.extract_text() for sheet in pypdf.PdfReader(io.BytesIO(file.read_bytes())).pages)
+    assert STREAM in body_of(mail, "plain")
+    assert document["period"]["words"] in body_of(mail, "plain")
+    assert STREAM in text_of(file.read_bytes())

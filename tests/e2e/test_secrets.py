@@ -8,15 +8,13 @@ import contextlib
 import json
 import subprocess
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.telemetry import request_flush
-from tests.e2e import accepted
-from tests.e2e.programs import PUBLISHERS, Keys, key_url
+from tests.e2e.programs import PUBLISHERS, Keys, publish_whole
 from tests.rtmp_client import Refused, RtmpClient
 from tests.server_process import ServerProcess, wait_for
 
@@ -42,19 +40,12 @@ def holders(folder: Path, secret: str) -> list[Path]:
 def test_keys_are_nowhere(server: ServerProcess, keys: Keys, short_clip: Path) -> None:
     key = keys["secret"]
     for form in ("name", "query"):
-        publish = partial(PUBLISHERS["ffmpeg-debian"].publish, short_clip, key_url(key, server.rtmp, form))
-        accepted.whole(server, publish)
-        wait_for(
-            lambda: server.stream("live/secret")["state"] == "offline", timeout_s=10, what="the publisher has gone"
-        )
+        publish_whole(server, key, short_clip, form=form)
+        server.wait_for_state("live/secret", "offline")
     with pytest.raises(subprocess.CalledProcessError):
         PUBLISHERS["ffmpeg-debian"].publish(short_clip, f"{server.rtmp}/live/{WRONG}")
-    subprocess.run(
-        ["ffmpeg", "-v", "error", "-i", f"{server.rtmp}/live?key={key['key']}/x", "-f", "null", "-"],
-        timeout=10,
-        capture_output=True,
-        check=False,
-    )
+    command = ["ffmpeg", "-v", "error", "-i", f"{server.rtmp}/live?key={key['key']}/x", "-f", "null", "-"]
+    subprocess.run(command, timeout=10, capture_output=True, check=False)
     assert request_flush(server.folder / "lake", wait_s=20)
     assert list((server.folder / "lake").rglob("*.parquet")), "the lake holds what was recorded"
     for secret in (key["key"], WRONG):
@@ -80,10 +71,9 @@ def places(server: ServerProcess, secret: str) -> list[tuple[str, str, str]]:
 
 async def present(server: ServerProcess, secret: str) -> None:
     """Publishes and plays with the secret in each place, all at once; each may be refused."""
-    host, _, port = server.rtmp.removeprefix("rtmp://").rpartition(":")
 
     async def once(action: Callable[[RtmpClient, str], Awaitable[int]], app: str, tc_url: str, name: str) -> None:
-        client = RtmpClient(host, port=int(port), timeout_s=6.0)
+        client = RtmpClient(port=server.rtmp_port, timeout_s=6.0)
         await client.open()
         with contextlib.suppress(Refused, ConnectionError, TimeoutError):
             await client.connect(app, tc_url=tc_url, flashVer=f"Encoder {secret}", pageUrl=f"http://x/?{secret}")

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from ingest.live.health.engine import WARM_UP_S
 from tests.e2e.night import AUDIO_FROM_S, AUDIO_UNTIL_S, HEALTHY, KBPS, LONG_GOP_S, LONG_UNTIL_S, Night, at_night
-from tests.e2e.programs import key_url
+from tests.e2e.programs import key_url, publishing
 from tests.server_process import wait_for
 
 pytestmark = [
@@ -98,12 +98,7 @@ def test_the_silent_session_ends_and_its_page_answers_in_order(night: Night) -> 
     session = night.ended("silent", timeout_s=30)
     assert session["end_reason"] == "idle_timeout"
     url = key_url(night.keys["live/silent"], night.server.rtmp, "query").partition("?key=")[0] + "?key=wrong"
-    refused = subprocess.run(
-        ["ffmpeg", "-nostdin", "-v", "error", "-i", str(night.clips["silent"]), "-c", "copy", "-f", "flv", url],
-        check=False,
-        capture_output=True,
-        timeout=60,
-    )
+    refused = subprocess.run(publishing(night.clips["silent"], url), capture_output=True, timeout=60)
     assert refused.returncode
     # The page is made once: the attempt has to be written by then.
     of_it = "/api/v1/attempts?reason=key_unknown&name=silent"

@@ -11,8 +11,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from dashboard import access
-from dashboard.models import Webhook
-from ingest.models import AuditEntry, Installation, Stream, StreamKey
+from ingest.models import AuditEntry, Installation, Stream, StreamKey, Webhook
 from ingest.services import database, installation, keys
 from ingest.services.installation import StartError
 from tests.ingest.operating import run, run_json

@@ -1,9 +1,8 @@
-"""Publishers with players that check every message, in a thread of their own while a test stops parts of the form.
+"""A publisher with players that check every message, in a thread of its own while a test stops parts of the form.
 
-    with on_air(node.url, keys, players=2) as shows:
+    with on_air(node.url, key, players=2) as show:
         ...
-    for show in shows:
-        show.check(late_s=0.05)
+    show.check(late_s=0.05)
 
 Each video message carries its number and the time it was sent at; a player notes which came, and how late.
 """
@@ -79,8 +78,7 @@ class Show:
     """One publisher of `name`, by its key, and its players, on one node."""
 
     def __init__(self, url: str, key: Mapping[str, Any], players: int) -> None:
-        address = urlsplit(url)
-        self.host, self.port = address.hostname or "", address.port or 0
+        self.port = urlsplit(url).port or 0
         self.app, _, self.name = str(key["stream"]).partition("/")
         self.secret = str(key["key"])
         self.receptions = [Reception() for _ in range(players)]
@@ -143,7 +141,7 @@ class Show:
         """A client that has what it asked for, and its stream's id. It comes back while the database is slow."""
         ends_at = time.monotonic() + START_S
         while True:
-            client = RtmpClient(self.host, port=self.port, timeout_s=START_S)
+            client = RtmpClient(port=self.port, timeout_s=START_S)
             client.listener = listener
             clients.append(client)
             await client.open()
@@ -168,26 +166,15 @@ class Show:
 
 
 @contextmanager
-def on_air(url: str, keys: Mapping[str, Mapping[str, Any]], *, players: int = 1) -> Iterator[list[Show]]:
-    """A show for each of the `keys` (as Production.create_keys makes them) on the node at `url` while the block runs.
-
-    Play has to be allowed without a token (`application set live --play public`).
-    """
-    shows = [Show(url, key, players) for key in keys.values()]
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-
-    async def run_all() -> None:
-        await asyncio.gather(*(show.run(stop) for show in shows))
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run_all()), name="broadcast", daemon=True)
+def on_air(url: str, key: Mapping[str, Any], *, players: int = 1) -> Iterator[Show]:
+    """On the node at `url` while the block runs. Play has to be allowed without a token."""
+    show, loop, stop = Show(url, key, players), asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(show.run(stop)), name="broadcast", daemon=True)
     thread.start()
     try:
-        wait_for(
-            lambda: all(show.playing or show.ended for show in shows), timeout_s=START_S, what="every player has media"
-        )
-        assert not any(show.ended for show in shows), [show.ended for show in shows]
-        yield shows
+        wait_for(lambda: show.playing or show.ended, timeout_s=START_S, what="every player has media")
+        assert not show.ended, show.ended
+        yield show
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(30)

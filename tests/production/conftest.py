@@ -8,12 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
-from tests.browser import chromium
+from tests.browser import chromium, log_in_as
+from tests.e2e.programs import Keys
 from tests.media import make_clip
 from tests.production.installation import Production
 from tests.tools import require_tool
+
+STREAMS = (
+    *("seen", "kicked", "revoked", "twice", "orphan", "pictured", "frozen"),
+    *(f"{kind}-{number}" for kind in ("steady", "disk") for number in (1, 2, 3)),
+    *("leaving", "new"),
+)
 
 WHOLE = pytest.StashKey[Production]()
 
@@ -35,6 +42,24 @@ def browser() -> Iterator[Browser]:
     """One for all of them: Playwright runs once in a process."""
     with chromium() as started:
         yield started
+
+
+@pytest.fixture(scope="package")
+def page(production: Production, browser: Browser) -> Page:
+    """An administrator's."""
+    password = "the password of a test"
+    production.create_admin("mira", password)
+    opened = browser.new_context().new_page()
+    log_in_as(opened, production.http, "mira", password)
+    return opened
+
+
+@pytest.fixture(scope="package")
+def keys(production: Production) -> Keys:
+    """By the stream's name; all are of the application `live`."""
+    production.manage("application", "set", "live")
+    made = production.create_keys(f"live/{name}" for name in STREAMS)
+    return {path.partition("/")[2]: key for path, key in made.items()}
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """The production form, started by hand on free loopback ports: PostgreSQL, Redis, web, nodes, workers, beat."""
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +81,7 @@ class Production(Installation):
         start_all(self.processes)
         self.wait_ready()
 
-    def wait_ready(self, timeout_s: float = TICK_WAIT_S) -> None:
+    def wait_ready(self) -> None:
         """Until every running node is seen by the web process."""
         running = sum(node.running for node in self.nodes.values())
 
@@ -91,7 +89,7 @@ class Production(Installation):
             status, answer = self.request("/healthz", token="")
             return status == 200 and answer["nodes"] == running
 
-        wait_for(ready, timeout_s=timeout_s, what=f"/healthz knows of {running} nodes")
+        wait_for(ready, timeout_s=TICK_WAIT_S, what=f"/healthz knows of {running} nodes")
 
     def stop(self) -> None:
         """Ends the processes in order, then what they stand on; whatever doesn't end in order fails, all is ended."""
@@ -115,24 +113,6 @@ class Production(Installation):
         """What PostgreSQL itself answers."""
         with psycopg.connect(self.postgres.url, connect_timeout=5) as connection:
             return connection.execute(query, values).fetchall()
-
-    def session(self, session_id: str) -> dict[str, Any]:
-        status, answer = self.request(f"/api/v1/sessions/{session_id}")
-        assert status == 200, (status, answer)
-        found: dict[str, Any] = answer
-        return found
-
-    @contextmanager
-    def without(self, *parts: Background, for_s: float = 0.0) -> Iterator[None]:
-        """The parts are stopped while the block runs, and at least for `for_s` seconds; then started again."""
-        began = time.monotonic()
-        for part in parts:
-            part.stop()
-        try:
-            yield
-            time.sleep(max(0.0, began + for_s - time.monotonic()))  # The length of the outage is what is tested.
-        finally:
-            start_all(parts)
 
 
 def start_all(parts: Iterable[Background]) -> None:

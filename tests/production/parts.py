@@ -1,27 +1,21 @@
 """The processes of the production form, each as docker-compose.yml runs it."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.background import Background, accepts, free_port
 from tests.tools import require_tool
 
 PROGRAMS = Path(sys.executable).parent
+CELERY: Sequence[str | Path] = (PROGRAMS / "celery", "-A", "rtmpweb")
 
 
 class Web(Background):
-    """HTTP and WebSocket."""
-
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.port = free_port()
-        super().__init__(
-            "web",
-            self.program(),
-            folder=folder,
-            environment={**environment, "RTMPWEB_HTTP": f"127.0.0.1:{self.port}"},
-            ready=self.is_ready,
-        )
+        where = {**environment, "RTMPWEB_HTTP": f"127.0.0.1:{self.port}"}
+        super().__init__("web", self.program(), folder=folder, environment=where, ready=self.is_ready)
 
     def program(self) -> list[str | Path]:
         return [sys.executable, "manage.py", "runweb"]
@@ -53,13 +47,9 @@ class MediaNode(Background):
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.port = free_port()
-        super().__init__(
-            name,
-            [sys.executable, "manage.py", "runrtmp"],
-            folder=folder,
-            environment={**environment, "RTMPWEB_NODE": name, "RTMPWEB_RTMP": f"127.0.0.1:{self.port}"},
-            ready="Listening on rtmp://",
-        )
+        command = [sys.executable, "manage.py", "runrtmp"]
+        where = {**environment, "RTMPWEB_NODE": name, "RTMPWEB_RTMP": f"127.0.0.1:{self.port}"}
+        super().__init__(name, command, folder=folder, environment=where, ready="Listening on rtmp://")
 
     @property
     def url(self) -> str:
@@ -72,27 +62,16 @@ class Worker(Background):
     stop_timeout_s = 60.0
 
     def __init__(self, queue: str, folder: Path, environment: Mapping[str, str]) -> None:
-        command = ["-A", "rtmpweb", "worker", "-Q", queue, "-n", f"{queue}@%h", "-c", "1", "--loglevel", "INFO"]
-        super().__init__(
-            f"worker-{queue}",
-            [PROGRAMS / "celery", *command],
-            folder=folder,
-            environment=environment,
-            ready=" ready.",
-        )
+        command = [*CELERY, "worker", "-Q", queue, "-n", f"{queue}@%h", "-c", "1", "--loglevel", "INFO"]
+        super().__init__(f"worker-{queue}", command, folder=folder, environment=environment, ready=" ready.")
         if queue == "analytics":
             self.nice = 6  # About the 256 shares that docker-compose.yml gives it.
 
 
 class Beat(Background):
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        super().__init__(
-            "beat",
-            [PROGRAMS / "celery", "-A", "rtmpweb", "beat", "--pidfile=", "--loglevel", "INFO"],
-            folder=folder,
-            environment=environment,
-            ready="beat: Starting...",
-        )
+        command = [*CELERY, "beat", "--pidfile=", "--loglevel", "INFO"]
+        super().__init__("beat", command, folder=folder, environment=environment, ready="beat: Starting...")
 
 
 SPARK = {
@@ -101,71 +80,47 @@ SPARK = {
 }
 
 
-class SparkMaster(Background):
-    """A standalone cluster's master, from the PySpark wheel."""
+class Spark(Background):
+    """A program of the PySpark wheel's, which listens on loopback."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, name: str, command: Sequence[str | Path], folder: Path, ready: str) -> None:
         require_tool("java")
-        self.port = free_port()
-        command = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(free_port())]
-        super().__init__(
-            "spark-master",
-            [PROGRAMS / "spark-class", "org.apache.spark.deploy.master.Master", *command],
-            folder=folder,
-            environment=SPARK,
-            ready="New state: ALIVE",
-        )
-
-    @property
-    def url(self) -> str:
-        return f"spark://127.0.0.1:{self.port}"
+        program, *words = command
+        super().__init__(name, [PROGRAMS / program, *words], folder=folder, environment=SPARK, ready=ready)
 
 
-class SparkWorker(Background):
+class SparkMaster(Spark):
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.url = f"spark://127.0.0.1:{port}"
+        where = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", str(free_port()))
+        command = ("spark-class", "org.apache.spark.deploy.master.Master", *where)
+        super().__init__("spark-master", command, folder, "New state: ALIVE")
+
+
+class SparkWorker(Spark):
     """One core and 1 GB, as in docker-compose.yml."""
 
     def __init__(self, number: int, master: str, folder: Path) -> None:
-        work = folder / f"spark-work-{number}"
-        where = [master, "--host", "127.0.0.1", "--webui-port", str(free_port()), "--work-dir", str(work)]
-        super().__init__(
-            f"spark-worker-{number}",
-            [
-                PROGRAMS / "spark-class",
-                "org.apache.spark.deploy.worker.Worker",
-                *where,
-                *("--cores", "1", "--memory", "1g"),
-            ],
-            folder=folder,
-            environment=SPARK,
-            ready="Successfully registered with master",
-        )
+        where = ("--host", "127.0.0.1", "--webui-port", str(free_port()))
+        size = ("--work-dir", folder / f"spark-work-{number}", "--cores", "1", "--memory", "1g")
+        command = ("spark-class", "org.apache.spark.deploy.worker.Worker", master, *where, *size)
+        super().__init__(f"spark-worker-{number}", command, folder, "Successfully registered with master")
 
 
-class SparkConnect(Background):
+class SparkConnect(Spark):
     """Spark Connect's server, which is the driver: it has this machine's cores."""
 
     def __init__(self, folder: Path) -> None:
-        require_tool("java")
-        self.port = free_port()
+        port = free_port()
+        self.url = f"sc://127.0.0.1:{port}"
         settings = {
             "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.connect.grpc.binding.port": str(port),
             "spark.ui.enabled": "false",
             "spark.sql.warehouse.dir": str(folder / "connect-warehouse"),
         }
-        super().__init__(
-            "spark-connect",
-            [
-                PROGRAMS / "spark-submit",
-                *("--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-                *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
-                "spark-internal",
-            ],
-            folder=folder,
-            environment=SPARK,
-            ready="Spark Connect server started at",
-        )
-
-    @property
-    def url(self) -> str:
-        return f"sc://127.0.0.1:{self.port}"
+        given = (word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
+        server = ("--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer")
+        command = ("spark-submit", *server, *given, "spark-internal")
+        super().__init__("spark-connect", command, folder, "Spark Connect server started at")

@@ -1,11 +1,9 @@
 """Publishers that go and come back with the same key, in every way in which connections end, against a real server."""
 
 import asyncio
-import contextlib
 import itertools
 import math
 import random
-import sqlite3
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +34,7 @@ MOST_LINES = 200
 GROWTH_KIB = 24 * 1024
 """By which the server's memory may differ between two times: what Python and malloc keep to themselves."""
 
-OPEN = "SELECT name FROM ingest_session WHERE ended_at IS NULL AND kind = 'publish'"
+OPEN = "SELECT name, id FROM ingest_session WHERE ended_at IS NULL AND kind = 'publish'"
 HELD = "SELECT session_id FROM ingest_lease WHERE session_id IS NOT NULL"
 ORPHANS = (
     "SELECT session_id FROM ingest_lease JOIN ingest_session ON ingest_session.id = session_id "
@@ -122,8 +120,6 @@ class Publisher:
 
 @dataclass(frozen=True)
 class Held:
-    """By the server's process."""
-
     files: int
     threads: int
     memory_kib: int
@@ -134,11 +130,6 @@ def held(pid: int) -> Held:
     status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines() if ":\t" in line)
     files = len(list((process / "fd").iterdir()))
     return Held(files, int(status["Threads"]), int(status["VmRSS"].split()[0]))
-
-
-def rows(server: ServerProcess, query: str) -> list[str]:
-    with contextlib.closing(sqlite3.connect(server.folder / "rtmpweb.sqlite3", timeout=10)) as database:
-        return [row[0] for row in database.execute(query)]
 
 
 def is_fault(line: str) -> bool:
@@ -155,9 +146,9 @@ def reconnect(folder: Path, seconds: float, seed: int) -> Counter[str]:
         port = int(server.rtmp.rpartition(":")[2])
         publishers = [Publisher(port, keys[f"live/{name}"]["key"], random.Random(f"{seed} {name}")) for name in names]
         settled = loops.run(_run(server, publishers, names, seconds))
-        wait_for(lambda: not rows(server, OPEN) and not rows(server, HELD), timeout_s=20, what="all sessions ended")
-        assert rows(server, ENDED_TWICE) == []
-        assert rows(server, "SELECT DISTINCT end_reason FROM ingest_session WHERE end_reason = ''") == []
+        wait_for(lambda: not server.rows(OPEN) and not server.rows(HELD), timeout_s=20, what="all sessions ended")
+        assert server.rows(ENDED_TWICE) == []
+        assert server.rows("SELECT id FROM ingest_session WHERE end_reason = ''") == []
         most = settled.files - PUBLISHERS + MORE_FILES
         wait_for(lambda: held(server.process.pid).files <= most, timeout_s=20, what=f"at most {most} files are open")
         refused = Counter(text for publisher in publishers for text in publisher.refused)
@@ -200,22 +191,16 @@ async def _run(server: ServerProcess, publishers: list[Publisher], names: list[s
 
 def _look(server: ServerProcess, names: list[str], settled: Held) -> None:
     """Each publishes once: by the database, the API and the node."""
-    wait_for(lambda: sorted(rows(server, OPEN)) == names, timeout_s=20, what="one open session of each")
-    wait_for(lambda: len(rows(server, HELD)) == PUBLISHERS, timeout_s=20, what="one lease of each")
-    assert rows(server, ORPHANS) == []
-
-    def live() -> dict[str, str]:
-        """{name: session}"""
-        streams = server.items("/api/v1/streams?limit=100")
-        return {stream["name"]: stream["session_id"] for stream in streams if stream["state"] == "live"}
-
-    wait_for(lambda: sorted(live()) == names, timeout_s=20, what="all streams live")
-    query = "SELECT id FROM ingest_session WHERE ended_at IS NULL AND kind = 'publish'"
+    wait_for(lambda: sorted(name for name, _ in server.rows(OPEN)) == names, timeout_s=20, what="one session of each")
+    wait_for(lambda: len(server.rows(HELD)) == PUBLISHERS, timeout_s=20, what="one lease of each")
+    assert server.rows(ORPHANS) == []
 
     def agree() -> bool:
-        return sorted(rows(server, query)) == sorted(session.replace("-", "") for session in live().values())
+        streams = server.items("/api/v1/streams?limit=100")
+        live = [(each["name"], each["session_id"].replace("-", "")) for each in streams if each["state"] == "live"]
+        return len(live) == PUBLISHERS and sorted(live) == sorted(server.rows(OPEN))
 
-    wait_for(agree, timeout_s=20, what="the database and the API have the same sessions")
+    wait_for(agree, timeout_s=20, what="all are live, and the database and the API have the same sessions")
     now = held(server.process.pid)
     assert now.memory_kib < settled.memory_kib + GROWTH_KIB, (settled, now)
     assert now.threads <= settled.threads + MORE_THREADS, (settled, now)

@@ -1,25 +1,30 @@
-"""The production form as operators and users meet it: its parts are apart and show one picture."""
+"""The production form as operators and users meet it: its parts are apart and show one picture, log nothing while they
+have nothing to do, and take few of PostgreSQL's connections.
+"""
 
 import asyncio
 import io
 import json
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import av
+import psycopg
 import pytest
-from playwright.sync_api import Browser, Page, WebSocket
+from playwright.sync_api import Page, WebSocket
 
 from ingest.rtmp import events
-from tests.browser import log_in_as
+from tests import loops
+from tests.e2e.programs import LOOPED, Keys, key_url, publishing
 from tests.production.broadcast import FPS, Show, on_air
 from tests.production.installation import Production
 from tests.production.parts import MediaNode
@@ -27,11 +32,9 @@ from tests.production.waits import waited_each_s, waited_s, waited_since_s
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import program, wait_for
-from tests.tools import require_tool
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(180)]
 
-PASSWORD = "the password of a test"
 END_S = 2.0
 FREE_S = 10.0
 """The lease's life."""
@@ -45,77 +48,22 @@ TOLD_S = 15.0
 UPDATES = 4
 
 
-@pytest.fixture(scope="module")
-def keys(production: Production) -> dict[str, dict[str, Any]]:
-    production.manage("application", "set", "live")
-    names = ("seen", "encoder", "kicked", "revoked", "twice", "orphan", "rolled-up", "pictured", "frozen")
-    return production.create_keys(f"live/{name}" for name in names)
-
-
-@pytest.fixture(scope="module")
-def page(browser: Browser, production: Production) -> Page:
-    """An administrator's, on the wall."""
-    production.create_admin("mira", PASSWORD)
-    opened = browser.new_context().new_page()
-    log_in_as(opened, production.http, "mira", PASSWORD)
-    return opened
-
-
-def only(keys: dict[str, Any], name: str) -> dict[str, Any]:
-    return {name: keys[f"live/{name}"]}
-
-
-def ended(production: Production, session: str) -> Callable[[], str]:
-    """The session's reason for its end; empty while it is open."""
-    return lambda: str(production.session(session)["end_reason"])
-
-
-def check_ended(production: Production, session: str, reason: str, wish: Callable[[], object]) -> None:
-    """The session ends for the reason, soon after what `wish` does."""
-    pid = next(iter(production.nodes.values())).pid
-    waited_before_s = waited_s(pid)
-    wish()
-    wished_at = time.time()
-    assert wait_for(ended(production, session), timeout_s=TOLD_S, what="the session is ended") == reason
-    took_s = datetime.fromisoformat(production.session(session)["ended_at"]).timestamp() - wished_at
-    assert took_s <= END_S + waited_s(pid) - waited_before_s, f"it took {took_s:.1f} s"
-
-
 def taken(node: MediaNode, key: dict[str, Any]) -> Show | None:
     """The publisher with the key that the node accepts now, if it does."""
     try:
-        with on_air(node.url, {"": key}) as (show,):
+        with on_air(node.url, key) as show:
             return show
     except AssertionError as refused:
         assert "NetStream.Publish.BadName" in str(refused)  # noqa: PT017
         return None
 
 
-def test_the_web_process_shows_what_a_node_streams(production: Production, keys: dict[str, Any]) -> None:
-    """What the API says of now has gone from the node through Redis."""
-    with on_air(production.rtmp, only(keys, "seen"), players=3) as (show,):
-        now = production.wait_for_state("live/seen", "live")
-        assert now["node"] == "node-a"
-        wait_for(lambda: production.stream("live/seen")["players"] == 3, timeout_s=10, what="three players are counted")
-        wait_for(lambda: show.played > 3 * FPS, timeout_s=10, what="all of them have played for some seconds")
-    show.check(late_s=10.0)
-    wait_for(ended(production, now["session_id"]), timeout_s=10, what="the end is in PostgreSQL")
-
-
-def test_an_encoder_publishes_to_the_second_node(production: Production, keys: dict[str, Any], clip: Path) -> None:
-    url = f"{production.nodes['node-b'].url}/live/{keys['live/encoder']['key']}"
-    options = ["-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
-    with program(require_tool("ffmpeg"), *options):
-        assert production.wait_for_state("live/encoder", "live")["node"] == "node-b"
-
-
-def test_the_web_process_shows_a_nodes_pictures(
-    page: Page, production: Production, keys: dict[str, Any], clip: Path
-) -> None:
-    """A node decodes them, the web process serves them; who looks at one has it renewed."""
-    url = f"{production.nodes['node-b'].url}/live/{keys['live/pictured']['key']}"
-    options = ["-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
-    with program(require_tool("ffmpeg"), *options):
+def test_the_web_process_shows_a_nodes_pictures(page: Page, production: Production, keys: Keys, clip: Path) -> None:
+    """An encoder publishes to the second node, which decodes them, the web process serves them; who looks at one has it
+    renewed.
+    """
+    with program(*publishing(clip, key_url(keys["pictured"], production.nodes["node-b"].url), *LOOPED)):
+        assert production.wait_for_state("live/pictured", "live")["node"] == "node-b"
         first = wait_for(lambda: production.stream("live/pictured")["thumbnail"], timeout_s=20, what="a picture")
         answer = page.request.get(f"{production.http}/streams/live/pictured/thumbnail.webp?v={first}")
         assert (answer.status, answer.headers["content-type"]) == (200, "image/webp")
@@ -124,14 +72,15 @@ def test_the_web_process_shows_a_nodes_pictures(
         with av.open(io.BytesIO(answer.body())) as picture:
             shown = next(picture.decode(video=0))
             assert (shown.width, shown.height) == (320, 180)
-        newer = wait_for(
-            lambda: production.stream("live/pictured")["thumbnail"] != first, timeout_s=15, what="another picture"
-        )
-        assert newer
+
+        def is_newer() -> bool:
+            return bool(production.stream("live/pictured")["thumbnail"] != first)
+
+        wait_for(is_newer, timeout_s=15, what="another picture")
 
 
 @pytest.mark.measures_time
-def test_pages_are_told_of_each_second_of_both_nodes(page: Page, production: Production, keys: dict[str, Any]) -> None:
+def test_pages_are_told_of_each_second_of_both_nodes(page: Page, production: Production, keys: Keys) -> None:
     """The wall's WebSocket ends at the web process; its texts are the nodes' and come over Redis."""
     heard: list[dict[str, Any]] = []
 
@@ -140,18 +89,15 @@ def test_pages_are_told_of_each_second_of_both_nodes(page: Page, production: Pro
 
     page.on("websocket", listen)
     page.goto(production.http + "/")
-    with on_air(production.rtmp, only(keys, "seen")):
+    with on_air(production.rtmp, keys["seen"]):
         page.wait_for_selector('[data-stream="live/seen"][data-state="live"]', timeout=10_000)
         before = len(heard)
 
-        def told() -> dict[str, list[float]]:
-            """When each node's ticks were that the page has heard of since then."""
+        def enough() -> dict[str, list[float]] | None:
+            """When each node's ticks were that the page has heard of since then, if they are enough."""
             page.wait_for_timeout(100)  # Playwright hears only while it is asked something.
             figures = [node for text in heard[before:] if text["kind"] == "update" for node in text["nodes"]]
-            return {name: [node["at"] for node in figures if node["node"] == name] for name in production.nodes}
-
-        def enough() -> dict[str, list[float]] | None:
-            ticks = told()
+            ticks = {name: [node["at"] for node in figures if node["node"] == name] for name in production.nodes}
             return ticks if all(len(each) >= UPDATES for each in ticks.values()) else None
 
         ticks = wait_for(enough, timeout_s=TOLD_S, what="the page has heard of some ticks of each node")
@@ -163,41 +109,41 @@ def test_pages_are_told_of_each_second_of_both_nodes(page: Page, production: Pro
 
 
 @pytest.mark.measures_time
-def test_a_kick_reaches_the_node_within_two_seconds(production: Production, keys: dict[str, Any]) -> None:
-    with on_air(production.rtmp, only(keys, "kicked")) as (show,):
-        session = production.wait_for_state("live/kicked", "live")["session_id"]
-
-        def kick() -> None:
+@pytest.mark.parametrize(("name", "reason"), [("kicked", "kicked"), ("revoked", "key_revoked")])
+def test_a_kick_or_a_revoked_key_ends_the_session_within_two_seconds(
+    production: Production, keys: Keys, name: str, reason: str
+) -> None:
+    path = f"live/{name}"
+    with on_air(production.rtmp, keys[name], players=3) as show:
+        now = production.wait_for_state(path, "live")
+        assert now["node"] == "node-a"
+        wait_for(lambda: production.stream(path)["players"] == 3, timeout_s=10, what="three players are counted")
+        wait_for(lambda: show.played > 3 * FPS, timeout_s=10, what="all of them have played for some seconds")
+        pid = production.nodes["node-a"].pid
+        waited_before_s = waited_s(pid)
+        if name == "kicked":
             assert production.request("/api/v1/streams/live/kicked/kick", method="POST")[0] == 202
-
-        check_ended(production, session, "kicked", kick)
+        else:
+            production.manage("streamkey", "revoke", "live/revoked")
+        wished_at = time.time()
+        ended = production.wait_for_end(path, now["session_id"])
+        assert ended["end_reason"] == reason
+        took_s = datetime.fromisoformat(ended["ended_at"]).timestamp() - wished_at
+        assert took_s <= END_S + waited_s(pid) - waited_before_s, f"it took {took_s:.1f} s"
         wait_for(lambda: show.ended, timeout_s=TOLD_S, what="the publisher is disconnected")
 
 
-@pytest.mark.measures_time
-def test_a_revoked_key_ends_its_session_within_two_seconds(production: Production, keys: dict[str, Any]) -> None:
-    with on_air(production.rtmp, only(keys, "revoked")) as (show,):
-        session = production.wait_for_state("live/revoked", "live")["session_id"]
-        revoke = partial(production.manage, "streamkey", "revoke", "live/revoked")
-        check_ended(production, session, "key_revoked", revoke)
-        wait_for(lambda: show.ended, timeout_s=TOLD_S, what="the publisher is disconnected")
-
-
-def test_a_stream_is_live_on_one_node_at_a_time(production: Production, keys: dict[str, Any]) -> None:
+def test_a_stream_is_live_on_one_node_at_a_time(production: Production, keys: Keys) -> None:
     first, second = production.nodes.values()
-    with on_air(first.url, only(keys, "twice")) as (show,):
-        with (
-            pytest.raises(AssertionError, match=r"NetStream\.Publish\.BadName"),
-            on_air(second.url, only(keys, "twice")),
-        ):
-            pass
+    with on_air(first.url, keys["twice"]) as show:
+        assert taken(second, keys["twice"]) is None
         assert not show.ended
-    wait_for(lambda: taken(second, keys["live/twice"]), timeout_s=10, what="the other node may have the stream now")
+    wait_for(lambda: taken(second, keys["twice"]), timeout_s=10, what="the other node may have the stream now")
 
 
 @pytest.mark.slow("a lease lives for ten seconds")
 @pytest.mark.measures_time
-def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Production, keys: dict[str, Any]) -> None:
+def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Production, keys: Keys) -> None:
     first, second = production.nodes.values()
     asked_at = 0.0
 
@@ -206,7 +152,7 @@ def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Producti
         return {second.pid, os.getpid()} | processes.descendants(production.postgres.pid)
 
     try:
-        with on_air(first.url, only(keys, "orphan")):
+        with on_air(first.url, keys["orphan"]):
             session = production.wait_for_state("live/orphan", "live")["session_id"]
             waited_before_s = waited_each_s(concerned())
             first.kill()
@@ -215,7 +161,7 @@ def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Producti
             def free() -> Show | None:
                 nonlocal asked_at
                 asked_at = time.time()
-                show = taken(second, keys["live/orphan"])
+                show = taken(second, keys["orphan"])
                 assert show or asked_at < free_at, "the stream is not free in time"
                 return show
 
@@ -224,7 +170,7 @@ def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Producti
             ((started_at,),) = production.rows(STARTED_AT, session)
             late_s = started_at - max(free_at, asked_at)
             assert late_s <= TRY_S + waited, f"it took {late_s:.1f} s more than it may"
-        assert wait_for(ended(production, session), timeout_s=10, what="the old session is ended") == "node_lost"
+        assert production.wait_for_end("live/orphan", session)["end_reason"] == "node_lost"
     finally:
         first.start()
     production.wait_ready()
@@ -232,8 +178,7 @@ def test_a_killed_nodes_streams_are_free_within_ten_seconds(production: Producti
 
 async def sent_away(url: str, name: str) -> str:
     """What a player of that node is told as its stream is on another."""
-    address = urlsplit(url)
-    async with RtmpClient(address.hostname or "", port=address.port or 0, timeout_s=90) as player:
+    async with RtmpClient(port=urlsplit(url).port or 0, timeout_s=90) as player:
         await player.connect("live")
         await player.play(name)
         told = await player.wait_for(events.StatusReceived, lambda status: status.level == "error")
@@ -242,24 +187,121 @@ async def sent_away(url: str, name: str) -> str:
 
 @pytest.mark.slow("a lease lives for ten seconds")
 @pytest.mark.measures_time
-def test_a_node_that_stood_still_sends_its_players_after_their_stream(
-    production: Production, keys: dict[str, Any]
-) -> None:
+def test_a_node_that_stood_still_sends_its_players_after_their_stream(production: Production, keys: Keys) -> None:
     first, second = production.nodes.values()
-    with ThreadPoolExecutor(1) as pool, on_air(first.url, only(keys, "frozen"), players=0):
+    with ThreadPoolExecutor(1) as pool, on_air(first.url, keys["frozen"], players=0):
         production.wait_for_state("live/frozen", "live")
         told = pool.submit(asyncio.run, sent_away(first.url, "frozen"))
         wait_for(lambda: production.stream("live/frozen")["players"] == 1, timeout_s=10, what="the player is there")
         first.pause()
         try:
-            wait_for(lambda: taken(second, keys["live/frozen"]), timeout_s=3 * FREE_S, what="the stream moves")
-            with on_air(second.url, only(keys, "frozen")) as (show,):
+            wait_for(lambda: taken(second, keys["frozen"]), timeout_s=3 * FREE_S, what="the stream moves")
+            with on_air(second.url, keys["frozen"]) as show:
                 first.resume()
-                where = f"Play it from {second.url} (node-b)."
                 answer = told.result(3 * TOLD_S)
                 assert answer.startswith("NetStream.Play.StreamNotFound: ")
-                assert answer.endswith(where)
+                assert answer.endswith(f"Play it from {second.url} (node-b).")
                 assert not show.ended
         finally:
             first.resume()
+    production.wait_ready()
+
+
+OUTBOX_RUNS = """
+    SELECT total_run_count FROM django_celery_beat_periodictask WHERE task = 'dashboard.tasks.take_outbox'
+"""
+"""It goes each three seconds."""
+
+
+@pytest.mark.slow("a task that goes each three seconds has to go some times")
+def test_what_goes_each_few_seconds_is_not_logged(production: Production) -> None:
+    def runs() -> int:
+        return int(production.rows(OUTBOX_RUNS)[0][0])
+
+    parts = (production.beat, production.worker)
+    before = runs()
+    known = {part.name: len(part.log) for part in parts}
+    wait_for(lambda: runs() >= before + 3, timeout_s=40, what="it has gone three times")
+    for part in parts:
+        new = part.log[known[part.name] :].splitlines()
+        assert len(new) <= 3, "three each time, if all is told"
+        assert not any("take_outbox" in line for line in new)
+
+
+REQUESTS = 150
+AT_ONCE = 16
+"""RTMPWEB_HTTP_REQUESTS."""
+OTHERS = 8
+"""By which the connections of all other threads and processes may differ meanwhile."""
+
+CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+
+
+async def ask(port: int, number: int) -> int:
+    """The status for somebody whose session nobody knows."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"GET / HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={number:032}\r\nConnection: close\r\n\r\n"
+    writer.write(head.encode())
+    _, status, *_ = (await reader.readline()).split()
+    await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return int(status)
+
+
+async def ask_all(port: int) -> list[int]:
+    return await asyncio.gather(*(ask(port, number) for number in range(REQUESTS)))
+
+
+@contextmanager
+def counted(production: Production) -> Iterator[list[int]]:
+    """How many connections there are, again and again while the block runs."""
+    found: list[int] = []
+    over = threading.Event()
+    with psycopg.connect(production.postgres.url, autocommit=True) as connection:
+
+        def count() -> None:
+            while not over.wait(0.01):
+                found.append(connection.execute(CONNECTIONS).fetchall()[0][0])
+
+        thread = threading.Thread(target=count)
+        thread.start()
+        try:
+            wait_for(lambda: found, timeout_s=5, what="they are counted")
+            yield found
+        finally:
+            over.set()
+            thread.join()
+
+
+def test_a_flood_of_requests_takes_few_connections(production: Production) -> None:
+    with counted(production) as found:
+        before = found[-1]
+        statuses = loops.run(ask_all(production.web.port))
+        most = max(found)
+        assert set(statuses) == {302}
+        assert most <= before + AT_ONCE + OTHERS
+        wait_for(lambda: found[-1] <= before + OTHERS, timeout_s=5, what="requests have left none behind")
+
+
+def test_health_knows_that_there_is_no_connection_left(production: Production) -> None:
+    def database() -> str:
+        found: str = production.request("/healthz", token="")[1]["database"]
+        return found
+
+    assert database() == "ok"
+    with ExitStack() as held:
+
+        def is_told() -> bool:
+            """Whatever the others give back is taken."""
+            with suppress(psycopg.OperationalError):
+                while True:
+                    held.enter_context(psycopg.connect(production.postgres.url))
+            return database() == "unreachable"
+
+        wait_for(is_told, timeout_s=15, what="health says so")
+        status, told = production.request("/api/v1/streams", token="anything")
+        assert status == 503
+        assert "takes no more connections" in told["detail"]
+    wait_for(lambda: database() == "ok", timeout_s=15, what="there are some again")
     production.wait_ready()

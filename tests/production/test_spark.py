@@ -3,26 +3,24 @@
 So few rows are one task: a second worker would have nothing to do.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 import pytest
-from django.conf import settings as ours
 
 from ingest.contracts import Sample
 from tests.analytics.lakes import HOUR_US, broadcast, fill
-from tests.background import Background
+from tests.background import ROOT, Background
 from tests.ingest.telemetry.records import NOON
 from tests.production.installation import Production
 from tests.production.parts import SPARK, SparkConnect, SparkMaster, SparkWorker, Worker
 from tests.production.spread import SPREAD
-from tests.server_process import wait_for
+from tests.server_process import Installation, wait_for
 
 pytestmark = [
     pytest.mark.production,
@@ -60,13 +58,7 @@ def samples() -> list[Sample]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkMaster]:
     folder = tmp_path_factory.mktemp("spark")
-    with ExitStack() as ends:
-        master = SparkMaster(folder)
-        ends.callback(master.kill)
-        master.start()
-        worker = SparkWorker(1, master.url, folder)
-        ends.callback(worker.kill)
-        worker.start()
+    with SparkMaster(folder) as master, SparkWorker(1, master.url, folder):
         yield master
 
 
@@ -106,7 +98,6 @@ def forget(production: Production) -> None:
 
 
 def rollups(production: Production) -> list[tuple[Any, ...]]:
-    """What is in PostgreSQL."""
     rows = "SELECT grain, start, dimension, value, to_jsonb(r) - 'id' FROM analytics_rollup r"
     return production.rows(f"{rows} ORDER BY 1, 2, 3, 4, app, name")
 
@@ -136,11 +127,7 @@ def scheduled(production: Production) -> list[tuple[Any, ...]]:
 
 
 def test_every_spark_computes_the_same(
-    production: Production,
-    connect: SparkConnect,
-    cluster: SparkMaster,
-    cluster_worker: Background,
-    tmp_path: Path,
+    production: Production, connect: SparkConnect, cluster: SparkMaster, cluster_worker: Background, tmp_path: Path
 ) -> None:
     """By a command itself; and by Python workers of Spark, on a cluster for the worker and on Spark Connect."""
     expected = computed(production, tmp_path / "here")
@@ -177,12 +164,10 @@ class Asker:
     def __init__(self, folder: Path, **where: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-c", ASKER],
-            cwd=ours.BASE_DIR,
+            cwd=ROOT,
             env={
-                **os.environ,
+                **Installation(folder / "data", DJANGO_SETTINGS_MODULE="rtmpweb.settings").environment,
                 **SPARK,
-                "DJANGO_SETTINGS_MODULE": "rtmpweb.settings",
-                "RTMPWEB_DATA_DIR": str(folder / "data"),
                 **where,
             },
             stdin=subprocess.PIPE,
@@ -201,7 +186,7 @@ class Asker:
                 return line.removeprefix("told ").strip()
         raise AssertionError("it ended")
 
-    def __enter__(self) -> "Asker":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -226,17 +211,14 @@ def test_spark_connect_that_was_started_again_is_used_again(connect: SparkConnec
 @pytest.mark.soak
 def test_a_cluster_without_workers_is_told_of_and_one_that_was_started_again_is_used_again(tmp_path: Path) -> None:
     """With one worker, which is enough for it."""
-    master = SparkMaster(tmp_path)
-    worker = SparkWorker(1, master.url, tmp_path)
-    with ExitStack() as ends:
-        ends.callback(master.kill)
-        master.start()
-        asker = ends.enter_context(Asker(tmp_path, SPARK_MASTER=master.url))
-        assert asker.count(worker_s=1).startswith(
-            f"SparkLost The Spark cluster at 127.0.0.1:{master.port} gave no worker"
-        )
-        ends.callback(worker.kill)
-        worker.start()
+    with (
+        SparkMaster(tmp_path) as master,
+        Asker(tmp_path, SPARK_MASTER=master.url) as asker,
+        ExitStack() as ends,
+    ):
+        where = master.url.removeprefix("spark://")
+        assert asker.count(worker_s=1).startswith(f"SparkLost The Spark cluster at {where} gave no worker")
+        ends.enter_context(SparkWorker(1, master.url, tmp_path))
 
         def counted() -> bool:
             """On a busy machine an executor may take longer to start than it is waited for."""
@@ -249,8 +231,5 @@ def test_a_cluster_without_workers_is_told_of_and_one_that_was_started_again_is_
         master.start()
         wait_for(lambda: "Registering worker" in master.log, timeout_s=60, what="the worker has come back")
         # What was given to the session before may go on for a moment, or be taken from it meanwhile.
-        wait_for(
-            lambda: counted() and REGISTERED in master.log,
-            timeout_s=ENDED_S,
-            what="it has a session of the new master",
-        )
+        what = "it has a session of the new master"
+        wait_for(lambda: counted() and REGISTERED in master.log, timeout_s=ENDED_S, what=what)

@@ -1,4 +1,4 @@
-"""A task for workers of tests: all that it does is say in which process."""
+"""Tasks for workers of tests: one says in which process, one uses Spark."""
 
 import os
 from pathlib import Path
@@ -9,3 +9,11 @@ from rtmpweb.celery import app
 @app.task(name="tests.note")
 def note(file: str) -> None:
     Path(file).write_text(str(os.getpid()))
+
+
+@app.task(name="tests.count")
+def count(file: str) -> None:
+    from analytics import runner
+
+    with runner.spark() as session:
+        Path(file).write_text(str(session.range(5).count()))

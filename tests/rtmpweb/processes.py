@@ -1,7 +1,25 @@
-"""Which processes there are, from /proc: what a server started, and what is left of it."""
+"""Programs of the project run to their end, and which processes there are, from /proc: what is left of a server."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(sys.executable).parent
+MANAGE = (sys.executable, "manage.py")
+SHELL = (*MANAGE, "shell", "--no-imports", "-c")
+CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "rtmpweb")
+
+
+def run(
+    *command: str | Path, environment: Mapping[str, str] = MappingProxyType({}), only: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """What it wrote, whatever it ended with. `environment`: beside that of the tests; or `only` this, and PATH."""
+    own = {**os.environ, **environment} if only is None else {"PATH": os.environ["PATH"], **only}
+    return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=100, check=False)
 
 
 def parents() -> dict[int, int]:

@@ -1,11 +1,18 @@
-"""What a connection of HTTP may take: time, by a clock of the test's own, and room for bodies."""
+"""What a connection of HTTP may take: time, by a clock of the test's own, room for bodies, and answers not taken."""
 
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from ipaddress import ip_network
+from typing import Any
 
 import pytest
+from twisted.internet import epollreactor
 
-from rtmpweb.embedded.connections import KIB, HttpLimits
-from tests.rtmpweb.channels import GET, Client, Http, post
+from rtmpweb.embedded.connections import KIB, MIB, PIECE_BYTES, Factory, HttpLimits
+from tests.rtmpweb.channels import GET, Client, Http, Server, answer, post
 
 LIMITS = HttpLimits()
 
@@ -20,6 +27,12 @@ CHUNKED = b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 def chunk(size: int) -> bytes:
     return b"%x\r\n%s\r\n" % (size, bytes(size))
+
+
+def asking(http: Http) -> Client:
+    client = http.client()
+    client.send(GET)
+    return client
 
 
 # --- Time ---
@@ -58,8 +71,7 @@ def test_a_body_that_drips_has_its_time(http: Http, head: bytes, piece: bytes) -
 
 
 def test_a_request_that_came_waits_for_its_answer_as_long_as_it_takes(http: Http) -> None:
-    client = http.client()
-    client.send(GET)
+    client = asking(http)
     http.clock.advance(3600)
     http.answer()
     assert client.status == 200
@@ -67,8 +79,7 @@ def test_a_request_that_came_waits_for_its_answer_as_long_as_it_takes(http: Http
 
 
 def test_the_next_request_may_wait_and_then_has_its_time(http: Http) -> None:
-    client = http.client()
-    client.send(GET)
+    client = asking(http)
     http.answer()
     http.clock.advance(LIMITS.idle_s - 1)
     client.send(GET[:5])
@@ -93,8 +104,7 @@ def test_requests_that_come_together_are_answered_one_after_the_other(http: Http
 
 
 def test_an_answer_that_nobody_takes_has_its_time(http: Http) -> None:
-    client = http.client()
-    client.send(GET)
+    client = asking(http)
     client.channel.pauseProducing()  # As the transport does, whose buffer is full.
     http.answer()
     http.clock.advance(LIMITS.answer_s - 1)
@@ -104,8 +114,7 @@ def test_an_answer_that_nobody_takes_has_its_time(http: Http) -> None:
 
 
 def test_one_that_is_taken_in_the_end_is_followed_by_the_next(http: Http) -> None:
-    client = http.client()
-    client.send(GET)
+    client = asking(http)
     client.channel.pauseProducing()
     http.answer()
     http.clock.advance(LIMITS.answer_s - 1)
@@ -170,14 +179,19 @@ def fill(http: Http) -> list[Client]:
     return clients[:-1]
 
 
+def send_longest(http: Http) -> Client:
+    client = http.client()
+    client.send(post(LIMITS.body_bytes), bytes(LIMITS.body_bytes))
+    return client
+
+
 def test_all_bodies_have_a_bound_together(http: Http) -> None:
     first, *_ = fill(http)
     small = http.client()
     small.send(post(LIMITS.small_bytes), bytes(LIMITS.small_bytes))
     assert len(http.server.requests) == 1, "a form finds room at any time"
     first.leave()
-    again = http.client()
-    again.send(post(LIMITS.body_bytes), bytes(LIMITS.body_bytes))
+    send_longest(http)
     assert len(http.server.requests) == 2
 
 
@@ -185,8 +199,7 @@ def test_an_answered_body_makes_room(http: Http) -> None:
     first, *_ = fill(http)
     first.send(b"a")
     http.answer()
-    again = http.client()
-    again.send(post(LIMITS.body_bytes), bytes(LIMITS.body_bytes))
+    send_longest(http)
     assert len(http.server.requests) == 2
 
 
@@ -194,12 +207,9 @@ def test_who_leaves_makes_room_once_nothing_runs_for_it(http: Http) -> None:
     first, *_ = fill(http)
     first.send(b"a")
     first.leave()
-    early = http.client()
-    early.send(post(LIMITS.body_bytes), bytes(LIMITS.body_bytes))
-    assert early.status == 503
+    assert send_longest(http).status == 503
     http.server.end(http.server.requests[0])
-    later = http.client()
-    later.send(post(LIMITS.body_bytes), bytes(LIMITS.body_bytes))
+    send_longest(http)
     assert len(http.server.requests) == 2
 
 
@@ -219,8 +229,7 @@ def test_an_address_has_so_many_connections() -> None:
 
 def test_a_place_is_free_once_nothing_runs_for_who_left() -> None:
     http = Http(HttpLimits(max_connections_per_address=1))
-    first = http.client()
-    first.send(GET)
+    first = asking(http)
     first.leave()
     assert http.connect() is None
     http.server.end(http.server.requests[0])
@@ -231,3 +240,160 @@ def test_all_have_so_many_together_and_a_proxy_may_have_all() -> None:
     http = Http(HttpLimits(max_connections=5, max_connections_per_address=1, proxies=(ip_network("10.0.0.0/8"),)))
     assert [http.connect("10.1.2.3") is not None for _ in range(6)] == [True] * 5 + [False]
     assert http.connect() is None
+
+
+EPollReactor: Any = epollreactor.EPollReactor
+
+ANSWER = bytes(range(256)) * (8 * MIB // 256)
+"""Longer than what the system's buffers of a connection take."""
+STALLED = 20
+"""So many turns in which nothing moves."""
+
+
+class Answering(Server):
+    """All requests, at once."""
+
+    def create_application(self, protocol: Any, scope: Any) -> Any:
+        queue = super().create_application(protocol, scope)
+        self.factory.reactor.callLater(0, answer, protocol, ANSWER)
+        return queue
+
+    factory: Any
+
+
+class Listening:
+    """A factory on a port of its own, whose reactor turns as the test says."""
+
+    def __init__(self, server: Server, limits: HttpLimits) -> None:
+        self.reactor = EPollReactor()
+        self.server = server
+        self.factory = Factory(server, limits, self.reactor)
+        if isinstance(server, Answering):
+            server.factory = self.factory
+        self._port = self.reactor.listenTCP(0, self.factory, interface="127.0.0.1")
+        self._stack = ExitStack()
+
+    def connect(self, host: str = "127.0.0.1") -> socket.socket:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        client.bind((host, 0))
+        client.connect(("127.0.0.1", self._port.getHost().port))
+        client.setblocking(False)
+        return self._stack.enter_context(closing(client))
+
+    def turn(self) -> None:
+        self.reactor.iterate(0.002)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline
+            self.turn()
+
+    def read_answers(self, client: socket.socket, got: bytearray, count: int = 1) -> None:
+        """Until they are whole, with what came before."""
+
+        def are_there() -> bool:
+            got.extend(read(client))
+            return len(got) >= count * len(ANSWER) and got.endswith(ANSWER)
+
+        self.until(are_there)
+
+    def until_nothing_moves(self) -> None:
+        still, held = 0, -1
+        while still < STALLED:
+            self.turn()
+            still = still + 1 if self.factory.answers.held_bytes == held else 0
+            held = self.factory.answers.held_bytes
+
+    def close(self) -> None:
+        self._stack.close()
+        self._port.stopListening()
+        self.until(lambda: not self.factory.answers.held_bytes)
+        for _ in range(3):
+            self.turn()
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[..., Listening]]:
+    with ExitStack() as stack:
+        yield lambda *given: stack.enter_context(closing(Listening(*given)))
+
+
+def read(client: socket.socket) -> bytes:
+    """What is there now."""
+    with suppress(BlockingIOError):
+        return client.recv(1 << 20)
+    return b""
+
+
+def test_requests_that_come_together_wait_until_answers_are_taken(listen: Callable[..., Listening]) -> None:
+    listening = listen(Answering(), HttpLimits())
+    client = listening.connect()
+    client.sendall(GET * 3)
+    listening.until(lambda: bool(listening.server.requests))
+    listening.until_nothing_moves()
+    assert len(listening.server.requests) == 1
+    assert 0 < listening.factory.answers.held_bytes < len(ANSWER)
+
+    got = bytearray()
+    listening.read_answers(client, got, count=3)
+    assert got.count(ANSWER) == len(listening.server.requests) == 3
+    assert listening.factory.answers.held_bytes == 0
+
+
+def test_what_comes_during_an_answer_that_nobody_takes_is_not_read(listen: Callable[..., Listening]) -> None:
+    listening = listen(Server(), HttpLimits())
+    client = listening.connect()
+    client.sendall(GET)
+    listening.until(lambda: bool(listening.server.requests))
+    request = listening.server.requests[0]
+    request.handle_reply({"type": "http.response.start", "status": 200, "headers": []})
+    request.handle_reply({"type": "http.response.body", "body": ANSWER, "more_body": True})
+    listening.until_nothing_moves()
+
+    poured, refused = 0, 0
+    while poured < 64 * MIB and refused < STALLED:
+        try:
+            poured += client.send(bytes(MIB))
+            refused = 0
+        except BlockingIOError:
+            refused += 1
+        listening.turn()
+    assert refused == STALLED, "it is the client that waits"
+
+
+def test_who_takes_nothing_makes_room_for_who_reads(
+    listen: Callable[..., Listening], caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = HttpLimits(answers_bytes=3 * len(ANSWER))
+    listening = listen(Answering(), limits)
+    held = listening.factory.answers
+    reader = listening.connect("127.0.0.3")
+    reader.sendall(GET)
+    listening.until(lambda: bool(held.held_bytes))
+
+    got, most = bytearray(), 0
+    stuck: list[socket.socket] = []
+    with caplog.at_level(logging.WARNING, "rtmpweb.embedded.connections"):
+        while len(stuck) < 12:
+            stuck.append(listening.connect("127.0.0.2"))
+            stuck[-1].sendall(GET)
+            for _ in range(5):
+                listening.turn()
+                most = max(most, held.held_bytes)
+                with suppress(BlockingIOError):
+                    got += reader.recv(PIECE_BYTES)  # Slowly.
+    assert most <= limits.answers_bytes + len(ANSWER)
+    assert held.held_bytes <= limits.answers_bytes
+    (line, *_) = [record.getMessage() for record in caplog.records]
+    assert "http 127.0.0.2: connection closed" in line
+
+    listening.read_answers(reader, got)
+
+
+def test_an_answer_may_be_longer_than_all_may_be(listen: Callable[..., Listening]) -> None:
+    listening = listen(Answering(), HttpLimits(answers_bytes=MIB))
+    client = listening.connect()
+    client.sendall(GET)
+    listening.read_answers(client, bytearray())

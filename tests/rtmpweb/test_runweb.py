@@ -2,8 +2,6 @@
 
 import json
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +14,8 @@ from wsproto.events import CloseConnection, Event, Ping, Pong, Request, TextMess
 
 from tests.production.parts import Web
 from tests.production.reconnecting import held
-from tests.server_process import ROOT, Installation, wait_for
+from tests.rtmpweb.processes import MANAGE, run
+from tests.server_process import Installation, wait_for
 
 pytestmark = [pytest.mark.serve, pytest.mark.timeout(60)]
 
@@ -109,41 +108,10 @@ def test_it_serves_says_where_and_stops_in_order(installation: Installation) -> 
     assert "Traceback" not in process.log
 
 
-@pytest.mark.parametrize(("command", "ready"), [("runweb", "Ready: dashboard"), ("runrtmp", "Listening on rtmp://")])
-def test_a_stop_is_in_order_though_nobody_reads_the_output(
-    installation: Installation, command: str, ready: str
-) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "manage.py", command],
-        cwd=ROOT,
-        env=installation.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        with process.stdout as output:
-            assert any(ready in line for line in output)
-        process.terminate()
-        assert process.wait(LONG_S) == 0
-    finally:
-        process.kill()
-        process.wait()
-
-
 def test_a_busy_port_is_named_in_one_sentence(installation: Installation) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        done = subprocess.run(
-            [sys.executable, "manage.py", "runweb"],
-            cwd=ROOT,
-            env={**installation.environment, "RTMPWEB_HTTP": f"127.0.0.1:{port}"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run(*MANAGE, "runweb", only={**installation.environment, "RTMPWEB_HTTP": f"127.0.0.1:{port}"})
     assert done.returncode == 1
     (line,) = [line for line in done.stderr.splitlines() if line]
     assert f"Port {port} is in use" in line

@@ -1,9 +1,7 @@
-"""`manage.py serve` as an operator meets it: a first and a second start, Ctrl-C, crashes, a busy port."""
+"""`manage.py serve` as an operator meets it: a first and a second start, Ctrl-C, crashes, starts that are refused."""
 
 import asyncio
 import contextlib
-import http.cookiejar
-import itertools
 import json
 import os
 import re
@@ -12,7 +10,6 @@ import socket
 import sqlite3
 import stat
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -22,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import make_pair
 from tests.production.reconnecting import held
-from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
+from tests.rtmpweb.clients import Browser, keep_sending, publish
 from tests.server_process import READY, ROOT, ServerProcess, running, wait_for
 
 pytestmark = [
@@ -39,9 +37,7 @@ SECOND_START_S = 10
 """In the server's own processor time, which other tests beside this one don't lengthen."""
 STOP_S = 30
 
-AUDIO = b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80"
-
-FORMER = ("ingest", "0021_node_issues")
+FORMER = ("ingest", "0001_initial")
 """The migration that a former version ended with."""
 
 
@@ -101,19 +97,6 @@ def shown(server: ServerProcess, label: str) -> str:
     return found[1]
 
 
-def log_in(server: ServerProcess, user: str, password: str) -> str:
-    """The path of the page that follows the log-in form."""
-    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
-    with browser.open(server.http + "/", timeout=10) as page:
-        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
-        assert token
-        form = {"csrfmiddlewaretoken": token[1], "username": user, "password": password}
-        url = page.url
-    with browser.open(url, urllib.parse.urlencode(form).encode(), timeout=10) as page:
-        path: str = urllib.parse.urlsplit(page.url).path
-        return path
-
-
 def workers(server: ServerProcess) -> dict[str, int]:
     """{queue: pid} of the Celery workers that run as the server's children."""
     found = {}
@@ -147,30 +130,12 @@ def assert_nothing_is_left(server: ServerProcess, timeout_s: float) -> None:
         raise AssertionError(f"left after {timeout_s} s: {left}") from None
 
 
-async def publish(server: ServerProcess, app: str, name: str) -> tuple[RtmpClient, int]:
-    """The client, and the id of the stream that it publishes."""
-    host, _, port = server.rtmp.removeprefix("rtmp://").rpartition(":")
-    client = RtmpClient(host, port=int(port))
-    await client.open()
-    await client.connect(app)
-    stream_id = await client.publish(name)
-    await client.send_audio(stream_id, 0, b"\xaf\x00\x12\x10")  # The AAC sequence header,
-    await client.send_audio(stream_id, 0, AUDIO)  # and one frame.
-    return client, stream_id
-
-
-async def keep_sending(client: RtmpClient, stream_id: int) -> None:
-    for number in itertools.count(1):
-        await client.send_audio(stream_id, 20 * number, AUDIO)
-        await asyncio.sleep(0.02)
-
-
 def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None:
     server.start()
     key = shown(server, "Stream Key")
     assert shown(server, "Server") == f"{server.rtmp}/live"
     assert shown(server, "Dashboard").rstrip("/") == server.http
-    assert log_in(server, shown(server, "User"), shown(server, "Password")) == "/"
+    assert Browser(server).log_in(shown(server, "User"), shown(server, "Password")) == "/"
     assert f"The password and stream key to begin with: in {server.folder / 'first-start.txt'}, " in server.log
     for secret in (key, shown(server, "Password")):
         assert secret not in server.log, "its output is no terminal: it may be kept"
@@ -179,7 +144,7 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
     assert server.stream("live/demo")["state"] == "offline"
 
     async def publish_and_stop() -> int:
-        client, _ = await publish(server, "live", key)
+        client, _ = await publish(server, key)
         await asyncio.to_thread(server.wait_for_state, "live/demo", "live")
         code = await asyncio.to_thread(server.stop)
         await client.wait_closed()
@@ -272,8 +237,8 @@ def test_requests_leave_no_files_open(again: ServerProcess) -> None:
 
 
 def test_a_body_that_is_too_long_is_refused_at_once(again: ServerProcess) -> None:
-    host, _, port = again.http.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), 10) as client, client.makefile("rb") as read:
+    port = int(again.http.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), 10) as client, client.makefile("rb") as read:
         client.sendall(b"POST /login/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 400000000\r\n\r\n")
         assert read.readline().split()[1] == b"413"
 
@@ -282,7 +247,7 @@ def test_a_second_one_of_a_data_folder_does_not_start(again: ServerProcess) -> N
     """And what is live on the first goes on."""
 
     async def publish_meanwhile(key: str) -> "subprocess.CompletedProcess[str]":
-        client, stream_id = await publish(again, "live", key)
+        client, stream_id = await publish(again, key)
         sending = asyncio.create_task(keep_sending(client, stream_id))
         await asyncio.to_thread(again.wait_for_state, "live/demo", "live")
         done = await asyncio.to_thread(ServerProcess(again.folder).run_to_its_end)
@@ -331,10 +296,15 @@ def test_a_stop_leaves_nothing_running(again: ServerProcess, number: signal.Sign
     assert "Traceback" not in again.log
 
 
-def test_a_stop_is_in_order_though_nobody_reads_the_output(used_folder: Path) -> None:
-    server = ServerProcess(used_folder)
+@pytest.mark.parametrize(
+    ("command", "ready"), [("serve", READY), ("runweb", r"Ready: dashboard"), ("runrtmp", r"Listening on rtmp://")]
+)
+def test_a_stop_is_in_order_though_nobody_reads_the_output(
+    server: ServerProcess, command: str, ready: re.Pattern[str] | str
+) -> None:
+    server.put_tables()
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "serve"],
+        [*processes.MANAGE, command],
         cwd=ROOT,
         env=server.environment,
         stdout=subprocess.PIPE,
@@ -344,7 +314,7 @@ def test_a_stop_is_in_order_though_nobody_reads_the_output(used_folder: Path) ->
     try:
         assert process.stdout is not None
         with process.stdout as output:
-            assert any(READY.search(line) for line in output)
+            assert any(re.search(ready, line) for line in output)
         process.terminate()
         assert process.wait(STOP_S) == 0
     finally:
@@ -380,3 +350,56 @@ def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path)
         assert json.loads(get(server, "/healthz")[2])["status"] == "ok"
     finally:
         server.stop()
+
+
+LISTENERS = ("RTMPWEB_HTTP", "RTMPWEB_RTMP", "RTMPWEB_RTMPS", "RTMPWEB_MEDIA")
+
+
+@pytest.mark.parametrize("settings", [*((each,) for each in LISTENERS), LISTENERS], ids=[*LISTENERS, "all of them"])
+def test_busy_ports_are_named_in_one_sentence(tmp_path: Path, settings: tuple[str, ...]) -> None:
+    pair = make_pair(tmp_path)
+    with contextlib.ExitStack() as stack:
+        busy = {each: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for each in settings}
+        ports = {each: taken.getsockname()[1] for each, taken in busy.items()}
+        environment = {each: f"127.0.0.1:{port}" for each, port in ports.items()}
+        tls = {"RTMPWEB_TLS_CERT": str(pair.chain), "RTMPWEB_TLS_KEY": str(pair.key)}
+        server = ServerProcess(tmp_path / "var", **environment, **tls)
+        done = server.run_to_its_end()
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line]
+    assert line.count("in use") == 1
+    for each in LISTENERS:
+        assert (f"({each})" in line) == (each in settings)
+    for port in ports.values():
+        assert str(port) in line
+    assert done.stdout == ""
+    assert not (server.folder / "rtmpweb.sqlite3").exists(), "nothing is made, so nothing is shown only once"
+
+
+def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "var", RTMPWEB_HTTP="8000")
+    done = server.run_to_its_end()
+    assert done.returncode == 1
+    assert "RTMPWEB_HTTP is '8000': expected host:port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_lost_pepper_is_named_with_its_file_and_the_way_on(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "var")
+    server.put_tables()
+    server.manage("application", "set", "live")
+    server.create_key("live/demo")
+    pepper = server.folder / "rtmpweb_key_pepper"
+    pepper.unlink()
+    done = server.run_to_its_end()
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert f"The pepper is lost: {pepper} is not there, and this database has 1 stream key" in line
+    assert "manage.py pepper accept" in line
+    assert not pepper.exists(), "the next start is refused as well"
+    accepting = ServerProcess(server.folder, RTMPWEB_LOG_LEVEL="WARNING")  # A process that has not read the former one.
+    assert "Void are 1 stream key" in accepting.manage("pepper", "accept")
+    assert pepper.exists()
+    accepting.start()
+    assert accepting.stop() == 0

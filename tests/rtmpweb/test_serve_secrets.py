@@ -1,12 +1,12 @@
-"""All that a run of the whole server logs, at its most talkative, while every kind of secret is used: none is in it."""
+"""All that processes log at their most talkative, while every kind of secret is used: none is in it."""
 
 import asyncio
 import base64
 import contextlib
-import http.cookiejar
 import json
 import re
 import secrets
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.background import Background, free_port
+from tests.production.parts import MediaNode, Web
 from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
 from tests.rtmp_client import Refused, RtmpClient
+from tests.rtmpweb.clients import AUDIO, Browser
 from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
@@ -27,18 +30,19 @@ pytestmark = [
 ]
 
 USER = "chief"
-AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
 
 MAKE = """
 import json
 from django.contrib.auth.models import User
-from dashboard.models import Delivery, Webhook
+from ingest.delivery.webhook import secret_of
+from ingest.models import Delivery, Webhook
 User.objects.create_superuser({user!r}, "", {password!r})
 webhook = Webhook.objects.create(name="graphics", url={url!r})
 alert = {{"title": "Nothing has arrived.", "subject": "live/cam", "level": "bad"}}
 body = {{"kind": "alert.opened", "alert": alert, "rule": "Night", "url": ""}}
-Delivery.objects.create(once="mail", number=1, email="a@example.org", kind="alert.opened", series="mail", body=body)
-print(json.dumps(webhook.secret))
+to = {{"channel": "email", "address": "a@example.org"}}
+Delivery.objects.create(once="mail", number=1, kind="alert.opened", series="mail", body=body, **to)
+print(json.dumps(secret_of(webhook)))
 """
 
 
@@ -55,23 +59,6 @@ class Secrets:
         assert len(secret) >= 12, f"{name} could be found by chance"
         self.known[name] = secret
         return secret
-
-
-@pytest.fixture
-def used() -> Secrets:
-    return Secrets()
-
-
-@pytest.fixture
-def receiver() -> Iterator[HttpReceiver]:
-    with http_receiver() as made:
-        yield made
-
-
-@pytest.fixture
-def mailbox() -> Iterator[MailReceiver]:
-    with mail_receiver() as made:
-        yield made
 
 
 def configured(used: Secrets, receiver: HttpReceiver, mailbox: MailReceiver) -> dict[str, str]:
@@ -126,17 +113,11 @@ def ask(url: str, headers: dict[str, str] | None = None, data: bytes | None = No
 
 def log_in(server: ServerProcess, used: Secrets) -> None:
     """With a wrong password, then with the right one."""
-    cookies = http.cookiejar.CookieJar()
-    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
+    browser = Browser(server)
     for password in (used.make("a wrong password"), used.known["a password"]):
-        with browser.open(server.http + "/", timeout=20) as page:
-            token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
-            assert token
-            form = {"csrfmiddlewaretoken": token[1], "username": USER, "password": password}
-            url = page.url
         with contextlib.suppress(urllib.error.HTTPError):
-            browser.open(url, urllib.parse.urlencode(form).encode(), timeout=20).close()
-    found = {cookie.name: cookie.value or "" for cookie in cookies}
+            browser.log_in(USER, password)
+    found = {cookie.name: cookie.value or "" for cookie in browser.cookies}
     used.add("a session's cookie", found["sessionid"])
     used.add("a form's token", found["csrftoken"])
     for path in ("/", "/keys/", "/system/", "/nothing/", "/admin/"):
@@ -158,8 +139,13 @@ def use_http(server: ServerProcess, used: Secrets) -> None:
     assert ask(f"{server.http}/login/", {"Cookie": f"csrftoken={used.make('a wrong token of a form')}"}, b"a=b") == 403
 
 
-def test_no_secret_is_logged(used: Secrets, receiver: HttpReceiver, mailbox: MailReceiver, tmp_path: Path) -> None:
-    with running(tmp_path / "var", **configured(used, receiver, mailbox)) as server:
+def test_no_secret_is_logged(tmp_path: Path) -> None:
+    used = Secrets()
+    with (
+        http_receiver() as receiver,
+        mail_receiver() as mailbox,
+        running(tmp_path / "var", **configured(used, receiver, mailbox)) as server,
+    ):
         for name, label in (("the first password", "Password"), ("the first stream key", "Stream Key")):
             used.add(name, re.findall(rf"{label}: (\S+)", server.first_start)[0])
         url = f"{receiver.url}/{used.make('the path of a webhook')}?x={used.make('the query of a webhook')}"
@@ -192,3 +178,49 @@ def test_no_secret_is_logged(used: Secrets, receiver: HttpReceiver, mailbox: Mai
     assert any(name.startswith("celery.") for name in loggers), "the workers were talkative too"
     told = {name: [line for line in server.lines if secret in line] for name, secret in used.known.items()}
     assert {name: lines for name, lines in told.items() if lines} == {}
+
+
+PASSWORDS = {
+    "DATABASE_URL": ("a-password-of-postgresql", "postgresql://rtmpweb:{}@127.0.0.1:1/none"),
+    "REDIS_URL": ("a-password-of-redis", "redis://:{}@127.0.0.1:1/0"),
+    "SPARK_REMOTE": ("a-token-of-spark-connect", "sc://127.0.0.1:1/;token={}"),
+}
+
+CELERY = [sys.executable, "-m", "celery", "-A", "rtmpweb"]
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[dict[str, Background]]:
+    """Each of the production form, by what it says of a store that is away."""
+    environment = {name: form.format(password) for name, (password, form) in PASSWORDS.items()}
+    environment |= {
+        "RTMPWEB_DATA_DIR": str(tmp_path / "data"),
+        "RTMPWEB_LOG_LEVEL": "DEBUG",
+        "RTMPWEB_MEDIA": f"127.0.0.1:{free_port()}",
+    }
+    started: dict[str, Background] = {
+        r"The database does not answer": Web(tmp_path, environment),
+        r"(WARNING|ERROR) ingest\.": MediaNode("node-a", tmp_path, environment),
+    }
+    for said, name, *options in (
+        (r"Cannot connect to redis", "worker", "-Q", "default", "-c", "1"),
+        (r"The database does not answer: ", "beat", "--pidfile="),
+    ):
+        command = [*CELERY, name, *options]
+        started[said] = Background(name, command, folder=tmp_path, ready="", environment=environment)
+    for process in started.values():
+        process.launch()
+    yield started
+    for process in started.values():
+        process.kill()
+
+
+def test_no_password_of_a_store_is_logged(processes: dict[str, Background]) -> None:
+    for said, process in processes.items():
+        if isinstance(process, Web):
+            process.wait_ready(120)
+            with contextlib.suppress(urllib.error.HTTPError):
+                urllib.request.urlopen(process.url + "/login/", timeout=20).close()  # noqa: S310 - its own address
+        wait_for(lambda: re.search(said, process.log), timeout_s=60, what=f"{process.name} says {said}")  # noqa: B023
+    for process in processes.values():
+        assert [name for name, (password, _) in PASSWORDS.items() if password in process.log] == [], process.name

@@ -12,8 +12,8 @@ import pytest
 from tests.background import ROOT
 from tests.e2e.night import HEALTHY, at_night
 from tests.fuzz.targets import TARGETS
-from tests.production.kills import KilledNode, lives, prepare
 from tests.production.reconnecting import reconnect
+from tests.production.test_kills import kill_nodes
 
 pytestmark = pytest.mark.soak
 
@@ -46,15 +46,7 @@ def test_a_long_run_of_the_fuzzer_finds_nothing(name: str, capsys: pytest.Captur
 @pytest.mark.timeout(3 * 3600)
 def test_kills_by_the_hundred_leave_nothing_behind(tmp_path: Path) -> None:
     """KILLS_SEED in the environment repeats a run's moments."""
-    seed = int(os.environ.get("KILLS_SEED") or random.randrange(1 << 32))
-    keys = prepare(tmp_path / "prepared")
-    (tmp_path / "node").mkdir()
-    node = KilledNode(tmp_path / "prepared", tmp_path / "node", keys)
-    try:
-        node.run(lives(500, seed))
-    except AssertionError as fault:
-        raise AssertionError(f"KILLS_SEED={seed}: {fault}") from fault
-    assert node.checked
+    kill_nodes(tmp_path, kills=500, nodes=1)
 
 
 @pytest.mark.timeout(1800)

@@ -14,9 +14,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, delivery, periods, scopes
+from analytics.reports import builder, files, periods, scopes
 from analytics.reports.periods import Period, PeriodProblem
 from analytics.reports.scopes import NoSuchScope, Scope
+from ingest.delivery.email import EmailChannel
+from ingest.delivery.engine import deliver
 from ingest.management.base import put_json
 from ingest.services import audit
 
@@ -32,10 +34,10 @@ def _pdf(report: Report) -> bytes:
 
 
 WRITERS: dict[str, Callable[[Report], bytes]] = {
-    ".html": lambda report: delivery.report_html(report).encode(),
+    ".html": lambda report: files.report_html(report).encode(),
     ".pdf": _pdf,
-    ".csv": lambda report: delivery.report_csv(report.document).encode(),
-    ".json": lambda report: delivery.report_json(report.document).encode(),
+    ".csv": lambda report: files.report_csv(report.document).encode(),
+    ".json": lambda report: files.report_json(report.document).encode(),
 }
 """By the ending of --output."""
 
@@ -105,14 +107,14 @@ class Command(BaseCommand):
         with transaction.atomic():
             builder.send(report, addresses)
             audit.record(audit.command("report"), "report.send", str(report), to=addresses)
-        delivery.send_due(timezone.now())
-        failed = report.deliveries.filter(recipient__in=addresses).exclude(state=ReportDelivery.State.SENT)
+        deliver(EmailChannel.name)
+        failed = report.deliveries.filter(address__in=addresses).exclude(state=ReportDelivery.State.DONE)
         for row in failed:
-            raise CommandError(f"{row.recipient}: {row.error or 'it is tried again by the analytics worker.'}")
+            raise CommandError(f"{row.address}: {row.error or 'it is tried again by the analytics worker.'}")
         self.stderr.write(f"Sent to {', '.join(addresses)}.")
 
     def _list(self, options: dict[str, Any]) -> None:
-        rows = Report.objects.prefetch_related("deliveries")
+        rows = Report.objects.annotate(sent=ReportDelivery.counted(ReportDelivery.State.DONE))
         items = [
             {
                 "id": report.pk,
@@ -122,7 +124,7 @@ class Command(BaseCommand):
                 "time_zone": report.time_zone,
                 "hours": f"{report.hours_done} of {report.hours_expected}",
                 "made_at": report.made_at.isoformat(),
-                "sent": sum(row.state == ReportDelivery.State.SENT for row in report.deliveries.all()),
+                "sent": report.sent,
             }
             for report in rows[:LISTED]
         ]

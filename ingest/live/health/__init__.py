@@ -1,4 +1,4 @@
-"""Health checks: what is measured, one table of what is wrong from where on, and the engine that judges by it.
+"""Health checks: what is measured, one table of what is wrong from where on, and the engine that evaluates by it.
 
 `docs/health.md` explains each check to operators.
 """

@@ -4,6 +4,7 @@ Causes come before what they may cause. What has its cause told by another row i
 `ingest.live.publication`, which gives the figures.
 """
 
+from collections.abc import Callable
 from math import inf
 from operator import attrgetter, ge, lt
 from typing import Final
@@ -37,10 +38,6 @@ def _silence_title(what: str, silent_s: float, passed: Passed) -> str:
     return f"{what} has arrived for {span(silent_s)}{at_most(int(silent_s), passed.limit, 's')}."
 
 
-def _low_title(figures: Figures, passed: Passed) -> str:
-    return _of_target(figures, figures.video_kbps, passed)
-
-
 def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:
     target = figures.target
     of = f" of the {whole(target.kbps)} {target.source}" if target is not None else ""
@@ -69,10 +66,6 @@ def _fps_advice(figures: Figures, passed: Passed) -> str:
     return "The encoder is overloaded: use a faster preset or a smaller picture."
 
 
-def _fps(figures: Figures) -> str:
-    return f"{figures.fps or 0:.1f}"
-
-
 def _slow(figures: Figures) -> str:
     return f"{figures.slow_players} of {figures.players} players"
 
@@ -82,6 +75,20 @@ def _slow_title(figures: Figures, passed: Passed) -> str:
     dropped = f" {whole(lost)} frames were dropped for them in the last minute." if lost else ""
     most = at_most(passed.value, passed.limit, "%")
     return f"{_slow(figures)} can't keep up, {percent(passed.value)} of them{most}.{dropped}"
+
+
+def _missing(kind: str, without_s: Callable[[Figures], float], expects: Callable[[Figures], bool]) -> Check[Figures]:
+    return Check(
+        code=f"no_{kind}",
+        warning=5,
+        bad=30,
+        hold_s=0,
+        unit="s",
+        measure=lambda figures: without_s(figures) if expects(figures) else None,
+        actual=lambda figures, passed: span(without_s(figures)),
+        title=lambda figures, passed: _silence_title(f"No {kind}", without_s(figures), passed),
+        advice=f"Check the encoder's {kind} source, or say in the stream's settings that it has none.",
+    )
 
 
 CHECKS: Final[tuple[Check[Figures], ...]] = (
@@ -107,7 +114,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure=measures.low_share,
         actual=lambda figures, passed: f"{kbps(figures.video_kbps)} ({percent(passed.value)})",
         expected=lambda figures, passed: f"{kbps(_target_kbps(figures))}, {passed.limit:g}{NBSP}% of it at least",
-        title=_low_title,
+        title=lambda figures, passed: _of_target(figures, figures.video_kbps, passed),
         advice="The uplink can't carry this rate: lower it, or use a cable.",
     ),
     Check(
@@ -200,13 +207,13 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         unit="%",
         passes=lt,
         measure=measures.fps_share,
-        actual=lambda figures, passed: f"{_fps(figures)} frames a second ({percent(passed.value)})",
+        actual=lambda figures, passed: f"{figures.fps or 0:.1f} frames a second ({percent(passed.value)})",
         expected=lambda figures, passed: (
             f"{figures.nominal_fps or 0:g} frames a second, {passed.limit:g}{NBSP}% of them at least"
         ),
         title=lambda figures, passed: (
-            f"{_fps(figures)} frames a second, {percent(passed.value)} of the {figures.nominal_fps or 0:.4g} expected, "
-            f"for {span(passed.lasted_s)}."
+            f"{figures.fps or 0:.1f} frames a second, {percent(passed.value)} of the {figures.nominal_fps or 0:.4g} "
+            f"expected, for {span(passed.lasted_s)}."
         ),
         advice=_fps_advice,
     ),
@@ -238,28 +245,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         ),
         advice="A file is sent unpaced: have it sent in real time, as FFmpeg does by -re.",
     ),
-    Check(
-        code="no_audio",
-        warning=5,
-        bad=30,
-        hold_s=0,
-        unit="s",
-        measure=lambda figures: figures.without_audio_s if figures.expects_audio else None,
-        actual=lambda figures, passed: span(figures.without_audio_s),
-        title=lambda figures, passed: _silence_title("No audio", figures.without_audio_s, passed),
-        advice="Check the encoder's audio source, or say in the stream's settings that it has none.",
-    ),
-    Check(
-        code="no_video",
-        warning=5,
-        bad=30,
-        hold_s=0,
-        unit="s",
-        measure=lambda figures: figures.without_video_s if figures.expects_video else None,
-        actual=lambda figures, passed: span(figures.without_video_s),
-        title=lambda figures, passed: _silence_title("No video", figures.without_video_s, passed),
-        advice="Check the encoder's video source, or say in the stream's settings that it has none.",
-    ),
+    _missing("audio", lambda figures: figures.without_audio_s, lambda figures: figures.expects_audio),
+    _missing("video", lambda figures: figures.without_video_s, lambda figures: figures.expects_video),
     Check(
         code="av_skew",
         warning=300,

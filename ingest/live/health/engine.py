@@ -3,7 +3,7 @@
 Figures stand in sentences with their unit, joined by a no-break space.
 
 A level opens when its limit has been passed for the check's hold without a break, and clears when it has not been for
-twice as long. During the first seconds of a session nothing is judged, but for what is known before it."""
+twice as long. During the first seconds of a session nothing is evaluated, but for what is known before it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ def times(number: int) -> str:
 
 
 F = TypeVar("F")
-"""The figures that are judged."""
+"""The figures that are evaluated."""
 
 Level = Literal["warning", "bad"]
 LEVELS: Final[tuple[Level, ...]] = ("bad", "warning")
@@ -64,8 +64,6 @@ LEVELS: Final[tuple[Level, ...]] = ("bad", "warning")
 
 
 class Passed(NamedTuple):
-    """An issue that is to be put into words."""
-
     level: Level
     value: float
     limit: float
@@ -85,9 +83,8 @@ class Check(Generic[F]):
     """For so long the limit has to be passed for an issue to open; it clears after twice as long."""
     unit: str
     measure: Callable[[F], float | None]
-    """None: there is nothing to judge."""
+    """None: there is nothing to evaluate."""
     title: Callable[[F, Passed], str]
-    """The sentence."""
     actual: Callable[[F, Passed], str]
     advice: str | Callable[[F, Passed], str]
     expected: Callable[[F, Passed], str] | None = None
@@ -95,13 +92,13 @@ class Check(Generic[F]):
     passes: Callable[[float, float], bool] = gt
     """Of a value and a limit: `gt`, `ge` or `lt`."""
     measure_bad: Callable[[F], float | None] | None = None
-    """By which the bad level is judged, where that is something else."""
+    """By which the bad level is evaluated, where that is something else."""
     relapse: Callable[[F], float | None] | None = None
     """What must not pass the limit for the issue to clear, where it isn't `measure`."""
     in_silence: bool = False
-    """It is judged while nothing arrives, too; the others then stand still."""
+    """It is evaluated while nothing arrives, too; the others then stand still."""
     warms_up: bool = True
-    """It is not judged before the warm-up is over."""
+    """It is not evaluated before the warm-up is over."""
 
     @property
     def name(self) -> str:
@@ -126,7 +123,6 @@ class Check(Generic[F]):
 
     @property
     def is_low(self) -> bool:
-        """What is under its limits is wrong."""
         return self.passes is lt
 
     @property
@@ -209,7 +205,6 @@ class _Row(Generic[F]):
         """No level is open or about to be."""
 
     def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
-        """`value` is what the check measures."""
         check = self.check
         self.is_over = value is not None and check.passes(value, check.warning)
         self.is_at_rest = True
@@ -259,19 +254,17 @@ class _Row(Generic[F]):
 
 
 class HealthEngine(Generic[F]):
-    """The issues of one publishing session, or of a node."""
-
     def __init__(self, started: float, checks: Sequence[Check[F]], *, warm_up_s: float = WARM_UP_S) -> None:
         self._begins = started + warm_up_s
-        self._judged = started
+        self._evaluated = started
         self._rows: dict[str, _Row[F]] = {}
         """Of the checks that are not at rest: nearly always none."""
-        self.judge_by(checks)
+        self.set_rules(checks)
         self.issues: list[Issue] = []
         """Those that are open, worst first, in the table's order. Replaced as a whole, never changed in place."""
 
-    def judge_by(self, checks: Sequence[Check[F]]) -> None:
-        """From now on by other rules. What is open and still judged stays so until it clears by them."""
+    def set_rules(self, checks: Sequence[Check[F]]) -> None:
+        """From now on by other rules. What is open and still looked for stays so until it clears by them."""
         self._checks = checks
         by: dict[object, list[tuple[Callable[[F], float | None], float]]] = {gt: [], ge: [], lt: []}
         for check in checks:
@@ -285,10 +278,10 @@ class HealthEngine(Generic[F]):
                 self._rows[check.code] = row
 
     def update(self, figures: F, now: float, wall: float, *, flows: bool = True) -> list[Issue]:
-        """Judge once; to be called about once a second. `flows`: media arrive."""
+        """To be called about once a second. `flows`: media arrive."""
         is_warm, rows = now >= self._begins, self._rows
         if is_warm and flows and not rows and self._is_quiet(figures):
-            self._judged = now
+            self._evaluated = now
             if self.issues:
                 self.issues = []
             return self.issues
@@ -307,10 +300,10 @@ class HealthEngine(Generic[F]):
                 if row.is_at_rest:
                     del rows[check.code]
             elif row := rows.get(check.code):
-                row.stand_still(now - self._judged)
+                row.stand_still(now - self._evaluated)
             if row is not None and row.issue is not None:
                 found.append(row.issue)
-        self._judged = now
+        self._evaluated = now
         if len(found) > 1:
             found.sort(key=lambda issue: LEVELS.index(issue["level"]))
         self.issues = found
@@ -333,7 +326,7 @@ class HealthEngine(Generic[F]):
         return not any(check.is_bad(figures) for check in self._worse)
 
     def is_over(self, code: str) -> bool:
-        """Whether the check's limit was passed when it was judged last, or its issue is open."""
+        """Whether the check's limit was passed when it was evaluated last, or its issue is open."""
         row = self._rows.get(code)
         return row is not None and (row.is_over or row.issue is not None)
 
@@ -343,5 +336,4 @@ class HealthEngine(Generic[F]):
 
     @property
     def worst(self) -> Health:
-        """Of the open issues; good where there is none."""
         return self.issues[0]["level"] if self.issues else "good"

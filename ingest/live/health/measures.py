@@ -123,7 +123,7 @@ class Figures:
     nominal_fps: float | None = None
     """As claimed, else as most steps from frame to frame say."""
     bitrate_is_low: bool = False
-    """As was judged a second ago."""
+    """As was found a second ago."""
     drift_dev_ms: float | None = None
     """How far media is behind the mean of a minute."""
     pace: float | None = None
@@ -171,7 +171,7 @@ SHORT_GOPS: Final = 5
 CLEARING_SHORT_GOPS: Final = 10
 
 MISSING_S: Final = 2.0
-"""A track of which nothing has come for longer, while the other came, is not judged by its rates."""
+"""A track of which nothing has come for longer, while the other came, is not evaluated by its rates."""
 
 
 def low_share(figures: Figures) -> float | None:
@@ -207,7 +207,7 @@ def limit_share(figures: Figures) -> float | None:
 
 
 def without_keyframes_s(figures: Figures) -> float | None:
-    """How long pictures have come without one, but for the first; then the distance of keyframes is judged."""
+    """How long pictures have come without one, but for the first; then the distance of keyframes is evaluated."""
     return None if figures.keyframe_intervals else figures.open_gop_s
 
 

@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from ingest.live.shared_objects.state import (
     Erase,
     LiveObject,
     M,
-    ObjectLimits,
     Put,
     Refused,
     Step,
-    Stored,
     encoded,
     restore,
 )
-from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages.shared_object import (
     Change,
     Release,
@@ -30,6 +27,9 @@ from ingest.rtmp.messages.shared_object import (
     Use,
 )
 from ingest.rtmp.status import level_of
+
+if TYPE_CHECKING:
+    from ingest.live.shared_objects.registry import ObjectRegistry
 
 NO_WRITE: Final = "SharedObject.NoWriteAccess"
 
@@ -51,35 +51,12 @@ class Delivery(Generic[M]):
     """For one receiver, in its encoding: the messages, where they were encoded before."""
 
     def encoded(self, *, amf3: bool) -> bytes:
-        """In chunks."""
         return encoded(self.content, amf3=amf3) if self.data is None else self.data
-
-
-class ObjectLookup(Protocol[M]):
-    """What a message finds: `registry.Objects`."""
-
-    limits: ObjectLimits
-    wire: Limits
-
-    def has_room(self, cost: int) -> bool:
-        """Whether what objects of the node take may grow by as many bytes."""
-
-    def join(self, shared: LiveObject[M], member: M) -> str | None:
-        """The client uses the object. Else the code of the status that says why it can't."""
-
-    def part(self, shared: LiveObject[M], member: M) -> None: ...
-
-    def set(self, shared: LiveObject[M], name: str, value: Stored) -> None: ...
-
-    def remove(self, shared: LiveObject[M], name: str) -> bool: ...
-
-    def whole(self, shared: LiveObject[M], member: M) -> bytes:
-        """All that a client which begins to use the object is sent."""
 
 
 @dataclass(slots=True)
 class ChangeBatch(Generic[M]):
-    room: ObjectLookup[M]
+    objects: "ObjectRegistry[M]"
     shared: LiveObject[M]
     member: M
     answer: list[SharedObjectEvent] = field(default_factory=list)
@@ -103,7 +80,7 @@ class ChangeBatch(Generic[M]):
         if self.others and others:
             yield Delivery(others, self._content(self.others), member)
         if self.joined and member in shared.members:
-            data = self.room.whole(shared, member)
+            data = self.objects.whole(shared, member)
             yield Delivery([member], self._content([]), member, shared.size // JOIN_BYTES_PER_UNIT, data)
             self.refused.clear()
         statuses = [Status(code, level_of(code)) for code in self.statuses]
@@ -119,7 +96,7 @@ class ChangeBatch(Generic[M]):
 
     def _parts(self, names: Iterable[str]) -> Iterator[list[SharedObjectEvent]]:
         """What the properties are: in one message, or as many as their sizes ask for."""
-        shared, wire = self.shared, self.room.wire
+        shared, wire = self.shared, self.objects.wire
         most_bytes = wire.command_message_bytes // 2
         most_elements = wire.command_amf_elements // 2
         size = elements = 0
@@ -140,31 +117,31 @@ class ChangeBatch(Generic[M]):
     # --- Steps ---
 
     def _use(self, _step: Use) -> None:
-        refused = None if self.member in self.shared.members else self.room.join(self.shared, self.member)
+        refused = None if self.member in self.shared.members else self.objects.join(self.shared, self.member)
         if refused:
             self.statuses[refused] = None
         else:
             self.joined = True
 
     def _release(self, _step: Release) -> None:
-        self.room.part(self.shared, self.member)
+        self.objects.release(self.shared, self.member)
 
     def _put(self, step: Put) -> None:
         if not self._may_write():
             return
-        shared, room, limits = self.shared, self.room, self.room.limits
+        shared, objects, limits = self.shared, self.objects, self.objects.limits
         cost = shared.cost(step.name, step.stored)
         if (
             (step.name not in shared.slots and len(shared.slots) >= limits.slots)
             or (cost > 0 and shared.size + cost > limits.object_bytes)
-            or (cost > 0 and not room.has_room(cost))
+            or (cost > 0 and not objects.has_room(cost))
         ):
             self._refused(Refused(step.name))
             return
-        room.set(shared, step.name, step.stored)
+        objects.set(shared, step.name, step.stored)
         self.changed = True
         self.answer.append(Success(step.name))
-        self.others.append(Change(step.name, restore(step.stored.data, room.wire)[0]))
+        self.others.append(Change(step.name, restore(step.stored.data, objects.wire)[0]))
 
     def _erase(self, step: Erase) -> None:
         if self._may_write():
@@ -189,7 +166,7 @@ class ChangeBatch(Generic[M]):
                 self.refused[step.name] = None
 
     def _remove(self, name: str) -> None:
-        if self.room.remove(self.shared, name):
+        if self.objects.remove(self.shared, name):
             self.changed = True
             self.others.append(Remove(name))
 

@@ -12,8 +12,8 @@ from ingest.live.shared_objects.state import (
     ObjectLimits,
     Step,
     Stored,
-    bytes_of,
     read_steps,
+    waiting_size,
 )
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages.shared_object import Release, SendMessage, SharedObject, SharedObjectEvent, Status, Use
@@ -40,9 +40,9 @@ class ObjectPersistence(Protocol[M]):
 class ObjectRegistry(Generic[M]):
     """By application instance, persistence and name. An object is here while it is used, or unsaved."""
 
-    def __init__(self, keeper: ObjectPersistence[M], limits: ObjectLimits, wire: Limits) -> None:
+    def __init__(self, persistence: ObjectPersistence[M], limits: ObjectLimits, wire: Limits) -> None:
         """`wire`: what one message of a peer may hold; ours hold no more."""
-        self._keeper = keeper
+        self._persistence = persistence
         self.limits = limits
         self.wire = wire
         self._objects: dict[tuple[str, bool, str], LiveObject[M]] = {}
@@ -61,7 +61,6 @@ class ObjectRegistry(Generic[M]):
     def handle(
         self, member: M, name: str, events: Iterable[SharedObjectEvent], *, persistent: bool
     ) -> list[Delivery[M]]:
-        """One message of a client."""
         steps = read_steps(events, self.limits, amf3=member.amf3)
         shared = self._objects.get((member.app, persistent, name))
         if shared is None:
@@ -78,21 +77,20 @@ class ObjectRegistry(Generic[M]):
         return deliveries
 
     def leave(self, member: M) -> None:
-        """The client's connection has ended."""
         for shared in list(self._used.get(member, ())):
-            self.part(shared, member)
+            self.release(shared, member)
             if shared.waiting is None:
                 self._end_unused(shared, member)
             elif not shared.waiting:
                 self._forget(shared)
             elif shared.loader is member:
                 shared.loader = next(iter(shared.waiting))
-                self._keeper.load(shared, shared.loader)
+                self._persistence.load(shared, shared.loader)
 
-    # --- From the keeper ---
+    # --- From where they are kept ---
 
     def loaded(self, shared: LiveObject[M], version: int, slots: Mapping[str, Stored]) -> list[Delivery[M]]:
-        """The object, as it was saved. What those who wait for it have asked for is done by `go_on`, for each."""
+        """The object, as it was saved. What those who wait for it have asked for is done by `resume`, for each."""
         if self.bytes + sum(shared.cost(name, value) for name, value in slots.items()) > self.limits.node_bytes:
             return self.failed(shared, NOT_CREATED)
         shared.pending, shared.waiting, shared.loader = shared.waiting or {}, None, None
@@ -102,7 +100,7 @@ class ObjectRegistry(Generic[M]):
         shared.take_unsaved()
         return []
 
-    def go_on(self, shared: LiveObject[M], member: M) -> list[Delivery[M]]:
+    def resume(self, shared: LiveObject[M], member: M) -> list[Delivery[M]]:
         """With what the client asked for before the object was loaded, unless that was done since."""
         if member not in shared.pending:
             return []
@@ -111,10 +109,9 @@ class ObjectRegistry(Generic[M]):
         return deliveries
 
     def failed(self, shared: LiveObject[M], code: str) -> list[Delivery[M]]:
-        """There is no such object to be had."""
         waiting = list(shared.waiting or ())
         for member in waiting:
-            self.part(shared, member)
+            self.release(shared, member)
         self._forget(shared)
         return [
             delivery
@@ -142,7 +139,6 @@ class ObjectRegistry(Generic[M]):
         return len(self._used.get(member, ())) >= self.limits.per_connection
 
     def refuse(self, member: M, name: str, code: str, *, persistent: bool) -> list[Delivery[M]]:
-        """Tell the client that it can't use the object, and why."""
         content = SharedObject(name, 0, persistent, [Status(code, level_of(code))])
         return [Delivery([member], content, member)]
 
@@ -164,7 +160,7 @@ class ObjectRegistry(Generic[M]):
         if member not in waiting and not any(isinstance(step, Use) for step in steps):
             return self.refuse(member, shared.name, NO_WRITE, persistent=shared.persistent) if _asks(steps) else []
         steps = [step for step in steps if not isinstance(step, SendMessage)]
-        cost = sum(map(bytes_of, steps))
+        cost = sum(map(waiting_size, steps))
         full = shared.waiting_bytes + cost > self.limits.object_bytes or self.bytes + cost > self.limits.node_bytes
         if member not in waiting:
             refused = self._refusal(member, shared.persistent) or (
@@ -183,13 +179,13 @@ class ObjectRegistry(Generic[M]):
         waiting[member] += steps
         if shared.loader is None:
             shared.loader = member
-            self._keeper.load(shared, member)
+            self._persistence.load(shared, member)
         return []
 
     def _take_waiting(self, shared: LiveObject[M], member: M) -> list[Step]:
         """What it has asked for before the object was loaded, which counts no longer."""
         steps = (shared.pending if shared.waiting is None else shared.waiting).pop(member, [])
-        cost = sum(map(bytes_of, steps))
+        cost = sum(map(waiting_size, steps))
         shared.waiting_bytes -= cost
         self.bytes -= cost
         return steps
@@ -197,7 +193,7 @@ class ObjectRegistry(Generic[M]):
     def _act(self, shared: LiveObject[M], member: M, steps: list[Step]) -> list[Delivery[M]]:
         deliveries = ChangeBatch(self, shared, member).act(self._take_waiting(shared, member) + steps)
         if shared.unsaved:
-            self._keeper.changed(shared)
+            self._persistence.changed(shared)
         return deliveries
 
     # --- What a turn asks for ---
@@ -211,14 +207,13 @@ class ObjectRegistry(Generic[M]):
         if len(shared.members) >= self.limits.clients or (not waited and self._has_all(member)):
             refused = refused or NOT_CREATED
         if refused:
-            self.part(shared, member)
+            self.release(shared, member)
             return refused
         shared.members[member] = None
         self._used.setdefault(member, {})[shared] = None
         return None
 
-    def part(self, shared: LiveObject[M], member: M) -> None:
-        """The client uses the object no more."""
+    def release(self, shared: LiveObject[M], member: M) -> None:
         shared.members.pop(member, None)
         self._take_waiting(shared, member)
         used = self._used.get(member, {})
@@ -253,7 +248,7 @@ class ObjectRegistry(Generic[M]):
         self.encoded_bytes += sign * shared.whole.bytes
 
     def _end_unused(self, shared: LiveObject[M], member: M) -> None:
-        if not (shared.members or shared.pending) and (not shared.unsaved or self._keeper.save(shared, member)):
+        if not (shared.members or shared.pending) and (not shared.unsaved or self._persistence.save(shared, member)):
             self._forget(shared)
 
     def _forget(self, shared: LiveObject[M]) -> None:

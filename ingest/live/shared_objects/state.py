@@ -81,8 +81,6 @@ class ObjectLimits:
 
 
 class Stored(NamedTuple):
-    """A value."""
-
     data: bytes
     size: int
     """Bytes of the longer of its forms."""
@@ -141,8 +139,6 @@ def _plain(event: SharedObjectEvent) -> SharedObjectEvent:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Sets a property."""
-
     name: str
     stored: Stored
 
@@ -179,7 +175,7 @@ def read_steps(events: Iterable[SharedObjectEvent], limits: ObjectLimits, *, amf
     return steps
 
 
-def bytes_of(step: Step) -> int:
+def waiting_size(step: Step) -> int:
     """What a step that waits is counted."""
     return SLOT_BYTES + (len(step.name) + step.stored.size if isinstance(step, Put) else 0)
 
@@ -250,7 +246,6 @@ class InitialState:
                 self._last = None
 
     def forget(self) -> None:
-        """All that was encoded."""
         for part in self._parts:
             self._changed(part)
 

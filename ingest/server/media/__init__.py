@@ -1,7 +1,7 @@
 """FLV over HTTP and over WebSocket, from the bytes that all viewers of a stream share.
 
-`connection` has a request from its head to its end and asks the application by `control`; `http` and `websocket` put
-the tags that a `viewer` takes from its queue into what the peer reads. TLS is for a proxy before it.
+`connection` has a request from its head to its end and asks the application by `requests`; `http` puts the tags that a
+`live_viewer` takes from its queue, or what a `recording_viewer` reads, into what the peer reads. TLS is for a proxy.
 """
 
 from ingest.server.media.connection import MediaConnection

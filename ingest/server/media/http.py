@@ -20,7 +20,7 @@ from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, CloseConnection, Ping
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from ingest.server.asgi import DisconnectReason
+from ingest.server.asgi import DisconnectReason, close_code
 
 Header = tuple[str, str]
 
@@ -35,8 +35,6 @@ _known: Final = ", ".join(METHODS)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole response."""
-
     status: HTTPStatus
     detail: str = ""
     """For a person; empty: the response has no body."""
@@ -137,8 +135,6 @@ class UnreadableRequest(Exception):  # noqa: N818 - a finding, not an error of o
 
 
 class Request:
-    """What a request's head says."""
-
     def __init__(self, head: h11.Request) -> None:
         self.head = head
         self.method = head.method.decode("ascii")
@@ -154,7 +150,6 @@ class Request:
 
     @property
     def upgrades(self) -> bool:
-        """Whether it asks for a WebSocket."""
         return self.field("Upgrade").lower() == "websocket"
 
 
@@ -179,7 +174,6 @@ class HttpExchange:
         return Request(event)
 
     def answer(self, answer: Answer, headers: Iterable[Header] = ()) -> bytes:
-        """A whole response."""
         body = answer.body
         kind = (JSON,) if body else ()
         length = () if answer.status == HTTPStatus.NO_CONTENT else (("Content-Length", str(len(body))),)
@@ -217,21 +211,6 @@ BINARY: Final = 0x82
 _medium: Final = struct.Struct(">BBH")
 _long: Final = struct.Struct(">BBQ")
 
-CLOSE_CODES: Final[dict[DisconnectReason, int]] = {
-    "client_unpublish": 1000,
-    "kicked": 4403,
-    "key_revoked": 4403,
-    "elsewhere": 4404,
-    "protocol_error": 1002,
-    "node_shutdown": 1001,
-    "completed": 1000,
-    "too_slow": 4408,
-    "idle_timeout": 4408,
-}
-"""Section 7.4; those from 4000 on are our own, after HTTP's statuses."""
-OTHERWISE: Final = 1012
-"""The service restarts: try again."""
-
 CLOSED: Final[tuple[DisconnectReason, str]] = ("client_unpublish", "The viewer closed the WebSocket.")
 
 REASON_BYTES: Final = 123
@@ -243,7 +222,6 @@ class UnusableUpgrade(Exception):  # noqa: N818 - an answer, not an error.
 
 
 def frame_header(size: int) -> bytes:
-    """Of a message in one frame."""
     if size < 126:
         return bytes((BINARY, size))
     if size < 1 << 16:
@@ -264,7 +242,6 @@ class WebSocketExchange:
         self._is_open = False
 
     def begin(self, headers: Iterable[Header]) -> bytes:
-        """The answer that makes it a WebSocket."""
         extra = [(name.encode(), value.encode()) for name, value in headers]
         answer = self._ws.send(AcceptConnection(extra_headers=extra))
         self._is_open = True
@@ -297,4 +274,4 @@ class WebSocketExchange:
             return b""
         self._is_open = False
         text = description.encode()[:REASON_BYTES].decode(errors="ignore")
-        return self._ws.send(CloseConnection(CLOSE_CODES.get(reason, OTHERWISE), text))
+        return self._ws.send(CloseConnection(close_code(reason), text))

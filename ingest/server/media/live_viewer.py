@@ -3,38 +3,24 @@
 What it is sent is an FLV file that ends with the stream. Each message is made a tag once, for all of its viewers.
 """
 
-import asyncio
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from ingest.contracts import EndReason, PlayAccept, Totals
+from ingest.contracts import PlayAccept
 from ingest.flv.tags import FILE_HEADER, HAS_AUDIO, HAS_VIDEO, POINTER_BYTES, SIGNATURE, tag_bytes
 from ingest.live import LiveStream, Subscriber
-from ingest.live.message import WIRE, SharedMessage
+from ingest.live.message import STREAM_ID, WIRE, SharedMessage
 from ingest.live.subscriber import Batch
-from ingest.server.asgi import Status
-from ingest.server.output import Outlet, flush_one
-from ingest.server.ports import Hub, Owner
+from ingest.server.asgi import DESCRIPTIONS, STREAM_ENDED
+from ingest.server.config import Deadlines
+from ingest.server.output import LiveOutput
 
-STREAM_ID: Final = 1
-"""Of the only message stream, as an RTMP player would have it."""
+if TYPE_CHECKING:
+    from ingest.server.media.connection import MediaConnection
+
+__all__ = ["STREAM_ID", "LiveViewer", "file_start"]
 
 HELD_MESSAGES: Final = 64
 """What may come before the first frame, headers in all likelihood, until the file's header is written all the same."""
-
-
-class ViewerConnection(Owner, Protocol):
-    """The connection, as its viewer sees it."""
-
-    loop: asyncio.AbstractEventLoop
-    outlet: Outlet
-
-    @property
-    def server(self) -> Hub[Any]: ...
-
-    def write_media(self, parts: list[bytes], size: int) -> None:
-        """Gathered, framed as the peer wants it. `size`: all parts together."""
-
-    def broken(self, error: Exception) -> None: ...
 
 
 def file_start(*, audio: bool, video: bool) -> bytes:
@@ -52,25 +38,19 @@ def tag_of(message: SharedMessage) -> bytes:
 
 
 def tags_of(batch: Batch) -> bytes:
-    """All of its messages as tags."""
     return b"".join([tag_of(message) for message in batch.messages])
 
 
-class LiveViewer:
-    """A viewer's session from its accept to its end. Without a publisher it waits in silence."""
+class LiveViewer(LiveOutput):
+    """Without a publisher it waits in silence. Its message stream is the only one, as an RTMP player would have it."""
 
-    event = "rtmp.stop"
+    connection: "MediaConnection"
 
-    def __init__(self, connection: ViewerConnection, accept: PlayAccept, live: LiveStream) -> None:
-        self.connection = connection
-        self.stream_id = STREAM_ID
-        self.session_id = accept["session_id"]
-        self.path = accept["path"]
-        self.live = live
-        config = connection.server.config
-        self.subscriber = Subscriber(
+    def __init__(self, connection: "MediaConnection", accept: PlayAccept, live: LiveStream) -> None:
+        super().__init__(connection, STREAM_ID, accept["session_id"], accept["path"])
+        subscriber = Subscriber(
             STREAM_ID,
-            config.queue,
+            connection.server.config.queue,
             self._wake,
             write=self._write,
             form=tags_of,
@@ -78,36 +58,18 @@ class LiveViewer:
             is_counted=not accept.get("preview", False),
             takes=0,  # HTTP has no way to say more.
         )
-        self._outlet = connection.outlet
-        self._batch_bytes = config.write_high_bytes
+        self._follow(live, subscriber)
         self._has_begun = False
         self._held: list[SharedMessage] = []
-        self._stopped = False
-
-    def start(self, now: float) -> None:
-        self.live.subscribe(self.subscriber, now)
-
-    def stop(self, now: float) -> Totals:
-        self._stopped = True
-        totals = self.subscriber.totals(now)
-        self.live.unsubscribe(self.subscriber)
-        return totals
-
-    def status_of(self, reason: EndReason) -> Status | None:
-        return None
 
     def _write(self, tags: bytes) -> bool:
-        """What all viewers are given that are level."""
+        """What all viewers are given that are at the live edge."""
         if self._stopped or not self._outlet.is_open:
             return False
         self.connection.write_media([tags], len(tags))
         return True
 
-    def _wake(self, _subscriber: Subscriber) -> None:
-        self.connection.server.flusher.mark(self)
-
     def flush(self) -> None:
-        """Write what waits, unless the peer is behind: what stays in the queue can still be dropped."""
         if self._stopped or not self._outlet.is_open:
             return
         messages = self.subscriber.take_messages(self._batch_bytes)
@@ -135,17 +97,9 @@ class LiveViewer:
         self.connection.write_media([start], len(start))
         return held
 
-    def is_too_slow(self, now: float) -> bool:
-        return self.subscriber.is_too_slow(now)
-
-    def has_ended(self, now: float, patience_s: float) -> bool:
-        """Whether its stream has: HTTP and WebSocket can tell so by their own end alone."""
-        return self.live.has_ended(self.subscriber, now, patience_s)
-
-    def broken(self, error: Exception) -> None:
-        self.connection.broken(error)
-
-    def resume(self) -> None:
-        """Go on with what is left, if there is anything and the peer takes it."""
-        if self.subscriber.pending_messages and self._outlet.is_open:
-            self.connection.loop.call_soon(flush_one, self)
+    def check_deadlines(self, deadlines: Deadlines, now: float) -> None:
+        """HTTP and WebSocket can tell by their own end alone that the stream has ended."""
+        if self.subscriber.is_too_slow(now):
+            self.connection.end("too_slow", DESCRIPTIONS["too_slow"])
+        elif self.live.has_ended(self.subscriber, now, deadlines.end_players_s):
+            self.connection.end("completed", STREAM_ENDED)

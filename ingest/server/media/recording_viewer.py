@@ -11,19 +11,22 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from ingest.contracts import EndReason, PlayAccept, PlayerSample, RecordedFile, Totals
+from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.flv import FlvError
 from ingest.flv.tags import BEFORE_TAG_BYTES, POINTER_BYTES, read_tag_header, tag_bytes
 from ingest.live.message import METADATA_AT
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
-from ingest.server.application import NO_TOTALS
-from ingest.server.asgi import DisconnectReason, Status
+from ingest.server.application import NO_TOTALS, Session
+from ingest.server.config import Deadlines
 from ingest.server.media.http import RETRY_S, Answer, Header
-from ingest.server.media.live_viewer import STREAM_ID, ViewerConnection, file_start
+from ingest.server.media.live_viewer import STREAM_ID, file_start
 from ingest.server.vod.flv_source import RecordingInfo
+
+if TYPE_CHECKING:
+    from ingest.server.media.connection import MediaConnection
 
 READ_BYTES: Final = 128 * 1024
 
@@ -33,8 +36,6 @@ _range: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 @dataclass(slots=True)
 class Part:
-    """An open file, and what of it is to be sent."""
-
     descriptor: int
     offset: int
     end: int
@@ -82,30 +83,30 @@ def open_whole(path: Path, wanted: str, only_if: str) -> Part:
     return part
 
 
-def open_from(path: Path, leaf: RecordingInfo, start_ms: int, limits: Limits) -> Part:
+def open_from(path: Path, info: RecordingInfo, start_ms: int, limits: Limits) -> Part:
     """From the keyframe at or before the time: FLV's header, metadata, what decoders need first, then the file's tags
     with the file's times. Raises OSError, FlvError.
     """
-    point = leaf.index.at_or_before(start_ms)
+    point = info.index.at_or_before(start_ms)
     if point is None:
         raise FlvError("there is nothing to play in it")
     part = _open(path)
     try:
         _, timestamp, _ = _tag_at(part, point.offset, limits)
-        marks = leaf.index.marks
+        marks = info.index.marks
         head = [
             file_start(audio=marks.has_audio, video=marks.has_video),
-            tag_bytes(MessageType.DATA_AMF0, METADATA_AT, leaf.metadata),
+            tag_bytes(MessageType.DATA_AMF0, METADATA_AT, info.metadata),
         ]
-        for offset in leaf.index.headers_at(point.offset):
+        for offset in info.index.headers_at(point.offset):
             type_id, _, payload = _tag_at(part, offset, limits)
             head.append(tag_bytes(type_id, timestamp, payload))
     except BaseException:
         part.close()
         raise
     part.head, part.offset = b"".join(head), point.offset
-    if leaf.index.is_cut or leaf.index.fault:
-        part.end = max(leaf.index.end + POINTER_BYTES, part.offset)
+    if info.index.is_cut or info.index.fault:
+        part.end = max(info.index.end + POINTER_BYTES, part.offset)
     return part
 
 
@@ -116,7 +117,6 @@ def _open(path: Path) -> Part:
 
 
 def _tag_at(part: Part, offset: int, limits: Limits) -> tuple[int, int, bytes]:
-    """Type, timestamp and payload."""
     before = os.pread(part.descriptor, BEFORE_TAG_BYTES, offset - POINTER_BYTES)
     if len(before) < BEFORE_TAG_BYTES:
         raise FlvError("the file has become shorter")
@@ -133,30 +133,19 @@ UNREADABLE: Final = Answer(
     HTTPStatus.SERVICE_UNAVAILABLE, "The recording can't be read now.", (("Retry-After", str(RETRY_S)),)
 )
 
+FAILURES: Final[dict[type[Exception], Answer]] = {FileNotFoundError: GONE, FlvError: BROKEN, OSError: UNREADABLE}
+
 FLV: Final = ("Content-Type", "video/x-flv")
 
 
-class RecordingViewerConnection(ViewerConnection, Protocol):
-    """The connection, as the viewer of a recording sees it."""
+class RecordingViewer(Session):
+    """Two pieces of the file at most wait for the viewer."""
 
-    def respond(self, status: int, headers: tuple[Header, ...]) -> None:
-        """Begin the response, whose body is to be written; if none is wanted, the session ends."""
-
-    def refuse(self, answer: Answer, description: str = "", *, reason: DisconnectReason = "rejected") -> None: ...
-
-    def end(
-        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
-    ) -> None: ...
-
-
-class RecordingViewer:
-    """A session from its accept to its end. Two pieces of the file at most wait for the viewer."""
-
-    event = "rtmp.stop"
+    connection: "MediaConnection"
 
     def __init__(
         self,
-        connection: RecordingViewerConnection,
+        connection: "MediaConnection",
         accept: PlayAccept,
         recording: RecordedFile,
         *,
@@ -165,10 +154,7 @@ class RecordingViewer:
         only_if: str,
     ) -> None:
         """`start_ms`: None for the file as it is, or the range that is `wanted` of it (`file.open_whole`)."""
-        self.connection = connection
-        self.stream_id = STREAM_ID
-        self.session_id = accept["session_id"]
-        self.path = accept["path"]
+        super().__init__(connection, STREAM_ID, accept["session_id"], accept["path"])
         self._file = Path(recording["file"])
         self._disposition = recording.get("disposition", "")
         self._start_ms = start_ms
@@ -186,13 +172,13 @@ class RecordingViewer:
         if self._start_ms is None:
             self._library.run(partial(open_whole, self._file, *self._range), self._opened)
         else:
-            self._library.look_up(self._file, partial(self._looked_up, self._start_ms))
+            self._library.lookup(self._file, partial(self._found, self._start_ms))
 
-    def _looked_up(self, start_ms: int, leaf: RecordingInfo | Exception) -> None:
-        if isinstance(leaf, Exception):
-            self._opened(leaf)
+    def _found(self, start_ms: int, info: RecordingInfo | Exception) -> None:
+        if isinstance(info, Exception):
+            self._opened(info)
         else:
-            self._library.run(partial(open_from, self._file, leaf, start_ms, self._library.limits), self._opened)
+            self._library.run(partial(open_from, self._file, info, start_ms, self._library.limits), self._opened)
 
     def _opened(self, found: Part | Exception) -> None:
         self._waiting_since = None
@@ -225,17 +211,17 @@ class RecordingViewer:
                 (("Content-Range", f"bytes */{error.size}"),),
             )
             self.connection.refuse(beyond, reason="completed")
-        elif isinstance(error, FileNotFoundError):
-            self.connection.refuse(GONE, reason="completed")
-        elif isinstance(error, FlvError):
-            self.connection.refuse(BROKEN, f"{BROKEN.detail} {error}", reason="completed")
-        elif isinstance(error, OSError):
-            self.connection.refuse(UNREADABLE, f"{UNREADABLE.detail} {error.strerror}", reason="completed")
-        else:
+            return
+        answer = next((answer for kind, answer in FAILURES.items() if isinstance(error, kind)), None)
+        if answer is None:
             self.connection.broken(error)
+        else:
+            detail = "" if answer is GONE else getattr(error, "strerror", None) or error
+            self.connection.refuse(answer, f"{answer.detail} {detail}".rstrip(), reason="completed")
 
-    def look(self, now: float, deadline_s: float) -> None:
-        """A disk that gives nothing for so long ends it; what a thread has opened by then is closed when it is back."""
+    def check_deadlines(self, deadlines: Deadlines, now: float) -> None:
+        """A disk that gives nothing for long ends it; what a thread has opened by then is closed when it is back."""
+        deadline_s = deadlines.disk_s
         if self._waiting_since is None or now - self._waiting_since < deadline_s:
             return
         description = f"Nothing came from the disk for {deadline_s:g} s."
@@ -249,7 +235,6 @@ class RecordingViewer:
         self.connection.end("tcp_reset", f"The recording can't be read any further: {description}", tell=False)
 
     def resume(self) -> None:
-        """Read on, if the peer takes it."""
         part = self._part
         if part is None or self._waiting_since is not None or self._stopped or not self.connection.outlet.is_open:
             return
@@ -290,6 +275,3 @@ class RecordingViewer:
         return PlayerSample(
             session_id=self.session_id, path=self.path, out_bytes=self._sent_bytes, dropped_frames=0, queued_ms=0
         )
-
-    def status_of(self, reason: EndReason) -> Status | None:
-        return None

@@ -4,20 +4,24 @@
 
 NAME may be INSTANCE/NAME."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
 from urllib.parse import unquote_to_bytes
 
 from ingest import credentials
-from ingest.contracts import ConnectEvent, PlayAccept, PlayEvent
-from ingest.server.application import ApplicationSide, Served
-from ingest.server.asgi import DESCRIPTIONS, FLASH_VER_LENGTH, Caller, Message, Request
-from ingest.server.media.http import Answer, refusal
+from ingest.contracts import ConnectEvent, PlayAccept
+from ingest.rtmp.events import PlayRequested
+from ingest.server.application import Answer, ApplicationSide, Handler
+from ingest.server.asgi import FLASH_VER_LENGTH, Caller, Kind, Message, Request, play_event
 from ingest.server.media.http import Request as HttpRequest
+from ingest.server.media.http import refusal
 from ingest.server.media.live_viewer import STREAM_ID
 
-Kind = Literal["live", "recordings"]
+if TYPE_CHECKING:
+    from ingest.server.media.connection import MediaConnection
+
+TargetKind = Literal["live", "recordings"]
 
 KINDS: Final = ("live", "recordings")
 SUFFIX: Final = ".flv"
@@ -32,7 +36,7 @@ class UnreadableTarget(ValueError):  # noqa: N818 - a finding, not an error of o
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    kind: Kind
+    kind: TargetKind
     app: str
     name: str
     """Without the suffix, decoded."""
@@ -69,7 +73,7 @@ def read_target(raw: bytes) -> Target | None:
     # No stream's name has a '?': it would be taken for the beginning of another query.
     if kind not in KINDS or not app or not all(name.split("/")) or name == file or "?" in name:
         return None
-    return Target(cast(Kind, kind), app, name, query.decode("ascii", "replace"))
+    return Target(cast(TargetKind, kind), app, name, query.decode("ascii", "replace"))
 
 
 REQUEST_ID: Final = 1
@@ -78,22 +82,18 @@ START: Final[dict[str, float]] = {"live": -1.0, "recordings": 0.0}
 """As play has it: what is live and nothing else, or the recording from its beginning."""
 
 
-class AskingConnection(Served, Protocol):
-    """The connection, as its control sees it."""
-
-    def play(self, accept: PlayAccept) -> None:
-        """The answer is yes."""
-
-    def refuse(self, answer: Answer, description: str = "") -> None:
-        """The answer is no, or there is nothing to ask."""
-
-
 def read_caller(request: HttpRequest, scheme: str, target: Target) -> Caller:
     """Who asks, with its secrets masked; `connect` has what an RTMP client says in the command of that name."""
     presented = credentials.split_play(f"{target.name}?{target.query}", "")
     secret, app = presented.credential, credentials.scrub_text(target.app)
+    page = request.field("Referer") or request.field("Origin")
     url = f"{scheme}://{request.field('Host')}/{target.kind}/{app}"
-    said = {"app": app, "tcUrl": url, "flashVer": request.field("User-Agent"), "pageUrl": page_of(request)}
+    said = {
+        "app": app,
+        "tcUrl": url,
+        "flashVer": request.field("User-Agent"),
+        "pageUrl": page,
+    }
     command = credentials.scrub({name: value for name, value in said.items() if value}, secret)
     return Caller(
         app=app,
@@ -104,32 +104,14 @@ def read_caller(request: HttpRequest, scheme: str, target: Target) -> Caller:
     )
 
 
-def page_of(request: HttpRequest) -> str:
-    return request.field("Referer") or request.field("Origin")
-
-
-def play_event(target: Target) -> PlayEvent:
-    presented = credentials.split_play(f"{target.name}?{target.query}", "")
-    return {
-        "type": "rtmp.play",
-        "request_id": REQUEST_ID,
-        "stream_id": STREAM_ID,
-        "name": presented.name,
-        "credential": presented.credential,
-        "query": presented.query,
-        "start": START[target.kind],
-        "duration": -1.0,
-        "reset": True,
-        "transition": "",
-    }
-
-
-class MediaControl(ApplicationSide[AskingConnection]):
+class MediaControl(ApplicationSide):
     """Asks `connect` and then `play`; the connection answers by what comes of it."""
 
     protocol = "http"
+    scope_name = "scope type 'rtmp' and a viewer"
+    connection: "MediaConnection"
 
-    def __init__(self, connection: AskingConnection) -> None:
+    def __init__(self, connection: "MediaConnection") -> None:
         super().__init__(connection)
         self._target: Target | None = None
 
@@ -139,58 +121,48 @@ class MediaControl(ApplicationSide[AskingConnection]):
         message: ConnectEvent = {"type": "rtmp.connect", "credential": "", "login": None}
         self.ask("connect", REQUEST_ID, 0, now, message)
 
-    def handle(self, message: Message) -> None:
-        handler = FROM_APPLICATION.get(message["type"])
-        if handler is None:
-            raise ValueError(f"unknown message type {message['type']!r} for scope type 'rtmp' and a viewer")
-        handler(self, message)
+    def lost(self) -> None:
+        if self.driver or self.connection.is_attempt:
+            super().lost()
+        else:
+            self.connection.forget()
 
     def refuse(self, request: Request, code: str, description: str, *, passes: bool = False) -> None:
         self.connection.refuse(refusal(code, description, passes=passes), f"{code}: {description}")
 
-    def _accept(self, _message: Message) -> None:
-        if self.answered("connect") and self._target:
-            now = self.connection.loop.time()
-            self.ask("play", REQUEST_ID, STREAM_ID, now, play_event(self._target))
+    def _accept(self, _request: Request, _message: Message) -> None:
+        target = self._target
+        if target:
+            name = f"{target.name}?{target.query}"
+            wanted = PlayRequested(REQUEST_ID, STREAM_ID, name, START[target.kind], duration=-1.0, reset=True)
+            self.ask("play", REQUEST_ID, STREAM_ID, self.connection.loop.time(), play_event(wanted, ""))
 
-    def _reject(self, message: Message) -> None:
-        request = self.answered("connect")
-        if request:
-            self.refuse(request, message["code"], message["description"])
+    def _challenge(self, request: Request, _message: Message) -> None:
+        self.refuse(request, "NetConnection.Connect.Rejected", "Who plays can't log in here.")
 
-    def _challenge(self, message: Message) -> None:
-        request = self.answered("connect")
-        if request:
-            self.refuse(request, "NetConnection.Connect.Rejected", "Who plays can't log in here.")
-
-    def _play_accept(self, message: Message) -> None:
+    def _play_accept(self, _request: Request, message: Message) -> None:
         accept: PlayAccept = message  # type: ignore[assignment]
-        if self.answered("play", accept["request_id"], session="rtmp.stop", accept=accept):
-            self.connection.play(accept)
+        self.connection.play(accept)
 
-    def _play_reject(self, message: Message) -> None:
-        request = self.answered("play", message["request_id"])
-        if request:
-            self.refuse(request, message["code"], message["description"], passes=message.get("passes", False))
-
-    def _close(self, message: Message) -> None:
-        self.connection.end(message["reason"], DESCRIPTIONS[message["reason"]])
+    def _play_reject(self, request: Request, message: Message) -> None:
+        self.refuse(request, message["code"], message["description"], passes=message.get("passes", False))
 
     def _stream_stop(self, message: Message) -> None:
         if message["stream_id"] in self.connection.sessions:
-            self._close(message)
+            self.close(message)
 
     def _ignore(self, message: Message) -> None:
         """FLV has no place for it."""
 
-
-FROM_APPLICATION: dict[str, Callable[[MediaControl, Message], None]] = {
-    "rtmp.accept": MediaControl._accept,
-    "rtmp.reject": MediaControl._reject,
-    "rtmp.challenge": MediaControl._challenge,
-    "rtmp.play.accept": MediaControl._play_accept,
-    "rtmp.play.reject": MediaControl._play_reject,
-    "rtmp.close": MediaControl._close,
-    "rtmp.stream.stop": MediaControl._stream_stop,
-    "rtmp.status.send": MediaControl._ignore,
-}
+    answers: ClassVar[Mapping[str, tuple[Kind, Answer]]] = {
+        "rtmp.accept": ("connect", _accept),
+        "rtmp.reject": ("connect", ApplicationSide.reject),
+        "rtmp.challenge": ("connect", _challenge),
+        "rtmp.play.accept": ("play", _play_accept),
+        "rtmp.play.reject": ("play", _play_reject),
+    }
+    handlers: ClassVar[Mapping[str, Handler]] = {
+        "rtmp.close": ApplicationSide.close,
+        "rtmp.stream.stop": _stream_stop,
+        "rtmp.status.send": _ignore,
+    }

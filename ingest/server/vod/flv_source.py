@@ -55,7 +55,6 @@ class Span:
         return max(self.had_ms.values(), default=0)
 
     def takes(self, type_id: int, time_ms: int, *, is_frame: bool) -> bool:
-        """Whether a message that stands behind the beginning belongs to it."""
         if self.stop_ms is not None and time_ms >= self.stop_ms:
             return False
         return not is_frame or time_ms >= self.had_ms.get(type_id, time_ms)
@@ -91,8 +90,6 @@ DATA_AMF0: Final = int(MessageType.DATA_AMF0)
 
 
 class RecordedMessage(NamedTuple):
-    """A message to be sent."""
-
     type_id: int
     """8, 9 or 18."""
     time_ms: int
@@ -120,8 +117,7 @@ class RecordingInfo:
     """Size and time of the latest change."""
     index: FlvIndex
     metadata: bytes
-    """The payload of the onMetaData that players are sent."""
-    looked_at: float
+    checked_at: float
     """When that was true, by the process's clock."""
 
     @property
@@ -134,7 +130,7 @@ class RecordingInfo:
 
 
 def identify(stream: BinaryIO) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Identity and version of an open file, as a Leaf has them."""
+    """Identity and version of an open file, as a RecordingInfo has them."""
     found = os.fstat(stream.fileno())
     return (found.st_dev, found.st_ino), (found.st_size, found.st_mtime_ns)
 
@@ -149,7 +145,7 @@ def read_info(path: Path, known: RecordingInfo | None, limits: Limits, *, fresh_
         has_grown = known is not None and known.identity == identity and known.size <= version[0]
         if known is not None and (known.identity, known.version) == (identity, version):
             return known
-        if known is not None and has_grown and time.monotonic() - known.looked_at < fresh_s:
+        if known is not None and has_grown and time.monotonic() - known.checked_at < fresh_s:
             return known
         index = read_index(stream, limits, known=known.index if known and has_grown else None, rest=CpuShare())
     index.metadata = {name: value for name, value in index.metadata.items() if name not in FILE_PROPERTIES}
@@ -157,17 +153,16 @@ def read_info(path: Path, known: RecordingInfo | None, limits: Limits, *, fresh_
     return RecordingInfo(identity, version, index, metadata, time.monotonic())
 
 
-def _told(tag: Tag) -> media.Tag:
-    """What an audio or video tag holds."""
+def _describe(tag: Tag) -> media.Tag:
     return media.video_tag(tag.payload) if tag.type_id == VIDEO else media.audio_tag(tag.payload)
 
 
 class FlvSource:
     """An open file, from which one player is fed. Its methods may be called in any thread."""
 
-    def __init__(self, path: Path, leaf: RecordingInfo, limits: Limits, takes: int = ALL_EXTENSIONS) -> None:
+    def __init__(self, path: Path, info: RecordingInfo, limits: Limits, takes: int = ALL_EXTENSIONS) -> None:
         """`takes`: which messages the player understands beside plain ones, as flags of CapsEx."""
-        self.leaf = leaf
+        self.info = info
         self._limits = limits
         self._takes = takes
         self._main = {AUDIO: NO_TRACK, VIDEO: NO_TRACK}
@@ -180,7 +175,7 @@ class FlvSource:
         self._is_over = True
         self._stream: BinaryIO = path.open("rb", buffering=0)
         try:
-            if identify(self._stream)[0] != leaf.identity:
+            if identify(self._stream)[0] != info.identity:
                 raise FlvError("the file was replaced by another one meanwhile")
         except BaseException:
             self._stream.close()
@@ -200,12 +195,11 @@ class FlvSource:
         with self._reading():
             self._span = span
             self._is_over = False
-            pieces = [RecordedMessage(DATA_AMF0, self._first_ms(span), self.leaf.metadata, False, False)]
+            pieces = [RecordedMessage(DATA_AMF0, self._first_ms(span), self.info.metadata, False, False)]
             pieces += self._find(span)
             return self._batch(pieces)
 
     def read(self) -> Batch:
-        """What follows."""
         with self._reading():
             return self._batch([])
 
@@ -221,18 +215,18 @@ class FlvSource:
     # --- Where it begins ---
 
     def _first_ms(self, span: Span) -> int:
-        point = self.leaf.index.at_or_before(span.start_ms)
+        point = self.info.index.at_or_before(span.start_ms)
         first_ms = point.time_ms if point is not None and not self._is_from_the_start(span) else 0
         return max(first_ms, span.floor_ms)
 
     def _is_from_the_start(self, span: Span) -> bool:
         """What stands before the first keyframe, such as sound, is played too."""
-        index = self.leaf.index
+        index = self.info.index
         return not span.is_single and (not index.marks.points or span.start_ms <= index.marks.points[0].time_ms)
 
     def _find(self, span: Span) -> list[RecordedMessage]:
         """Puts the reader where the span begins: the headers that hold there."""
-        index = self.leaf.index
+        index = self.info.index
         self._clock = FileClock()
         point = index.at_or_before(span.start_ms)
         most_ms = index.duration_ms + NEAR_MS * span.is_single
@@ -258,7 +252,7 @@ class FlvSource:
         tag = next(reader.read(self._stream), None)
         if tag is None or tag.type_id not in (AUDIO, VIDEO):
             raise FlvError(f"the file has no header at byte {offset} any more")
-        payload = self._fitting(tag, _told(tag))
+        payload = self._fitting(tag, _describe(tag))
         return None if payload is None else RecordedMessage(tag.type_id, time_ms, payload, False, False)
 
     def _fitting(self, tag: Tag, told: media.Tag) -> bytes | None:
@@ -297,8 +291,8 @@ class FlvSource:
 
     def _fault_at_end(self) -> str:
         """A file may have grown since it was looked at, and end in the middle: it plays as far as it is written."""
-        if self._stream.tell() < self.leaf.size:
-            return f"the file ends at byte {self._stream.tell()}, and had {self.leaf.size} before"
+        if self._stream.tell() < self.info.size:
+            return f"the file ends at byte {self._stream.tell()}, and had {self.info.size} before"
         return ""
 
     def _piece(self, tag: Tag) -> RecordedMessage | None:
@@ -310,10 +304,10 @@ class FlvSource:
         if span.stop_ms is not None and time_ms >= span.stop_ms + BACK_MS:  # Audio and video are interleaved.
             self._is_over = True
             return None
-        told = _told(tag)
+        told = _describe(tag)
         if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
             return None
-        is_wanted = told.is_frame and tag.type_id == (VIDEO if self.leaf.index.marks.has_video else AUDIO)
+        is_wanted = told.is_frame and tag.type_id == (VIDEO if self.info.index.marks.has_video else AUDIO)
         if span.is_single and not is_wanted:
             return None
         payload = self._fitting(tag, told)
@@ -324,7 +318,7 @@ class FlvSource:
 
     def _data(self, tag: Tag) -> RecordedMessage | None:
         """Not what was said of the file, which was sent first. Players are given AMF0, as FFmpeg knows no more."""
-        metadata = self.leaf.index.metadata_tag
+        metadata = self.info.index.metadata_tag
         time_ms = max(self._clock.now, self._span.floor_ms)
         if metadata is not None and tag.offset == metadata.offset:
             return None

@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 READING_THREADS: Final = 4
-LOOKING_THREADS: Final = 2
+SCANNING_THREADS: Final = 2
 GROWING_S: Final = 1.0
 """Players that come until then are told the length that a growing file had; they are sent what it has."""
-MAX_LEAVES: Final = 64
+MAX_INFOS: Final = 64
 """Files of which is kept what is known; a megabyte each at most."""
 
 Done = Callable[[T | Exception], None]
@@ -39,28 +39,26 @@ class Library:
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
         self.limits = limits
         self.sent_bytes = 0
-        """By all players of recordings so far."""
         self.loop = loop
         self._reading = ThreadPool(READING_THREADS, "rtmpweb-playing")
-        self._looking = ThreadPool(LOOKING_THREADS, "rtmpweb-looking")
-        self._leaves: OrderedDict[Path, RecordingInfo] = OrderedDict()
+        self._scanning = ThreadPool(SCANNING_THREADS, "rtmpweb-looking")
+        self._infos: OrderedDict[Path, RecordingInfo] = OrderedDict()
         self._asked: dict[Path, list[Done[RecordingInfo]]] = {}
         """Who waits for what is being looked at."""
 
-    def look_up(self, path: Path, done: Done[RecordingInfo]) -> None:
+    def lookup(self, path: Path, done: Done[RecordingInfo]) -> None:
         """What is known of the file, as it is now. OSError, FlvError: it can't be played."""
         waiting = self._asked.setdefault(path, [])
         waiting.append(done)
         if len(waiting) == 1:
-            known = self._leaves.get(path)
+            known = self._infos.get(path)
             self._run(
-                self._looking,
+                self._scanning,
                 lambda: read_info(path, known, self.limits, fresh_s=GROWING_S),
                 lambda found: self._known(path, found),
             )
 
     def run(self, job: Callable[[], T], done: Done[T]) -> None:
-        """Runs the job in one of the threads that read."""
         self._run(self._reading, job, done)
 
     def submit(self, job: Callable[[], object]) -> None:
@@ -70,14 +68,14 @@ class Library:
     def close(self) -> None:
         """No more is asked for. What the threads have still to do, they do."""
         self._reading.close()
-        self._looking.close()
+        self._scanning.close()
 
     def _known(self, path: Path, found: RecordingInfo | Exception) -> None:
-        self._leaves.pop(path, None)
+        self._infos.pop(path, None)
         if isinstance(found, RecordingInfo):
-            self._leaves[path] = found
-            if len(self._leaves) > MAX_LEAVES:
-                self._leaves.popitem(last=False)
+            self._infos[path] = found
+            if len(self._infos) > MAX_INFOS:
+                self._infos.popitem(last=False)
         for done in self._asked.pop(path):
             done(found)
 
@@ -114,7 +112,7 @@ class ReadAhead:
         takes: int,
     ) -> None:
         """`takes`: which messages the player understands beside plain ones, as flags of CapsEx."""
-        self.leaf: RecordingInfo | None = None
+        self.info: RecordingInfo | None = None
         """Not before the first batch."""
         self.waiting_since: float | None = None
         """While a batch is to come: since when."""
@@ -124,7 +122,7 @@ class ReadAhead:
         self._take = take
         self._fail = fail
         self._takes = takes
-        self._tape: FlvSource | None = None
+        self._source: FlvSource | None = None
         self._span: Span | None = None
         """Where to begin anew, once that can be."""
         self._is_busy = False
@@ -136,60 +134,60 @@ class ReadAhead:
         """Fetch the first batch of the span, in place of all that is under way."""
         self._span = span
         self.waiting_since = self._loop.time()
-        self._go_on()
+        self._next()
 
     def more(self) -> None:
         """Fetch the next batch, unless one is to come anyway."""
         if self.waiting_since is None:
             self.waiting_since = self._loop.time()
-            self._go_on()
+            self._next()
 
     def close(self) -> None:
         self._is_closed = True
         if self._timer:
             self._timer.cancel()
-        if self._tape:
-            self._library.submit(self._tape.close)
-            self._tape = None
+        if self._source:
+            self._library.submit(self._source.close)
+            self._source = None
 
-    def _go_on(self) -> None:
+    def _next(self) -> None:
         if self._is_busy or self._is_closed or self._timer:
             return
-        if self.leaf is None:
+        if self.info is None:
             self._is_busy = True
-            self._library.look_up(self._path, self._looked_up)
-        elif self._tape is None:
-            self._run_open(self.leaf)
+            self._library.lookup(self._path, self._found)
+        elif self._source is None:
+            self._run_open(self.info)
         elif self._span is not None:
             wait_s = self._began + BEGIN_S - self._loop.time()
             if wait_s > 0:
                 self._timer = self._loop.call_later(wait_s, self._is_time)
             else:
                 self._began = self._loop.time()
-                tape, span, self._span = self._tape, self._span, None
-                self._run(lambda: tape.begin(span))
+                source, span, self._span = self._source, self._span, None
+                self._run(lambda: source.begin(span))
         elif self.waiting_since is not None:
-            self._run(self._tape.read)
+            self._run(self._source.read)
 
     def _is_time(self) -> None:
         self._timer = None
-        self._go_on()
+        self._next()
 
-    def _looked_up(self, found: RecordingInfo | Exception) -> None:
+    def _found(self, found: RecordingInfo | Exception) -> None:
         self._is_busy = False
         if isinstance(found, RecordingInfo):
-            self.leaf = found
-            self._go_on()
+            self.info = found
+            self._next()
         else:
             self._failed(found)
 
-    def _run_open(self, leaf: RecordingInfo) -> None:
-        def open_tape() -> FlvSource | None:
+    def _run_open(self, info: RecordingInfo) -> None:
+        def open_source() -> FlvSource | None:
             """None where the player has gone while this waited for a thread."""
-            return None if self._is_closed else FlvSource(self._path, leaf, self._library.limits, self._takes)
+            return None if self._is_closed else FlvSource(self._path, info, self._library.limits, self._takes)
 
         self._is_busy = True
-        self._library.run(open_tape, self._opened)
+        self._library.run(open_source, self._opened)
 
     def _opened(self, found: FlvSource | Exception | None) -> None:
         self._is_busy = False
@@ -200,17 +198,17 @@ class ReadAhead:
         elif self._is_closed:
             self._library.submit(found.close)
         else:
-            self._tape = found
-            self._go_on()
+            self._source = found
+            self._next()
 
     def _run(self, job: Callable[[], Batch]) -> None:
         self._is_busy = True
-        self._library.run(job, self._came)
+        self._library.run(job, self._fetched)
 
-    def _came(self, found: Batch | Exception) -> None:
+    def _fetched(self, found: Batch | Exception) -> None:
         self._is_busy = False
         if self._span is not None:  # No longer wanted.
-            self._go_on()
+            self._next()
         elif isinstance(found, Exception):
             self._failed(found)
         elif not self._is_closed:

@@ -60,7 +60,6 @@ class Pacing:
         return self._first_ms + (now - self._began) * 1000 + self._ahead_ms
 
     def played_ms(self, now: float) -> float:
-        """Where the player is, if it plays as the time goes."""
         return self.until_ms(self._paused if self._paused is not None else now) - self._ahead_ms
 
     def wait_s(self, time_ms: int, now: float) -> float:
@@ -85,29 +84,28 @@ class ChunkLane:
         self._first = FIRST_CSID + number * len(OFFSETS)
         writer = ChunkWriter(compress=True)
         writer.chunk_size = OUT_CHUNK_SIZE
-        self._outbox = SendQueue(writer)
+        self._send_queue = SendQueue(writer)
 
     @classmethod
     def beside(cls, others: Iterable["ChunkLane"], stream_id: int) -> "ChunkLane":
-        """One for a message stream of a connection that has others."""
         taken = {lane.number for lane in others}
         return cls(min(set(range(len(taken) + 1)) - taken), stream_id)
 
     @property
     def waiting_bytes(self) -> int:
-        return self._outbox.waiting_bytes
+        return self._send_queue.waiting_bytes
 
     def add(self, type_id: int, timestamp: int, payload: bytes) -> None:
-        self._outbox.add(Message(type_id, timestamp, self._stream_id, payload), self._first + OFFSETS[type_id])
+        self._send_queue.add(Message(type_id, timestamp, self._stream_id, payload), self._first + OFFSETS[type_id])
 
     def take(self, limit: int | None = None) -> bytes:
         """Whole chunks of about so many bytes, sound between those of a picture; without a limit all, in order."""
-        return self._outbox.take(limit)
+        return self._send_queue.take(limit)
 
 
 WRITE_BYTES: Final = 64 * 1024
 """Of one write, about."""
-TURN_BYTES: Final = 256 * 1024
+SLICE_BYTES: Final = 256 * 1024
 """Written before other connections have their turn."""
 
 
@@ -116,7 +114,7 @@ class PlaybackQueue:
     one, cut, with the sound behind it in between."""
 
     def __init__(self, lane: ChunkLane, outlet: Outlet, library: Library, start_ms: int) -> None:
-        self.lane = lane
+        self.chunk_lane = lane
         self.shift_ms = -start_ms
         """By what the client's time is later than the file's."""
         self.wanted = {AUDIO, VIDEO}
@@ -150,21 +148,21 @@ class PlaybackQueue:
 
     @property
     def is_empty(self) -> bool:
-        return not self._queue and not self.lane.waiting_bytes
+        return not self._queue and not self.chunk_lane.waiting_bytes
 
     @property
     def next_ms(self) -> int | None:
         """The time in the file of what waits; None: it may go, or there is nothing."""
-        return self._queue[0].time_ms if self._queue and not self.lane.waiting_bytes else None
+        return self._queue[0].time_ms if self._queue and not self.chunk_lane.waiting_bytes else None
 
     @property
-    def heard_ms(self) -> int:
+    def sound_ms(self) -> int:
         """Up to where in the file the client needs no sound any more."""
         return self.had_ms.get(AUDIO, 0) if AUDIO in self.wanted else self.position_ms
 
     def write(self, until_ms: float) -> None:
-        """What is due and the peer takes, as much as one turn has."""
-        outlet, lane, left = self._outlet, self.lane, TURN_BYTES
+        """What is due and the peer takes, as much as one slice has."""
+        outlet, lane, left = self._outlet, self.chunk_lane, SLICE_BYTES
         while left > 0 and outlet.is_open and (lane.waiting_bytes or self._load(until_ms)):
             data = lane.take(max(min(WRITE_BYTES, outlet.window.room), 1) if self._is_long else None)
             self._put(data)
@@ -172,8 +170,8 @@ class PlaybackQueue:
 
     def finish_message(self) -> None:
         """What has begun is sent whole: FFmpeg and GStreamer know no Abort Message."""
-        if self.lane.waiting_bytes:
-            self._put(self.lane.take())
+        if self.chunk_lane.waiting_bytes:
+            self._put(self.chunk_lane.take())
 
     def _load(self, until_ms: float) -> bool:
         queue = self._queue
@@ -191,10 +189,10 @@ class PlaybackQueue:
                 self._is_long = True
             elif size >= most:
                 break
-            size += self._put_into_lane(queue.popleft())
+            size += self._encode(queue.popleft())
         return size > 0
 
-    def _put_into_lane(self, piece: RecordedMessage) -> int:
+    def _encode(self, piece: RecordedMessage) -> int:
         """Its size, 1 at least; 0 for what the client doesn't want."""
         type_id, time_ms, payload, is_frame, is_keyframe = piece
         self.queued_bytes -= len(payload)
@@ -206,7 +204,7 @@ class PlaybackQueue:
             self.frames[type_id] += 1
             self.keyframes += is_keyframe
             self.had_ms[type_id] = time_ms + 1
-        self.lane.add(type_id, (time_ms + self.shift_ms) & 0xFFFFFFFF, payload)
+        self.chunk_lane.add(type_id, (time_ms + self.shift_ms) & 0xFFFFFFFF, payload)
         return len(payload) or 1
 
     def _put(self, data: bytes) -> None:

@@ -11,9 +11,10 @@ message, and the transport's buffer.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.flv import FlvError
@@ -22,11 +23,13 @@ from ingest.rtmp import status
 from ingest.rtmp.messages.control import UserControl
 from ingest.server.asgi import Status
 from ingest.server.output import flush_one
-from ingest.server.playing import Finished, Player
-from ingest.server.ports import Link
+from ingest.server.playing import Player
 from ingest.server.vod.flv_source import AUDIO, VIDEO, Batch, Span
 from ingest.server.vod.library import ReadAhead
 from ingest.server.vod.pacing import ChunkLane, Pacing, PlaybackQueue
+
+if TYPE_CHECKING:
+    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -48,32 +51,29 @@ UNREADABLE: Final = Status("error", status.PLAY_FAILED, "The recording can't be 
 
 
 class Playback(Player):
-    """From its accept to its end."""
-
     def __init__(
         self,
-        connection: Link,
+        connection: "Connection",
         stream_id: int,
         accept: PlayAccept,
         recording: RecordedFile,
         span: Span,
-        finished: Finished,
+        finished: Callable[..., None],
     ) -> None:
-        super().__init__(connection, stream_id, accept["session_id"], accept["path"])
+        super().__init__(connection, stream_id, accept, finished)
         self.file = recording["file"]
         self.dropped_frames = 0
         self._counts_from_start = True
-        lanes = [session.sending.lane for session in connection.sessions.values() if isinstance(session, Playback)]
+        lanes = [session.queue.chunk_lane for session in connection.sessions.values() if isinstance(session, Playback)]
         self._outlet = connection.outlet
         library = connection.server.library
-        self.sending: PlaybackQueue = PlaybackQueue(
+        self.queue: PlaybackQueue = PlaybackQueue(
             ChunkLane.beside(lanes, stream_id), self._outlet, library, span.start_ms
         )
         stream = connection.rtmp.streams.get(stream_id)
-        self._pace = Pacing(stream.buffer_ms if stream else None)
+        self._pacing = Pacing(stream.buffer_ms if stream else None)
         takes = connection.rtmp.capabilities.caps_ex or 0
-        self._feed = ReadAhead(library, Path(self.file), self._came, self._failed, takes=takes)
-        self._finished = finished
+        self._read_ahead = ReadAhead(library, Path(self.file), self._fetched, self._failed, takes=takes)
         self._span = span
         self._joined = 0.0
         self._arrived: Batch | Exception | None = None
@@ -92,25 +92,25 @@ class Playback(Player):
         self._sent_all: float | None = None
         """Since when the client has all, and may go back in it."""
         self._timer: asyncio.TimerHandle | None = None
-        self._turn: asyncio.Handle | None = None
+        self._next_slice: asyncio.Handle | None = None
 
     # --- The session ---
 
     def start(self, now: float) -> None:
         self._joined = now
-        self._feed.begin(self._span)
+        self._read_ahead.begin(self._span)
 
     def stop(self, now: float) -> Totals:
         self._is_over = True
         self._quiet()
-        self._feed.close()
-        self.sending.finish_message()
+        self._read_ahead.close()
+        self.queue.finish_message()
         return Totals(
             bytes_in=0,
-            bytes_out=self.sending.sent_bytes,
-            video_frames=self.sending.frames[VIDEO],
-            audio_frames=self.sending.frames[AUDIO],
-            keyframes=self.sending.keyframes,
+            bytes_out=self.queue.sent_bytes,
+            video_frames=self.queue.frames[VIDEO],
+            audio_frames=self.queue.frames[AUDIO],
+            keyframes=self.queue.keyframes,
             dropped_frames=self.dropped_frames,
             duration_ms=round((now - self._joined) * 1000),
         )
@@ -119,7 +119,7 @@ class Playback(Player):
         return PlayerSample(
             session_id=self.session_id,
             path=self.path,
-            out_bytes=self.sending.sent_bytes,
+            out_bytes=self.queue.sent_bytes,
             dropped_frames=self.dropped_frames,
             queued_ms=0,
         )
@@ -127,17 +127,17 @@ class Playback(Player):
     @property
     def position_ms(self) -> int:
         """Up to where in the file the client was sent what it wants."""
-        return self.sending.position_ms
+        return self.queue.position_ms
 
     def reached(self, now: float) -> int | None:
-        sending = self.sending
-        return (sending.position_ms + sending.shift_ms) & 0xFFFFFFFF if sending.had_ms else None
+        queue = self.queue
+        return (queue.position_ms + queue.shift_ms) & 0xFFFFFFFF if queue.had_ms else None
 
     def take_over(self, former: Player, now: float) -> None:
         """What decoding needs of the time before counts as of the first frame, so that the client's time goes on."""
         reached, start_ms = former.reached(now), self._span.start_ms
         if reached is not None:
-            self.sending.shift_ms, self._counts_from_start = reached - start_ms, False
+            self.queue.shift_ms, self._counts_from_start = reached - start_ms, False
             self._span = replace(self._span, had_ms={AUDIO: start_ms})
         self.start(now)
 
@@ -146,37 +146,37 @@ class Playback(Player):
     def pause(self, paused: bool, at_ms: float, now: float) -> bool:
         """It goes on where it was, or where the client says, if that is elsewhere than where it paused. What was sent
         ahead of its pause a client still has."""
-        self.sending.finish_message()
+        self.queue.finish_message()
         self._note_pause(paused, now)
         if paused:
             self._quiet()
-            self._pace.pause(now)
+            self._pacing.pause(now)
             self._paused_ms = at_ms
-            self._tell(now, Status("status", status.PAUSE_NOTIFY, "Paused."))
+            self._send(now, Status("status", status.PAUSE_NOTIFY, "Paused."))
             return True
-        self._tell(now, Status("status", status.UNPAUSE_NOTIFY, "Playing goes on."))
+        self._send(now, Status("status", status.UNPAUSE_NOTIFY, "Playing goes on."))
         paused_ms, self._paused_ms = self._paused_ms, None
-        self._pace.resume(now)
+        self._pacing.resume(now)
         if paused_ms is not None and at_ms and at_ms != paused_ms:
             self._begin(Span(self._file_ms(at_ms), self._span.stop_ms))
         self.resume()
         return True
 
     def seek(self, at_ms: float, now: float) -> bool:
-        leaf = self._feed.leaf
-        if leaf is None:
+        info = self._read_ahead.info
+        if info is None:
             self._asked_ms = at_ms
             return True
         time_ms = round(at_ms) if self._counts_from_start else self._file_ms(at_ms)
-        if not 0 <= time_ms <= leaf.duration_ms:
-            reason = f"The recording has {leaf.duration_ms / 1000:g} s."
-            self._tell(now, Status("error", status.SEEK_INVALID_TIME, reason))
+        if not 0 <= time_ms <= info.duration_ms:
+            reason = f"The recording has {info.duration_ms / 1000:g} s."
+            self._send(now, Status("error", status.SEEK_INVALID_TIME, reason))
             return True
-        self.sending.finish_message()
+        self.queue.finish_message()
         self.connection.rtmp.send_user_control(UserControl.STREAM_EOF, self.stream_id)
-        self._tell_of_jump(now, f"Seeking {at_ms:g} ms.")
+        self._send_jump(now, f"Seeking {at_ms:g} ms.")
         if self._counts_from_start:
-            self.sending.shift_ms, self._counts_from_start = 0, False
+            self.queue.shift_ms, self._counts_from_start = 0, False
         if self._paused_ms is not None:
             self._paused_ms = at_ms
         self._begin(Span(time_ms, self._span.stop_ms))
@@ -184,51 +184,50 @@ class Playback(Player):
 
     def receive(self, kind: Literal["audio", "video"], wanted: bool, now: float) -> bool:
         """Pictures come again from a keyframe on, at the time that the sound has reached."""
-        type_id, sending = TYPES[kind], self.sending
+        type_id, queue = TYPES[kind], self.queue
         if not wanted:
-            sending.wanted.discard(type_id)
+            queue.wanted.discard(type_id)
             return True
-        self.sending.finish_message()
-        self._tell_of_jump(now, f"Sending {kind}.")
-        if type_id not in sending.wanted:
-            had = {**sending.had_ms, AUDIO: sending.position_ms} if kind == "audio" else {AUDIO: sending.heard_ms}
-            sending.wanted.add(type_id)
-            self._begin(Span(sending.position_ms, self._span.stop_ms, had_ms=had))
+        self.queue.finish_message()
+        self._send_jump(now, f"Sending {kind}.")
+        if type_id not in queue.wanted:
+            had = {**queue.had_ms, AUDIO: queue.position_ms} if kind == "audio" else {AUDIO: queue.sound_ms}
+            queue.wanted.add(type_id)
+            self._begin(Span(queue.position_ms, self._span.stop_ms, had_ms=had))
         return True
 
     def set_buffer(self, length_ms: int) -> None:
-        self._pace.set_ahead(length_ms)
+        self._pacing.set_ahead(length_ms)
         self.resume()
 
     def _file_ms(self, client_ms: float) -> int:
-        return round(client_ms - self.sending.shift_ms)
+        return round(client_ms - self.queue.shift_ms)
 
     def _begin(self, span: Span) -> None:
-        """From elsewhere on; what waits is forgotten."""
         self._quiet()
         self._sent_all, self.is_complete = None, False
-        self.sending.begin(span.start_ms)
+        self.queue.begin(span.start_ms)
         self._is_last = False
         self._fault = ""
         self._is_fresh = True
         self._span = span
-        self._feed.begin(span)
+        self._read_ahead.begin(span)
 
-    def _tell(self, now: float, *statuses: Status) -> None:
-        super()._tell(now, *statuses)
+    def _send(self, now: float, *statuses: Status) -> None:
+        super()._send(now, *statuses)
         self.connection.write_control()
 
-    def _tell_of_jump(self, now: float, description: str) -> None:
+    def _send_jump(self, now: float, description: str) -> None:
         """As Flash Media Server does: FFmpeg drops all until Seek.Notify."""
         connection = self.connection
         connection.rtmp.send_status(self.stream_id, "status", status.SEEK_NOTIFY, description)
         connection.rtmp.send_user_control(UserControl.STREAM_IS_RECORDED, self.stream_id)
         connection.rtmp.send_user_control(UserControl.STREAM_BEGIN, self.stream_id)
-        self._tell(now, Status("status", status.PLAY_START, description))
+        self._send(now, Status("status", status.PLAY_START, description))
 
     # --- What is fetched ---
 
-    def _came(self, batch: Batch) -> None:
+    def _fetched(self, batch: Batch) -> None:
         self._arrived = batch
         flush_one(self)
 
@@ -237,13 +236,13 @@ class Playback(Player):
         flush_one(self)
 
     def _receive_batch(self, batch: Batch, now: float) -> None:
-        self.sending.add(batch.pieces[1:] if self._is_fresh and self._is_described else batch.pieces)
+        self.queue.add(batch.pieces[1:] if self._is_fresh and self._is_described else batch.pieces)
         self._is_described = True
         self._is_last = batch.is_last
         self._fault = batch.fault
         if self._is_fresh:
             self._is_fresh = False
-            self._pace.begin(now, batch.pieces[0].time_ms if batch.pieces else self._span.start_ms)
+            self._pacing.begin(now, batch.pieces[0].time_ms if batch.pieces else self._span.start_ms)
         self._is_dry = False
         if self._asked_ms is not None:
             asked_ms, self._asked_ms = self._asked_ms, None
@@ -253,9 +252,8 @@ class Playback(Player):
     # --- What is sent ---
 
     def resume(self) -> None:
-        """The peer takes media again."""
-        if self._turn is None and not self._is_over:
-            self._turn = self.connection.loop.call_soon(flush_one, self)
+        if self._next_slice is None and not self._is_over:
+            self._next_slice = self.connection.loop.call_soon(flush_one, self)
 
     def broken(self, error: Exception) -> None:
         self.connection.broken(error)
@@ -273,41 +271,41 @@ class Playback(Player):
         if arrived is not None:
             self._receive_batch(arrived, now)
         if self._paused_ms is None:
-            self.sending.write(self._pace.until_ms(now))
-            self._look_ahead(now)
+            self.queue.write(self._pacing.until_ms(now))
+            self._schedule(now)
 
     # --- What is next ---
 
-    def _look_ahead(self, now: float) -> None:
-        sending, loop = self.sending, self.connection.loop
-        if sending.queued_bytes < AHEAD_BYTES and not self._is_last:
-            self._feed.more()
-        if not sending.is_empty:
+    def _schedule(self, now: float) -> None:
+        queue, loop = self.queue, self.connection.loop
+        if queue.queued_bytes < AHEAD_BYTES and not self._is_last:
+            self._read_ahead.more()
+        if not queue.is_empty:
             if self._outlet.is_open:  # Else at `resume`.
-                next_ms = sending.next_ms
-                is_due = next_ms is None or next_ms <= self._pace.until_ms(now)
-                self._timer = loop.call_later(0 if is_due else self._pace.wait_s(next_ms or 0, now), flush_one, self)
+                next_ms = queue.next_ms
+                is_due = next_ms is None or next_ms <= self._pacing.until_ms(now)
+                self._timer = loop.call_later(0 if is_due else self._pacing.wait_s(next_ms or 0, now), flush_one, self)
         elif self._is_last:
             self._end(now)
 
     def _quiet(self) -> None:
-        for handle in (self._timer, self._turn):
+        for handle in (self._timer, self._next_slice):
             if handle:
                 handle.cancel()
-        self._timer = self._turn = None
+        self._timer = self._next_slice = None
 
-    def look(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """A disk that hangs: the client is told, and waits no longer than `disk_s`."""
-        super().look(now)
+        super().check_deadlines(now)
         if self._sent_all is not None:
-            self._look_for_end(self._sent_all, now)
+            self._check_end(self._sent_all, now)
             return
-        since = self._feed.waiting_since
-        if since is None or not self.sending.is_empty:
+        since = self._read_ahead.waiting_since
+        if since is None or not self.queue.is_empty:
             return
         deadline_s = self.connection.server.config.deadlines.disk_s
         if now - since >= deadline_s:
-            why = UNKNOWN_YET if self._feed.leaf is None else "Nothing came from the disk"
+            why = UNKNOWN_YET if self._read_ahead.info is None else "Nothing came from the disk"
             self._give_up(TimeoutError(f"{why} for {deadline_s:g} s."), now)
         elif now - since >= DRY_S and not self._is_dry and self._paused_ms is None:
             self._is_dry = True
@@ -326,19 +324,19 @@ class Playback(Player):
             self._sent_all, self.is_complete = now, True
         return stays
 
-    def _look_for_end(self, sent_all: float, now: float) -> None:
+    def _check_end(self, sent_all: float, now: float) -> None:
         """The client has added to its playlist, or had its time."""
         deadlines = self.connection.server.config.deadlines
-        behind_s = (self._pace.played_ms(now) - self.position_ms) / 1000
+        behind_s = (self._pacing.played_ms(now) - self.position_ms) / 1000
         is_late = behind_s >= deadlines.back_s or now - sent_all >= deadlines.most_back_s
         if is_late or self.connection.rtmp.has_next_item(self.stream_id):
             self._finished(self, now)
 
     def completion(self) -> dict[str, Any]:
-        span, leaf = self._span, self._feed.leaf
-        whole_ms = leaf.duration_ms if leaf else 0
+        span, info = self._span, self._read_ahead.info
+        whole_ms = info.duration_ms if info else 0
         sent_ms = max(min(span.stop_ms or whole_ms, whole_ms) - span.start_ms, 0)
-        return {"duration": sent_ms / 1000, "bytes": float(self.sending.sent_bytes)}
+        return {"duration": sent_ms / 1000, "bytes": float(self.queue.sent_bytes)}
 
     def _give_up(self, error: Exception, now: float) -> None:
         failure = next((told for kind, told in FAILURES.items() if isinstance(error, kind)), None)

@@ -56,11 +56,9 @@ def rollup(
 def hour(path: str, start: datetime, *, kbps: float = 6000, **figures: Any) -> Rollup:
     """An hour on air without trouble, of a stream, and counted for its application."""
     samples = [kbps] * 60
-    whole: dict[str, Any] = {
-        "elapsed_ms": H_MS,
-        "live_ms": H_MS,
-        "good_ms": H_MS,
-        "targeted_ms": H_MS,
+    whole: dict[str, Any] = dict.fromkeys(("elapsed_ms", "live_ms", "good_ms", "targeted_ms"), H_MS)
+    whole |= dict.fromkeys(("video_kbps_p5", "video_kbps_p50", "video_kbps_p95"), kbps)
+    whole |= {
         "video_bytes": int(kbps * H_MS / 8),
         "out_bytes": 10 * int(kbps * H_MS / 8),
         "video_frames": 108_000,
@@ -70,10 +68,8 @@ def hour(path: str, start: datetime, *, kbps: float = 6000, **figures: Any) -> R
         "peak_at": start + timedelta(minutes=7),
         "peak_streams": 1,
         "keyframe_interval_max": 2.0,
-        "video_kbps_p5": kbps,
-        "video_kbps_p50": kbps,
-        "video_kbps_p95": kbps,
-    } | figures
+    }
+    whole |= figures
     app = path.partition("/")[0]
     known = Rollup.objects.filter(dimension=Dimension.APP, value=app, start=start)
     if known.exists():
@@ -85,14 +81,6 @@ def hour(path: str, start: datetime, *, kbps: float = 6000, **figures: Any) -> R
 
 def done(start: datetime, hours: int = 1, **fields: Any) -> None:
     """The ledger has these hours as computed."""
+    done = {"grain": Grain.HOUR, "state": Partition.State.DONE, "metric_version": METRIC_VERSION, "fingerprint": "f"}
     for number in range(hours):
-        Partition.objects.create(
-            start=start + number * HOUR,
-            **{
-                "grain": Grain.HOUR,
-                "state": Partition.State.DONE,
-                "metric_version": METRIC_VERSION,
-                "fingerprint": "f",
-                **fields,
-            },
-        )
+        Partition.objects.create(**{"start": start + number * HOUR, **done, **fields})

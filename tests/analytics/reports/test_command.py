@@ -1,21 +1,26 @@
-"""manage.py report."""
+"""`manage.py report`, and reports made by a process of its own: one at a time, and what is said when one fails."""
 
+import io
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
+from pypdf import PdfReader
 
-from analytics.models import Dimension, Report
-from analytics.reports import builder
+from analytics.models import Dimension, Report, ReportPlan
+from analytics.reports import builder, periods, subprocess_jobs
 from analytics.reports.document import Document
+from analytics.reports.scopes import Scope
 from ingest.models import Application, AuditEntry, Session, Stream
+from ingest.services.audit import Actor
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
-from tests.receivers import mail_receiver
+from tests.receivers import MailReceiver
 
 pytestmark = pytest.mark.django_db
 
@@ -62,27 +67,18 @@ def test_nobody_waits_for_the_database_while_one_is_made(week: None, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("words", "period"),
+    ("words", "since", "until"),
     [
-        (("daily", "--from", "2026-11-03"), ("2026-11-03T00:00:00+00:00", "2026-11-04T00:00:00+00:00")),
-        (
-            ("daily", "--from", "2026-11-03", "--time-zone", "Europe/Berlin"),
-            ("2026-11-02T23:00:00+00:00", "2026-11-03T23:00:00+00:00"),
-        ),
-        (
-            ("daily", "--from", "2026-11-03T10:00", "--to", "2026-11-03T12:30"),
-            ("2026-11-03T10:00:00+00:00", "2026-11-03T12:30:00+00:00"),
-        ),
-        (("monthly", "--from", "2026-11-30"), ("2026-11-01T00:00:00+00:00", "2026-12-01T00:00:00+00:00")),
-        (
-            ("weekly", "--from", "2026-11-02", "--to", "2026-11-16", "--app", "live"),
-            ("2026-11-02T00:00:00+00:00", "2026-11-16T00:00:00+00:00"),
-        ),
+        ("daily --from 2026-11-03", "2026-11-03T00:00", "2026-11-04T00:00"),
+        ("daily --from 2026-11-03 --time-zone Europe/Berlin", "2026-11-02T23:00", "2026-11-03T23:00"),
+        ("daily --from 2026-11-03T10:00 --to 2026-11-03T12:30", "2026-11-03T10:00", "2026-11-03T12:30"),
+        ("monthly --from 2026-11-30", "2026-11-01T00:00", "2026-12-01T00:00"),
+        ("weekly --from 2026-11-02 --to 2026-11-16 --app live", "2026-11-02T00:00", "2026-11-16T00:00"),
     ],
 )
-def test_periods(words: tuple[str, ...], period: tuple[str, str], week: None) -> None:
-    made = json.loads(run("make", *words, "--json"))
-    assert (made["period"]["since"], made["period"]["until"]) == period
+def test_periods(words: str, since: str, until: str, week: None) -> None:
+    period = json.loads(run("make", *words.split(), "--json"))["period"]
+    assert (period["since"], period["until"]) == (f"{since}:00+00:00", f"{until}:00+00:00")
 
 
 @pytest.mark.parametrize(
@@ -96,13 +92,9 @@ def test_files(ending: str, begins: str, week: None, tmp_path: Path) -> None:
         assert 'src="data:image/png;base64,' in file.read_text()
 
 
-def test_it_is_sent(week: None, settings: Any) -> None:
-    with mail_receiver() as inbox:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", inbox.port
-        settings.EMAIL_URL = f"smtp://127.0.0.1:{inbox.port}"
-        run("make", "weekly", "--from", "2026-11-02", "--send", "a@example.org", "--send", "b@example.org")
-        assert sorted(message["To"] for message in inbox.got) == ["a@example.org", "b@example.org"]
+def test_it_is_sent(week: None, inbox: MailReceiver, settings: Any) -> None:
+    run("make", "weekly", "--from", "2026-11-02", "--send", "a@example.org", "--send", "b@example.org")
+    assert sorted(message["To"] for message in inbox.got) == ["a@example.org", "b@example.org"]
     settings.EMAIL_URL = ""
     with pytest.raises(CommandError, match="RTMPWEB_EMAIL_URL"):
         run("make", "weekly", "--from", "2026-11-02", "--send", "a@example.org")
@@ -114,15 +106,8 @@ def test_a_broadcast(week: None) -> None:
     Session.objects.create(started_at=begin, ended_at=begin + timedelta(minutes=50), **common)
     with pytest.raises(CommandError, match="analytics run"):
         run("make", "broadcast", "--stream", "live/a", "--from", "2026-11-07")
-    rollup(
-        "live/a",
-        begin,
-        kbps=[1.0],
-        dimension=Dimension.BROADCAST,
-        value="2026-11-07T20:00:01Z",
-        live_ms=H_MS // 2,
-        elapsed_ms=H_MS // 2,
-    )
+    half = dict.fromkeys(("live_ms", "elapsed_ms"), H_MS // 2)
+    rollup("live/a", begin, kbps=[1.0], dimension=Dimension.BROADCAST, value="2026-11-07T20:00:01Z", **half)
     made = json.loads(run("make", "broadcast", "--stream", "live/a", "--from", "2026-11-07", "--json"))
     assert made["period"]["words"] == "7 November 2026, 20:00 to 20:50"
     assert made["figures"]["live_h"] == 0.5
@@ -148,3 +133,64 @@ def test_what_can_not_be_made_is_said(words: tuple[str, ...], problem: str) -> N
     with pytest.raises(CommandError, match=problem):
         run("make", *words)
     assert Report.objects.count() == 0
+
+
+PERIOD = periods.containing(ReportPlan.Kind.WEEKLY, date(2026, 11, 2), periods.zone_of("Europe/Berlin"))
+
+
+@pytest.fixture
+def seen_by_others(settings: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process finds the test's database and lake."""
+    if connection.vendor != "sqlite":
+        pytest.skip("It is about the other process, not the database.")
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{connection.settings_dict['NAME']}")
+    monkeypatch.setenv("RTMPWEB_LAKE", str(lake))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_process_makes_it_for_who_asked(seen_by_others: None) -> None:
+    user = User.objects.create_user("ana")
+    hour("live/a", MONDAY)
+    hour("live/b", MONDAY)
+    done(MONDAY)
+    made = Report.objects.get(pk=subprocess_jobs.report(PERIOD, Scope("live", "a"), Actor("ana", user, "192.0.2.7")))
+    assert (made.kind, made.since, made.until, made.scope) == ("weekly", PERIOD.since, PERIOD.until, "live/a")
+    assert (made.made_by, made.time_zone, made.hours_done) == (user, "Europe/Berlin", 1)
+    assert [row["stream"] for row in made.document["streams"]] == ["live/a"]
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.actor, entry.user, entry.address) == ("report.make", "ana", user, "192.0.2.7")
+    assert entry.detail == {"report": made.pk}
+
+
+@pytest.mark.slow("three processes, one after the other, that let all others go first")
+@pytest.mark.django_db(transaction=True)
+def test_what_fails_is_said_and_leaves_the_way_free(
+    seen_by_others: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    actor = Actor("token ci")
+    with monkeypatch.context() as broken:
+        broken.setenv("DATABASE_URL", "sqlite:////nowhere/at/all.sqlite3")
+        assert _refusal(actor) == subprocess_jobs.FAILED["report"]
+        assert "A report was not made" in caplog.text
+    with monkeypatch.context() as hurried:
+        hurried.setitem(subprocess_jobs.LIMITS_S, "report", 0.01)
+        assert _refusal(actor) == subprocess_jobs.TOO_LONG["report"]
+    assert not Report.objects.exists()
+    made = Report.objects.get(pk=subprocess_jobs.report(PERIOD, Scope(), actor))
+    assert made.made_by is None
+
+
+def _refusal(actor: Actor) -> str:
+    with pytest.raises(subprocess_jobs.NotMade) as problem:
+        subprocess_jobs.report(PERIOD, Scope(), actor)
+    return str(problem.value)
+
+
+@pytest.mark.django_db
+def test_one_waits_for_another_and_not_for_ever(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = {"expected": 0, "done": 0}
+    document = builder.build_document(PERIOD, Scope(), former=None, completeness=nothing, now=MONDAY, lake=lake)  # type: ignore[arg-type]
+    monkeypatch.setattr(subprocess_jobs, "WAIT_S", 0.05)
+    with subprocess_jobs._one_at_a_time, pytest.raises(subprocess_jobs.NotMade, match="is being made"):
+        subprocess_jobs.pdf(document)
+    assert len(PdfReader(io.BytesIO(subprocess_jobs.pdf(document))).pages) == 1

@@ -1,4 +1,4 @@
-"""Plans: what is due when, what waits for its hours, and the schedule beside them."""
+"""Plans: what is due when, what waits for its hours, and the schedule beside them; and what goes as it is old."""
 
 import json
 from datetime import UTC, datetime, time, timedelta
@@ -9,17 +9,22 @@ import pyarrow as pa
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from analytics.models import AnalyticsRun, Dimension, Partition, Report, ReportPlan, Rollup
+from analytics import tasks
+from analytics.models import AnalyticsRun, Dimension, Partition, Report, ReportDelivery, ReportPlan, Rollup
 from analytics.reports import builder, periods, plans, schedule
+from analytics.reports import tasks as report_tasks
 from analytics.reports.scopes import Scope
 from ingest.models import Application, Session, Stream
 from ingest.services.audit import Actor
 from ingest.telemetry.lake import hour_folder, write_parquet
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
 from tests.broker import waiting
+from tests.dashboard.house import make_delivery, make_report
 from tests.tools import hide_java
 
 pytestmark = pytest.mark.django_db
@@ -79,7 +84,8 @@ def test_those_that_were_missed_while_the_server_was_down_are_made_for_a_week() 
     assert Report.objects.count() == 7
 
 
-def test_a_new_plan_makes_nothing_of_the_past() -> None:
+def test_a_new_plan_makes_nothing_of_the_past_and_a_disabled_one_nothing_at_all() -> None:
+    assert plans.make_due(plan(is_enabled=False), TUESDAY + 9 * HOUR) == []
     row = plan(counts_from=TUESDAY + 8 * HOUR)
     assert plans.make_due(row, TUESDAY + 9 * HOUR) == []
     assert len(plans.make_due(row, TUESDAY + DAY + 6 * HOUR)) == 1
@@ -100,10 +106,6 @@ def test_a_plan_that_is_changed_makes_nothing_of_the_past(change: dict[str, Any]
     row.send_at = time(7)
     row.save()
     assert row.counts_from == now - 30 * DAY
-
-
-def test_a_disabled_plan_makes_none() -> None:
-    assert plans.make_due(plan(is_enabled=False), TUESDAY + 9 * HOUR) == []
 
 
 @pytest.mark.both_forms
@@ -140,7 +142,7 @@ def test_made_twice_it_is_one_report_with_one_delivery_each() -> None:
     (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
     first, again = (builder.make(period, plans.scope_of(row), plan=row) for _ in range(2))
     assert first == again
-    assert sorted(first.deliveries.values_list("recipient", flat=True)) == ["a@example.org", "b@example.org"]
+    assert sorted(first.deliveries.values_list("address", flat=True)) == ["a@example.org", "b@example.org"]
 
 
 def test_plans_of_an_application_and_of_a_stream() -> None:
@@ -278,29 +280,22 @@ def test_two_broadcasts_of_a_day_are_two_reports(lake: Path) -> None:
 # --- The schedule ---
 
 
-def entry(row: ReportPlan) -> PeriodicTask | None:
-    return PeriodicTask.objects.filter(name=schedule.entry_name(row)).first()
-
-
 @pytest.mark.parametrize(
     ("kind", "days"), [(Kind.DAILY, ("*", "*")), (Kind.WEEKLY, ("1", "*")), (Kind.MONTHLY, ("*", "1"))]
 )
 def test_a_plan_has_its_entry_in_the_schedule(kind: str, days: tuple[str, str]) -> None:
     row = plan(kind, time_zone="Europe/Berlin", send_at="06:45")
-    found = entry(row)
-    assert found is not None
-    assert found.crontab is not None
+    found = PeriodicTask.objects.get(name=schedule.entry_name(row))
     assert (found.task, json.loads(found.args)) == ("analytics.reports.tasks.make_due", [row.pk])
     assert (found.crontab.hour, found.crontab.minute, str(found.crontab.timezone)) == ("6", "45", "Europe/Berlin")
     assert (found.crontab.day_of_week, found.crontab.day_of_month) == days
     row.is_enabled = False
     row.save()
-    changed = entry(row)
-    assert changed is not None
-    assert not changed.enabled
+    found.refresh_from_db()
+    assert not found.enabled
     row.kind = Kind.BROADCAST
     row.save()
-    assert entry(row) is None
+    assert not PeriodicTask.objects.filter(name=found.name).exists()
 
 
 def test_a_deleted_plan_takes_its_entry_along_and_leaves_its_reports() -> None:
@@ -321,33 +316,71 @@ def test_every_few_minutes_what_is_due_is_looked_for() -> None:
 
 @pytest.mark.both_forms
 def test_a_plan_whose_report_fails_keeps_no_other_from_its_own() -> None:
-    from analytics.reports import tasks
-
     broken, fine = plan(name="broken", time_zone="UTC"), plan(name="fine")
     ReportPlan.objects.filter(pk=broken.pk).update(time_zone="Mars/Olympus")
     before = waiting("analytics")
-    tasks.due_reports()
+    report_tasks.due_reports()
     assert waiting("analytics") == before + 1
     for row in (broken, fine):
-        tasks.make_due(row.pk)
+        report_tasks.make_due(row.pk)
     assert set(Report.objects.values_list("plan__name", flat=True)) == {"fine"}
     assert fine.reports.count() == 7
-
-
-def test_a_plan_in_no_time_zone_is_refused() -> None:
     with pytest.raises(ValidationError):
         plan(time_zone="Mars/Olympus")
 
 
 def test_the_makers_name_is_kept(django_user_model: type[User]) -> None:
     user = django_user_model.objects.create(username="mira")
-    row = plan(counts_from=NOON)
-    (period, _) = next(iter(plans.due(row, TUESDAY + 6 * HOUR)))
-    made = builder.make(period, plans.scope_of(row), actor=Actor(user.username, user))
+    berlin = periods.containing(Kind.DAILY, MONDAY.date(), periods.zone_of("Europe/Berlin"))
+    made = builder.make(berlin, Scope("live"), actor=Actor(user.username, user))
     assert (made.made_by, made.plan) == (user, None)
+    assert str(made) == "daily 2026-11-02 live", "by the day of its own clock"
     assert Partition.objects.count() == 0
 
 
-def test_a_report_is_called_by_the_day_of_its_own_clock() -> None:
-    berlin = periods.containing(Kind.DAILY, MONDAY.date(), periods.zone_of("Europe/Berlin"))
-    assert str(builder.make(berlin, Scope("live"))) == "daily 2026-11-02 live"
+# --- What is old ---
+
+
+def made(days_ago: float, now: datetime) -> Report:
+    report = make_report(made_at=now - days_ago * DAY)
+    make_delivery(report, "ops@example.org", state="done", ended_at=report.made_at)
+    return report
+
+
+def left() -> set[int]:
+    return set(Report.objects.values_list("pk", flat=True))
+
+
+@pytest.mark.both_forms
+def test_reports_go_after_the_days_that_are_set(lake: Path, settings: Any) -> None:
+    now = timezone.now()
+    old, older, young = (made(days, now) for days in (31, 300, 29))
+    tasks.keep_lake()
+    assert left() == {old.pk, older.pk, young.pk}, "400 days are the default"
+    settings.KEEP_REPORTS_DAYS = 0
+    made(5000, now)
+    tasks.keep_lake()
+    assert len(left()) == 4
+    settings.KEEP_REPORTS_DAYS = 30
+    with CaptureQueriesContext(connection) as queries:
+        tasks.keep_lake()
+    assert left() == {young.pk}
+    assert [row.report for row in ReportDelivery.objects.all()] == [young]
+    assert not any('"document"' in query["sql"] for query in queries), "it may be long, and is not looked at"
+
+
+@pytest.mark.both_forms
+def test_what_a_plan_has_made_is_not_made_again_on_that_account(lake: Path, settings: Any) -> None:
+    settings.KEEP_REPORTS_DAYS = 1
+    now = timezone.now()
+    plan = ReportPlan.objects.create(
+        name="Each day", kind="daily", time_zone="UTC", send_at=time(0), counts_from=now - 30 * DAY
+    )
+    assert len(plans.make_due(plan, now)) == 7
+    for report in Report.objects.all():
+        Report.objects.filter(pk=report.pk).update(made_at=report.until)
+    tasks.keep_lake()
+    assert plans.make_due(plan, now) == []
+    Report.objects.update(made_at=now - 9 * DAY)
+    tasks.keep_lake()
+    assert left() == set()

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from dashboard.models import Webhook
-from ingest.models import OutboxEvent, Session, Stream
+from ingest.models import OutboxEvent, Session, Stream, Webhook
 from ingest.services import outbox
 from tests.dashboard.conftest import issue, make_session
 from tests.receivers import HttpReceiver, http_receiver

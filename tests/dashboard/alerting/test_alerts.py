@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from dashboard import tasks
 from dashboard.alerts import evaluation
-from dashboard.models import Alert, AlertRule, Delivery, Webhook
+from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
-from ingest.models import Application, Node, Session, StatusEvent, Stream
+from ingest.models import Application, Delivery, Node, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
 from tests.dashboard.alerting.conftest import Told, live
@@ -64,7 +64,7 @@ def test_an_issue_is_told_once_and_its_end_once(publisher: Told, webhook: Webhoo
     for _ in range(3):
         run(after(seconds=60))
     assert told() == ["alert.opened"] * 3 + ["alert.cleared"] * 3
-    assert set(Delivery.objects.values_list("email", flat=True)) == {"", "a@example.org", "b@example.org"}
+    assert set(Delivery.objects.values_list("address", flat=True)) == {"", "a@example.org", "b@example.org"}
     body = Delivery.objects.filter(kind="alert.cleared").first().body  # type: ignore[union-attr]
     assert body["rule"] == "Night shift"
     assert body["url"] == f"http://127.0.0.1:8000/sessions/{publisher.session.pk}/"

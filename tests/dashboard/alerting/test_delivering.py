@@ -11,9 +11,13 @@ from django.db import connections
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerts import channels, delivery
-from dashboard.models import Delivery, DeliveryCount, Webhook
-from ingest.models import OutboxEvent, Stream
+from dashboard.alerts import messages
+from ingest.delivery import engine
+from ingest.delivery import webhook as webhook_channel
+from ingest.delivery.channel import Answer
+from ingest.delivery.webhook import secret_of
+from ingest.models import Delivery, DeliveryCount, OutboxEvent, Stream, Webhook
+from ingest.tasks import deliver
 from tests.dashboard.alerting.conftest import live
 from tests.dashboard.conftest import make_stream
 from tests.receivers import HttpReceiver, answer
@@ -34,7 +38,7 @@ def begin(*streams: Stream) -> None:
 
 def delivered(webhook: Webhook, stream: Stream) -> Delivery:
     begin(stream)
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     return Delivery.objects.get()
 
 
@@ -73,9 +77,9 @@ def kinds(receiver: HttpReceiver) -> list[str]:
 def test_an_event_arrives_signed_and_whole(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     event = live(stream).publish()
     take()
-    assert delivery.deliver_webhook(webhook.pk) == 1
+    assert engine.deliver("webhook", webhook.pk) == 1
     (got,) = receiver.got
-    assert got.is_signed_with(webhook.secret)
+    assert got.is_signed_with(secret_of(webhook))
     assert not got.is_signed_with("another")
     body = json.loads(got.body)
     assert body == {**event.payload, "url": f"http://127.0.0.1:8000/sessions/{event.session_id}/"}
@@ -120,9 +124,9 @@ def test_a_failure_is_tried_again_and_keeps_its_id(webhook: Webhook, receiver: H
     row = delivered(webhook, stream)
     assert (row.state, row.status_code, row.error, row.response) == ("waiting", 500, "It answered 500.", "broken")
     assert 7 < (row.next_at - timezone.now()).total_seconds() < 13
-    assert delivery.deliver_webhook(webhook.pk) == 0
+    assert engine.deliver("webhook", webhook.pk) == 0
     soon()
-    assert delivery.deliver_webhook(webhook.pk) == 1
+    assert engine.deliver("webhook", webhook.pk) == 1
     row.refresh_from_db()
     assert (row.state, row.attempts, row.error) == ("done", 2, "")
     assert tries() == {("webhook", "failed"): 1, ("webhook", "done"): 1}
@@ -138,15 +142,15 @@ def test_what_a_stream_s_receiver_is_told_waits_for_what_was_before_and_other_st
     told = live(stream)
     told.publish()
     take()
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     told.end()
     live(stream).publish()
     live(make_stream("cam-2")).publish()
     take()
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     assert names(receiver) == ["cam-1", "cam-2"]
     soon()
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     assert names(receiver) == ["cam-1", "cam-2", *["cam-1"] * 3]
     assert kinds(receiver)[2:] == ["publish", "unpublish", "publish"]
     assert [json.loads(got.body)["sequence"] for got in receiver.got] == [1, 1, 1, 2, 3]
@@ -164,7 +168,7 @@ def test_a_clock_that_is_set_back_changes_no_order(
     told.end(at=timezone.now() - timedelta(hours=1))
     live(stream).publish(at=timezone.now() - timedelta(minutes=59))
     take()
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     assert kinds(receiver) == ["publish", "unpublish", "publish"]
 
 
@@ -175,18 +179,18 @@ def test_given_up_after_a_day_it_can_be_sent_again(webhook: Webhook, receiver: H
     told.publish()
     told.end()
     take()
-    for _ in range(len(delivery.DELAYS_S) + 1):
+    for _ in range(len(engine.DELAYS_S) + 1):
         soon()
-        delivery.deliver_webhook(webhook.pk)
+        engine.deliver("webhook", webhook.pk)
     first = Delivery.objects.get(kind="publish")
-    assert (first.state, first.attempts) == ("dead", len(delivery.DELAYS_S) + 1)
-    assert 20 * 3600 < sum(delivery.DELAYS_S) < 28 * 3600
+    assert (first.state, first.attempts) == ("dead", len(engine.DELAYS_S) + 1)
+    assert 20 * 3600 < sum(engine.DELAYS_S) < 28 * 3600
     receiver.behaviours = [answer(204)]
-    assert delivery.requeue(first)
+    assert engine.requeue(Delivery.objects.filter(pk=first.pk)) == 1
     soon()
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     assert set(Delivery.objects.values_list("state", flat=True)) == {"done"}
-    failed = len(delivery.DELAYS_S) + 1  # The end's first, when its begin was given up.
+    failed = len(engine.DELAYS_S) + 1  # The end's first, when its begin was given up.
     assert tries() == {("webhook", "failed"): failed, ("webhook", "dead"): 1, ("webhook", "done"): 2}
 
 
@@ -194,10 +198,10 @@ def test_given_up_after_a_day_it_can_be_sent_again(webhook: Webhook, receiver: H
 def test_a_receiver_that_takes_its_time_is_given_up_on(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(channels.post, "__kwdefaults__", {"timeout_s": 0.5})
+    monkeypatch.setattr(webhook_channel.post, "__kwdefaults__", {"timeout_s": 0.5})
     receiver.behaviours = [getattr(receiver, how)]
     begin(stream, make_stream("cam-2"))
-    assert delivery.deliver_webhook(webhook.pk) == 2
+    assert engine.deliver("webhook", webhook.pk) == 2
     for row in Delivery.objects.all():
         assert row.error == "There was no answer within 0.5 s."
         assert row.duration_ms is not None
@@ -220,9 +224,9 @@ def test_redirects_are_not_followed(webhook: Webhook, receiver: HttpReceiver, st
 @pytest.mark.both_forms
 def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook) -> None:
     Webhook.objects.filter(pk=webhook.pk).update(url="http://127.0.0.1:9/")
-    begin(*(make_stream(f"cam-{number}") for number in range(delivery.AT_ONCE + 3)))
-    assert delivery.deliver_webhook(webhook.pk) == delivery.AT_ONCE
-    assert delivery.deliver_webhook(webhook.pk) == 0
+    begin(*(make_stream(f"cam-{number}") for number in range(webhook_channel.WebhookChannel.at_once + 3)))
+    assert engine.deliver("webhook", webhook.pk) == webhook_channel.WebhookChannel.at_once
+    assert engine.deliver("webhook", webhook.pk) == 0
     untried = Delivery.objects.filter(attempts=0)
     assert untried.count() == 3
     assert all(row.next_at > timezone.now() + timedelta(seconds=5) for row in untried)
@@ -231,7 +235,7 @@ def test_a_receiver_that_is_away_is_left_alone(webhook: Webhook) -> None:
 @pytest.mark.both_forms
 def test_two_workers_never_send_the_same_at_the_same_time(webhook: Webhook, receiver: HttpReceiver) -> None:
     begin(*(make_stream(f"cam-{number}") for number in range(10)))
-    by_threads(4, lambda: delivery.deliver_webhook(webhook.pk))
+    by_threads(4, lambda: engine.deliver("webhook", webhook.pk))
     ids = [got.headers["X-Rtmpweb-Id"] for got in receiver.got]
     assert len(ids) == len(set(ids)) == 10
     assert set(Delivery.objects.values_list("state", "attempts")) == {("done", 1)}
@@ -241,12 +245,12 @@ def test_two_workers_never_send_the_same_at_the_same_time(webhook: Webhook, rece
 def test_what_a_dead_worker_claimed_another_sends(webhook: Webhook, receiver: HttpReceiver, stream: Stream) -> None:
     begin(stream)
     row = Delivery.objects.get()
-    assert delivery._claim(row)
-    assert delivery.receivers(timezone.now()) == ([], False)
-    assert delivery.deliver_webhook(webhook.pk) == 0
+    assert engine._claim(row, 60)
+    assert engine.receivers(timezone.now()) == []
+    assert engine.deliver("webhook", webhook.pk) == 0
     Delivery.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
-    assert delivery.receivers(timezone.now()) == ([webhook.pk], False)
-    assert delivery.deliver_webhook(webhook.pk) == 1
+    assert engine.receivers(timezone.now()) == [("webhook", webhook.pk)]
+    assert engine.deliver("webhook", webhook.pk) == 1
     row.refresh_from_db()
     assert (row.state, row.attempts, len(receiver.got)) == ("done", 2, 1)
 
@@ -255,11 +259,11 @@ def test_what_a_dead_worker_claimed_another_sends(webhook: Webhook, receiver: Ht
 def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: Stream) -> None:
     begin(stream)
     mine = Delivery.objects.get()
-    assert delivery._claim(mine)
+    assert engine._claim(mine, 60)
     Delivery.objects.update(claimed_until=timezone.now() - timedelta(seconds=1))
     other = Delivery.objects.get()
-    assert delivery._claim(other)
-    delivery._settle(mine, channels.Answer(200, "", "", 1), timezone.now())
+    assert engine._claim(other, 60)
+    engine._settle(mine, Answer(200), timezone.now())
     assert Delivery.objects.get().claim == other.claim
     assert Delivery.objects.get().state == "waiting"
 
@@ -273,12 +277,12 @@ def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: 
     ],
 )
 def test_addresses_of_one_s_own_network_are_not_public(address: str) -> None:
-    assert not channels.is_public(address)
+    assert not webhook_channel.is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34"])
 def test_addresses_of_the_internet_are_public(address: str) -> None:
-    assert channels.is_public(address)
+    assert webhook_channel.is_public(address)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
@@ -288,29 +292,29 @@ def test_private_addresses_are_refused_unless_the_setting_allows_them(
     settings.WEBHOOK_PRIVATE = False
     webhook.url = receiver.url.replace("127.0.0.1", host)
     webhook.save()
-    delivery.enqueue_test(webhook)
-    delivery.deliver_webhook(webhook.pk)
+    engine.enqueue([messages.test_delivery(webhook)])
+    engine.deliver("webhook", webhook.pk)
     assert "RTMPWEB_WEBHOOK_PRIVATE=1" in Delivery.objects.get().error
     assert not receiver.got
     settings.WEBHOOK_PRIVATE = True
     Delivery.objects.update(next_at=timezone.now())
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     assert kinds(receiver) == ["test"]
-    assert receiver.got[0].is_signed_with(webhook.secret)
+    assert receiver.got[0].is_signed_with(secret_of(webhook))
 
 
 def test_a_new_salt_makes_a_new_secret_and_none_is_kept(webhook: Webhook) -> None:
-    former = webhook.secret
+    former = secret_of(webhook)
     webhook.salt = "another"
     webhook.save()
-    assert webhook.secret != former
+    assert secret_of(webhook) != former
     assert former[6:] not in str(Webhook.objects.values())
 
 
 def test_beat_s_task_has_everything_delivered(
     webhook: Webhook, receiver: HttpReceiver, stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks.deliver_webhook, "delay", tasks.deliver_webhook)
+    monkeypatch.setattr(deliver, "delay", deliver)
     told = live(stream)
     told.publish()
     told.end()
@@ -323,7 +327,7 @@ def test_what_is_old_goes(webhook: Webhook, receiver: HttpReceiver, stream: Stre
     settings.KEEP_HOOKS_DAYS = 7
     live(stream).publish(at=timezone.now() - timedelta(days=8))
     take()
-    delivery.deliver_webhook(webhook.pk)
+    engine.deliver("webhook", webhook.pk)
     Delivery.objects.update(ended_at=timezone.now() - timedelta(days=8))
     live(stream).publish()
     take()

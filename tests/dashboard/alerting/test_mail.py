@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerts import channels, delivery, evaluation
-from dashboard.alerts.channels import Answer
-from dashboard.models import AlertRule, Delivery
-from ingest.models import Stream
+from dashboard.alerts import evaluation
+from dashboard.models import AlertRule
+from ingest.delivery import email, engine
+from ingest.delivery.channel import Answer
+from ingest.models import Delivery, Stream
 from rtmpweb import env
 from tests.dashboard.alerting.conftest import Told, live
 from tests.dashboard.conftest import lacks
@@ -46,7 +48,7 @@ def run() -> None:
     tasks.handle_events(now)
     evaluation.notify(now)
     Delivery.objects.filter(state="waiting").update(next_at=now)
-    delivery.deliver_mail()
+    engine.deliver("email")
 
 
 def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
@@ -66,7 +68,7 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
             assert lacks(text, "5 s at most", "Check that the encoder is running") == []
     assert [part.get_content_type() for part in opened.walk()][1:] == ["text/plain", "text/html"]
     assert "The issue is over." in cleared.get_body(("plain",)).get_content()  # type: ignore[union-attr]
-    assert str(Delivery.objects.filter(email="a@example.org").last().pk) in opened["Message-ID"]  # type: ignore[union-attr]
+    assert str(Delivery.objects.filter(address="a@example.org").last().pk) in opened["Message-ID"]  # type: ignore[union-attr]
 
 
 def test_a_server_that_is_away_is_tried_again_and_nothing_comes_twice(settings: Any, publisher: Told) -> None:
@@ -90,16 +92,16 @@ def test_each_is_claimed_as_it_is_sent_so_that_a_slow_server_gets_none_twice(
     mailbox: MailReceiver, publisher: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server may take ten steps of `EMAIL_TIMEOUT` for each: other workers send what waits meanwhile."""
-    real = channels._send
+    real = email.send_mail
     claims: list[list[float]] = []
 
-    def send(connection: BaseEmailBackend, row: Delivery) -> Answer:
+    def send(connection: BaseEmailBackend, message: EmailMessage) -> Answer:
         now = timezone.now()
         held = Delivery.objects.filter(claim__isnull=False, state="waiting")
         claims.append([(each.claimed_until - now).total_seconds() for each in held if each.claimed_until])
-        return real(connection, row)
+        return real(connection, message)
 
-    monkeypatch.setattr(channels, "_send", send)
+    monkeypatch.setattr(email, "send_mail", send)
     for check in ("starving", "gop_long"):
         publisher.opened(check)
     run()
@@ -107,13 +109,13 @@ def test_each_is_claimed_as_it_is_sent_so_that_a_slow_server_gets_none_twice(
     assert all(len(held) == 1 and held[0] > 12 * settings.EMAIL_TIMEOUT for held in claims)
 
 
-def test_one_address_that_is_refused_does_not_hold_up_others(mailbox: MailReceiver, publisher: Told) -> None:
+def test_an_address_that_is_refused_is_given_up_and_holds_up_no_other(mailbox: MailReceiver, publisher: Told) -> None:
     mailbox.refused = {"a@example.org"}
     publisher.opened()
     run()
     assert [message["To"] for message in mailbox.got] == ["b@example.org"]
-    row = Delivery.objects.get(email="a@example.org")
-    assert (row.state, row.status_code) == ("waiting", 550)
+    row = Delivery.objects.get(address="a@example.org")
+    assert (row.state, row.status_code) == ("dead", 550)
     assert "no such user" in row.error
 
 

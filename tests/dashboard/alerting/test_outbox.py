@@ -9,11 +9,13 @@ from django.db import DataError, OperationalError
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerts import delivery, evaluation
-from dashboard.models import Alert, AlertRule, Delivery, Webhook
-from ingest.models import Application, OutboxEvent, Stream
+from dashboard.alerts import evaluation, messages
+from dashboard.models import Alert, AlertRule
+from ingest.delivery import engine
+from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook
 from ingest.services import outbox, removal
 from ingest.services.audit import Actor
+from ingest.tasks import deliver
 from tests.dashboard.alerting.conftest import Told, live
 from tests.dashboard.alerting.test_alerts import after, rule, run, told
 from tests.dashboard.conftest import make_session, make_stream
@@ -42,14 +44,14 @@ def held_by_another(monkeypatch: pytest.MonkeyPatch, event: OutboxEvent) -> None
 
 def fails_once(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """The database refuses the first messages."""
-    real, errors = delivery.enqueue, [error]
+    real, errors = engine.enqueue, [error]
 
     def put(messages: Any) -> None:
         if errors:
             raise errors.pop()
         real(messages)
 
-    monkeypatch.setattr(delivery, "enqueue", put)
+    monkeypatch.setattr(engine, "enqueue", put)
 
 
 def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,13 +63,13 @@ def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, mon
     pauses: list[float] = []
     taken: list[int] = []
     monkeypatch.setattr("dashboard.alerts.evaluation.time.sleep", pauses.append)
-    real = delivery.enqueue
+    real = engine.enqueue
 
     def put(messages: Any) -> None:
         taken.append(OutboxEvent.objects.filter(taken_at__isnull=False).count() - len(pauses))
         real(messages)
 
-    monkeypatch.setattr(delivery, "enqueue", put)
+    monkeypatch.setattr(engine, "enqueue", put)
     assert take() == 12
     assert taken == [1] * 12
     assert (len(pauses), min(pauses) >= evaluation.PAUSE_S) == (12, True)
@@ -129,14 +131,14 @@ def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monke
     rule()
     publisher.opened("gop_long", at=after(seconds=-9))
     publisher.opened()
-    real = delivery.alert_deliveries
+    real = messages.alert_deliveries
 
     def of_alert(alert: Alert, *rest: Any) -> list[Delivery]:
         if alert.check_code == "gop_long":
             raise DataError("too long")
         return real(alert, *rest)
 
-    monkeypatch.setattr(delivery, "alert_deliveries", of_alert)
+    monkeypatch.setattr(messages, "alert_deliveries", of_alert)
     run()
     assert [row.body["alert"]["check"] for row in Delivery.objects.all()] == ["starving"]
     monkeypatch.undo()
@@ -164,10 +166,10 @@ def test_a_time_zone_that_this_machine_does_not_know_is_utc(stream: Stream) -> N
 @pytest.mark.parametrize(
     ("error", "words", "is_error"),
     [
-        (ZeroDivisionError(), "look failed", True),
+        (ZeroDivisionError(), "check_rules failed", True),
         (
             OperationalError("database is locked"),
-            "Webhooks and alerts: look waits for the database: OperationalError",
+            "Webhooks and alerts: check_rules waits for the database: OperationalError",
             False,
         ),
     ],
@@ -183,16 +185,16 @@ def test_where_one_step_fails_the_others_are_done(
     is_error: bool,
 ) -> None:
     """A busy database is a warning without a traceback."""
-    sent: list[int] = []
-    monkeypatch.setattr(tasks.deliver_webhook, "delay", sent.append)
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr(deliver, "delay", lambda *to: sent.append(to))
 
     def fail(**_: Any) -> None:
         raise error
 
     monkeypatch.setattr(AlertRule.objects, "filter", fail)
-    delivery.enqueue_test(webhook)
+    engine.enqueue([messages.test_delivery(webhook)])
     tasks.take_outbox()
-    assert sent == [webhook.pk]
+    assert sent == [("webhook", webhook.pk)]
     assert words in caplog.text
     assert is_error is any(record.levelname == "ERROR" or record.exc_info for record in caplog.records)
 

@@ -17,7 +17,6 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def logged_in(browser: Browser, server: ServerProcess) -> StorageState:
-    """The cookies of the first start's administrator."""
     context = browser.new_context()
     log_in(context.new_page(), server)
     state = context.storage_state()

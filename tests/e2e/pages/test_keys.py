@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.programs import publishing
+from tests.e2e.programs import LOOPED, publishing
 from tests.e2e.test_secrets import holders
 from tests.server_process import ServerProcess, program, wait_for
 
-pytestmark = [
-    pytest.mark.serve,
-    pytest.mark.browser,
-    pytest.mark.clients,
-    pytest.mark.timeout(180),
-]
+pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.timeout(180)]
 
 
 NOTE_LABELS = """() => {
@@ -28,9 +23,6 @@ NOTE_LABELS = """() => {
 """Keeps what the button says, as it says that it has copied for a moment only: `labels`."""
 
 
-LOOPED = ("-stream_loop", "-1")
-
-
 def make(page: Page, server: ServerProcess, stream: str, *, test_only: bool = False) -> tuple[str, str]:
     """Makes a key on the page of keys: what its dialog says to paste, server and key."""
     page.goto(f"{server.http}/keys/")
@@ -40,9 +32,11 @@ def make(page: Page, server: ServerProcess, stream: str, *, test_only: bool = Fa
     page.set_checked("#create input[name=test_only]", test_only)
     page.click("#create button[type=submit]")
     expect(page.locator("#made-title")).to_have_text(f"Key created for {stream}")
-    said = [page.locator(f"#made-{field}").text_content() or "" for field in ("server", "key", "url")]
-    assert said[2].strip() == f"{said[0].strip()}/{said[1].strip()}"
-    return said[0].strip(), said[1].strip()
+    rtmp, key, url = (
+        (page.locator(f"#made-{field}").text_content() or "").strip() for field in ("server", "key", "url")
+    )
+    assert url == f"{rtmp}/{key}"
+    return rtmp, key
 
 
 def step(page: Page, name: str) -> Any:
@@ -96,16 +90,14 @@ def test_a_test_is_judged_while_the_stream_is_on_air(page: Page, server: ServerP
         expect(step(page, "key")).to_contain_text("as a test")
         page.goto(f"{server.http}/")
         card = page.locator('[data-stream="live/both"][data-state="live"]')
-        api = page.request.get(f"{server.http}/api/v1/streams/live/both").json()
-        assert api["state"] == "offline"
+        assert server.stream("live/both")["state"] == "offline"
         expect(card).to_have_count(0)
         with program(*publishing(clip, f"{rtmp}/{real}", *LOOPED)):
             expect(card).to_be_visible(timeout=15_000)
-            assert page.request.get(f"{server.http}/api/v1/streams/live/both").json()["state"] == "live"
+            assert server.stream("live/both")["state"] == "live"
             page.goto(f"{server.http}{href}")
             expect(page.locator("#waits")).to_contain_text("Your encoder publishes")
-    found = page.request.get(f"{server.http}/api/v1/sessions?name=both&kind=publish").json()["items"]
-    assert len(found) == 2
+    assert len(server.sessions("live/both")) == 2
 
 
 def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, server: ServerProcess, clip: Path) -> None:
@@ -121,8 +113,7 @@ def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, serv
     new = (page.locator("#made-key").text_content() or "").strip()
     assert re.fullmatch(r"rk_\w{32}", new)
     assert new != old
-    url = f"{server.http}/api/v1/sessions?name=rotated&open=true"
     for secret in (old, new):
         with program(*publishing(clip, f"{rtmp}/{secret}", *LOOPED)):
-            page.wait_for_function("url => fetch(url).then(r => r.json()).then(b => b.count === 1)", arg=url)
-        page.wait_for_function("url => fetch(url).then(r => r.json()).then(b => b.count === 0)", arg=url)
+            server.wait_for_state("live/rotated", "live", timeout_s=30)
+        server.wait_for_state("live/rotated", "offline", timeout_s=30)

@@ -7,42 +7,32 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.programs import Keys, key_url
-from tests.server_process import ServerProcess, program, wait_for
+from tests.browser import DRAWN, saved
+from tests.e2e.programs import Keys, on_air
+from tests.server_process import ServerProcess, wait_for
 
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.timeout(180)]
 
 MEASURED_S = 3
 """How long each publishes, at least."""
 
-DRAWN = """figure => {
-  const canvas = figure.querySelector("canvas");
-  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-  return data.some((value, index) => index % 4 === 3 && value > 0);
-}"""
-
-
-def sessions_of(server: ServerProcess, name: str) -> list[dict[str, object]]:
-    return server.items(f"/api/v1/sessions?app=live&name={name}&kind=publish")
-
 
 def publish_and_kill(server: ServerProcess, keys: Keys, name: str, clip: Path) -> str:
     """The session's id. The encoder dies without a word."""
-    url = key_url(keys[name], server.rtmp, "name")
-    command = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
-    with program(*command) as encoder:
-        server.wait_for_state(f"live/{name}", "live", 20)
-        session = str(sessions_of(server, name)[0]["id"])
-        wait_for(lambda: measured(server, session) >= MEASURED_S, timeout_s=30, what="some seconds of samples")
+    with on_air(server, keys[name], clip) as (encoder, live):
+        session = str(live["session_id"])
+        wait_measured(server, session)
         encoder.kill()
-    wait_for(lambda: sessions_of(server, name)[0]["ended_at"], timeout_s=15, what="the session's end")
+    server.wait_for_end(f"live/{name}", session)
     server.wait_for_state(f"live/{name}", "offline", 15)
     return session
 
 
-def measured(server: ServerProcess, session: str) -> int:
-    _, answer = server.request(f"/api/v1/sessions/{session}/samples")
-    return int(answer["totals"]["samples"])
+def wait_measured(server: ServerProcess, session: str) -> None:
+    def is_measured() -> bool:
+        return int(server.get(f"/api/v1/sessions/{session}/samples")["totals"]["samples"]) >= MEASURED_S
+
+    wait_for(is_measured, timeout_s=30, what="some seconds of samples")
 
 
 def says(page: Page, number: int) -> str:
@@ -52,15 +42,12 @@ def says(page: Page, number: int) -> str:
 def test_the_page_of_a_session_answers_while_it_lives_and_after(
     page: Page, server: ServerProcess, keys: Keys, clip: Path
 ) -> None:
-    url = key_url(keys["killed"], server.rtmp, "name")
-    command = ["ffmpeg", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv", url]
-    with program(*command) as encoder:
-        server.wait_for_state("live/killed", "live", 20)
-        session = str(sessions_of(server, "killed")[0]["id"])
+    with on_air(server, keys["killed"], clip) as (encoder, live):
+        session = live["session_id"]
         page.goto(f"{server.http}/sessions/{session}/")
         expect(page.locator("[data-question='1'] .a")).to_contain_text("It is on air")
         expect(page.locator("[data-chart=bitrate] canvas")).to_be_visible(timeout=15_000)
-        wait_for(lambda: measured(server, session) >= MEASURED_S, timeout_s=30, what="some seconds of samples")
+        wait_measured(server, session)
         encoder.kill()
     # The page hears of the end by itself.
     expect(page.locator("#top .chip")).to_contain_text("Ended: connection reset", timeout=20_000)
@@ -91,10 +78,7 @@ def test_the_page_of_a_session_answers_while_it_lives_and_after(
     page.get_by_role("button", name="Acknowledge").click()
     expect(page.locator("#acknowledged")).to_contain_text("Acknowledged by admin")
 
-    with page.expect_download() as downloading:
-        page.get_by_role("link", name="CSV").first.click()
-    with Path(downloading.value.path()).open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(saved(page, page.get_by_role("link", name="CSV").first).decode().splitlines()))
     assert len(rows) >= MEASURED_S
     assert max(float(row["video_kbps"]) for row in rows) > 0
 

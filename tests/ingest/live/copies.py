@@ -148,7 +148,7 @@ class Node:
         }
         self.deliver(self.objects.loaded(shared, self.version if version is None else version, found))
         for copy in list(shared.pending):
-            self.deliver(self.objects.go_on(shared, copy))
+            self.deliver(self.objects.resume(shared, copy))
 
     def ask(self, copy: Copy, *events: SharedObjectEvent, persistent: bool = False) -> None:
         copy.ask(*events)

@@ -216,7 +216,7 @@ def test_the_tracks_of_a_recorded_session() -> None:
 def test_a_flood_of_headers_is_relayed_but_not_read() -> None:
     told: list[MediaInfo] = []
     stream = make_stream()
-    stream.start(replace(publisher(), described=lambda _, media: told.append(media)), 0.0)
+    stream.start(replace(publisher(), on_description=lambda _, media: told.append(media)), 0.0)
     headers = [avc_header(sps(width_mbs=width, height_units=9)) for width in (10, 20)]
     for number in range(1000):
         stream.video(number, headers[number % 2], 0.0)

@@ -221,7 +221,7 @@ def test_players_that_have_caught_up_are_given_the_same_bytes() -> None:
         pair.video(key=False, size=300)
         pair.deliver()
     for _, watcher in pair.players:
-        assert watcher.subscriber.is_level
+        assert watcher.subscriber.is_at_live_edge
         watcher.given.clear()
     pair.video(key=False, size=300)
     pair.audio(40)
@@ -259,10 +259,10 @@ def test_one_that_is_full_keeps_nobody_else_and_is_level_again() -> None:
     for _ in range(3):
         pair.video(key=False, size=300)
         pair.deliver()
-    assert (slow.subscriber.is_level, other.subscriber.is_level) == (False, True)
+    assert (slow.subscriber.is_at_live_edge, other.subscriber.is_at_live_edge) == (False, True)
     assert slow.subscriber.pending_messages == 3
     pair.fill(0, full=False)
-    assert slow.subscriber.is_level
+    assert slow.subscriber.is_at_live_edge
     assert slow.read() == other.read()
 
 
@@ -273,13 +273,13 @@ def test_sound_alone_is_level_until_there_are_pictures() -> None:
     pair.audio(40)
     pair.deliver()
     watcher = pair.players[0][1]
-    assert watcher.subscriber.is_level
+    assert watcher.subscriber.is_at_live_edge
     pair.video(key=False, size=300)
     pair.deliver()
-    assert not watcher.subscriber.is_level
+    assert not watcher.subscriber.is_at_live_edge
     pair.video(key=True, size=300)
     pair.deliver()
-    assert watcher.subscriber.is_level
+    assert watcher.subscriber.is_at_live_edge
     types = [message.type_id for message in watcher.read()]
     assert types.count(9) == 2, "the header and the keyframe, and no picture before it"
 
@@ -289,10 +289,10 @@ def test_one_that_takes_no_extensions_has_a_queue_once_there_are_some() -> None:
     pair.join(1, 0)
     pair.deliver()
     player, watcher = pair.players[0]
-    assert watcher.subscriber.is_level
+    assert watcher.subscriber.is_at_live_edge
     for which in range(len(SENT)):
         pair.extended(which)
         pair.deliver()
-    assert not watcher.subscriber.is_level
+    assert not watcher.subscriber.is_at_live_edge
     player.flush()
     assert watcher.read() == read_chunks(player.data)

@@ -374,6 +374,6 @@ def test_pauses_in_turns_make_it_no_less_silent() -> None:
         stream.pause(second + 0.5)
         (sample,) = stream.tick(second + 0.7, 0.0)
         assert sample.idle_ms == 0
-        stream.go_on(second + 1.0)
+        stream.resume(second + 1.0)
     (sample,) = stream.tick(6.0, 0.0)
     assert sample.idle_ms == 2500

@@ -168,7 +168,7 @@ def test_what_the_headers_say_is_told_when_it_changes() -> None:
     told: list[tuple[dict[str, object], MediaInfo]] = []
     stream = make_stream()
     session = publisher()
-    session.described = lambda metadata, media: told.append((metadata, media))
+    session.on_description = lambda metadata, media: told.append((metadata, media))
     stream.start(session, 0.0)
     send_headers(stream)
     relay(stream, (5, AVC_HEADER), (6, keyframe(1)), now=0.1)

@@ -217,7 +217,7 @@ LIMITS = st.builds(
     messages=st.integers(4, 30),
     size_bytes=st.integers(800, 4000),
     seconds=st.floats(0.05, 2.0),
-    thinned=st.sampled_from([0.1, 0.5, 1.0]),
+    slow_share=st.sampled_from([0.1, 0.5, 1.0]),
 )
 
 
@@ -303,7 +303,7 @@ class TestDisposableFrames:
         assert subscriber.dropped_frames == 0
 
     def test_a_recorder_loses_none_within_its_bounds(self) -> None:
-        subscriber, _ = player(QueueLimits(messages=8, spares=1.0))
+        subscriber, _ = player(QueueLimits(messages=8, disposable_at=1.0))
         offer(message(KEY, 0), [subscriber])
         for number in range(1, 8):
             offer(disposable(number), [subscriber])

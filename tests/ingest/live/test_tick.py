@@ -25,7 +25,7 @@ IDENTITY = ("id", "app", "name", "state", "health", "issues", "players", "node")
 def tick(registry: Registry, now: float) -> TickReport:
     """A whole one at once."""
     found = Tick(registry, now)
-    assert found.go_on(now, START_WALL + now)
+    assert found.advance(now, START_WALL + now)
     return found.told
 
 
@@ -218,12 +218,12 @@ def test_a_tick_goes_on_in_portions_while_streams_come_and_go(registry: Registry
     for number, stream in enumerate(streams):
         stream.start(publisher(f"session-{number}"), 0.0)
     found = Tick(registry, 1.0)
-    assert not found.go_on(1.0, START_WALL, 2)
+    assert not found.advance(1.0, START_WALL, 2)
     streams[0].stop("session-0", 1.1)  # It was told of; its last sample is for the next tick.
     streams[4].stop("session-4", 1.2)
     registry.get_or_create("live/late", LABELS).start(publisher("session-late"), 1.3)
-    assert not found.go_on(1.4, START_WALL, 2)
-    assert found.go_on(1.5, START_WALL, 2)
+    assert not found.advance(1.4, START_WALL, 2)
+    assert found.advance(1.5, START_WALL, 2)
     assert [sample.session for sample in found.told.samples] == [f"session-{number}" for number in range(5)]
     assert [sample.elapsed_ms for sample in found.told.samples] == [1000, 1000, 1400, 1400, 1200]
     following = tick(registry, 2.0).samples

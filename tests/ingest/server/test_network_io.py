@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -305,11 +305,11 @@ async def test_one_connections_fault_is_its_own() -> None:
     batching = ReadBatching(asyncio.get_running_loop(), 20, memoryview(bytearray(4096)))
     senders = [Sender(fault), *(Sender() for _ in range(2 * PORTION))]
     for sender in senders:
-        batching.join(sender)
+        batching.join(cast("Any", sender))
     for sender in senders[1:]:
         await asyncio.wait_for(sender.read.wait(), 20)
     later = Sender()
-    batching.join(later)
+    batching.join(cast("Any", later))
     await asyncio.wait_for(later.read.wait(), 20)
     assert senders[0].errors == [fault]
     assert not any(sender.errors for sender in senders[1:])

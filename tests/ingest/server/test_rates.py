@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from ingest.rate_limit import TokenBucket
 from ingest.rtmp import ClientConnection, Limits, Message, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages import AggregatePart
-from ingest.server.connection_limits import RateLimit, Throttle
 from tests.ingest.rtmp.pair import ConnectionPair
 from tests.ingest.rtmp.wire import set_chunk_size, type0, type3
 from tests.ingest.server.app import Instance, ScriptedApp
@@ -206,7 +206,7 @@ RATE, BURST_S = 2000, 5.0
 
 def passed(*looks: tuple[float, int]) -> list[bool]:
     """For each (time, what came since the look before)."""
-    allowance = RateLimit(RATE, BURST_S, 0.0)
+    allowance = TokenBucket(RATE, RATE * BURST_S)
     total, found = 0, []
     for now, count in looks:
         total += count
@@ -238,10 +238,10 @@ def test_the_rate_may_last_and_some_seconds_may_come_at_once(
 
 def test_turns() -> None:
     """Three at once, then two a second; who was silent may come at once again."""
-    turns = Throttle(2, 3)
+    turns = TokenBucket(2, 3)
     assert [turns.wait_s(10.0) for _ in range(5)] == [0, 0, 0, 0.5, 1.0]
-    assert not turns.has_one(11.0)
+    assert not turns.take(11.0)
     assert turns.wait_s(11.5) == 0
     assert turns.wait_s(11.5) == 0.5
-    assert [turns.has_one(60.0) for _ in range(5)] == [True] * 3 + [False] * 2
-    assert turns.has_one(60.5), "those that were refused don't count"
+    assert [turns.take(60.0) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert turns.take(60.5), "those that were refused don't count"

@@ -1,15 +1,20 @@
-"""What has to be right after an outage: the rows of sessions and events, the leases, and the lake."""
+"""What is told of an outage, and what has to be right after it: rows of sessions and events, leases, the lake."""
 
+import time
 from collections import defaultdict
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
+from playwright.sync_api import Page
 
 from ingest.telemetry import request_flush
+from tests.production import settings as limits
 from tests.production.installation import Production
 from tests.production.outages.steady import Steady
+from tests.production.settings import LONG
 from tests.server_process import wait_for
 
 WRITTEN_S = 8.0
@@ -54,23 +59,6 @@ def check_sessions(production: Production, names: list[str], before: list[str]) 
 
 def check_events(production: Production, sessions: list[str]) -> None:
     assert production.rows(GAPS, sessions) == []
-
-
-class Ended(NamedTuple):
-    session: str
-    reason: str
-    """"" while it is open."""
-    at: float
-    """Seconds since the epoch; 0 while it is open."""
-
-
-def ended(production: Production, name: str) -> list[Ended]:
-    """The publishing sessions of the stream, newest first."""
-    query = """
-        SELECT id::text, end_reason, COALESCE(extract(epoch FROM ended_at), 0)::float8 FROM ingest_session
-        WHERE name = %s AND kind = 'publish' ORDER BY started_at DESC
-    """
-    return [Ended(*row) for row in production.rows(query, name)]
 
 
 def refused(production: Production, since: float) -> set[tuple[str, str]]:
@@ -124,3 +112,56 @@ def check_samples(lake: Path, sessions: list[str], steady: Steady) -> None:
         assert worst <= SAMPLE_US + LATE_US + last.waited_us, f"{session}: {worst / 1e6:.2f} s between two samples"
         lacking = sum(steps) - sum(row["elapsed_ms"] * 1000 for row in rows[1:])
         assert abs(lacking) <= NOTED_US, f"{session}: the samples tell of {lacking / 1e6:.2f} s less than they span"
+
+
+TOLD_S = limits.PROCESS_LATE_S + 11.0
+"""A worker is late after the first of it; the web process looks each 2 s, with a limit of 3 s; a page each 3 s."""
+OVER_S = 15.0
+
+SINCE_S = 8.0
+"""By how much the time that is told may differ: what beats each 5 s was last heard of before it died."""
+
+
+def open_wall(production: Production, page: Page) -> None:
+    page.goto(production.http + "/")
+    page.wait_for_selector("#wall")
+
+
+def check_told(production: Production, page: Page, kind: str, since: float) -> None:
+    """The open page shows a banner, the API says the same. `since`: seconds since the epoch."""
+    page.wait_for_selector(f'#outages [data-kind="{kind}"]', timeout=TOLD_S * 1000)
+    assert "since" in page.inner_text(f'#outages [data-kind="{kind}"]')
+
+    def item() -> dict[str, str] | None:
+        _status, answer = production.request("/api/v1/system")
+        return next((item for item in answer["items"] if item["kind"] == kind and item["state"] != "ok"), None)
+
+    told = wait_for(item, timeout_s=TOLD_S, what=f"the API says that {kind} is down")
+    assert told["advice"]
+    assert abs(datetime.fromisoformat(told["since"]).timestamp() - since) <= SINCE_S
+
+
+def check_over(page: Page, kind: str) -> None:
+    """The banner goes by itself."""
+    page.wait_for_selector(f'#outages [data-kind="{kind}"]', state="detached", timeout=OVER_S * 1000)
+
+
+STILL_S = 180.0 if LONG else 60.0
+"""Without any news of the latest runs, be it that one is asked for or that one computes."""
+
+LATEST = """
+    SELECT id, trigger, state, error_code, requested_at, started_at, heartbeat_at, ended_at
+    FROM analytics_analyticsrun ORDER BY id DESC LIMIT 5
+"""
+
+
+def wait_while_running(production: Production, query: str, *values: Any, what: str) -> None:
+    """Until the query finds something, for as long as there is news of the latest runs."""
+    latest: list[tuple[Any, ...]] = []
+    news_at = time.monotonic()
+    while not production.rows(query, *values):
+        former, latest = latest, production.rows(LATEST)
+        if latest != former:
+            news_at = time.monotonic()
+        assert time.monotonic() - news_at < STILL_S, f"no news for {STILL_S} s, and not yet: {what}; {latest}"
+        time.sleep(0.2)

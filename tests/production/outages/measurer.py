@@ -64,9 +64,6 @@ class Window:
     late_ms: float = 0.0
     """The worst delay from when a message was due to reading, less what this process stood still of it, what the node
     waited for a processor, and what the host stole."""
-    late_at: float = 0.0
-    """When that was, in seconds of the window; 0 when it was too short to be looked at."""
-    p99_ms: float = 0.0
     raw_ms: float = 0.0
     """The worst delay from sending to reading, with all of it."""
     stall_ms: float = 0.0
@@ -274,19 +271,14 @@ class Streams:
 
     def window(self) -> Window:
         now = time.monotonic()
-        for client, who in [(publisher, name) for name, publisher in self.publishers.items()] + [
-            (player, player.who) for player in self.players
-        ]:
-            if client.lost:
-                self.faults.append(f"{who}: {client.lost}")
+        lost = {name: publisher.lost for name, publisher in self.publishers.items()}
+        lost |= {player.who: player.lost for player in self.players}
+        self.faults += [f"{who}: {why}" for who, why in lost.items() if why]
         raw = [delay for player in self.players for delay in player.delays_ns]
-        lateness = sorted(late for player in self.players for late in player.late_ns)
-        late = [
-            (delay - self.pulse.host.stolen_ns(since, at), at)
-            for player in self.players
-            for delay, since, at in player.late
+        late = [min(LOOKED_AT_NS, late) for player in self.players for late in player.late_ns]
+        late += [
+            delay - self.pulse.host.stolen_ns(since, at) for player in self.players for delay, since, at in player.late
         ]
-        worst_ns, worst_at = max([*late, (min(lateness[-1], LOOKED_AT_NS) if lateness else 0, 0)])
         sent = sum(publisher.messages for publisher in self.publishers.values())
         found = Window(
             seconds=round(now - self._began, 2),
@@ -294,9 +286,7 @@ class Streams:
             received=len(raw),
             waiting=self._waiting,
             faults=self.faults[:20],
-            late_ms=_ms(worst_ns),
-            late_at=round(worst_at / 1e9 - self._began, 2) if worst_at else 0.0,
-            p99_ms=_ms(lateness[len(lateness) * 99 // 100]) if lateness else 0.0,
+            late_ms=_ms(max(late, default=0)),
             raw_ms=_ms(max(raw, default=0)),
             stall_ms=_ms(self.pulse.worst_ns),
             waited_ms=_ms(self.pulse.turns.total_ns),

@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from ingest.services import leases
 from tests.background import Background
+from tests.e2e.programs import Keys
 from tests.postgres_server import PostgresServer
 from tests.production.broadcast import AGAIN_S, on_air
 from tests.production.installation import Production, start_all
@@ -44,9 +46,6 @@ NOT_CONNECTED = "NetConnection.Connect.Failed"
 UNCHECKED = "NetStream.Publish.Failed"
 
 CLIENT_ENDS = {"client_unpublish", "client_disconnect", "tcp_reset"}
-
-Keys = dict[str, dict[str, Any]]
-
 
 # --- Parts ---
 
@@ -100,16 +99,15 @@ class Encoder:
     """
 
     def __init__(self, server: str) -> None:
-        self._host, _, port = server.removeprefix("rtmp://").partition(":")
-        self._port = int(port)
+        self._port = int(server.rpartition(":")[2])
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="encoder", daemon=True)
         self.refused: Refused | None = None
         """How it was refused, if it was."""
 
-    def __enter__(self) -> "Encoder":
+    def __enter__(self) -> Self:
         self._thread.start()
-        self.client = RtmpClient(self._host, port=self._port, timeout_s=CLIENT_S)
+        self.client = RtmpClient(port=self._port, timeout_s=CLIENT_S)
         self._run(self.client.open())
         return self
 
@@ -163,7 +161,6 @@ def refusal(installation: Installation, key: dict[str, Any]) -> Refused | None:
 
 
 def check_accepted(installation: Installation, key: dict[str, Any]) -> None:
-    """A new publisher may begin."""
     refused = refusal(installation, key)
     assert refused is None, refused
 
@@ -175,48 +172,34 @@ class Guests:
         self._production = production
         self._stays = ExitStack()
         self._leaving = ExitStack()
-        (self._show,) = self._stays.enter_context(on_air(production.rtmp, {"": keys["kicked"]}))
-        self._leaving.enter_context(on_air(production.rtmp, {"": keys["leaving"]}))
+        self._show = self._stays.enter_context(on_air(production.rtmp, keys["kicked"]))
+        self._leaving.enter_context(on_air(production.rtmp, keys["leaving"]))
         self._leaves_at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leaving.close()
+        self._stays.close()
 
     def leave(self) -> None:
         self._leaves_at = time.time()
         self._leaving.close()
 
-    def close(self) -> None:
-        self._leaving.close()
-        self._stays.close()
-
     def check(self, outage: Outage) -> None:
         """The end that happened meanwhile was written, with its time; who stayed can be kicked."""
         production = self._production
-
-        def written() -> bool:
-            return aftermath.ended(production, "leaving")[0].reason != ""
-
-        wait_for(written, timeout_s=WRITTEN_S, what="the session that ended meanwhile is written")
-        left = aftermath.ended(production, "leaving")[0]
-        assert left.reason in CLIENT_ENDS
-        assert self._leaves_at <= left.at < outage.over
-        aftermath.check_events(production, [left.session])
+        left = production.wait_for_end("live/leaving", timeout_s=WRITTEN_S)
+        assert left["end_reason"] in CLIENT_ENDS
+        # It is told to the millisecond.
+        assert self._leaves_at - 0.001 <= datetime.fromisoformat(left["ended_at"]).timestamp() < outage.over
+        aftermath.check_events(production, [left["id"]])
         assert not self._show.ended
         status, answer = production.request("/api/v1/streams/live/kicked/kick", method="POST")
         assert status == 202, answer
         wait_for(lambda: self._show.ended, timeout_s=KICKED_S, what="the publisher is disconnected")
-
-        def kicked() -> bool:
-            return aftermath.ended(production, "kicked")[0].reason == "kicked"
-
-        wait_for(kicked, timeout_s=KICKED_S, what="the kick is written")
-
-
-@contextmanager
-def guests(production: Production, keys: Keys) -> Iterator[Guests]:
-    came = Guests(production, keys)
-    try:
-        yield came
-    finally:
-        came.close()
+        assert production.wait_for_end("live/kicked", timeout_s=KICKED_S)["end_reason"] == "kicked"
 
 
 # --- Afterwards ---

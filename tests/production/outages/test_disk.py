@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
+from tests.e2e.programs import Keys
 from tests.production.broadcast import FPS, on_air
 from tests.production.installation import Production
 from tests.production.outages import aftermath
+from tests.production.outages.aftermath import check_over, check_told, open_wall
 from tests.production.outages.steady import Steady
 from tests.production.outages.taking import (
     AWAY_S,
@@ -23,10 +24,8 @@ from tests.production.outages.taking import (
     UNCHECKED,
     WRITTEN_S,
     Encoder,
-    Keys,
     check_accepted,
 )
-from tests.production.outages.told import check_over, check_told, open_wall
 from tests.production.parts import MediaNode
 from tests.production.waits import waited_each_s, waited_since_s
 from tests.server_process import Installation, running, wait_for
@@ -48,7 +47,6 @@ LATE_S = 1.0
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk of its own, which is small."""
     with small_disk(tmp_path, SIZE) as is_small:
         if not is_small:
             pytest.skip(f"{MISSING}the right to mount a tmpfs (root)")
@@ -114,7 +112,7 @@ def test_the_embedded_servers_disk_is_full(small: Path) -> None:
         keys = {name: server.create_key(f"live/{name}") for name in ("stays", "comes")}
         concerned = (server.process.pid, os.getpid())
         waited_before_s = waited_each_s(concerned)
-        (show,) = leaving.enter_context(on_air(server.rtmp, {"": keys["stays"]}, players=2))
+        show = leaving.enter_context(on_air(server.rtmp, keys["stays"], players=2))
         session = server.wait_for_state("live/stays", "live")["session_id"]
         wait_for(lambda: show.played > 2 * FPS, timeout_s=WRITTEN_S, what="players got more than the cache has")
         with Encoder(server.rtmp) as early:
@@ -132,12 +130,7 @@ def test_the_embedded_servers_disk_is_full(small: Path) -> None:
                 time.sleep(HANGING_S)  # The length of the outage is what is tested.
                 over_at = time.time()
         show.check(late_s=LATE_S + show.waited_s + waited_since_s(waited_before_s, concerned))
-
-        def ended() -> dict[str, Any] | None:
-            row: dict[str, Any] = server.request(f"/api/v1/sessions/{session}")[1]
-            return row if row["ended_at"] else None
-
-        row = wait_for(ended, timeout_s=WRITTEN_S, what="the session's end is written")
+        row = server.wait_for_end("live/stays", session, WRITTEN_S)
         assert row["end_reason"] in CLIENT_ENDS
         # It is told to the millisecond.
         assert leaves_at - 0.001 <= datetime.fromisoformat(row["ended_at"]).timestamp() < over_at

@@ -9,12 +9,12 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Page
 
+from tests.e2e.programs import Keys
 from tests.production import settings as limits
 from tests.production.installation import Production
-from tests.production.outages.runs import wait_while_running
+from tests.production.outages.aftermath import check_over, check_told, wait_while_running
 from tests.production.outages.steady import Steady
-from tests.production.outages.taking import AWAY_S, Keys, away, check_accepted, check_after, guests
-from tests.production.outages.told import check_over, check_told
+from tests.production.outages.taking import AWAY_S, Guests, away, check_accepted, check_after
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
 from tests.tools import require_tool
@@ -69,7 +69,7 @@ def java(production: Production) -> list[int]:
 def test_the_workers_are_killed_while_one_computes(
     production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
 ) -> None:
-    with guests(production, keys) as others:
+    with Guests(production, keys) as others:
         with steady.undisturbed("The workers are away"):
             lost = ask(production, page)
             run_is(production, lost, "running", within_s=WARM_S)  # Spark may be there before: it is kept warm.

@@ -145,14 +145,14 @@ def test_rules_that_change_while_an_issue_is_open() -> None:
     engine = HealthEngine(0.0, CHECKS)
     silent = Figures(idle_s=3.0)
     (before,) = engine.update(silent, 100.0, START_WALL, flows=False)
-    engine.judge_by(with_rules(CHECKS, {"starving": rule(bad=2.5)}))
+    engine.set_rules(with_rules(CHECKS, {"starving": rule(bad=2.5)}))
     (worse,) = engine.update(silent, 101.0, START_WALL + 1, flows=False)
     assert (worse["level"], worse["since"]) == ("bad", before["since"])
-    engine.judge_by(with_rules(CHECKS, {"starving": rule(warning=30.0)}))
+    engine.set_rules(with_rules(CHECKS, {"starving": rule(warning=30.0)}))
     assert engine.update(silent, 102.0, START_WALL + 2, flows=False) == []
-    engine.judge_by(CHECKS)
+    engine.set_rules(CHECKS)
     assert engine.update(silent, 103.0, START_WALL + 3, flows=False)
-    engine.judge_by(with_rules(CHECKS, {"starving": rule(enabled=False)}))
+    engine.set_rules(with_rules(CHECKS, {"starving": rule(enabled=False)}))
     assert engine.update(silent, 104.0, START_WALL + 4, flows=False) == []
 
 

@@ -111,7 +111,7 @@ def test_a_pause_is_no_silence() -> None:
     watched.play(video(20) + audio(20), until=20)
     watched.stream.pause(20.0)
     watched.play([Message(50.0, "audio", 20_000, 200)], until=49)
-    watched.stream.go_on(50.0)
+    watched.stream.resume(50.0)
     watched.play(
         altered(video(60) + audio(60), at=lambda each: each.at + 50, timestamp=lambda each: each.timestamp + 20_000)
     )

@@ -203,7 +203,7 @@ async def test_the_kernel_has_the_patience_too(
     app: ScriptedApp, on_stage: OnStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Linux ends a connection whose window stays closed for TCP_USER_TIMEOUT, at the probe after that."""
-    monkeypatch.setattr("ingest.server.sockets.DEAD_PEERS", (("TCP_USER_TIMEOUT", 2000),))
+    monkeypatch.setattr("ingest.server.sockets.KEEPALIVE_OPTIONS", (("TCP_USER_TIMEOUT", 2000),))
     stage = await on_stage(**NOT_YET)
     camera, viewer = await stage.camera("cam1"), await stage.viewer("cam1")
     await pauses_unread(stage.server, camera, viewer)

@@ -112,7 +112,7 @@ LIMITS = Limits()
 
 async def looked_up(found: Library, path: Path) -> RecordingInfo:
     told: asyncio.Future[RecordingInfo | Exception] = found.loop.create_future()
-    found.look_up(path, told.set_result)
+    found.lookup(path, told.set_result)
     leaf = await told
     assert isinstance(leaf, RecordingInfo)
     return leaf

@@ -211,7 +211,7 @@ async def test_what_is_kept_for_a_player_that_does_not_read(serve: Serve, app: S
         held = [0]
         for _ in range(20):
             await asyncio.sleep(0.02)
-            queued = session.sending.queued_bytes + session.sending.lane.waiting_bytes
+            queued = session.queue.queued_bytes + session.queue.chunk_lane.waiting_bytes
             held.append(queued + connection.transport.get_write_buffer_size())
         assert max(held) < MIB
         viewer.resume_reading()

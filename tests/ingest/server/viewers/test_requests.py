@@ -357,7 +357,7 @@ async def test_each_client_has_a_limit_of_its_own(serve: Serve) -> None:
         more = await ask(server, CAM, headers=by("192.0.2.7"))
         assert (more.status, more.headers["retry-after"]) == (503, "5")
         assert "this address" in more.detail
-        assert server.places.take_refused() == [{"address": "192.0.2.7", "count": 1}]
+        assert server.connection_limits.take_refused() == [{"address": "192.0.2.7", "count": 1}]
     await becomes(lambda: not server.connections)
     async with Viewer(server, CAM, headers=by("192.0.2.7")) as viewer:
         await viewer.wait_accepted()

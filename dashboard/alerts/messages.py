@@ -1,0 +1,94 @@
+"""What receivers are told: of events, of alerts, and to try a webhook. Each is a row that the engine delivers."""
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.models import Alert
+from ingest.models import Delivery, OutboxEvent, Webhook
+from ingest.services.outgoing import absolute_url
+
+TEST = "test"
+"""The kind of what a webhook is sent to try it."""
+
+
+def session_url(session: object) -> str:
+    """The page of a session, by its id."""
+    return absolute_url(reverse("dashboard:session", args=[session]))
+
+
+def event_delivery(event: OutboxEvent, webhook: Webhook) -> Delivery:
+    """What a webhook is told of an event."""
+    session: dict[str, Any] = event.payload["session"]
+    return Delivery(
+        once=f"{event.once}:{webhook.pk}",
+        webhook=webhook,
+        event=event,
+        kind=event.kind,
+        series=_series(webhook, f"stream:{event.stream_id}" if event.stream_id else session["id"]),
+        body=event.payload | {"url": session_url(session["id"])},
+    )
+
+
+def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
+    """What those are told whom the rule names: addresses and webhooks, one message each."""
+    event = uuid.uuid4()
+    body: dict[str, Any] = {
+        "id": str(event),
+        "kind": kind,
+        "at": _time(now),
+        "rule": alert.rule.name,
+        "alert": {
+            "id": alert.pk,
+            "subject": alert.subject,
+            "session_id": str(alert.session_id) if alert.session_id else None,
+            "check": alert.check_code,
+            "level": alert.level,
+            "title": alert.title,
+            "actual": alert.actual,
+            "expected": alert.expected,
+            "advice": alert.advice,
+            "opened_at": _time(alert.opened_at),
+            "cleared_at": _time(alert.cleared_at) if alert.cleared_at else None,
+            "cleared_why": alert.cleared_why,
+        },
+        "url": absolute_url(alert.page),
+    }
+    about = f"alert:{alert.pk}"
+    once = f"{about}:{kind}:{alert.told}"
+    common: dict[str, Any] = {"about": about, "kind": kind, "body": body}
+    return [
+        *(
+            Delivery(once=f"{once}:{hook.pk}", webhook=hook, series=_series(hook, about), **common)
+            for hook in alert.rule.webhooks.filter(enabled=True)
+        ),
+        *(
+            Delivery(
+                once=f"{once}:{channel}:{address}"[:255],
+                channel=channel,
+                address=address,
+                series=f"{channel}:{address}:{alert.pk}",
+                **common,
+            )
+            for channel, address in alert.rule.addressees
+        ),
+    ]
+
+
+def test_delivery(webhook: Webhook) -> Delivery:
+    """Something by which a webhook can be tried."""
+    event = uuid.uuid4()
+    body = {"id": str(event), "kind": TEST, "at": _time(timezone.now()), "webhook": webhook.name}
+    once = f"{TEST}:{event}"
+    return Delivery(once=once, webhook=webhook, kind=TEST, series=_series(webhook, once), body=body)
+
+
+def _series(webhook: Webhook, of: object) -> str:
+    return f"webhook:{webhook.pk}:{of}"
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,183 @@
+"""The channel of webhooks: a POST with JSON, signed.
+
+A webhook's address was entered by somebody: it is sent to public hosts only, to no other place, and for so long at
+most. The name is looked up once, each of its addresses judged, and one of those is connected to: a name that answers
+differently the next time changes nothing. No redirect is followed and no proxy of the environment is used; of the
+answer only its beginning is read."""
+
+import asyncio
+import ipaddress
+import json
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from ingest.delivery.channel import MAX_EXCERPT, Answer, Channel
+from ingest.models import Delivery, Webhook
+from ingest.services.keys import keyed_hash
+from ingest.services.outgoing import SIGNATURE_HEADER, signature, tls_context
+
+if TYPE_CHECKING:
+    import httpx
+
+USER_AGENT = "rtmpweb-webhook/1"
+
+
+def secret_of(webhook: Webhook) -> str:
+    """What its messages are signed with."""
+    return f"whsec_{keyed_hash('webhook', webhook.salt)}"
+
+
+class WebhookChannel(Channel[bytes]):
+    name = "webhook"
+    claim_s = 60.0
+    at_once = 8
+    is_exclusive = True
+
+    def prepare(self, row: Delivery) -> bytes:
+        return json.dumps(row.body, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def send(self, rows: Sequence[tuple[Delivery, bytes]]) -> list[Answer]:
+        return asyncio.run(_post_all(rows))
+
+
+async def _post_all(rows: Sequence[tuple[Delivery, bytes]]) -> list[Answer]:
+    return list(await asyncio.gather(*(_post_one(row, body) for row, body in rows)))
+
+
+async def _post_one(row: Delivery, body: bytes) -> Answer:
+    assert row.webhook is not None  # noqa: S101 - as its channel says.
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": USER_AGENT,
+        "X-Rtmpweb-Event": row.kind,
+        "X-Rtmpweb-Id": str(row.body.get("id", row.pk)),
+        "X-Rtmpweb-Delivery": str(row.pk),
+        "X-Rtmpweb-Attempt": str(row.attempts),
+        SIGNATURE_HEADER: signature(secret_of(row.webhook), body, time.time()),
+    }
+    return await post(row.webhook.url, body, headers, private=settings.WEBHOOK_PRIVATE)
+
+
+TIMEOUT_S = 10.0
+"""For all of it, from the name's look-up to the answer's beginning."""
+MAX_ADDRESSES = 3
+"""Of a name that are tried."""
+
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+GIVEN_OUT = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that has been given to networks of the internet."""
+SPECIAL = (ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("192.88.99.0/24"))
+"""Of IPv4, besides what the standard library knows: for protocols, and 6to4's former relays."""
+
+
+class NotAllowed(Exception):  # noqa: N818 - an answer, not an error.
+    """The URL leads where nothing is sent. The message says why."""
+
+
+def is_public(text: str) -> bool:
+    """Whether the IP address is one of the internet's: not this machine's, not a private network's, no group's."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        if address in NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+        return address in GIVEN_OUT and address.is_global
+    return address.is_global and not address.is_multicast and not any(address in network for network in SPECIAL)
+
+
+def is_private(url: str) -> bool:
+    """Whether the URL's host is written as an address that is not public, or as this machine's name."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not is_public(host)
+    except ValueError:  # A name: it is looked up when something is sent.
+        return host == "localhost" or host.endswith(".localhost")
+
+
+async def _addresses(host: str, port: int, private: bool) -> list[str]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise NotAllowed(f"The name {host} can't be looked up: {error}") from None
+    addresses = list(dict.fromkeys(str(row[4][0]) for row in found))
+    if not private and not all(is_public(address) for address in addresses):
+        raise NotAllowed(
+            f"{host} is an address of a private network or of this machine. RTMPWEB_WEBHOOK_PRIVATE=1 allows those."
+        )
+    return addresses[:MAX_ADDRESSES]
+
+
+async def post(
+    url: str, body: bytes, headers: Mapping[str, str], *, private: bool, timeout_s: float = TIMEOUT_S
+) -> Answer:
+    """Sends it. `private`: to addresses of private networks as well. Never raises for what the other side does."""
+    import httpx  # Loaded only where something is sent.
+
+    began = time.monotonic()
+
+    def answer(status: int | None = None, error: str = "", excerpt: str = "") -> Answer:
+        took_ms = round((time.monotonic() - began) * 1000)
+        return Answer(status, error, excerpt, took_ms, is_away=status is None)
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            status, excerpt = await _post(url, body, headers, private)
+    except TimeoutError:
+        return answer(error=f"There was no answer within {timeout_s:g} s.")
+    except NotAllowed as refused:
+        return answer(error=str(refused))
+    except httpx.ConnectError as error:
+        return answer(error=f"It can't be connected to: {error}")
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        return answer(error=f"It broke off: {error or type(error).__name__}")
+    if 300 <= status < 400:
+        return answer(status, "It redirects to elsewhere, which is not followed: enter the final address.", excerpt)
+    return answer(status, "" if 200 <= status < 300 else f"It answered {status}.", excerpt)
+
+
+async def _post(url: str, body: bytes, headers: Mapping[str, str], private: bool) -> tuple[int, str]:
+    import httpx
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise NotAllowed("The URL has to begin with http:// or https:// and a host's name.")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    addresses = await _addresses(parts.hostname, port, private)
+    async with httpx.AsyncClient(
+        verify=tls_context(), trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
+    ) as client:
+        for last, address in ((address == addresses[-1], address) for address in addresses):
+            request = client.build_request(
+                "POST",
+                httpx.URL(url).copy_with(host=address, username=None, password=None),
+                content=body,
+                headers={**headers, "Host": parts.netloc.rpartition("@")[2], "Accept-Encoding": "identity"},
+                extensions={"sni_hostname": parts.hostname},
+            )
+            try:
+                response = await client.send(request, stream=True)
+            except httpx.ConnectError:
+                if last:
+                    raise
+                continue
+            try:
+                return response.status_code, await _beginning(response)
+            finally:
+                await response.aclose()
+    raise NotAllowed("The name has no address.")
+
+
+async def _beginning(response: "httpx.Response") -> str:
+    read = b""
+    async for chunk in response.aiter_raw():
+        read += chunk
+        if len(read) >= MAX_EXCERPT:
+            break
+    return read[:MAX_EXCERPT].decode("utf-8", "replace")

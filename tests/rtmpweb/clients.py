@@ -1,0 +1,50 @@
+"""Clients of a running server: an encoder, and a browser that logs in."""
+
+import asyncio
+import http.cookiejar
+import itertools
+import re
+import urllib.parse
+import urllib.request
+
+from tests.rtmp_client import RtmpClient
+from tests.server_process import ServerProcess
+
+AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
+"""An AAC sequence header, and one frame."""
+
+
+async def publish(server: ServerProcess, key: str) -> tuple[RtmpClient, int]:
+    """The client, and the id of the stream that it publishes."""
+    client = RtmpClient(port=int(server.rtmp.rpartition(":")[2]))
+    await client.open()
+    await client.connect("live")
+    stream_id = await client.publish(key)
+    for payload in AUDIO:
+        await client.send_audio(stream_id, 0, payload)
+    return client, stream_id
+
+
+async def keep_sending(client: RtmpClient, stream_id: int) -> None:
+    """Audio, twenty milliseconds of it each time."""
+    for number in itertools.count(1):
+        await client.send_audio(stream_id, 20 * number, AUDIO[1])
+        await asyncio.sleep(0.02)
+
+
+class Browser:
+    def __init__(self, server: ServerProcess) -> None:
+        self.server = server
+        self.cookies = http.cookiejar.CookieJar()
+        self.open = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.cookies)).open
+
+    def log_in(self, user: str, password: str) -> str:
+        """The path of the page that follows the form."""
+        with self.open(self.server.http + "/", timeout=20) as page:
+            token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
+            assert token
+            form = {"csrfmiddlewaretoken": token[1], "username": user, "password": password}
+            url = page.url
+        with self.open(url, urllib.parse.urlencode(form).encode(), timeout=20) as page:
+            path: str = urllib.parse.urlsplit(page.url).path
+            return path

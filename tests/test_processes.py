@@ -1,0 +1,63 @@
+"""What the tests run beside them: ports for programs; installations, with their commands and their tables."""
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests import background
+from tests.background import ROOT, free_port
+from tests.rtmpweb import processes
+from tests.server_process import Installation, wait_for
+
+FEW = 30_000 + os.getpid() % 400 * 6
+"""Six behind `PORTS`; other runs of the tests have others."""
+
+DRAW = f"""
+from tests import background
+background.PORTS = range({FEW}, {FEW + 6})
+print(*(background.free_port() for _ in range(3)), flush=True)
+input()
+"""
+
+
+def test_no_port_is_given_twice_to_whatever_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nobody listens there yet."""
+    monkeypatch.setattr(background, "PORTS", range(FEW, FEW + 6))
+    with subprocess.Popen(
+        [sys.executable, "-c", DRAW], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        others = {int(word) for word in other.stdout.readline().split()}
+        mine = {free_port() for _ in range(3)}
+        other.communicate("\n")
+    assert others | mine == set(background.PORTS)
+
+
+STAYS = "import os, pathlib, signal; pathlib.Path({file!r}).write_text(str(os.getpid())); signal.pause()"
+
+
+@pytest.mark.slow("the project is imported twice, and a command's time has to pass")
+def test_a_command_whose_time_is_over_is_gone_and_the_next_one_runs(tmp_path: Path) -> None:
+    installation = Installation(tmp_path / "var")
+    installation.put_tables()
+    installation.manage("application", "set", "live")
+    file = tmp_path / "pid"
+    with pytest.raises(subprocess.TimeoutExpired):
+        installation.manage("shell", "--no-imports", "-c", STAYS.format(file=str(file)), timeout_s=4)
+    pid = int(file.read_text())
+    wait_for(lambda: pid not in processes.parents(), timeout_s=5, what="the command's process has ended")
+    assert "key" in installation.create_key("live/cam")
+
+
+def test_a_schedule_counts_from_when_the_tables_were_copied(tmp_path: Path) -> None:
+    """They are of an earlier run, and since then a time may have passed that beat would make up for."""
+    began = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    installation = Installation(tmp_path / "var")
+    installation.put_tables()
+    changed = installation.rows("SELECT date_changed FROM django_celery_beat_periodictask")
+    assert changed
+    assert all(at >= began for (at,) in changed)
