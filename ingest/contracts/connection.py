@@ -30,8 +30,6 @@ class ObjectFlush(TypedDict):
 
 
 class ObjectLoaded(TypedDict):
-    """The answer to `rtmp.object.load`."""
-
     type: Literal["rtmp.object.loaded"]
     request_id: int
     version: int  # 0 for one that is new.
@@ -284,8 +282,6 @@ class PublishReject(TypedDict):
 
 
 class RecordedFile(TypedDict):
-    """A recording that may be played."""
-
     recording: int  # The Recording row's id.
     name: str  # As players ask for it, without a prefix.
     file: str  # Its absolute path: FLV.
@@ -335,8 +331,6 @@ class LengthResult(TypedDict):
 
 
 class Invoke(TypedDict):
-    """Call a procedure of the client's."""
-
     type: Literal["rtmp.invoke"]
     request_id: int | None  # None: no answer is wanted.
     procedure: str

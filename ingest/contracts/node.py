@@ -38,8 +38,6 @@ class NodeDraining(TypedDict):
 
 
 class NodeResumed(TypedDict):
-    """The node listens again."""
-
     type: Literal["node.resumed"]
 
 

@@ -101,7 +101,6 @@ UNCHECKED = {"unknown_app", "banned", "database_slow", "database_error", "intern
 
 
 def describe(reason: str, **values: object) -> str:
-    """What the client is told."""
     return REASONS[reason].description.format(**values)
 
 

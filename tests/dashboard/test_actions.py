@@ -265,7 +265,7 @@ def test_a_play_token_is_valid_for_the_stream_and_as_long_as_asked(operator: Cli
     answer = operator.generic("POST", f"{API}/token")
     assert answer.status_code == 201
     made = answer.json()
-    assert play_tokens.verify(token=made["token"], stream=stream.pk) == "valid"
+    assert play_tokens.PLAY.verify(made["token"], stream.pk) == "valid"
     for name, scheme in (("play_url", "rtmp://"), ("flv_url", "http://"), ("ws_url", "ws://")):
         assert made[name].startswith(scheme)
         assert made[name].endswith(f"?token={made['token']}")
