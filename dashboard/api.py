@@ -21,6 +21,7 @@ from ninja.operation import Operation
 from dashboard.access import bearer_abilities, require_ability
 from dashboard.alerts.api import router as alerts_router
 from dashboard.api_base import allow
+from dashboard.attempts.api import router as attempts_router
 from dashboard.audit.api import router as audit_router
 from dashboard.history.api import router as rollups_router
 from dashboard.keys.api import router as keys_router
@@ -226,6 +227,7 @@ api = Api(
 )
 api.add_router("", streams_router)
 api.add_router("", sessions_router)
+api.add_router("", attempts_router)
 api.add_router("", recordings_router)
 api.add_router("", rollups_router)
 api.add_router("", reports_router)

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet, Sum
+from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from django.utils import timezone
 
-from dashboard import lists
 from dashboard.lists import narrow
 from dashboard.zones import moment
 from ingest.addresses import unit_or_itself
@@ -36,6 +36,18 @@ COUNTED = timedelta(days=1)
 MOST_REASONS = 6
 
 
+def attempts() -> QuerySet[Attempt]:
+    """Newest first. `latest`: when the last of those came that a row stands for."""
+    return Attempt.objects.annotate(latest=Coalesce("last_at", "at")).order_by("-at", "-pk")
+
+
+def refused_publishers(since: datetime) -> QuerySet[Attempt]:
+    """What came since then, the latest first; players' refusals are left out."""
+    return narrow(attempts().exclude(action=Attempt.Action.PLAY), {"since": "latest__gte"}, {"since": since}).order_by(
+        Coalesce("last_at", "at").desc()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which attempts are meant. What can't be understood filters nothing."""
@@ -54,12 +66,12 @@ class Choice:
 
     def rows(self) -> QuerySet[Attempt]:
         """Newest first."""
-        return narrow(lists.attempts().select_related("key"), LOOKUPS, self._values())
+        return narrow(attempts().select_related("key"), LOOKUPS, self._values())
 
     def reasons(self) -> list[tuple[str, int]]:
         """What the most were refused for since COUNTED, whatever reason was chosen, and how often."""
         values = self._values() | {"reason": ""}
-        recent = narrow(lists.attempts(), LOOKUPS, values).filter(at__gte=timezone.now() - COUNTED)
+        recent = narrow(attempts(), LOOKUPS, values).filter(at__gte=timezone.now() - COUNTED)
         counted = recent.order_by().values_list("reason").annotate(times=Sum("count")).order_by("-times", "reason")
         return [(reason, times) for reason, times in counted[:MOST_REASONS]]
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from django.db.models import Q
 from django.utils import timezone
 
-from dashboard import lists, zones
+from dashboard import zones
+from dashboard.attempts.queries import refused_publishers
 from dashboard.templatetags.ui import attempt_advice, end_advice, end_words, reason_words
 from ingest.contracts import StreamSnapshot
 from ingest.live_store import get_livestore
@@ -107,7 +108,7 @@ def _refusals(key: StreamKey, since: datetime, operator: str) -> list[Refusal]:
     stream = key.stream
     named = Q(key=key) | Q(stream=stream) | Q(app=stream.application.name, name=stream.name)
     hit = named | Q(address=operator) | Q(reason__in=MISTAKES)
-    found = lists.refused_publishers(since).filter(hit)[: MOST_ATTEMPTS * 5]
+    found = refused_publishers(since).filter(hit)[: MOST_ATTEMPTS * 5]
     told = [_refusal(row, key, operator) for row in found]
     nearest: dict[Whose, int] = {"key": 0, "address": 1, "perhaps": 2}
     told.sort(key=lambda refusal: (nearest[refusal.whose], -refusal.at))

@@ -20,8 +20,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import lists
 from dashboard.access import actor_of, require_ability
+from dashboard.attempts.queries import attempts, refused_publishers
 from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
 from dashboard.zones import MomentField
@@ -265,20 +265,20 @@ def _key(pk: int) -> StreamKey:
 
 def _refused() -> list[Attempt]:
     """Of the last minutes; players' are not about keys."""
-    found = lists.refused_publishers(timezone.now() - REFUSED_WITHIN)
+    found = refused_publishers(timezone.now() - REFUSED_WITHIN)
     return list(found.select_related("stream__application")[:200])
 
 
 def _context(found: StreamKey) -> dict[str, Any]:
     now = timezone.now()
-    attempts = lists.attempts().filter(Q(key=found) | Q(stream=found.stream))
+    rows = attempts().filter(Q(key=found) | Q(stream=found.stream))
     live = found.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
     return {
         "row": keys_queries.row(found, now),
         "key": found,
         "live": live,
         "server": media_urls.server_of(stream=found.stream),
-        "attempts": attempts.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
+        "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
         "graces": GRACE_WORDS.items(),
     }
 

@@ -17,9 +17,8 @@ from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
-from dashboard.lists import open_publisher
 from dashboard.models import Mute
-from dashboard.streams.queries import Now
+from dashboard.streams.queries import Now, open_publisher
 from ingest import clean, pages
 from ingest.contracts import Issue
 from ingest.contracts.health import STREAM_CHECKS

@@ -4,7 +4,7 @@ to a stream (kick, note, acknowledge, mute), and what it is: enabled, or deleted
 import time
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -18,12 +18,10 @@ from dashboard.api_base import (
     EnabledIn,
     EventOut,
     HowToDelete,
-    KickIn,
-    KickOut,
     ListOf,
     Paging,
     Problem,
-    StreamOut,
+    SamplesOut,
     Text,
     TokenIn,
     TokenOut,
@@ -35,7 +33,7 @@ from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.queries import Now, stream_row
-from ingest.contracts import Health, StreamState
+from ingest.contracts import Health, StreamSnapshot, StreamState
 from ingest.models import Application, StatusEvent, Stream
 from ingest.services import actions as service_actions
 from ingest.services import media_urls, removal
@@ -49,6 +47,102 @@ REFUSALS = {
     Kick.OFF_AIR: "Nobody publishes this stream now.",
     Kick.OTHER: "Another session publishes this stream by now.",
 }
+
+
+class IssueOut(Schema):
+    """An open health issue."""
+
+    check: str
+    level: Literal["warning", "bad"]
+    since: datetime
+    actual: str
+    expected: str
+    title: str
+    advice: str
+    value: float | None = Field(None, description="What was measured last, in `unit`.")
+    limit: float | None = Field(None, description="The level's limit that it passed, in `unit`.")
+    unit: str = Field("", description="Such as `s`, `%` or `a minute`; empty for a number without one.")
+
+
+class TrackOut(Schema):
+    kind: Literal["audio", "video"]
+    track: int
+    codec: str
+
+
+class SlowPlayerOut(Schema):
+    """A player that frames were dropped for."""
+
+    session_id: str
+    dropped_video: int
+    dropped_audio: int
+    sheds: int = Field(description="Times that more waited for it than may.")
+    queued_ms: int
+
+
+class StreamOut(Schema):
+    """A stream. From `since` on, metrics are null unless it is live; bitrates and frames a second are 5 s means."""
+
+    id: int
+    app: str
+    name: str
+    enabled: bool = Field(description="Else nobody publishes or plays it.")
+    state: StreamState
+    health: Health
+    players: int
+    session_id: str | None = Field(description="The session that publishes now.")
+    since: datetime | None = Field(description="When that session began.")
+    node: str
+    address: str
+    encoder: str
+    issues: list[IssueOut]
+    target_kbps: int | None
+    video_kbps: float | None
+    audio_kbps: float | None
+    wire_kbps: float | None = Field(description="All bytes on the publisher's socket.")
+    out_kbps: float | None
+    fps: float | None = Field(description="Coded frames by wall time.")
+    fps_media: float | None = Field(description="Coded frames by their timestamps.")
+    keyframe_interval: float | None = Field(description="Seconds between the last two keyframes.")
+    open_gop_age: float | None = Field(description="Seconds since the last keyframe.")
+    drift: float | None = Field(description="Milliseconds that media is behind real time.")
+    drift_dev: float | None = Field(description="Milliseconds: drift less its mean of 60 s.")
+    av_skew: float | None = Field(description="Milliseconds that video is ahead of audio.")
+    idle_ms: int | None
+    rtt_ms: float | None
+    retrans: int | None
+    ts_gap: int | None
+    ts_regress: int | None
+    missing_frames_est: int | None = Field(description="Missing frames, estimated from timestamps.")
+    media_faults: int | None = Field(None, description="Messages of the session whose media header makes no sense.")
+    timestamp_repairs: int | None = Field(
+        None, description="Times in the session that a clock jumped or went back; players get a time that goes on."
+    )
+    slow_players: int = Field(
+        description="Players for which more than 2 s wait, or frames were dropped in the last 30 s."
+    )
+    dropped_frames: int = Field(description="Frames that slow players did not get in the last minute.")
+    thumbnail: int | None = Field(None, description="When the last picture was taken, in ms since the epoch.")
+    slowest: list[SlowPlayerOut] = Field(
+        [], description="The players that lost most and are still there, five at most."
+    )
+    video_codec: str | None = None
+    video_codec_string: str | None = Field(None, description="For browsers and manifests (RFC 6381).")
+    width: int | None = None
+    height: int | None = None
+    profile: str | None = None
+    level: str | None = None
+    bit_depth: int | None = None
+    frame_rate: float | None = Field(None, description="As the sequence header says.")
+    audio_codec: str | None = None
+    audio_codec_string: str | None = None
+    sample_rate: int | None = None
+    channels: int | None = None
+    tracks: list[TrackOut] = Field([], description="Besides the main ones, of a stream with several.")
+
+    @classmethod
+    def of(cls, row: Stream, snapshot: StreamSnapshot) -> "StreamOut":
+        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot | {"enabled": row.enabled})
 
 
 class StreamFilters(Paging):
@@ -132,6 +226,16 @@ def delete(
 
 def _told(row: Stream) -> StreamOut:
     return StreamOut.of(row, Now.read().of_stream(row))
+
+
+class KickIn(Schema):
+    note: str = Field("", max_length=200, description="Why, for the record.")
+    session_id: str = Field("", description="Only if this session publishes; empty: whichever does.")
+
+
+class KickOut(Schema):
+    session_id: str
+    detail: str
 
 
 @router.post(
@@ -266,25 +370,10 @@ POINTS = 600
 BUDGET_S = 4.0
 """How long a page waits for its charts; what was not read by then is named among the problems."""
 
-Column = list[float | None]
-
 
 class SampleRange(Schema):
     seconds: int = Field(1800, ge=60, le=MOST_S, description="Up to now.")
     points: int = Field(POINTS, ge=10, le=2000, description="More samples are gathered into so many spans.")
-
-
-class SamplesOut(Schema):
-    """Columns of one length, in the order of time."""
-
-    at: list[float] = Field(description="Seconds since the epoch.")
-    step_s: float = Field(description="A span's length; 0 where nothing is gathered: one sample is about a second.")
-    values: dict[str, Column] = Field(description="A gauge's mean, a counter's sum.")
-    low: dict[str, Column] = Field(description="A gauge's least value of a span.")
-    high: dict[str, Column] = Field(description="Its greatest.")
-    health: list[Health] = Field(description="The worst of a span.")
-    gaps: list[tuple[float, float]] = Field(description="Times (from, to) without media.")
-    problems: list[str] = Field(description="What could not be read, in sentences.")
 
 
 @router.get(

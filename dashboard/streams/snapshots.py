@@ -4,10 +4,9 @@ of streams, as the wall shows it: muted alerts, and issues that somebody takes c
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from dashboard.lists import latest_events
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import ACKNOWLEDGED, FIRST_SEQUENCE, acknowledgements, active_mutes
-from dashboard.streams.queries import Now
+from dashboard.streams.queries import Now, latest_events
 from ingest import clean
 from ingest.contracts import StreamSnapshot
 from ingest.live_store import CompactSample

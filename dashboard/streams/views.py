@@ -17,12 +17,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import open_publisher
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.measurements import summarize_last_minute
-from dashboard.streams.queries import Now, limits_of, stream_row
+from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.health import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
