@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dashboard.streams.measurements import Seen
-from dashboard.templatetags.ui import ATTEMPT_ADVICE, reason_words
+from dashboard.templatetags.ui import attempt_advice, reason_words
 from ingest.contracts import SERVER_ENDS
 
 KeyState = Literal["fine", "none", "gone", "revoked", "disabled", "expired", "over_limit"]
@@ -249,7 +249,7 @@ def advise(situation: Situation) -> Advice:
         why = f"{situation.check_title.rstrip('.')}. {situation.check_advice}".strip()
         return Advice(CHECK_ACTS.get(situation.check, "Look at the stream"), why)
     if situation.refused and situation.back in AWAY and situation.node == "up":
-        act = ATTEMPT_ADVICE.get(situation.refused, "Look at the refused attempts.")
+        act = attempt_advice(situation.refused) or "Look at the refused attempts."
         return Advice("Let it in again", f"It tries, and is refused: {reason_words(situation.refused).lower()}. {act}")
     for rule in RULES:
         if rule.fits(situation):

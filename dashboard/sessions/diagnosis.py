@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet, Sum
@@ -15,20 +14,17 @@ from dashboard.sessions.advice import Advice, Back, KeyState, NodeState, Situati
 from dashboard.streams import measurements
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import END_WORDS, HEALTH_WORDS, lasted, reason_words
-from ingest.contracts import Issue, NodeFigures, StreamSnapshot
+from dashboard.templatetags.ui import end_words, health_look, lasted, reason_words
+from ingest.contracts import SERVER_ENDS, Issue, NodeFigures, StreamSnapshot, end_of
 from ingest.models import Attempt, Node, Session
 from ingest.services import database
 
-Look = Literal["good", "warn", "bad", "none", "info"]
+Look = str
+"""A class of colours: "good", "warn", "bad", "none" or "info"."""
 
 SAME_TIME = timedelta(seconds=30)
 NODE_SILENT = timedelta(seconds=15)
 """A node that was last seen before that is down, whatever its row says."""
-
-EXPECTED_ENDS = ("client_unpublish", "completed", "kicked", "replaced", "test_over")
-"""Ends that somebody wanted."""
-
 
 ISSUES_NAMED = 3
 
@@ -168,36 +164,35 @@ class Questions:
         last = rows.order_by("-at").first()
         return (rows.aggregate(all=Sum("count"))["all"] or 0, last.reason if last else "", last)
 
+    @property
+    def _end_look(self) -> Look:
+        """A stream is off air by the server's end, though somebody meant that."""
+        reason = self.session.end_reason
+        return "none" if end_of(reason).is_expected and reason not in SERVER_ENDS else "bad"
+
     # --- In words ---
 
     def _is_it_back(self) -> Answer:
         question, session = "Is it back?", self.session
         stream = reverse("dashboard:stream", args=[session.app, session.name]) if session.stream_id else ""
         if session.ended_at is None:
-            health = self.live["health"] if self.live else "none"
-            word = HEALTH_WORDS[health].lower()
-            looks: dict[str, Look] = {"good": "good", "warning": "warn", "bad": "bad"}
-            since = lasted(session.started_at, self.at)
-            return Answer(
-                question, looks.get(health, "none"), f"It is on air: {word}", f"For {since}.", stream, "See the stream."
-            )
+            _, look, word = health_look(self.live["health"] if self.live else "none")
+            for_ = f"For {lasted(session.started_at, self.at)}."
+            return Answer(question, look, f"It is on air: {word.lower()}", for_, stream, "See the stream.")
         if self._open is not None and self.after is not None:
             bad = {"warning": ", with a warning", "bad": ", but bad"}.get(self.back, "")
             off = lasted(session.ended_at, self.after.started_at)
             detail = f"Off for {off}, then {_same(session, self.after)}."
-            look_: Look = "bad" if self.back == "bad" else "warn" if self.back == "warning" else "good"
-            return Answer(
-                question, look_, f"Yes, since {_time(self._open.started_at)}{bad}", detail, stream, "See the stream."
-            )
+            says = f"Yes, since {_time(self._open.started_at)}{bad}"
+            return Answer(question, health_look(self.back).classes, says, detail, stream, "See the stream.")
         if self.after is not None and self.after.ended_at is not None:
             link = reverse("dashboard:session", args=[self.after.pk])
             came = _time(self.after.started_at)
             detail = f"It came back at {came} with {_same(session, self.after)}, and ended again."
             return Answer(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
         off = lasted(session.ended_at, self.at)
-        look_ = "none" if session.end_reason in EXPECTED_ENDS else "bad"
         detail = "Nobody has published the stream since."
-        return Answer(question, look_, f"No, off air for {off}", detail, stream, "See the stream.")
+        return Answer(question, self._end_look, f"No, off air for {off}", detail, stream, "See the stream.")
 
     def _why(self) -> Answer:
         session = self.session
@@ -207,13 +202,13 @@ class Questions:
                 return Answer("What is wrong?", "good", "No check has anything against it", self.last.sentence)
             says = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
             named = " ".join(f"{issue['title'].rstrip('.')}." for issue in issues[:ISSUES_NAMED])
-            worst: Look = "bad" if issues[0]["level"] == "bad" else "warn"
-            return Answer("What is wrong?", worst, says, f"{named} {self.last.sentence}")
-        look_: Look = "none" if session.end_reason in EXPECTED_ENDS else "bad"
-        words = END_WORDS.get(session.end_reason, "Ended")
+            return Answer(
+                "What is wrong?", health_look(issues[0]["level"]).classes, says, f"{named} {self.last.sentence}"
+            )
+        words = end_words(session.end_reason)
         said = session.end_description.strip()
         said = f"{said.rstrip('.')}. " if said else ""
-        return Answer("Why did it end?", look_, words, said + self.last.sentence)
+        return Answer("Why did it end?", self._end_look, words, said + self.last.sentence)
 
     def _key_or_node(self) -> Answer:
         question, session = "One key or the whole node?", self.session

@@ -16,9 +16,9 @@ from django.utils import timezone
 
 from dashboard.lists import narrow
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import HEALTH_WORDS, ended_words
+from dashboard.templatetags.ui import HEALTH_CHIPS, ended_words
 from dashboard.zones import given, moment
-from ingest.contracts import END_REASONS
+from ingest.contracts import END_REASONS, end_of
 from ingest.models import EncoderLogin, Session, Stream, StreamKey
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
 
@@ -187,11 +187,6 @@ def _place(cursor: str) -> tuple[datetime, uuid.UUID] | None:
         return None
 
 
-LOOKS = {"good": "good", "warning": "warn", "bad": "bad", "none": "none"}
-EXPECTED_ENDS = ("client_unpublish", "completed", "kicked", "replaced", "node_shutdown", "test_over")
-"""Ends that somebody meant: the others stand up."""
-
-
 @dataclass(frozen=True, slots=True)
 class SessionRow:
     """With its state in words, and its figures: `size_bytes` of media, `kbps` on the mean (of a live one: now)."""
@@ -209,12 +204,12 @@ class SessionRow:
             snapshot = now.by_id.get(session.stream_id or 0)
             own = snapshot if snapshot and is_publish and snapshot["session_id"] == str(session.pk) else None
             health = own["health"] if own else "none"
-            words = (f"Live, {HEALTH_WORDS[health].lower()}" if own else "Live") if is_publish else "Playing"
+            words = (f"Live, {HEALTH_CHIPS[health].word.lower()}" if own else "Live") if is_publish else "Playing"
             kbps = (own["video_kbps"] or 0) + (own["audio_kbps"] or 0) if own else None
-            return cls(session, LOOKS[health] if is_publish else "good", words, None, kbps)
+            return cls(session, HEALTH_CHIPS[health].classes if is_publish else "good", words, None, kbps)
         size = session.total("bytes_in" if is_publish else "bytes_out")
         seconds = ((session.ended_at or timezone.now()) - session.started_at).total_seconds()
-        look = "plain" if session.end_reason in EXPECTED_ENDS else "bad"
+        look = "plain" if end_of(session.end_reason).is_expected else "bad"
         kbps = size * 8 / 1000 / seconds if size and seconds >= 1 else None
         return cls(session, look, ended_words(session), size, kbps)
 

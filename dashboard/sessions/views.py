@@ -24,7 +24,8 @@ from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import END_WORDS, ended_words, figure, lasted
+from dashboard.templatetags.ui import ended_words, figure, lasted
+from ingest.contracts import ENDS
 from ingest.models import Node, Session
 from ingest.services.roles import Ability
 
@@ -187,7 +188,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
         return render(request, "dashboard/_sessions.html", context)
     context |= {
         "nodes": list(Node.objects.values_list("name", flat=True)),
-        "reasons": END_WORDS.items(),
+        "reasons": [(reason, end.words) for reason, end in ENDS.items()],
         "orders": ORDERS.items(),
         "is_empty": not search.is_filtered and not Session.objects.exists(),
         "most_rows": MOST_ROWS,
