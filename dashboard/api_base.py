@@ -4,6 +4,7 @@
 table as pages and WebSockets. Nobody known: 401. Known but not allowed: 403. Lists are `{"items": [...], "count": N}`
 with `limit`, `offset` and filters. Times are ISO 8601 in UTC, to the millisecond; a field that is not known is null."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Self, TypeVar
@@ -19,6 +20,7 @@ from pydantic import AfterValidator, model_validator
 
 from dashboard import access
 from dashboard.access import Caller
+from dashboard.lists import narrow
 from ingest.contracts import Health
 from ingest.services.media_urls import MOST_HOURS, USUAL_HOURS, PlayLink
 from ingest.services.roles import Ability, role_abilities, user_abilities
@@ -144,6 +146,14 @@ class SamplesOut(Schema):
     health: list[Health] = Field(description="The worst of a span.")
     gaps: list[tuple[float, float]] = Field(description="Times (from, to) without media.")
     problems: list[str] = Field(description="What could not be read, in sentences.")
+
+
+def listed(rows: QuerySet[Row], filters: Paging, lookups: Mapping[str, str] | None = None) -> dict[str, object]:
+    """The answer of a list: a page of the rows that match the filters, of which `lookups` says what each compares."""
+    if lookups:
+        rows = narrow(rows, lookups, filters.model_dump(include=set(lookups)))
+    page, count = cut(rows, filters)
+    return {"items": page, "count": count}
 
 
 class EventOut(Schema):

@@ -9,7 +9,6 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -20,7 +19,7 @@ from analytics import services
 from analytics.models import AnalyticsRun, Grain, Partition
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import narrow
+from dashboard.lists import narrow, page_context
 from dashboard.models import Heartbeat
 from dashboard.system.parts import State as PartState
 from dashboard.system.watch import get_watch
@@ -109,15 +108,9 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
     )
     now = timezone.now()
     partitions = Partition.objects.select_related("run")
-    query = request.GET.copy()
-    query.pop("page", None)
-    context = {
+    context = page_context(request, runs, filters, PAGE_SIZE) | {
         "active": services.active_run(),
-        "page": Paginator(runs, PAGE_SIZE).get_page(request.GET.get("page")),
-        "filters": filters,
         "choices": CHOICES,
-        "is_filtered": any(filters.values()),
-        "query": query.urlencode(),
         "days": analytics.ledger_days(days, now),
         "range": days,
         "ranges": analytics.LEDGER_RANGES,

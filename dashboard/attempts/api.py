@@ -6,22 +6,12 @@ from typing import Literal
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
-from dashboard.api_base import ListOf, Paging, Text, When, allow, cut
-from dashboard.attempts import queries
-from dashboard.lists import narrow
+from dashboard.api_base import ListOf, Paging, Text, When, allow, listed
+from dashboard.attempts import queries as attempts_queries
+from dashboard.attempts.queries import LOOKUPS
 from ingest.services.roles import Ability
 
 router = Router(tags=["history"])
-
-LOOKUPS = {
-    "app": "app",
-    "name": "name",
-    "action": "action",
-    "reason": "reason",
-    "address": "address",
-    "since": "latest__gte",
-    "until": "at__lt",
-}
 
 
 class AttemptOut(Schema):
@@ -54,6 +44,4 @@ class AttemptFilters(Paging):
 @router.get("/attempts", response=ListOf[AttemptOut], auth=allow(Ability.VIEW), url_name="attempts")
 def attempts(request: HttpRequest, filters: Query[AttemptFilters]) -> dict[str, object]:
     """Refused connects, publishes and plays, and why; the latest first."""
-    values = filters.model_dump(include=set(LOOKUPS))
-    page, count = cut(narrow(queries.attempts(), LOOKUPS, values), filters)
-    return {"items": page, "count": count}
+    return listed(attempts_queries.attempts(), filters, LOOKUPS)

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import actor_of, require_ability
+from dashboard.lists import answer
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
 from ingest.models import Node, Session
@@ -82,10 +82,7 @@ def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -
         act(actor_of(request), name)
     except NodeError as error:
         words, status = str(error), 409
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status == 202 else messages.WARNING, words)
-        return HttpResponseRedirect(reverse("dashboard:nodes"))
-    return JsonResponse({"detail": words}, status=status)
+    return answer(request, words, status, reverse("dashboard:nodes"))
 
 
 def _found(name: str) -> service.NodeNow:

@@ -8,9 +8,9 @@ from django.shortcuts import get_object_or_404
 from ninja import Body, Field, Query, Router, Schema, Status
 
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, cut
-from dashboard.lists import narrow
+from dashboard.api_base import ListOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, listed
 from dashboard.recordings import queries as service
+from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
@@ -19,15 +19,6 @@ from ingest.services.recordings import RecordingProblem
 from ingest.services.roles import Ability
 
 router = Router(tags=["recordings"])
-
-LOOKUPS = {
-    "app": "application__name",
-    "name": "name",
-    "stream": "stream__name",
-    "state": "state",
-    "since": "started_at__gte",
-    "until": "started_at__lt",
-}
 
 State = Literal["recording", "complete", "failed"]
 
@@ -90,8 +81,7 @@ class Why(Schema):
 @router.get("/recordings", response=ListOf[RecordingOut], auth=allow(Ability.VIEW), url_name="recordings")
 def recordings(request: HttpRequest, filters: Query[RecordingFilters]) -> dict[str, object]:
     """The last begun first."""
-    page, count = cut(narrow(service.rows(), LOOKUPS, filters.model_dump(include=set(LOOKUPS))), filters)
-    return {"items": page, "count": count}
+    return listed(service.rows(), filters, service.LOOKUPS)
 
 
 @router.get(
@@ -149,9 +139,7 @@ def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[P
     """Delete it with its file. 409 while it is being recorded."""
     row = get_object_or_404(service.rows(), pk=recording_id)
     try:
-        services_actions.delete_recording(
-            actor_of(request), row, note=clean.text(why.note.strip(), service.NOTE_LENGTH)
-        )
+        services_actions.delete_recording(actor_of(request), row, note=clean.text(why.note.strip(), NOTE_LENGTH))
     except RecordingProblem as problem:
         return Status(409, Problem(detail=str(problem)))
     return Status(204, None)

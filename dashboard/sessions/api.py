@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema
 
 from dashboard import lists
-from dashboard.api_base import EventOut, ListOf, Paging, Problem, SamplesOut, Text, When, allow, cut
+from dashboard.api_base import EventOut, ListOf, Paging, Problem, SamplesOut, Text, When, allow, cut, listed
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.queries import matching, session_rows, session_values
 from dashboard.streams import measurements
@@ -150,5 +150,4 @@ def events(
             found[: sessions_queries.MOST_ROWS].values_list(*sessions_queries.EVENT_FIELDS).iterator(lists.CHUNK_ROWS)
         )
         return lists.csv_answer(f"events-{owner.pk}", sessions_queries.EVENT_FIELDS, rows)
-    page, count = cut(found, choice)
-    return {"items": page, "count": count}
+    return listed(found, choice)

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from dashboard.lists import narrow
+from dashboard.lists import PAGE_SIZE, filter_text, narrow
 from dashboard.streams.queries import Now
 from dashboard.templatetags.ui import HEALTH_CHIPS, ended_words
 from dashboard.zones import given, moment
@@ -22,7 +22,6 @@ from ingest.contracts import END_REASONS, end_of
 from ingest.models import EncoderLogin, Session, Stream, StreamKey
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
 
-PAGE_SIZE = 50
 OPEN_SHOWN = 200
 """Open sessions that stand before those that ended."""
 
@@ -106,19 +105,19 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SessionFilter:
     """What a query string asks for. A value that can't be understood filters nothing."""
 
     shown: dict[str, str]
     """The texts, as the form shows them again."""
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Search":
+    def of(cls, query: Mapping[str, str]) -> "SessionFilter":
         names = ("stream", "address", "encoder", "key", "node", "reason", "since", "until", "order", *CHOICES)
         texts = {name: query.get(name, "") for name in names} | {
             name: given(query, name) for name in ("since", "until")
         }
-        return cls({name: text.strip().replace("\0", "")[:255] for name, text in texts.items()})
+        return cls({name: filter_text(text) for name, text in texts.items()})
 
     @property
     def order(self) -> str:

@@ -2,13 +2,12 @@
 charts, and two of them side by side: their facts, and where they differ."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
@@ -17,9 +16,18 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
+from dashboard.lists import answer
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Questions
-from dashboard.sessions.queries import FIELDS, MOST_ROWS, ORDERS, Search, SessionRow, session_rows, session_values
+from dashboard.sessions.queries import (
+    FIELDS,
+    MOST_ROWS,
+    ORDERS,
+    SessionFilter,
+    SessionRow,
+    session_rows,
+    session_values,
+)
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem
@@ -171,7 +179,7 @@ def _figures(name: str, value: Callable[[Session], tuple[float | None, str]], a:
 @require_ability(Ability.VIEW)
 def sessions(request: HttpRequest) -> HttpResponse:
     """By pages. htmx gets the results alone."""
-    search = Search.of(request.GET)
+    search = SessionFilter.of(request.GET)
     page = search.page(request.GET.get("before", ""))
     now = Now.read()
     query = request.GET.copy()
@@ -198,25 +206,11 @@ def sessions(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @require_ability(Ability.VIEW)
-def export_csv(request: HttpRequest) -> StreamingHttpResponse:
+def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
     """What the page's filters find, the last begun first, MOST_ROWS at most."""
-    return lists.csv_answer(_name(), FIELDS, (list(values.values()) for values in _found(request)))
-
-
-@require_safe
-@require_ability(Ability.VIEW)
-def export_json(request: HttpRequest) -> StreamingHttpResponse:
-    """The same as JSON."""
-    return lists.json_answer(_name(), _found(request))
-
-
-def _found(request: HttpRequest) -> Iterator[dict[str, Any]]:
-    rows = Search.of(request.GET).rows()[:MOST_ROWS].iterator(lists.CHUNK_ROWS)
-    return (session_values(row) for row in rows)
-
-
-def _name() -> str:
-    return f"sessions-{timezone.now():%Y%m%d-%H%M}"
+    rows = SessionFilter.of(request.GET).rows()[:MOST_ROWS].iterator(lists.CHUNK_ROWS)
+    found = (session_values(row) for row in rows)
+    return lists.file_answer(f"sessions-{timezone.now():%Y%m%d-%H%M}", form, FIELDS, found)
 
 
 @require_safe
@@ -275,7 +269,7 @@ def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
     row = get_object_or_404(session_rows(), pk=pk)
     series = measurements.samples(row, points=_whole(request, "points", POINTS, MOST_POINTS), span_s=_span(request))
     events = measurements.events_of(row)
-    answer = JsonResponse(
+    response = JsonResponse(
         {
             "lanes": measurements.lanes(row, events, series.gaps),
             "events": events,
@@ -290,8 +284,8 @@ def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
             "problems": series.problems,
         }
     )
-    answer["Cache-Control"] = "no-store"
-    return answer
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 DRAWN = (
@@ -330,10 +324,7 @@ def _act(request: HttpRequest, pk: uuid.UUID, act: Any, done: str) -> HttpRespon
         act(row, actor_of(request), request.POST.get("note", ""))
     except ActionProblem as problem:
         words, status = str(problem), 409
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status == 200 else messages.WARNING, words)
-        return HttpResponseRedirect(reverse("dashboard:session", args=[pk]))
-    return JsonResponse({"detail": words}, status=status)
+    return answer(request, words, status, reverse("dashboard:session", args=[pk]))
 
 
 def _players(row: Session) -> QuerySet[Session]:

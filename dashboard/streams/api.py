@@ -27,6 +27,7 @@ from dashboard.api_base import (
     TokenOut,
     allow,
     cut,
+    listed,
 )
 from dashboard.lists import narrow
 from dashboard.models import Mute
@@ -422,8 +423,7 @@ class ApplicationOut(Schema):
 )
 def applications(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
     """The last made comes first."""
-    page, count = cut(Application.objects.order_by("-created_at", "-pk"), paging)
-    return {"items": page, "count": count}
+    return listed(Application.objects.order_by("-created_at", "-pk"), paging)
 
 
 @applications_router.get(

@@ -6,9 +6,8 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from csp.constants import SELF
-from django.contrib import messages
 from django.core.cache import cache
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
+from dashboard.lists import answer
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
@@ -251,7 +251,7 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
     )
     words = KICK_WORDS[outcome].format(path=row.path)
     session_id = str(session.pk) if session else None
-    return _done(request, app, name, words, 202 if outcome is Kick.ASKED else 409, session_id=session_id)
+    return _done(request, app, name, words, 202 if outcome is Kick.ASKED else 409, session_id)
 
 
 @require_POST
@@ -298,10 +298,7 @@ def unmute(request: HttpRequest, app: str, name: str) -> HttpResponse:
 
 
 def _done(
-    request: HttpRequest, app: str, name: str, words: str, status: int, *, session_id: str | None = None
+    request: HttpRequest, app: str, name: str, words: str, status: int, session_id: str | None = None
 ) -> HttpResponse:
-    """Back to the stream's page, which says what was done; for a script as JSON."""
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status < 400 else messages.WARNING, words)
-        return HttpResponseRedirect(reverse("dashboard:stream", args=[app, name]))
-    return JsonResponse({"detail": words, "session_id": session_id}, status=status)
+    """Back to the stream's page."""
+    return answer(request, words, status, reverse("dashboard:stream", args=[app, name]), session_id=session_id)
