@@ -80,14 +80,14 @@ class Probe(Generic[T]):
         self._pending: Future[T] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rtmpweb-probe-{name}")
 
-    def look(self, limit_s: float = LIMIT_S) -> bool:
+    def check(self, limit_s: float = LIMIT_S) -> bool:
         """Whether it answered. One that still owes an answer is not asked again."""
         began = timezone.now()
         if self._pending is not None and self._pending.done() and isinstance(self._pending.exception(), AWAY):
             self._pending = None  # That was of the look before, and says nothing of now.
         fresh = self._pending is None
         if self._pending is None:
-            self._pending = self._thread.submit(self._ask_anew)
+            self._pending = self._thread.submit(self._ask_again)
         try:
             self.found = self._pending.result(limit_s if fresh or self.up else 0)
         except UNANSWERED as error:
@@ -100,7 +100,7 @@ class Probe(Generic[T]):
         self._pending = None
         return self._note(began)
 
-    def ask_here(self) -> bool:
+    def ask_inline(self) -> bool:
         """The same without a thread or a limit: for a process that asks once."""
         began = timezone.now()
         try:
@@ -109,7 +109,7 @@ class Probe(Generic[T]):
             return self._note(began, error)
         return self._note(began)
 
-    def _ask_anew(self) -> T:
+    def _ask_again(self) -> T:
         connection.close_at = None  # It doesn't age: there may be no room for another.
         close_old_connections()
         return self._ask()

@@ -47,7 +47,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
 def _word(part: Part) -> str:
     if part.kind in NEEDED and part.state is State.UNKNOWN:
         return "unknown"
-    return "degraded" if part.sounds else "ok"
+    return "degraded" if part.is_alarming else "ok"
 
 
 @require_safe
