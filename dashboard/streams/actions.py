@@ -102,12 +102,12 @@ def kick_publisher(stream: Stream, actor: Actor, *, note: str, session_id: str =
         return Kick.OFF_AIR, None
     if session_id and str(session.pk) != session_id:
         return Kick.OTHER, session
-    said = clean.text(note.strip(), NOTE_LENGTH)
+    note = clean.text(note.strip(), NOTE_LENGTH)
     with transaction.atomic():
-        if not services_actions.kick(actor, session, note=said):
+        if not services_actions.kick(actor, session, note=note):
             return Kick.OFF_AIR, None
-        put_event(session, "operator.kick", actor, description=said)
-    logger.info("Kick of %s, session %s, by %s. %s", stream.path, session.pk, actor.name, said)
+        put_event(session, "operator.kick", actor, description=note)
+    logger.info("Kick of %s, session %s, by %s. %s", stream.path, session.pk, actor.name, note)
     return Kick.ASKED, session
 
 
@@ -123,22 +123,27 @@ class ActionProblem(Exception):  # noqa: N818 - an answer, not an error.
 
 
 def add_note(stream: Stream, actor: Actor, text: str) -> StatusEvent:
-    """For the session that publishes now, else for the last one. Raises ActProblem."""
-    said = clean.text(text.strip(), NOTE_LENGTH)
-    if not said:
-        raise ActionProblem("The note is empty.")
+    """For the session that publishes now, else for the last one. Raises ActionProblem."""
     session = latest_publisher(stream)
-    if session is None:
+    if session is None and text.strip():
         raise ActionProblem("Nobody has published this stream yet: there is no session to note it at.")
+    return note_session(session, actor, text)
+
+
+def note_session(session: Session | None, actor: Actor, text: str) -> StatusEvent:
+    """Raises ActionProblem."""
+    note = clean.text(text.strip(), NOTE_LENGTH)
+    if not note or session is None:
+        raise ActionProblem("The note is empty.")
     with transaction.atomic():
-        audit.record(actor, "session.note", stream.path, stream=stream, session=session, note=said)
-        return put_event(session, NOTE, actor, description=said)
+        audit.record(actor, "session.note", _path(session), stream=session.stream, session=session, note=note)
+        return put_event(session, NOTE, actor, description=note)
 
 
 def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "") -> StatusEvent:
     """Of the open issue as it is now: should it open anew, or get worse, nobody has acknowledged that.
 
-    Raises ActProblem.
+    Raises ActionProblem.
     """
     snapshot = Now.read().of_stream(stream)
     issue = next((issue for issue in snapshot["issues"] if issue["check"] == check), None)
@@ -148,11 +153,11 @@ def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "
     former = _of_opening(session, issue)
     if former is not None:
         return former
-    said = clean.text(note.strip(), NOTE_LENGTH)
+    note = clean.text(note.strip(), NOTE_LENGTH)
     detail = {"since": issue["since"], "level": issue["level"], "name": STREAM_CHECKS.get(check, check)}
     with transaction.atomic():
-        audit.record(actor, "issue.acknowledge", stream.path, stream=stream, session=session, check=check, note=said)
-        return put_event(session, ACKNOWLEDGED, actor, code=check, description=said, detail=detail)
+        audit.record(actor, "issue.acknowledge", stream.path, stream=stream, session=session, check=check, note=note)
+        return put_event(session, ACKNOWLEDGED, actor, code=check, description=note, detail=detail)
 
 
 def acknowledgements(session_id: str | None) -> list[dict[str, Any]]:
@@ -181,28 +186,18 @@ SESSION_END = "session.ended"
 """What an acknowledgement of a session's end is of, where an issue's names its check."""
 
 
-def note_session(session: Session, actor: Actor, text: str) -> StatusEvent:
-    """Raises ActProblem."""
-    said = clean.text(text.strip(), NOTE_LENGTH)
-    if not said:
-        raise ActionProblem("The note is empty.")
-    with transaction.atomic():
-        audit.record(actor, "session.note", _path(session), stream=session.stream, session=session, note=said)
-        return put_event(session, NOTE, actor, description=said)
-
-
 def acknowledge_end(session: Session, actor: Actor, text: str = "") -> StatusEvent:
-    """That the end is known; a second one changes nothing. Raises ActProblem while the session is open."""
+    """That the end is known; a second one changes nothing. Raises ActionProblem while the session is open."""
     if session.ended_at is None:
         raise ActionProblem("The session has not ended. Issues are acknowledged on the stream's page.")
     former = end_acknowledgement(session)
     if former is not None:
         return former
-    said = clean.text(text.strip(), NOTE_LENGTH)
+    note = clean.text(text.strip(), NOTE_LENGTH)
     with transaction.atomic():
-        audit.record(actor, "session.acknowledge", _path(session), stream=session.stream, session=session, note=said)
+        audit.record(actor, "session.acknowledge", _path(session), stream=session.stream, session=session, note=note)
         detail = {"name": "The end of the session"}
-        return put_event(session, ACKNOWLEDGED, actor, code=SESSION_END, description=said, detail=detail)
+        return put_event(session, ACKNOWLEDGED, actor, code=SESSION_END, description=note, detail=detail)
 
 
 def end_acknowledgement(session: Session) -> StatusEvent | None:

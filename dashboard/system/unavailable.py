@@ -7,15 +7,15 @@ browser tries again. `WatchMiddleware`, around the applications that answer, sta
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.views import defaults
 
+from dashboard.middleware import Middleware
 from dashboard.system.probes import AWAY
 from dashboard.system.watch import get_watch
 from ingest.log_records import LONGEST_PATH, Bound, more
@@ -123,17 +123,8 @@ def _wants_page(request: HttpRequest) -> bool:
     return request.accepts("text/html") and not request.path.startswith(("/api/", "/metrics"))
 
 
-class UnavailableMiddleware:
+class UnavailableMiddleware(Middleware):
     """Answers at once while it is known that the database is down; else turns its errors into the same answer."""
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         known = get_watch().database_is_down and request.path not in OPEN_PATHS
