@@ -15,4 +15,4 @@ class Middleware:
         self.get_response = get_response
         self.is_async = iscoroutinefunction(get_response)
         if self.is_async:
-            markcoroutinefunction(self)
+            markcoroutinefunction(self)  # type: ignore[type-var]  # A subclass can be called.

@@ -109,15 +109,15 @@ def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
     auth=allow(Ability.MANAGE_KEYS),
     url_name="key-create",
 )
-def create(request: HttpRequest, response: HttpResponse, wish: KeyIn) -> Status[NewKeyOut | Problem]:
+def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[NewKeyOut | Problem]:
     """Make a key. Its secret is in this answer, and nowhere else."""
-    actor, application = actor_of(request), get_object_or_404(Application, name=wish.app)
-    rights = wish.dict(exclude={"app", "name"})
+    actor, application = actor_of(request), get_object_or_404(Application, name=body.app)
+    rights = body.dict(exclude={"app", "name"})
     try:
-        validate_stream_name(wish.name)
+        validate_stream_name(body.name)
         with transaction.atomic():
             created = services_actions.create_key(
-                actor, stream=services_actions.make_stream(actor, application, wish.name), **rights
+                actor, stream=services_actions.make_stream(actor, application, body.name), **rights
             )
     except ValidationError as error:
         return Status(422, Problem(detail=" ".join(error.messages)))
@@ -131,10 +131,10 @@ def create(request: HttpRequest, response: HttpResponse, wish: KeyIn) -> Status[
     url_name="key-rotate",
 )
 def rotate(
-    request: HttpRequest, response: HttpResponse, key_id: int, wish: RotateIn | None = None
+    request: HttpRequest, response: HttpResponse, key_id: int, body: RotateIn | None = None
 ) -> Status[NewKeyOut | Problem]:
     """A new key with the same rights in place of this one. Its secret is in this answer, and nowhere else."""
-    grace = timedelta(seconds=wish.grace_s if wish else 0)
+    grace = timedelta(seconds=body.grace_s if body else 0)
     try:
         created = services_actions.rotate_key(actor_of(request), _key(key_id), grace=grace)
     except ValidationError as error:

@@ -118,9 +118,9 @@ def node(request: HttpRequest, name: str) -> NodeOut:
     auth=allow(Ability.DRAIN),
     url_name="drain",
 )
-def drain(request: HttpRequest, name: str, wish: Body[DrainIn | None] = None) -> Status[NodeOut | Problem]:
+def drain(request: HttpRequest, name: str, body: Body[DrainIn | None] = None) -> Status[NodeOut | Problem]:
     """Have the node take nothing new and, after `grace_s`, end what is left. 409 for a node that is down."""
-    grace_s = wish.grace_s if wish else service.USUAL_GRACE_S
+    grace_s = body.grace_s if body else service.USUAL_GRACE_S
     return _ask(request, name, partial(services_actions.drain_node, grace_s=grace_s))
 
 

@@ -117,13 +117,13 @@ def download(request: HttpRequest, recording_id: int) -> HttpResponse | Status[P
     url_name="recording-token",
 )
 def play_token(
-    request: HttpRequest, recording_id: int, wish: Body[TokenIn | None] = None
+    request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None
 ) -> Status[TokenOut | Problem]:
     """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = get_object_or_404(service.rows(), pk=recording_id)
     if row.application.play_policy == Application.PlayPolicy.NONE:
         return Status(409, Problem(detail="The application's streams and recordings can't be played."))
-    lifetime = timedelta(hours=wish.hours if wish else media_urls.USUAL_HOURS)
+    lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
     return Status(
         201, TokenOut.of(services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime))
     )

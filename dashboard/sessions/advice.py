@@ -42,6 +42,9 @@ class Advice:
     why: str
 
 
+CONDITIONS = ("reason", "seen", "key", "node", "back")
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Fits where each named set has the situation's value; None: whatever it is."""
@@ -54,23 +57,13 @@ class Rule:
     node: Collection[str] | None = None
     back: Collection[str] | None = None
 
-    def fits(self, situation: Situation) -> bool:
-        return all(
-            wanted is None or getattr(situation, name) in wanted
-            for name, wanted in (
-                ("reason", self.reason),
-                ("seen", self.seen),
-                ("key", self.key),
-                ("node", self.node),
-                ("back", self.back),
-            )
-        )
+    def matches(self, situation: Situation) -> bool:
+        return all((wanted := getattr(self, name)) is None or getattr(situation, name) in wanted for name in CONDITIONS)
 
 
 LOST = ("tcp_reset", "idle_timeout")
 MEANT = ("client_unpublish", "completed")
 AWAY: tuple[Back, ...] = ("off", "again_off")
-BACK: tuple[Back, ...] = ("good", "warning", "bad")
 
 RULES = (
     # The server's own side comes first: no encoder can mend it.
@@ -252,6 +245,6 @@ def advise(situation: Situation) -> Advice:
         act = attempt_advice(situation.refused) or "Look at the refused attempts."
         return Advice("Let it in again", f"It tries, and is refused: {reason_words(situation.refused).lower()}. {act}")
     for rule in RULES:
-        if rule.fits(situation):
+        if rule.matches(situation):
             return Advice(rule.act, rule.why)
     return OTHERWISE

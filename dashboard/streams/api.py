@@ -193,10 +193,10 @@ def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
 @router.patch(
     "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
 )
-def change(request: HttpRequest, app: str, name: str, wish: EnabledIn) -> StreamOut:
+def change(request: HttpRequest, app: str, name: str, body: EnabledIn) -> StreamOut:
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)
-    service_actions.set_enabled(actor_of(request), row, wish.enabled)
+    service_actions.set_enabled(actor_of(request), row, body.enabled)
     return _told(row)
 
 
@@ -245,11 +245,11 @@ class KickOut(Schema):
     auth=allow(Ability.KICK),
     url_name="kick",
 )
-def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
+def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
     """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
-    wish = wish or KickIn(note="", session_id="")
+    body = body or KickIn(note="", session_id="")
     outcome, session = kick_publisher(
-        stream_row(app, name), note=wish.note, actor=actor_of(request), session_id=wish.session_id
+        stream_row(app, name), note=body.note, actor=actor_of(request), session_id=body.session_id
     )
     if outcome is Kick.ASKED and session is not None:
         return Status(202, KickOut(session_id=str(session.pk), detail="The publisher is being disconnected."))
@@ -263,13 +263,13 @@ def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = 
     url_name="play_token",
 )
 def play_token(
-    request: HttpRequest, app: str, name: str, wish: Body[TokenIn | None] = None
+    request: HttpRequest, app: str, name: str, body: Body[TokenIn | None] = None
 ) -> Status[TokenOut | Problem]:
     """A signed token for playing the stream, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = stream_row(app, name)
     if row.application.play_policy == Application.PlayPolicy.NONE:
         return Status(409, Problem(detail="The application's streams can't be played."))
-    lifetime = timedelta(hours=wish.hours if wish else media_urls.USUAL_HOURS)
+    lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
     return Status(201, TokenOut.of(service_actions.play_link(actor_of(request), stream=row, lifetime=lifetime)))
 
 
@@ -310,10 +310,10 @@ class MuteOut(Schema):
     auth=allow(Ability.NOTE),
     url_name="stream-notes",
 )
-def add_note(request: HttpRequest, app: str, name: str, wish: Body[NoteIn]) -> Status[StatusEvent | Problem]:
+def add_note(request: HttpRequest, app: str, name: str, body: Body[NoteIn]) -> Status[StatusEvent | Problem]:
     """A note for the session that publishes, else for the last one. 409 where there was none."""
     try:
-        return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), wish.note))
+        return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), body.note))
     except ActionProblem as problem:
         return Status(409, Problem(detail=str(problem)))
 
@@ -324,11 +324,11 @@ def add_note(request: HttpRequest, app: str, name: str, wish: Body[NoteIn]) -> S
     auth=allow(Ability.NOTE),
     url_name="stream-acknowledge",
 )
-def acknowledge(request: HttpRequest, app: str, name: str, wish: Body[AcknowledgeIn]) -> Status[StatusEvent | Problem]:
+def acknowledge(request: HttpRequest, app: str, name: str, body: Body[AcknowledgeIn]) -> Status[StatusEvent | Problem]:
     """Say that somebody knows of an open issue. Not of a later opening, nor when it gets worse. 409: it isn't open."""
     try:
         row = stream_row(app, name)
-        return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=wish.check, note=wish.note))
+        return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=body.check, note=body.note))
     except ActionProblem as problem:
         return Status(409, Problem(detail=str(problem)))
 
@@ -346,11 +346,11 @@ def mutes(request: HttpRequest, app: str, name: str) -> dict[str, object]:
 
 
 @router.post("/streams/{app}/{stream:name}/mute", response={201: MuteOut, 404: Problem}, auth=allow(Ability.NOTE))
-def mute(request: HttpRequest, app: str, name: str, wish: Body[MuteIn | None] = None) -> Status[Mute]:
+def mute(request: HttpRequest, app: str, name: str, body: Body[MuteIn | None] = None) -> Status[Mute]:
     """No alerts of the stream for a while. In place of an earlier mute of the same check."""
-    wish = wish or MuteIn(check="", hours=None)
+    body = body or MuteIn(check="", hours=None)
     row = stream_row(app, name)
-    made = streams_actions.mute(row, actor_of(request), check=wish.check, hours=wish.hours, note=wish.note)
+    made = streams_actions.mute(row, actor_of(request), check=body.check, hours=body.hours, note=body.note)
     return Status(201, made)
 
 
@@ -440,10 +440,10 @@ def application(request: HttpRequest, app: str) -> Application:
 @applications_router.patch(
     "/applications/{app}", response={200: ApplicationOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
 )
-def change_application(request: HttpRequest, app: str, wish: EnabledIn) -> Application:
+def change_application(request: HttpRequest, app: str, body: EnabledIn) -> Application:
     """Disable or enable it. Who publishes or plays in one that is disabled is ended within two seconds."""
     row = get_object_or_404(Application, name=app)
-    service_actions.set_enabled(actor_of(request), row, wish.enabled)
+    service_actions.set_enabled(actor_of(request), row, body.enabled)
     return row
 
 

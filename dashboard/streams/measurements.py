@@ -4,7 +4,7 @@ on one time axis (state, health, the statuses that were sent, what operators did
 Times of lanes are seconds since the epoch."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -41,7 +41,7 @@ def ended(session: Session) -> datetime:
 
 
 def target_kbps(session: Session) -> float | None:
-    """What its video ought to have, as its node judges it: the stream's own target, else what the encoder claimed."""
+    """What its video ought to have, by its node: the stream's own target, else what the encoder claimed."""
     own = session.stream.target_kbps if session.stream else None
     metadata = session.summary.get("metadata")
     return own or (claimed(metadata, "videodatarate", most=MOST_KBPS) if isinstance(metadata, dict) else None)
@@ -76,7 +76,6 @@ def _us(at: datetime) -> int:
     return int(at.timestamp() * 1_000_000)
 
 
-SPAN_S = 60
 EDGE = 5
 """Samples at either end that are taken together, so that one odd second says nothing."""
 
@@ -148,7 +147,7 @@ def summarize_last_minute(
         ("slow", nominal_fps is not None and found.fps is not None and found.fps < nominal_fps * SLOW),
     )
     seen: Seen = next((name for name, holds in checks if holds), "steady")
-    return LastMinute(seen, found.kbps_from, found.kbps_to, found.wire_kbps, found.rtt_ms, found.fps, found.silent_s)
+    return replace(found, seen=seen)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
