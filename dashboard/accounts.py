@@ -110,7 +110,6 @@ class Tries:
 
     @property
     def left(self) -> int:
-        """Tries that are left before the wait."""
         return max(0, min(limit.most - limit.count(*self._who(limit)) for limit in (PAIR, ADDRESS)))
 
     def _who(self, limit: Limit) -> tuple[str, ...]:

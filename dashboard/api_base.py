@@ -68,7 +68,6 @@ def _allowed(caller: Caller, ability: Ability) -> Caller:
 
 
 def allow(ability: Ability) -> list[AuthBase]:
-    """The `auth` of an operation that needs the ability."""
     return [BearerToken(ability), LoggedIn(ability)]
 
 
@@ -128,7 +127,6 @@ class ListOf(Schema, Generic[Item]):
 
 
 def cut(rows: QuerySet[Row], paging: Paging) -> tuple[list[Row], int]:
-    """The page's rows, and how many there are in all."""
     return list(rows[paging.offset : paging.offset + paging.limit]), rows.count()
 
 

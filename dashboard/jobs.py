@@ -127,7 +127,6 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
 @require_safe
 @require_ability(Ability.VIEW)
 def job(request: HttpRequest, pk: int) -> HttpResponse:
-    """A run: how far it is, what it said, and what it did."""
     services.sweep()
     run = get_object_or_404(AnalyticsRun.objects.select_related("requested_by"), pk=pk)
     lines = list(run.lines.order_by("-pk")[: MOST_LINES + 1])

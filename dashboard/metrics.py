@@ -305,7 +305,6 @@ class InstallationCollector(Collector):
         yield from self._deliveries()
 
     def _deliveries(self) -> Iterator[Metric]:
-        """To webhooks and by e-mail."""
         waiting = Delivery.objects.filter(state=Delivery.State.WAITING).count()
         yield GaugeMetricFamily("rtmpweb_deliveries_waiting", "Messages on their way, or tried again.", value=waiting)
         since = timezone.now() - DELIVERED
@@ -351,7 +350,6 @@ class Exposition:
 
 @cache
 def exposition() -> Exposition:
-    """This process's."""
     return Exposition()
 
 

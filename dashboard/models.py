@@ -97,7 +97,6 @@ class Webhook(Scope):
 
     @property
     def secret(self) -> str:
-        """What its messages are signed with."""
         return f"whsec_{keyed_hash('webhook', self.salt)}"
 
     def wants(self, event: OutboxEvent) -> bool:
@@ -213,7 +212,6 @@ class Alert(models.Model):
 
     @property
     def page(self) -> str:
-        """The path of the page that says more."""
         if self.session_id is not None:
             return reverse("dashboard:session", args=[self.session_id])
         app, is_stream, name = self.subject.partition("/")

@@ -173,7 +173,6 @@ def utc(at: datetime) -> str:
 
 
 def current() -> ZoneInfo:
-    """The zone of the page that is being made."""
     return periods.zone_of(timezone.get_current_timezone_name())
 
 

@@ -62,7 +62,6 @@ class AttemptFilter:
         return cls(shown | {"within": shown["within"] if shown["within"] in WITHIN else ""})
 
     def rows(self) -> QuerySet[Attempt]:
-        """Newest first."""
         return narrow(attempts().select_related("key"), PAGE_LOOKUPS, self._values())
 
     def reasons(self) -> list[tuple[str, int]]:

@@ -58,8 +58,6 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of the checklist."""
-
     id: str
     state: State
     title: str

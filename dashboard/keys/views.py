@@ -137,7 +137,6 @@ def keys(request: HttpRequest) -> HttpResponse:
 @require_safe
 @require_ability(Ability.MANAGE_KEYS)
 def key(request: HttpRequest, pk: int) -> HttpResponse:
-    """One key: its rights, what can be done to it, and its rejected attempts."""
     found = _key(pk)
     return render(request, "dashboard/key.html", _context(found) | {"form": _change_form(found)})
 
@@ -197,7 +196,6 @@ def create(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require_ability(Ability.MANAGE_KEYS)
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
-    """The successor's secret, once."""
     _needs_script(request)
     form, found = RotateForm(request.POST), _key(pk)
     if not form.is_valid():
@@ -249,7 +247,6 @@ def _key(pk: int) -> StreamKey:
 
 
 def _refused() -> list[Attempt]:
-    """Of the last minutes; players' are not about keys."""
     found = refused_publishers(timezone.now() - REFUSED_WITHIN)
     return list(found.select_related("stream__application")[:200])
 

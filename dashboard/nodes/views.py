@@ -30,7 +30,6 @@ def nodes(request: HttpRequest) -> HttpResponse:
 @require_safe
 @require_ability(Ability.VIEW)
 def node(request: HttpRequest, name: str) -> HttpResponse:
-    """One node: what is live there, and what was last."""
     found = _found(name)
     now = Now.read()
     # A stream without publisher and players is told of for some time yet.
@@ -63,7 +62,6 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @require_ability(Ability.DRAIN)
 def resume(request: HttpRequest, name: str) -> HttpResponse:
-    """Have a draining node take connections again."""
     return _ask(request, name, services_actions.resume_node, f"{name} takes connections again within 2 s.")
 
 

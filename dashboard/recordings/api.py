@@ -15,7 +15,6 @@ from ingest import clean
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
 from ingest.services import media_urls
-from ingest.services.recordings import RecordingProblem
 from ingest.services.roles import Ability
 
 router = Router(tags=["recordings"])
@@ -135,11 +134,8 @@ def play_token(
     auth=allow(Ability.DELETE_RECORDINGS),
     url_name="recording-delete",
 )
-def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[Problem | None]:
+def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[None]:
     """Delete it with its file. 409 while it is being recorded."""
     row = get_object_or_404(service.rows(), pk=recording_id)
-    try:
-        services_actions.delete_recording(actor_of(request), row, note=clean.text(why.note.strip(), NOTE_LENGTH))
-    except RecordingProblem as problem:
-        return Status(409, Problem(detail=str(problem)))
+    services_actions.delete_recording(actor_of(request), row, note=clean.text(why.note.strip(), NOTE_LENGTH))
     return Status(204, None)

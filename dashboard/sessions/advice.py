@@ -1,4 +1,4 @@
-"""What to do about a session: one table of what is known of it, one act.
+"""What to do about a publisher's session: one table of what is known of it, one act.
 
 Known are why it ended, what its last minute looked like, and the state of its key, its node and its stream now. The
 first row that fits says what to do.
@@ -62,7 +62,6 @@ class Rule:
 
 
 LOST = ("tcp_reset", "idle_timeout")
-MEANT = ("client_unpublish", "completed")
 AWAY: tuple[Back, ...] = ("off", "again_off")
 
 RULES = (
@@ -129,7 +128,7 @@ RULES = (
         "Another encoder took the stream over. If that was not meant, two are set to this stream.",
         reason=("replaced",),
     ),
-    Rule("Nothing, if this was meant", "The encoder said that it stops.", reason=MEANT),
+    Rule("Nothing, if this was meant", "The encoder said that it stops.", reason=("client_unpublish",)),
     Rule(
         "Nothing",
         "What a test-only key publishes ends by itself. To go on air, use a key that is not for tests.",
@@ -186,26 +185,6 @@ RULES = (
         "Its key, stream or application was revoked, disabled or expired while it was live.",
         reason=("key_revoked",),
     ),
-    Rule(
-        "Offer a lower bitrate, too",
-        "The player's network or machine takes less than the stream has.",
-        reason=("too_slow",),
-    ),
-    Rule(
-        "Send the player to the other node",
-        "The stream is published on another node than the player's, and media don't go from one to the other.",
-        reason=("elsewhere",),
-    ),
-    Rule(
-        "Use another player, or another codec",
-        "The player can't decode what is published.",
-        reason=("unsupported_codec",),
-    ),
-    Rule(
-        "Look at the folder of recordings",
-        "The recording can't be read; the description says what was wrong.",
-        reason=("unreadable",),
-    ),
 )
 CHECK_ACTS = {
     "starving": "Check the encoder, then its uplink",
@@ -237,7 +216,6 @@ def cause_rank(check: str) -> int:
 
 
 def advise(situation: Situation) -> Advice:
-    """The one act."""
     if situation.check and situation.back == "on":
         why = f"{situation.check_title.rstrip('.')}. {situation.check_advice}".strip()
         return Advice(CHECK_ACTS.get(situation.check, "Look at the stream"), why)

@@ -297,7 +297,6 @@ DRAWN = (
 @require_safe
 @require_ability(Ability.VIEW)
 def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
-    """Its samples as CSV, as many as the reader gives whole."""
     row = get_object_or_404(session_rows(), pk=pk)
     columns, rows = sessions_queries.series_rows(measurements.samples(row, points=measurements.MOST_POINTS))
     return lists.csv_answer(f"samples-{pk}", columns, rows)
@@ -306,14 +305,12 @@ def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
 @require_POST
 @require_ability(Ability.NOTE)
 def note(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Writes a note at the session."""
     return _act(request, pk, streams_actions.note_session, "The note is saved.")
 
 
 @require_POST
 @require_ability(Ability.NOTE)
 def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Says that the session's end is known; the note goes with it."""
     return _act(request, pk, streams_actions.acknowledge_end, "The end of the session is acknowledged.")
 
 

@@ -201,7 +201,6 @@ def acknowledge_end(session: Session, actor: Actor, text: str = "") -> StatusEve
 
 
 def end_acknowledgement(session: Session) -> StatusEvent | None:
-    """Of its end."""
     return StatusEvent.objects.filter(session=session, kind=ACKNOWLEDGED, code=SESSION_END).order_by("sequence").first()
 
 

@@ -32,7 +32,7 @@ from dashboard.api_base import (
 from dashboard.lists import narrow
 from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
-from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
+from dashboard.streams.actions import NOTE_LENGTH, Kick, kick_publisher
 from dashboard.streams.queries import Now, stream_row
 from ingest.contracts import Health, StreamSnapshot, StreamState
 from ingest.models import Application, StatusEvent, Stream
@@ -187,7 +187,7 @@ def _in_condition(
 )
 def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     """One stream by its public name."""
-    return _told(stream_row(app, name))
+    return _answer(stream_row(app, name))
 
 
 @router.patch(
@@ -197,7 +197,7 @@ def change(request: HttpRequest, app: str, name: str, body: EnabledIn) -> Stream
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)
     service_actions.set_enabled(actor_of(request), row, body.enabled)
-    return _told(row)
+    return _answer(row)
 
 
 class HowToDeleteStream(HowToDelete):
@@ -209,23 +209,18 @@ class HowToDeleteStream(HowToDelete):
     response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
     auth=allow(Ability.MANAGE_STREAMS),
 )
-def delete(
-    request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]
-) -> Status[DeletionOut | Problem | None]:
+def delete(request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]) -> Status[DeletionOut | None]:
     """Delete it with its keys, log-ins and what else is set up for it. Its history stays. 409 while it is live, unless
     it is forced, and for a recording that can't be deleted.
     """
     row = stream_row(app, name)
     if how.dry_run:
         return Status(200, DeletionOut(**removal.of_streams(Stream.objects.filter(pk=row.pk)).as_dict()))
-    try:
-        removal.delete_stream(actor_of(request), row, force=how.force, with_recordings=how.recordings)
-    except removal.InTheWay as problem:
-        return Status(409, Problem(detail=str(problem)))
+    removal.delete_stream(actor_of(request), row, force=how.force, with_recordings=how.recordings)
     return Status(204, None)
 
 
-def _told(row: Stream) -> StreamOut:
+def _answer(row: Stream) -> StreamOut:
     return StreamOut.of(row, Now.read().of_stream(row))
 
 
@@ -310,12 +305,9 @@ class MuteOut(Schema):
     auth=allow(Ability.NOTE),
     url_name="stream-notes",
 )
-def add_note(request: HttpRequest, app: str, name: str, body: Body[NoteIn]) -> Status[StatusEvent | Problem]:
+def add_note(request: HttpRequest, app: str, name: str, body: Body[NoteIn]) -> Status[StatusEvent]:
     """A note for the session that publishes, else for the last one. 409 where there was none."""
-    try:
-        return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), body.note))
-    except ActionProblem as problem:
-        return Status(409, Problem(detail=str(problem)))
+    return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), body.note))
 
 
 @router.post(
@@ -324,13 +316,10 @@ def add_note(request: HttpRequest, app: str, name: str, body: Body[NoteIn]) -> S
     auth=allow(Ability.NOTE),
     url_name="stream-acknowledge",
 )
-def acknowledge(request: HttpRequest, app: str, name: str, body: Body[AcknowledgeIn]) -> Status[StatusEvent | Problem]:
+def acknowledge(request: HttpRequest, app: str, name: str, body: Body[AcknowledgeIn]) -> Status[StatusEvent]:
     """Say that somebody knows of an open issue. Not of a later opening, nor when it gets worse. 409: it isn't open."""
-    try:
-        row = stream_row(app, name)
-        return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=body.check, note=body.note))
-    except ActionProblem as problem:
-        return Status(409, Problem(detail=str(problem)))
+    row = stream_row(app, name)
+    return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=body.check, note=body.note))
 
 
 @router.get(
@@ -452,15 +441,12 @@ def change_application(request: HttpRequest, app: str, body: EnabledIn) -> Appli
     response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
     auth=allow(Ability.MANAGE_STREAMS),
 )
-def delete_application(request: HttpRequest, app: str, how: Query[HowToDelete]) -> Status[DeletionOut | Problem | None]:
+def delete_application(request: HttpRequest, app: str, how: Query[HowToDelete]) -> Status[DeletionOut | None]:
     """Delete it with its streams and all that is set up for them, its recordings with their files, and its shared
     objects. History stays. 409 while one of its streams is live, unless it is forced.
     """
     row = get_object_or_404(Application, name=app)
     if how.dry_run:
         return Status(200, DeletionOut(**removal.of_applications(Application.objects.filter(pk=row.pk)).as_dict()))
-    try:
-        removal.delete_application(actor_of(request), row, force=how.force)
-    except removal.InTheWay as problem:
-        return Status(409, Problem(detail=str(problem)))
+    removal.delete_application(actor_of(request), row, force=how.force)
     return Status(204, None)

@@ -124,7 +124,6 @@ def latest_events(stream_id: int) -> list[dict[str, Any]]:
 
 
 def open_publisher(stream: Stream) -> Session | None:
-    """The session that publishes the stream now."""
     sessions = stream.sessions.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
     return sessions.order_by("-started_at").first()
 

@@ -199,7 +199,6 @@ def _last_minute(session: Session) -> str:
 
 
 def _urls(app: str, name: str) -> dict[str, str]:
-    """What the page's scripts ask for."""
     return {
         "preview": reverse("dashboard:preview", args=[app, name]),
         "samples": reverse("api-1:stream-samples", args=[app, name]),
@@ -207,7 +206,6 @@ def _urls(app: str, name: str) -> dict[str, str]:
 
 
 def _keys(stream: Stream, now: datetime) -> list[tuple[StreamKey, str]]:
-    """The newest keys, each with its state in words."""
     return [(key, _state(key, now)) for key in stream.keys.order_by("-created_at")[:KEYS_SHOWN]]
 
 
@@ -300,5 +298,4 @@ def unmute(request: HttpRequest, app: str, name: str) -> HttpResponse:
 def _done(
     request: HttpRequest, app: str, name: str, words: str, status: int, session_id: str | None = None
 ) -> HttpResponse:
-    """Back to the stream's page."""
     return answer(request, words, status, reverse("dashboard:stream", args=[app, name]), session_id=session_id)

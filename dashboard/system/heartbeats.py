@@ -25,14 +25,12 @@ Kinds = Sequence[Heartbeat.Kind]
 
 
 def beat(*, kinds: Kinds, name: str, started_at: datetime, detail: dict[str, Any], now: datetime) -> None:
-    """The process lives."""
     fields = {"started_at": started_at, "seen_at": now, "stopped_at": None, "detail": detail}
     for kind in kinds:
         Heartbeat.objects.update_or_create(kind=kind, name=name, defaults=fields)
 
 
 def stopped(*, kinds: Kinds, name: str, now: datetime) -> None:
-    """The process ends as it was asked to."""
     Heartbeat.objects.filter(kind__in=kinds, name=name).update(seen_at=now, stopped_at=now)
 
 

@@ -53,8 +53,6 @@ class Unfit(OperationalError):  # noqa: N818
 
 
 class NoWrites(OperationalError):  # noqa: N818
-    """The database answers, but takes no writes."""
-
     def __init__(self, cause: database.Cause, said: str) -> None:
         super().__init__(f"The database takes no writes. {cause.why} ({said})")
         self.cause = cause
@@ -140,8 +138,6 @@ class Probe(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the database says of the parts."""
-
     heartbeats: list[Heartbeat]
     nodes: list[Node]
     run: AnalyticsRun | None

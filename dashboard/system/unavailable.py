@@ -82,7 +82,6 @@ UNKNOWN = "The server's storage did not answer in time. Try again."
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
-    """The answer to a request that can't be served now."""
     parts = [part for part in get_watch().report().parts if part.kind in STORAGE and part.is_alarming]
     if _wants_page(request):
         response = HttpResponse(render_to_string("503.html", {"parts": parts, "retry_s": RETRY_S}, request=request))

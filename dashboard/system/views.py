@@ -53,7 +53,6 @@ def _word(part: Part) -> str:
 @require_safe
 @require_ability(Ability.VIEW)
 def system(request: HttpRequest) -> HttpResponse:
-    """Every part with its state, since when, and what to do."""
     shown = {"report": get_watch().report(), "alarms": []}  # No banner: the table says it all.
     return render(request, "dashboard/system.html", shown)
 

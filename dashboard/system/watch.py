@@ -67,7 +67,6 @@ class Report:
 
     @property
     def alarms(self) -> list[Part]:
-        """What pages warn of."""
         return [part for part in self.parts if part.is_alarming]
 
 
@@ -91,7 +90,6 @@ class Watch:
         self._hurry = threading.Event()
 
     def start(self) -> None:
-        """Begins to watch, once."""
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
@@ -240,5 +238,4 @@ def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
 
 @cache
 def get_watch() -> Watch:
-    """This process's."""
     return Watch()

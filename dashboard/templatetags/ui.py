@@ -176,7 +176,6 @@ def health_chip(health: str) -> SafeString:
 
 @register.simple_tag
 def state_chip(state: str) -> SafeString:
-    """The state of a part of the installation."""
     return show_chip(PART_CHIPS[state])
 
 
@@ -193,13 +192,11 @@ def delivery_chip(state: str, error: str) -> SafeString:
 
 @register.filter
 def node_words(state: str) -> str:
-    """A media node's state as a word in a sentence."""
     return NODE_CHIPS[state].word.lower()
 
 
 @register.simple_tag
 def session_link(session: UUID, words: str) -> SafeString:
-    """Leads to the session's page."""
     return format_html('<a href="{}">{}</a>', reverse("dashboard:session", args=[session]), words)
 
 
@@ -230,7 +227,6 @@ def ago(when: datetime) -> str:
 
 @register.filter
 def end_words(reason: str) -> str:
-    """A session's end reason in words."""
     return end_of(reason).words
 
 
@@ -242,13 +238,11 @@ def ended_words(session: Session) -> str:
 
 @register.filter
 def ended_advice(session: Session) -> str:
-    """What to do about its end."""
     return end_of(session.end_reason).advice_of(plays=session.kind == Session.Kind.PLAY)
 
 
 @register.filter
 def end_advice(reason: str) -> str:
-    """What to do about a session that ended so."""
     return end_of(reason).advice
 
 
