@@ -30,13 +30,23 @@ ISSUES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Finding:
     question: str
     look: Look
     says: str
     detail: str
     link: str = ""
     link_text: str = ""
+
+
+KEY_WORDS: dict[KeyState, tuple[Look, str, str]] = {
+    "fine": ("good", "None of these", "{key} is enabled, {expires}, and {under}."),
+    "revoked": ("bad", "It is revoked", "{key} was revoked {revoked}."),
+    "disabled": ("bad", "It is disabled", "{key} is disabled."),
+    "expired": ("bad", "It has expired", "{key} expired {expired}."),
+    "over_limit": ("warn", "Over its limit", "In its last minute the encoder sent {sent:,.0f} kbit/s, over {limit}."),
+}
+"""By the key's state: look, in few words, in a sentence."""
 
 
 def others(session: Session) -> QuerySet[Session]:
@@ -51,8 +61,8 @@ def neighbours(session: Session) -> tuple[Session | None, Session | None]:
     return before, others(session).filter(started_at__gte=session.started_at).order_by("started_at").first()
 
 
-class Questions:
-    """Asks database, nodes and lake once; `answers` puts it into words."""
+class Diagnosis:
+    """Asks database, nodes and lake once; `findings` puts it into words."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -74,8 +84,8 @@ class Questions:
         self.node_state = self._node_state()
         self.back = self._back()
 
-    def answers(self) -> list[Answer]:
-        asked: list[Callable[[], Answer]] = [
+    def findings(self) -> list[Finding]:
+        asked: list[Callable[[], Finding]] = [
             self._is_it_back,
             self._why,
             self._key_or_node,
@@ -172,48 +182,48 @@ class Questions:
 
     # --- In words ---
 
-    def _is_it_back(self) -> Answer:
+    def _is_it_back(self) -> Finding:
         question, session = "Is it back?", self.session
         stream = reverse("dashboard:stream", args=[session.app, session.name]) if session.stream_id else ""
         if session.ended_at is None:
             _, look, word = health_look(self.live["health"] if self.live else "none")
             for_ = f"For {lasted(session.started_at, self.at)}."
-            return Answer(question, look, f"It is on air: {word.lower()}", for_, stream, "See the stream.")
+            return Finding(question, look, f"It is on air: {word.lower()}", for_, stream, "See the stream.")
         if self._open is not None and self.after is not None:
             bad = {"warning": ", with a warning", "bad": ", but bad"}.get(self.back, "")
             off = lasted(session.ended_at, self.after.started_at)
             detail = f"Off for {off}, then {_same(session, self.after)}."
             says = f"Yes, since {_time(self._open.started_at)}{bad}"
-            return Answer(question, health_look(self.back).classes, says, detail, stream, "See the stream.")
+            return Finding(question, health_look(self.back).classes, says, detail, stream, "See the stream.")
         if self.after is not None and self.after.ended_at is not None:
             link = reverse("dashboard:session", args=[self.after.pk])
             came = _time(self.after.started_at)
             detail = f"It came back at {came} with {_same(session, self.after)}, and ended again."
-            return Answer(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
+            return Finding(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
         off = lasted(session.ended_at, self.at)
         detail = "Nobody has published the stream since."
-        return Answer(question, self._end_look, f"No, off air for {off}", detail, stream, "See the stream.")
+        return Finding(question, self._end_look, f"No, off air for {off}", detail, stream, "See the stream.")
 
-    def _why(self) -> Answer:
+    def _why(self) -> Finding:
         session = self.session
         if session.ended_at is None:
             issues = self._issues
             if not issues:
-                return Answer("What is wrong?", "good", "No check has anything against it", self.last.sentence)
+                return Finding("What is wrong?", "good", "No check has anything against it", self.last.sentence)
             says = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
             named = " ".join(f"{issue['title'].rstrip('.')}." for issue in issues[:ISSUES_NAMED])
-            return Answer(
+            return Finding(
                 "What is wrong?", health_look(issues[0]["level"]).classes, says, f"{named} {self.last.sentence}"
             )
         words = end_words(session.end_reason)
         said = session.end_description.strip()
         said = f"{said.rstrip('.')}. " if said else ""
-        return Answer("Why did it end?", self._end_look, words, said + self.last.sentence)
+        return Finding("Why did it end?", self._end_look, words, said + self.last.sentence)
 
-    def _key_or_node(self) -> Answer:
+    def _key_or_node(self) -> Finding:
         question, session = "One key or the whole node?", self.session
         if session.node is None:
-            return Answer(question, "none", "Not known", "The node is not in the database any more.")
+            return Finding(question, "none", "Not known", "The node is not in the database any more.")
         name = session.node.name
         at = session.ended_at or self.at
         same = Session.objects.filter(node=session.node, kind=Session.Kind.PUBLISH).exclude(pk=session.pk)
@@ -224,41 +234,35 @@ class Questions:
         now = state[self.node_state]
         if self.node_state == "down":
             seen = f"{name} was last seen at {_time(session.node.seen_at)}."
-            return Answer(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
+            return Finding(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
         running = f"{_count(kept)} on {name} kept running" if kept else f"No other publisher was on {name}"
         if fell:
             says = "Several at once" if kept else "All of the node"
             detail = f"{_count(fell)} on {name} ended within 30 s of it. {running}. {now}"
-            return Answer(question, "warn" if kept else "bad", says, detail)
+            return Finding(question, "warn" if kept else "bad", says, detail)
         says = "Only this one" if session.ended_at else "Only this one is shown"
-        return Answer(question, "good", "Only this key" if session.key else says, f"{running}. {now}")
+        return Finding(question, "good", "Only this key" if session.key else says, f"{running}. {now}")
 
-    def _key(self) -> Answer:
+    def _key(self) -> Finding:
         question, key = "Key disabled, expired or over its limit?", self.session.key
         if key is None:
             login = self.session.login
             detail = f"It used the encoder log-in {login}." if login else "It published without a key."
-            return Answer(question, "none", "No key", detail)
+            return Finding(question, "none", "No key", detail)
         limit = f"its {key.max_kbps or 0:,} kbit/s"
-        expires = f"expires {_moment(key.expires_at)}" if key.expires_at else "has no expiry"
-        details = {
-            "fine": f"{key} is enabled, {expires}, and {f'stayed under {limit}' if key.max_kbps else 'has no limit'}.",
-            "revoked": f"{key} was revoked {_moment(key.revoked_at)}.",
-            "disabled": f"{key} is disabled.",
-            "expired": f"{key} expired {_moment(key.expires_at or key.grace_until)}.",
-            "over_limit": f"In its last minute the encoder sent {self.last.wire_kbps or 0:,.0f} kbit/s, over {limit}.",
-        }
-        says = {
-            "fine": "None of these",
-            "revoked": "It is revoked",
-            "disabled": "It is disabled",
-            "expired": "It has expired",
-            "over_limit": "Over its limit",
-        }
-        look_: Look = "good" if self.key_state == "fine" else "warn" if self.key_state == "over_limit" else "bad"
-        return Answer(question, look_, says[self.key_state], details[self.key_state])
+        look, says, detail = KEY_WORDS[self.key_state]
+        words = detail.format(
+            key=key,
+            expires=f"expires {_moment(key.expires_at)}" if key.expires_at else "has no expiry",
+            under=f"stayed under {limit}" if key.max_kbps else "has no limit",
+            revoked=_moment(key.revoked_at),
+            expired=_moment(key.expires_at or key.grace_until),
+            sent=self.last.wire_kbps or 0,
+            limit=limit,
+        )
+        return Finding(question, look, says, words)
 
-    def _attempts(self) -> Answer:
+    def _attempts(self) -> Finding:
         count, reason, last = self._refused
         link = f"{reverse('dashboard:attempts')}?{_query(self.session)}"
         if last is None:
@@ -266,16 +270,16 @@ class Questions:
             detail = f"No encoder was refused since {since}."
             if self.after is not None and self.session.ended_at:
                 detail = f"The next one, at {_time(self.after.started_at)}, was accepted."
-            return Answer("Rejected attempts since?", "good", "None", detail)
+            return Finding("Rejected attempts since?", "good", "None", detail)
         latest = last.last_at or last.at
         detail = f"The last at {_time(latest)} from {last.address}: {last.description or reason_words(reason)}"
-        return Answer(
+        return Finding(
             "Rejected attempts since?", "warn", f"{count:,}: {reason_words(reason)}", detail, link, "See them all."
         )
 
-    def _what_to_do(self) -> Answer:
+    def _what_to_do(self) -> Finding:
         advice = self.advice
-        return Answer("What to do now", "info", advice.act, advice.why)
+        return Finding("What to do now", "info", advice.act, advice.why)
 
 
 def _same(one: Session, other: Session) -> str:

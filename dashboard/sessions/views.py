@@ -18,7 +18,7 @@ from dashboard import lists
 from dashboard.access import actor_of, require_ability
 from dashboard.lists import answer
 from dashboard.sessions import queries as sessions_queries
-from dashboard.sessions.diagnosis import Questions
+from dashboard.sessions.diagnosis import Diagnosis
 from dashboard.sessions.queries import (
     FIELDS,
     MOST_ROWS,
@@ -233,7 +233,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """In the order in which somebody asks who was called at night. Charts come after, by `data`."""
     row = get_object_or_404(session_rows(), pk=pk)
     is_publish = row.kind == Session.Kind.PUBLISH
-    questions = Questions(row) if is_publish else None
+    diagnosis = Diagnosis(row) if is_publish else None
     players = _players(row) if is_publish else None
     target = measurements.target_kbps(row)
     context: dict[str, Any] = {
@@ -242,8 +242,8 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         "row": SessionRow.of(row, Now.read()),
         "at": timezone.now(),
         "end": measurements.ended(row),
-        "questions": questions,
-        "answers": questions.answers() if questions else [],
+        "diagnosis": diagnosis,
+        "findings": diagnosis.findings() if diagnosis else [],
         "acknowledged": streams_actions.end_acknowledgement(row),
         "recordings": row.recordings.select_related("application"),
         "players": players[:PLAYERS_SHOWN] if players is not None else [],

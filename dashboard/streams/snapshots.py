@@ -79,16 +79,16 @@ def marks_text(at: float, marks: Mapping[int, Marks]) -> str:
 
 
 def stream_picture(
-    at: float, stream: StreamSnapshot | None, samples: Iterable[CompactSample], told: dict[str, Any]
+    at: float, stream: StreamSnapshot | None, samples: Iterable[CompactSample], database_part: dict[str, Any]
 ) -> dict[str, Any]:
-    """One stream's snapshot. `stream` is null when no node knows of it. `told`: what `stream_told` read."""
+    """One stream's snapshot. `stream` is null when no node knows of it. `database_part`: of `stream_database_part`."""
     return {
         "kind": "snapshot",
         "at": at,
         # What a publisher claims may hold what JSON can't say, such as NaN.
         "stream": stream and (stream | {"metadata": clean.jsonable(stream["metadata"])}),
         "samples": columns(samples),
-        **told,
+        **database_part,
     }
 
 

@@ -201,7 +201,7 @@ _began = timezone.now()
 def write_sign() -> None:
     """That this host's web processes live; nobody else looks at it. Raises NoWrites."""
     try:
-        heartbeats.beat(
+        heartbeats.write(
             kinds=[Heartbeat.Kind.WEB], name=socket.gethostname(), started_at=_began, detail={}, now=timezone.now()
         )
     except Error as error:

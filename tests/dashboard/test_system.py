@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
-from dashboard.system.heartbeats import Pulse
+from dashboard.system.heartbeats import HeartbeatThread
 from dashboard.system.probes import Probe
 from dashboard.system.unavailable import WatchMiddleware
 from dashboard.system.watch import Watch
@@ -91,7 +91,7 @@ def test_one_of_two_that_is_missing(client: Client, settled: None, db: None) -> 
 
 
 def test_a_pulse_beats_until_it_is_stopped(transactional_db: None) -> None:
-    pulse = Pulse([DEFAULT, ANALYTICS], "w@a", lambda: {"java": "none"})
+    pulse = HeartbeatThread([DEFAULT, ANALYTICS], "w@a", lambda: {"java": "none"})
     pulse.start()
     wait_for(lambda: Heartbeat.objects.count() == 2, timeout_s=5, what="both queues are beaten for")
     assert Heartbeat.objects.get(kind=ANALYTICS).detail == {"java": "none"}
