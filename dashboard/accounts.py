@@ -123,10 +123,10 @@ LOGIN_LIMITED = "login.limit"
 
 MOST_OF_ADDRESS = 10
 """Entries within the log-in's wait, of one address,"""
-MOST_OF_ALL = 200
+MAX_OF_ALL = 200
 """and of all, whoever has many addresses."""
 
-MOST_LOGINS = 1000
+MAX_LOGINS = 1000
 """Of an account, that are looked through for an address."""
 
 LAST = "More of this address within {minutes} min are not written down."
@@ -137,7 +137,7 @@ def record_failure(username: str, address: str) -> None:
     """A name that is no user's isn't written down: people type passwords into that field."""
     recent = AuditEntry.objects.filter(action=LOGIN_FAILED, at__gt=timezone.now() - timedelta(seconds=WAIT_S))
     of_address = recent.filter(address=clean.text(address, 64)).count()
-    if of_address >= MOST_OF_ADDRESS or recent.count() >= MOST_OF_ALL:
+    if of_address >= MOST_OF_ADDRESS or recent.count() >= MAX_OF_ALL:
         return
     user = _user(username)
     name = user.get_username() if user is not None else UNKNOWN
@@ -161,7 +161,7 @@ def is_known(username: str, address: str) -> bool:
     if user is None:
         return False
     entries = AuditEntry.objects.filter(action=LOGIN, user=user, at__gt=timezone.now() - DEVICE_KNOWN).order_by("-at")
-    known = set(entries.values_list("address", flat=True)[:MOST_LOGINS])
+    known = set(entries.values_list("address", flat=True)[:MAX_LOGINS])
     return unit_or_itself(address) in {unit_or_itself(each) for each in known}
 
 

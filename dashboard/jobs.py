@@ -83,7 +83,7 @@ PAGE_SIZE = 25
 MOST_LINES = 1000
 """Of a run's log, the last ones."""
 
-MOST_PARTITIONS = 1000
+MAX_PARTITIONS = 1000
 """In a table, the newest."""
 
 NOTHING = "Nothing of it can be computed anew: no hour of it is done, or its samples have gone from the lake."
@@ -115,8 +115,8 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
         "range": days,
         "ranges": analytics.LEDGER_RANGES,
         "bars": analytics.LEDGER_BARS,
-        "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MOST_PARTITIONS],
-        "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MOST_PARTITIONS],
+        "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MAX_PARTITIONS],
+        "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MAX_PARTITIONS],
         "places": analytics_workers(database.shared_now()),
         "is_written": get_watch().report().state("database") is PartState.OK,
         "form": form,
@@ -137,7 +137,7 @@ def job(request: HttpRequest, pk: int) -> HttpResponse:
             "run": run,
             "lines": lines[:MOST_LINES][::-1],
             "lines_cut": len(lines) > MOST_LINES,
-            "partitions": run.partitions.order_by("-start", "grain")[:MOST_PARTITIONS],
+            "partitions": run.partitions.order_by("-start", "grain")[:MAX_PARTITIONS],
         },
     )
 

@@ -5,7 +5,7 @@ and the event loop does no more than send a piece at a time."""
 
 import json
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -58,6 +58,15 @@ def answer(request: HttpRequest, words: str, status: int, back: str, **more: Any
         messages.add_message(request, messages.SUCCESS if status < 400 else messages.WARNING, words)
         return HttpResponseRedirect(back)
     return JsonResponse({"detail": words, **more}, status=status)
+
+
+def attempt(action: Callable[[], object], words: str, status: int, problem: type[Exception]) -> tuple[str, int]:
+    """Words and status of the answer: those given or, where the action can't be done now, the problem's and 409."""
+    try:
+        action()
+    except problem as error:
+        return str(error), 409
+    return words, status
 
 
 CHUNK_ROWS = 500

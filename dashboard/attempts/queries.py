@@ -34,7 +34,7 @@ WITHIN = {"900": "Last 15 min", "3600": "Last hour", "86400": "Last 24 h"}
 COUNTED = timedelta(days=1)
 """What the counts of reasons look back."""
 
-MOST_REASONS = 6
+MAX_REASONS = 6
 
 
 def attempts() -> QuerySet[Attempt]:
@@ -69,7 +69,7 @@ class AttemptFilter:
         values = self._values() | {"reason": ""}
         recent = narrow(attempts(), PAGE_LOOKUPS, values).filter(at__gte=timezone.now() - COUNTED)
         counted = recent.order_by().values_list("reason").annotate(times=Sum("count")).order_by("-times", "reason")
-        return [(reason, times) for reason, times in counted[:MOST_REASONS]]
+        return [(reason, times) for reason, times in counted[:MAX_REASONS]]
 
     def _values(self) -> dict[str, Any]:
         since, within = moment(self.shown["since"]), self.shown["within"]

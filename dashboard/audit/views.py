@@ -13,7 +13,7 @@ from dashboard.audit import queries as audit_queries
 from dashboard.lists import CHUNK_ROWS, asked_filters, file_answer, page_context
 from ingest.services.roles import Ability
 
-MOST_EXPORTED = 10_000
+MAX_EXPORTED = 10_000
 """Entries of one export, the newest: more of them by narrower filters, or by the API's pages."""
 
 SHOWN = ("actor", "action", "address", "app", "name", "q", "since", "until")
@@ -38,8 +38,8 @@ def audit(request: HttpRequest) -> HttpResponse:
 @require_safe
 @require_ability(Ability.SEE_AUDIT)
 def export(request: HttpRequest) -> StreamingHttpResponse:
-    """What the filters leave, as `format` says: csv or json; newest first, MOST_EXPORTED at most."""
-    rows = _rows(asked_filters(request.GET, SHOWN))[:MOST_EXPORTED].iterator(CHUNK_ROWS)
+    """What the filters leave, as `format` says: csv or json; newest first, MAX_EXPORTED at most."""
+    rows = _rows(asked_filters(request.GET, SHOWN))[:MAX_EXPORTED].iterator(CHUNK_ROWS)
     found = (audit_queries.as_dict(entry) for entry in rows)
     name = f"audit-{timezone.now():%Y%m%dT%H%M%SZ}"
     return file_answer(name, request.GET.get("format", ""), audit_queries.FIELDS, found)

@@ -23,7 +23,7 @@ from ingest.models import Attempt, Session, StreamKey
 BEFORE = timedelta(minutes=2)
 """Refusals so long before the checklist was opened are shown as well: the operator opened it because of them."""
 
-MOST_ATTEMPTS = 6
+MAX_ATTEMPTS = 6
 
 MEASURED_S = 10
 """So long after the first media, bitrates are means worth to be compared,"""
@@ -123,11 +123,11 @@ def _refusals(key: StreamKey, since: datetime, operator: str) -> list[Refusal]:
     stream = key.stream
     named = Q(key=key) | Q(stream=stream) | Q(app=stream.application.name, name=stream.name)
     hit = named | Q(address=operator) | Q(reason__in=MISTAKES)
-    found = refused_publishers(since).filter(hit)[: MOST_ATTEMPTS * 5]
+    found = refused_publishers(since).filter(hit)[: MAX_ATTEMPTS * 5]
     told = [_refusal(row, key, operator) for row in found]
     nearest: dict[Whose, int] = {"key": 0, "address": 1, "perhaps": 2}
     told.sort(key=lambda refusal: (nearest[refusal.whose], -refusal.at))
-    return told[:MOST_ATTEMPTS]
+    return told[:MAX_ATTEMPTS]
 
 
 def _refusal(row: Attempt, key: StreamKey, operator: str) -> Refusal:

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import answer
+from dashboard.lists import answer, attempt
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
 from ingest.models import Node, Session
@@ -75,11 +75,7 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
     """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
     _found(name)
-    words, status = said, 202
-    try:
-        act(actor_of(request), name)
-    except NodeError as error:
-        words, status = str(error), 409
+    words, status = attempt(lambda: act(actor_of(request), name), said, 202, NodeError)
     return answer(request, words, status, reverse("dashboard:nodes"))
 
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import answer, asked_filters, narrow, page_context
+from dashboard.lists import answer, asked_filters, attempt, narrow, page_context
 from dashboard.recordings import queries as service
 from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
@@ -55,10 +55,11 @@ def download(request: HttpRequest, pk: int) -> HttpResponse:
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """With a `note` for the record. 409 and the reason where it can't be done now."""
     recording = get_object_or_404(service.rows(), pk=pk)
-    words, status = f"The recording {recording.name} is deleted.", 200
-    try:
-        note = clean.text(request.POST.get("note", "").strip(), NOTE_LENGTH)
-        services_actions.delete_recording(actor_of(request), recording, note=note)
-    except RecordingProblem as problem:
-        words, status = str(problem), 409
+    note = clean.text(request.POST.get("note", "").strip(), NOTE_LENGTH)
+    words, status = attempt(
+        lambda: services_actions.delete_recording(actor_of(request), recording, note=note),
+        f"The recording {recording.name} is deleted.",
+        200,
+        RecordingProblem,
+    )
     return answer(request, words, status, reverse("dashboard:recordings"))

@@ -25,7 +25,7 @@ from ingest.telemetry.series import COUNTERS, GAUGES, Series
 OPEN_SHOWN = 200
 """Open sessions that stand before those that ended."""
 
-MOST_NAMED = 500
+MAX_NAMED = 500
 """Streams or keys that a text may name: one that fits more names nothing in particular."""
 
 LOOKUPS = {
@@ -61,7 +61,7 @@ def matching(values: Mapping[str, Any]) -> QuerySet[Session]:
 def _of_stream(text: str) -> Q:
     """Streams with the text in their path; where there is none, a deleted one of exactly this path."""
     paths = Stream.objects.annotate(path_text=Concat("application__name", Value("/"), "name"))
-    known = list(paths.filter(path_text__icontains=text).values_list("pk", flat=True)[:MOST_NAMED])
+    known = list(paths.filter(path_text__icontains=text).values_list("pk", flat=True)[:MAX_NAMED])
     if known:
         return Q(stream=known[0]) if len(known) == 1 else Q(stream__in=known)
     app, _, name = text.partition("/")
@@ -81,8 +81,8 @@ def _of_key(text: str) -> Q:
     """A key's label or first characters; an encoder log-in's user."""
     keys = StreamKey.objects.filter(Q(label__icontains=text) | Q(prefix__startswith=text))
     logins = EncoderLogin.objects.filter(Q(user__icontains=text) | Q(label__icontains=text))
-    return Q(key__in=list(keys.values_list("pk", flat=True)[:MOST_NAMED])) | Q(
-        login__in=list(logins.values_list("pk", flat=True)[:MOST_NAMED])
+    return Q(key__in=list(keys.values_list("pk", flat=True)[:MAX_NAMED])) | Q(
+        login__in=list(logins.values_list("pk", flat=True)[:MAX_NAMED])
     )
 
 

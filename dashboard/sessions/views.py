@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import answer
+from dashboard.lists import answer, attempt
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Diagnosis
 from dashboard.sessions.queries import (
@@ -224,7 +224,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 PLAYERS_SHOWN = 20
 POINTS = 600
 MOST_POINTS = 2000
-MOST_SPAN_S = 400 * 86400
+MAX_SPAN_S = 400 * 86400
 
 
 @require_safe
@@ -316,11 +316,8 @@ def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 def _act(request: HttpRequest, pk: uuid.UUID, act: Any, done: str) -> HttpResponse:
     row = get_object_or_404(Session.objects.select_related("stream__application"), pk=pk)
-    words, status = done, 200
-    try:
-        act(row, actor_of(request), request.POST.get("note", ""))
-    except ActionProblem as problem:
-        words, status = str(problem), 409
+    note = request.POST.get("note", "")
+    words, status = attempt(lambda: act(row, actor_of(request), note), done, 200, ActionProblem)
     return answer(request, words, status, reverse("dashboard:session", args=[pk]))
 
 
@@ -350,4 +347,4 @@ def _whole(request: HttpRequest, name: str, usual: int, most: int) -> int:
 
 
 def _span(request: HttpRequest) -> float | None:
-    return float(_whole(request, "span", 60, MOST_SPAN_S)) if "span" in request.GET else None
+    return float(_whole(request, "span", 60, MAX_SPAN_S)) if "span" in request.GET else None

@@ -135,9 +135,7 @@ def note_session(session: Session | None, actor: Actor, text: str) -> StatusEven
     note = clean.text(text.strip(), NOTE_LENGTH)
     if not note or session is None:
         raise ActionProblem("The note is empty.")
-    with transaction.atomic():
-        audit.record(actor, "session.note", _path(session), stream=session.stream, session=session, note=note)
-        return put_event(session, NOTE, actor, description=note)
+    return _record(session, actor, "session.note", NOTE, note)
 
 
 def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "") -> StatusEvent:
@@ -155,9 +153,7 @@ def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "
         return former
     note = clean.text(note.strip(), NOTE_LENGTH)
     detail = {"since": issue["since"], "level": issue["level"], "name": STREAM_CHECKS.get(check, check)}
-    with transaction.atomic():
-        audit.record(actor, "issue.acknowledge", stream.path, stream=stream, session=session, check=check, note=note)
-        return put_event(session, ACKNOWLEDGED, actor, code=check, description=note, detail=detail)
+    return _record(session, actor, "issue.acknowledge", ACKNOWLEDGED, note, code=check, detail=detail, check=check)
 
 
 def acknowledgements(session_id: str | None) -> list[dict[str, Any]]:
@@ -193,19 +189,30 @@ def acknowledge_end(session: Session, actor: Actor, text: str = "") -> StatusEve
     former = end_acknowledgement(session)
     if former is not None:
         return former
-    note = clean.text(text.strip(), NOTE_LENGTH)
-    with transaction.atomic():
-        audit.record(actor, "session.acknowledge", _path(session), stream=session.stream, session=session, note=note)
-        detail = {"name": "The end of the session"}
-        return put_event(session, ACKNOWLEDGED, actor, code=SESSION_END, description=note, detail=detail)
+    note, detail = clean.text(text.strip(), NOTE_LENGTH), {"name": "The end of the session"}
+    return _record(session, actor, "session.acknowledge", ACKNOWLEDGED, note, code=SESSION_END, detail=detail)
 
 
 def end_acknowledgement(session: Session) -> StatusEvent | None:
     return StatusEvent.objects.filter(session=session, kind=ACKNOWLEDGED, code=SESSION_END).order_by("sequence").first()
 
 
-def _path(session: Session) -> str:
-    return f"{session.app}/{session.name}"
+def _record(
+    session: Session,
+    actor: Actor,
+    action: str,
+    kind: str,
+    note: str,
+    *,
+    code: str = "",
+    detail: Mapping[str, Any] | None = None,
+    **about: str,
+) -> StatusEvent:
+    """The action in the audit log, with what it is `about`, and as the session's event."""
+    path = f"{session.app}/{session.name}"
+    with transaction.atomic():
+        audit.record(actor, action, path, stream=session.stream, session=session, **about, note=note)
+        return put_event(session, kind, actor, code=code, description=note, detail=detail)
 
 
 MOST_HOURS = 31 * 24

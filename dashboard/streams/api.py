@@ -355,14 +355,14 @@ def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> St
     return Status(204, None)
 
 
-MOST_S = 24 * 3600
+MAX_S = 24 * 3600
 POINTS = 600
 BUDGET_S = 4.0
 """How long a page waits for its charts; what was not read by then is named among the problems."""
 
 
 class SampleRange(Schema):
-    seconds: int = Field(1800, ge=60, le=MOST_S, description="Up to now.")
+    seconds: int = Field(1800, ge=60, le=MAX_S, description="Up to now.")
     points: int = Field(POINTS, ge=10, le=2000, description="More samples are gathered into so many spans.")
 
 

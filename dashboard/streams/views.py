@@ -3,6 +3,7 @@ mute. Each act by a form, with or without a script."""
 
 import uuid
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 from csp.constants import SELF
@@ -16,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import answer
+from dashboard.lists import answer, attempt
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
@@ -255,23 +256,18 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
 @require_POST
 @require_ability(Ability.NOTE)
 def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    try:
-        streams_actions.add_note(stream_row(app, name), actor_of(request), request.POST.get("note", ""))
-    except ActionProblem as problem:
-        return _done(request, app, name, str(problem), 409)
-    return _done(request, app, name, "The note is in the log.", 201)
+    row, text = stream_row(app, name), request.POST.get("note", "")
+    act = partial(streams_actions.add_note, row, actor_of(request), text)
+    return _done(request, app, name, *attempt(act, "The note is in the log.", 201, ActionProblem))
 
 
 @require_POST
 @require_ability(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """The open issue of a `check`."""
-    check, said = request.POST.get("check", ""), request.POST.get("note", "")
-    try:
-        streams_actions.acknowledge_issue(stream_row(app, name), actor_of(request), check=check, note=said)
-    except ActionProblem as problem:
-        return _done(request, app, name, str(problem), 409)
-    return _done(request, app, name, "The issue is acknowledged.", 201)
+    check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
+    act = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
+    return _done(request, app, name, *attempt(act, "The issue is acknowledged.", 201, ActionProblem))
 
 
 @require_POST
@@ -281,8 +277,8 @@ def mute(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row, hours = stream_row(app, name), request.POST.get("hours", "")
     if hours not in MUTE_HOURS:
         return _done(request, app, name, "Alerts are muted for 1 hour, for 8 hours, or until the mute is lifted.", 409)
-    check, said = request.POST.get("check", ""), request.POST.get("note", "")
-    streams_actions.mute(row, actor_of(request), check=check, hours=MUTE_HOURS[hours], note=said)
+    check, text = request.POST.get("check", ""), request.POST.get("note", "")
+    streams_actions.mute(row, actor_of(request), check=check, hours=MUTE_HOURS[hours], note=text)
     return _done(request, app, name, "Alerts are muted.", 201)
 
 

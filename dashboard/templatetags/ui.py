@@ -39,7 +39,7 @@ def clock(milliseconds: int) -> str:
     return f"{seconds // 3600:,}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
-MOST_DETAIL_LINES = 12
+MAX_DETAIL_LINES = 12
 """Lines of one entry's detail."""
 
 VERBS_PAST = {
@@ -98,7 +98,7 @@ def detail_lines(detail: dict[str, Any]) -> list[str]:
             lines += [f"{field.replace('_', ' ')}: {_change(each)}" for field, each in value.items()]
         elif value not in ("", None, [], {}):
             lines.append(f"{name.replace('_', ' ')}: {_said(value)}")
-    return lines[:MOST_DETAIL_LINES]
+    return lines[:MAX_DETAIL_LINES]
 
 
 def _change(pair: Any) -> str:
