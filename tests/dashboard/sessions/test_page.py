@@ -57,7 +57,7 @@ def answers(client: Client, session: Session) -> dict[int, tuple[str, str]]:
     """By their number: (what it says, its detail)."""
     page = client.get(f"/sessions/{session.pk}/")
     assert page.status_code == 200
-    return {number: (one.says, one.detail) for number, one in enumerate(page.context["answers"], 1)}
+    return {number: (one.says, one.detail) for number, one in enumerate(page.context["findings"], 1)}
 
 
 def up(name: str = "n1") -> None:
