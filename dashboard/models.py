@@ -1,5 +1,5 @@
 """What the dashboard keeps: webhooks, rules of alerts, alerts and each message that is to be delivered; API tokens, of
-which only an HMAC is stored; signs of life of processes; muted alerts; what accounts chose for their pages."""
+which only an HMAC is stored; heartbeats of processes; muted alerts; what accounts chose for their pages."""
 
 import secrets
 import uuid
@@ -354,7 +354,7 @@ class ApiToken(models.Model):
 
 
 class Heartbeat(models.Model):
-    """A process of a kind, by its last sign of life. `detail` is what it tells of itself, in few words."""
+    """A process of a kind, by its last heartbeat. `detail` is what it tells of itself, in few words."""
 
     class Kind(models.TextChoices):
         WORKER_DEFAULT = "worker_default", "worker of the queue default"
