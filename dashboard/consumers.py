@@ -252,8 +252,7 @@ class AttemptsConsumer(Relay):
         """A snapshot tells of none."""
         return False
 
-    async def attempt_refused(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
+    attempt_refused = Relay.relay
 
 
 NO_STREAM = 4404
@@ -303,14 +302,7 @@ class StreamConsumer(Relay):
         sample = message.get("sample")
         return sample is not None and bool(sample["at"] <= self.last_at)
 
-    async def stream_sample(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
-
-    async def stream_event(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
-
-    async def stream_mutes(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
+    stream_sample = stream_event = stream_mutes = Relay.relay
 
 
 read_known = reading(known_streams)
@@ -360,8 +352,7 @@ class LiveConsumer(Relay):
         self.last_ticks[node] = message["at"]
         return message["prior"] in (None, former)
 
-    async def live_tick(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
+    live_tick = Relay.relay
 
     async def live_marks(self, message: dict[str, Any]) -> None:
         """Somebody did something to a stream."""

@@ -50,7 +50,7 @@ def put_event(
     description: str = "",
     detail: Mapping[str, Any] | None = None,
 ) -> StatusEvent:
-    """Writes an act down as the session's event, whether that is live or not; pages hear of it once it is committed.
+    """Writes an action down as the session's event, whether that is live or not; pages hear of it once it is committed.
 
     `detail` is kept as JSON, and with it `by`, who did it.
     """

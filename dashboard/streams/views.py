@@ -1,5 +1,5 @@
 """The wall, a stream's page with its thumbnail and live preview, and what people do there: kick, note, acknowledge,
-mute. Each act by a form, with or without a script."""
+mute. Each action by a form, with or without a script."""
 
 import uuid
 from datetime import datetime

@@ -81,7 +81,7 @@ WHOLE_ACTIONS = {
 
 
 @register.filter
-def act_words(action: str) -> str:
+def action_words(action: str) -> str:
     """key.rotate becomes "Key rotated"."""
     if action in WHOLE_ACTIONS:
         return WHOLE_ACTIONS[action]
