@@ -19,7 +19,7 @@ from ninja.security.base import AuthBase
 from pydantic import AfterValidator, model_validator
 
 from dashboard import access
-from dashboard.access import Caller
+from dashboard.access import ApiCaller
 from dashboard.lists import narrow
 from ingest.contracts import Health
 from ingest.services.media_urls import MOST_HOURS, USUAL_HOURS, PlayLink
@@ -38,11 +38,11 @@ class BearerToken(HttpBearer):
         scheme = request.headers.get(self.header, "").partition(" ")[0]
         return super().__call__(request) if scheme.lower() == self.openapi_scheme else None
 
-    def authenticate(self, request: HttpRequest, token: str) -> Caller:
+    def authenticate(self, request: HttpRequest, token: str) -> ApiCaller:
         found = access.find_token(secret=token)
         if found is None:
             raise AuthenticationError(message="This token is unknown, expired or revoked.")
-        return _allowed(Caller(f"token {found.name}", role_abilities(found.role), None), self.ability)
+        return _allowed(ApiCaller(f"token {found.name}", role_abilities(found.role), None), self.ability)
 
 
 class LoggedIn(APIKeyCookie):
@@ -54,14 +54,14 @@ class LoggedIn(APIKeyCookie):
         super().__init__(csrf=True)
         self.ability = ability
 
-    def authenticate(self, request: HttpRequest, key: str | None) -> Caller | None:
+    def authenticate(self, request: HttpRequest, key: str | None) -> ApiCaller | None:
         user = request.user
         if not isinstance(user, User):
             return None
-        return _allowed(Caller(user.get_username(), user_abilities(user), user), self.ability)
+        return _allowed(ApiCaller(user.get_username(), user_abilities(user), user), self.ability)
 
 
-def _allowed(caller: Caller, ability: Ability) -> Caller:
+def _allowed(caller: ApiCaller, ability: Ability) -> ApiCaller:
     if ability not in caller.abilities:
         raise HttpError(403, f"Not allowed: this needs the ability {ability.value!r}.")
     return caller

@@ -8,14 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.streams.measurements import Seen
+from dashboard.streams.measurements import LastMinuteKind
 from dashboard.templatetags.ui import attempt_advice, reason_words
 from ingest.contracts import SERVER_ENDS
 
 KeyState = Literal["fine", "none", "gone", "revoked", "disabled", "expired", "over_limit"]
 """`none`: none was needed, or a log-in was used. `gone`: deleted since."""
 NodeState = Literal["up", "draining", "down", "unknown"]
-Back = Literal["on", "good", "warning", "bad", "again_off", "off"]
+Return = Literal["on", "good", "warning", "bad", "again_off", "off"]
 """`on`: the session itself is on air. Else what became of its stream: on air again and how, or not."""
 
 
@@ -23,10 +23,10 @@ Back = Literal["on", "good", "warning", "bad", "again_off", "off"]
 class Situation:
     reason: str
     """Why it ended; "": it has not."""
-    seen: Seen = "steady"
+    seen: LastMinuteKind = "steady"
     key: KeyState = "fine"
     node: NodeState = "up"
-    back: Back = "off"
+    back: Return = "off"
     refused: str = ""
     """Why the last attempt since its end was refused; "": none was."""
     check: str = ""
@@ -62,7 +62,7 @@ class Rule:
 
 
 LOST = ("tcp_reset", "idle_timeout")
-AWAY: tuple[Back, ...] = ("off", "again_off")
+AWAY: tuple[Return, ...] = ("off", "again_off")
 
 RULES = (
     # The server's own side comes first: no encoder can mend it.

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import zones
-from dashboard.sessions.advice import Advice, Back, KeyState, NodeState, Situation, advise, cause_rank
+from dashboard.sessions.advice import Advice, KeyState, NodeState, Return, Situation, advise, cause_rank
 from dashboard.streams import measurements
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
@@ -132,7 +132,7 @@ class Diagnosis:
         issues = self.live["issues"] if self.live else []
         return sorted(issues, key=lambda issue: (issue["level"], cause_rank(issue["check"]), issue["since"]))
 
-    def _back(self) -> Back:
+    def _back(self) -> Return:
         if self.session.ended_at is None:
             return "on"
         if self._open is None:

@@ -18,7 +18,7 @@ from ingest.models import Session, StatusEvent
 from ingest.services.sessions import event_payload
 from ingest.telemetry.series import Series
 
-Seen = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
+LastMinuteKind = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
 """In the last minute: no samples, no media at the end, a falling bitrate, a long round trip, too few frames, none of
 these.
 """
@@ -91,7 +91,7 @@ NBSP = "\u00a0"
 class LastMinute:
     """kbit/s of audio and video at its begin and end, ms, frames a second. None: not measured."""
 
-    seen: Seen = "nothing"
+    seen: LastMinuteKind = "nothing"
     kbps_from: float | None = None
     kbps_to: float | None = None
     wire_kbps: float | None = None
@@ -140,13 +140,13 @@ def summarize_last_minute(
     )
     video_end = _mean(video[-EDGE:]) or 0.0
     is_low = target_kbps is not None and video_end < target_kbps * FALLEN
-    checks: tuple[tuple[Seen, bool], ...] = (
+    checks: tuple[tuple[LastMinuteKind, bool], ...] = (
         ("silent", idle > SILENT_MS or not spoken),
         ("falling", end < begin * FALLEN or is_low),
         ("far", (found.rtt_ms or 0) > FAR_MS),
         ("slow", nominal_fps is not None and found.fps is not None and found.fps < nominal_fps * SLOW),
     )
-    seen: Seen = next((name for name, holds in checks if holds), "steady")
+    seen: LastMinuteKind = next((name for name, holds in checks if holds), "steady")
     return replace(found, seen=seen)
 
 
