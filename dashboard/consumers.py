@@ -70,7 +70,8 @@ NOT_ALLOWED = 4403
 TOO_MANY = 4429
 
 AWAY: tuple[type[Exception], ...] = (DatabaseError, *redis_errors())
-"""What is raised while the database, the LiveStore or the channel layer does not answer."""
+"""What is raised while the database, the LiveStore or the channel layer does not answer. Wider than that of `probes`:
+whatever error of the database it is, the browser is to try again."""
 
 RECHECK_S = 60.0
 """How often an open connection's user is looked up again, and its whole picture sent."""
