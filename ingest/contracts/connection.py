@@ -6,7 +6,8 @@ application: AMF0, in which those of AMF3 stand behind the marker 11."""
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from ingest.contracts.figures import EndReason, Labels, MediaInfo, Totals
+from ingest.contracts.end_reasons import EndReason
+from ingest.contracts.figures import Labels, MediaInfo, Totals
 
 ObjectAccess = Literal["none", "temporary", "persistent"]
 """Which shared objects a connection may use: `persistent` ones besides temporary ones."""

@@ -9,9 +9,9 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.lists import latest_events
 from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
+from dashboard.streams.queries import latest_events
 from ingest.models import Application, StatusEvent, Stream
 from ingest.services import play_tokens
 from ingest.services.audit import Actor
