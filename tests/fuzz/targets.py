@@ -11,7 +11,7 @@ from typing import Any, Final
 from ingest.flv import FlvError, FlvIndex, FlvWriter, Tag, TagReader, read_index, scan
 from ingest.flv.tags import tag_bytes
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.amf import BYTES_PER_ELEMENT, amf0, amf3
+from ingest.rtmp.amf import BYTES_PER_ELEMENT, amf0, amf3, amf3_decoder, amf3_encoder
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.codecs import audio_config, video_config
 from ingest.rtmp.codecs.audio import read_multichannel, write_multichannel
@@ -153,7 +153,7 @@ def text_bytes(value: Any) -> int:
 
 
 def amf3_value(data: bytes) -> None:
-    decoder = amf3.Decoder(data, 0, LIMITS, LIMITS.amf_elements)
+    decoder = amf3_decoder.Decoder(data, 0, LIMITS, LIMITS.amf_elements)
     try:
         value = decoder.value(0)
     except RemoteProtocolError:
@@ -162,7 +162,11 @@ def amf3_value(data: bytes) -> None:
     growth = REPLACED_BYTES if REPLACED in repr(value) else 1
     spent = LIMITS.amf_elements - decoder.elements
     assert text_bytes(value) <= growth * (len(data) + FREE_BYTES * spent), "little on the wire and much once read"
-    again(lambda: amf3.encode(value), lambda encoded: amf3.encode(amf3.decode(encoded)[0]), sayable=True)
+    again(
+        lambda: amf3_encoder.encode(value),
+        lambda encoded: amf3_encoder.encode(amf3_decoder.decode(encoded)[0]),
+        sayable=True,
+    )
 
 
 # --- Messages ---

@@ -33,7 +33,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from ingest.rtmp.amf import STRING, amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import Message, MessageType
@@ -45,7 +45,7 @@ _u32: Final = struct.Struct(">I")
 _head: Final = struct.Struct(">III")
 _event: Final = struct.Struct(">BI")
 
-_STRING_MARKER: Final = bytes([STRING])
+_STRING_MARKER: Final = bytes([amf0.STRING])
 
 PERSISTENT: Final = 2
 """Of the flags. Flash Media Server sets others, of which nothing is known."""
