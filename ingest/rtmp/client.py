@@ -66,22 +66,9 @@ class ClientConnection(Connection):
         self._asked_amf3 = command_object.get("objectEncoding") == 3
         return self._call(0, "connect", command_object, *arguments)
 
-    def release_stream(self, name: str) -> float:
-        return self.call("releaseStream", name)
-
-    def fc_publish(self, name: str) -> float:
-        return self.call("FCPublish", name)
-
-    def fc_unpublish(self, name: str) -> float:
-        return self.call("FCUnpublish", name)
-
     def create_stream(self) -> float:
         """The last of the result's values is the message stream's id."""
         return self.call("createStream")
-
-    def close_connection(self) -> None:
-        """`close`: the server ends all streams and closes."""
-        self.notify("close")
 
     def delete_stream(self, stream_id: int) -> float:
         return self.call("deleteStream", float(stream_id))
@@ -99,9 +86,6 @@ class ClientConnection(Connection):
         if reset is not None:
             arguments.append(reset)
         return self.call("play", *arguments, stream_id=stream_id)
-
-    def close_stream(self, stream_id: int) -> float:
-        return self.call("closeStream", stream_id=stream_id)
 
     def set_buffer_length(self, stream_id: int, length_ms: int) -> None:
         self.send_user_control(UserControl.SET_BUFFER_LENGTH, stream_id, length_ms)

@@ -17,8 +17,14 @@ from ingest.rtmp.messages.shared_object import SharedObjectEvent
 Transition = Literal["", "switch", "swap"]
 
 
+class Event:
+    """What all of them are."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
-class HandshakeCompleted:
+class HandshakeCompleted(Event):
     """C0, C1 and C2 have arrived (RTMP 1.0, section 5.2), or S0, S1 and S2. What C2 or S2 hold ends no connection."""
 
     version: int
@@ -37,7 +43,7 @@ class HandshakeCompleted:
 
 
 @dataclass(slots=True)
-class ConnectRequested:
+class ConnectRequested(Event):
     """`connect`. Texts are as sent: taking secrets out is the shell's work."""
 
     request_id: int
@@ -54,7 +60,7 @@ class ConnectRequested:
 
 
 @dataclass(slots=True)
-class CallReceived:
+class CallReceived(Event):
     """`call`: a command that no other event covers. The connection goes on meanwhile.
 
     The shell answers by `answer_call` or `fail_call`, unless `request_id` is 0: then no answer is wanted, or the
@@ -70,7 +76,7 @@ class CallReceived:
 
 
 @dataclass(slots=True)
-class LengthRequested:
+class LengthRequested(Event):
     """`getStreamLength`: `answer_call` with the seconds. The connection goes on meanwhile."""
 
     request_id: int
@@ -78,17 +84,17 @@ class LengthRequested:
 
 
 @dataclass(slots=True)
-class CloseRequested:
+class CloseRequested(Event):
     """`close`; comes after what ended its streams. Nothing more is read."""
 
 
 @dataclass(slots=True)
-class StreamCreated:
+class StreamCreated(Event):
     stream_id: int
 
 
 @dataclass(slots=True)
-class StreamDeleted:
+class StreamDeleted(Event):
     """`deleteStream`; comes after PublishStopped or PlayStopped when the stream was in use."""
 
     stream_id: int
@@ -98,7 +104,7 @@ class StreamDeleted:
 
 
 @dataclass(slots=True)
-class PublishRequested:
+class PublishRequested(Event):
     request_id: int
     stream_id: int
     name: str = field(repr=False)
@@ -107,7 +113,7 @@ class PublishRequested:
 
 
 @dataclass(slots=True)
-class PublishStopped:
+class PublishStopped(Event):
     """The client ended its publishing by FCUnpublish, closeStream or deleteStream."""
 
     stream_id: int
@@ -115,7 +121,7 @@ class PublishStopped:
 
 
 @dataclass(slots=True)
-class PlayRequested:
+class PlayRequested(Event):
     """`play`, the next item of a playlist, or `play2` to something else than what plays.
 
     `start` and `duration` are as sent, in the client's unit; -2 and -1 where it sent none. A start <= -1000 is already
@@ -135,13 +141,13 @@ class PlayRequested:
 
 
 @dataclass(slots=True)
-class PlayStopped:
+class PlayStopped(Event):
     stream_id: int
     command: str
 
 
 @dataclass(slots=True)
-class PauseRequested:
+class PauseRequested(Event):
     """`pause`, on a message stream that plays or publishes. The shell answers by a status, or `send_error`."""
 
     stream_id: int
@@ -152,7 +158,7 @@ class PauseRequested:
 
 
 @dataclass(slots=True)
-class SeekRequested:
+class SeekRequested(Event):
     """`seek`, on a message stream that plays."""
 
     stream_id: int
@@ -161,7 +167,7 @@ class SeekRequested:
 
 
 @dataclass(slots=True)
-class ReceiveRequested:
+class ReceiveRequested(Event):
     """`receiveAudio` and `receiveVideo`, on a message stream that plays."""
 
     stream_id: int
@@ -170,7 +176,7 @@ class ReceiveRequested:
 
 
 @dataclass(slots=True)
-class StatusSent:
+class StatusSent(Event):
     """An onStatus, or the answer to connect, was queued for the client."""
 
     stream_id: int
@@ -183,7 +189,7 @@ class StatusSent:
 
 
 @dataclass(slots=True)
-class AudioReceived:
+class AudioReceived(Event):
     """Message type 8 on a publishing stream. `timestamp` is unwrapped nowhere: 32 bits, ms.
 
     Audio and video come as events only where `accept_publish` was given no sink for them.
@@ -195,7 +201,7 @@ class AudioReceived:
 
 
 @dataclass(slots=True)
-class VideoReceived:
+class VideoReceived(Event):
     """Message type 9 on a publishing stream."""
 
     stream_id: int
@@ -204,7 +210,7 @@ class VideoReceived:
 
 
 @dataclass(slots=True)
-class DataReceived:
+class DataReceived(Event):
     """Message type 18 (or 15) on a publishing stream, with `@setDataFrame` already taken off.
 
     `name` is the handler's ('onMetaData', 'onCuePoint', ...), `values` what follows it, and `payload` the AMF0 body
@@ -224,7 +230,7 @@ class DataReceived:
 
 
 @dataclass(slots=True)
-class SharedObjectReceived:
+class SharedObjectReceived(Event):
     """Message type 19 (or 16). Its events are in the order in which they happened."""
 
     name: str = field(repr=False)
@@ -237,25 +243,25 @@ class SharedObjectReceived:
 
 
 @dataclass(slots=True)
-class BufferLengthSet:
+class BufferLengthSet(Event):
     stream_id: int
     length_ms: int
 
 
 @dataclass(slots=True)
-class AcknowledgementReceived:
+class AcknowledgementReceived(Event):
     sequence_number: int
 
 
 @dataclass(slots=True)
-class PingAnswered:
+class PingAnswered(Event):
     """PingResponse: `timestamp` is what our PingRequest carried."""
 
     timestamp: int
 
 
 @dataclass(slots=True)
-class UserControlReceived:
+class UserControlReceived(Event):
     """A user control event that the connection does nothing about by itself (StreamBegin, StreamEOF, ...).
 
     A server gets one of them, the answer to a request for SWF verification.
@@ -267,12 +273,12 @@ class UserControlReceived:
 
 
 @dataclass(slots=True)
-class ReadingStopped:
+class ReadingStopped(Event):
     """Too much has come for what awaits a decision: until then nothing more is read (`paused`)."""
 
 
 @dataclass(slots=True)
-class UnknownMessage:
+class UnknownMessage(Event):
     """A message type or user control event that is not understood, or a message that can't be read: never a reason to
     disconnect."""
 
@@ -286,7 +292,7 @@ class UnknownMessage:
 
 
 @dataclass(slots=True)
-class ResultReceived:
+class ResultReceived(Event):
     """`_result` or `_error` to one of our calls; `procedure` is what was called."""
 
     procedure: str
@@ -296,7 +302,7 @@ class ResultReceived:
 
 
 @dataclass(slots=True)
-class StatusReceived:
+class StatusReceived(Event):
     """onStatus."""
 
     stream_id: int
@@ -304,34 +310,3 @@ class StatusReceived:
     code: str
     description: str
     info: dict[str, Any]
-
-
-Event = (
-    HandshakeCompleted
-    | ConnectRequested
-    | CallReceived
-    | LengthRequested
-    | CloseRequested
-    | StreamCreated
-    | StreamDeleted
-    | PublishRequested
-    | PublishStopped
-    | PlayRequested
-    | PlayStopped
-    | PauseRequested
-    | SeekRequested
-    | ReceiveRequested
-    | StatusSent
-    | AudioReceived
-    | VideoReceived
-    | DataReceived
-    | SharedObjectReceived
-    | BufferLengthSet
-    | AcknowledgementReceived
-    | PingAnswered
-    | ReadingStopped
-    | UnknownMessage
-    | ResultReceived
-    | StatusReceived
-    | UserControlReceived
-)

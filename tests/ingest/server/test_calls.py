@@ -259,7 +259,7 @@ class TestClose:
             await client.publish("cam2")
             await client.play("cam3")
             await client.send_audio(first, 0, sound(1))
-            client.protocol.close_connection()
+            client.protocol.notify("close")
             await client.flush()
             await client.wait_closed()
         gone = await app.event("rtmp.disconnect")
@@ -269,7 +269,7 @@ class TestClose:
 
     async def test_what_comes_after_it_is_not_read(self, app: ScriptedApp, port: int) -> None:
         async with connected(port) as client:
-            client.protocol.close_connection()
+            client.protocol.notify("close")
             client.protocol.call("x")
             await client.flush()
             await client.wait_closed()
