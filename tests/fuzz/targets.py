@@ -39,7 +39,7 @@ def read_tags(given: Iterable[bytes]) -> tuple[list[Tag], int, bool, str]:
             assert held_bytes(reader) <= reader_bytes(LIMITS)
     except FlvError as fault:
         error = str(fault)
-    return found, reader.end, reader.is_cut, error
+    return found, reader.end, reader.is_truncated, error
 
 
 def is_in(index: FlvIndex, size: int) -> None:
@@ -84,7 +84,7 @@ def goes_on(data: bytes, index: FlvIndex) -> None:
     writer.finish()
     again = scan(stream, LIMITS)
     assert not again.fault
-    assert not again.is_cut
+    assert not again.is_truncated
     assert again.end > index.end
 
 

@@ -75,11 +75,11 @@ def video_message(stream_id: int, timestamp: int, payload: bytes) -> Message:
     return Message(MessageType.VIDEO, timestamp, stream_id, payload)
 
 
-_part_header: Final = struct.Struct(">IHBB3x")
-"""Type and size; the timestamp's middle bytes, its low byte, its high byte; the message stream."""
+TAG_HEADER: Final = struct.Struct(">IHBB3x")
+"""As FLV has it: type and size; the timestamp's middle bytes, its low byte, its high byte; the message stream."""
 _back_pointer: Final = struct.Struct(">I")
 
-MAX_PART_BYTES: Final = 0xFFFFFF
+MAX_TAG_BYTES: Final = 0xFFFFFF
 
 
 class AggregatePart(NamedTuple):
@@ -98,10 +98,10 @@ def decode_aggregate(timestamp: int, payload: bytes, most: int) -> tuple[list[Ag
     """
     parts: list[AggregatePart] = []
     position, offset = 0, 0
-    while position + _part_header.size <= len(payload):
-        type_and_size, middle, low, high = _part_header.unpack_from(payload, position)
-        start = position + _part_header.size
-        end = start + (type_and_size & MAX_PART_BYTES)
+    while position + TAG_HEADER.size <= len(payload):
+        type_and_size, middle, low, high = TAG_HEADER.unpack_from(payload, position)
+        start = position + TAG_HEADER.size
+        end = start + (type_and_size & MAX_TAG_BYTES)
         if end > len(payload):
             break
         if len(parts) >= most:
@@ -120,10 +120,10 @@ def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
         raise LocalProtocolError("an aggregate of no messages")
     out = bytearray()
     for type_id, timestamp, payload in parts:
-        if len(payload) > MAX_PART_BYTES:
+        if len(payload) > MAX_TAG_BYTES:
             raise LocalProtocolError("a message is too long for an aggregate")
         start = len(out)
-        out += _part_header.pack(
+        out += TAG_HEADER.pack(
             type_id << 24 | len(payload), timestamp >> 8 & 0xFFFF, timestamp & 0xFF, timestamp >> 24 & 0xFF
         )
         out += payload

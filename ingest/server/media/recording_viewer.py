@@ -92,9 +92,8 @@ def open_from(path: Path, leaf: RecordingInfo, start_ms: int, limits: Limits) ->
     part = _open(path)
     try:
         _, timestamp, _ = _tag_at(part, point.offset, limits)
-        marks = leaf.index.marks
         head = [
-            file_start(audio=marks.has_audio, video=marks.has_video),
+            file_start(audio=leaf.index.has_audio, video=leaf.index.has_video),
             tag_bytes(MessageType.DATA_AMF0, METADATA_AT, leaf.metadata),
         ]
         for offset in leaf.index.headers_at(point.offset):
@@ -104,7 +103,7 @@ def open_from(path: Path, leaf: RecordingInfo, start_ms: int, limits: Limits) ->
         part.close()
         raise
     part.head, part.offset = b"".join(head), point.offset
-    if leaf.index.is_cut or leaf.index.fault:
+    if leaf.index.is_truncated or leaf.index.fault:
         part.end = max(leaf.index.end + POINTER_BYTES, part.offset)
     return part
 
