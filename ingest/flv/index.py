@@ -151,7 +151,6 @@ def _tag_before(stream: BinaryIO, end: int, limits: Limits) -> TagHeader | None:
 
 
 def _empty_index(stream: BinaryIO, limits: Limits) -> FlvIndex:
-    """Before the first tag."""
     size = stream.seek(0, SEEK_END)
     stream.seek(0)
     start = stream.read(FILE_HEADER.size)

@@ -34,7 +34,6 @@ class SeekPoint(NamedTuple):
     time_ms: int
     """By the file's `FileClock`."""
     offset: int
-    """Where the tag begins."""
 
 
 def encode_metadata(properties: Mapping[str, Any], room: int = 0) -> bytes:

@@ -25,9 +25,7 @@ class FileClock:
 
     def __init__(self) -> None:
         self.first: int | None = None
-        """The first timestamp."""
         self.timestamp = 0
-        """The latest."""
         self.now = 0
         """ms."""
 

@@ -50,7 +50,6 @@ class Tag:
     """ms; all 32 bits."""
     payload: bytes
     offset: int
-    """Where in the file the tag's header begins."""
     is_encrypted: bool = False
     """The filter bit (annex F): nobody without the key can use the payload."""
 

@@ -33,7 +33,6 @@ class CapsEx(IntFlag):
     """`capsEx` (CapsExMask)."""
 
     RECONNECT = 0x01
-    """Acts on a reconnect request."""
     MULTITRACK = 0x02
     MOD_EX = 0x04
     TIMESTAMP_NANO_OFFSET = 0x08
@@ -65,7 +64,6 @@ class Capabilities:
     """FourCcInfo by FourCC; the flags of `ANY` go for every codec."""
     audio_fourcc_info: Mapping[str, int] | None = None
     caps_ex: int | None = None
-    """CapsEx."""
 
     @property
     def enhanced(self) -> bool:
@@ -100,7 +98,6 @@ class Capabilities:
 
 
 NO_CAPABILITIES: Final = Capabilities()
-"""What an end can do that says nothing."""
 
 RELAY_CAPABILITIES: Final = Capabilities(
     fourcc_list=(ANY,),

@@ -47,7 +47,7 @@ class ClientConnection(Connection):
         super().__init__(limits, handshake, window_bytes=window_bytes, compress=True)
         self._handshake_out.append(handshake.begin())
         self.answers_calls = answers_calls
-        self._asked_amf3 = False
+        self._requested_amf3 = False
         self.server_capabilities = NO_CAPABILITIES
         """What the server said in its answer to `connect` that it can do."""
 
@@ -63,7 +63,7 @@ class ClientConnection(Connection):
         self.move(Step.ASK)
         known = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url}
         command_object = {**known, **offer.properties(), **properties}
-        self._asked_amf3 = command_object.get("objectEncoding") == 3
+        self._requested_amf3 = command_object.get("objectEncoding") == 3
         return self._call(0, "connect", command_object, *arguments)
 
     def create_stream(self) -> float:
@@ -112,7 +112,7 @@ class ClientConnection(Connection):
     def drop_media(self, stream_id: int) -> None:
         """Forgets audio and video that wait, as when publishing ends at once. Abort Message gives up what is sent in
         part (section 5.4.2); a server that overlooks it must not be sent more media then."""
-        self._outbox.abort(stream_id)
+        self._send_queue.abort(stream_id)
 
     # --- What the server sends ---
 
@@ -120,7 +120,7 @@ class ClientConnection(Connection):
         self.move(Step.ACCEPT if succeeded else Step.REJECT)
         info = command.argument(0)
         self.server_capabilities = _server_capabilities(command.command_object, info, self.limits)
-        self.amf3 = self._asked_amf3 and isinstance(info, dict) and info.get("objectEncoding") == 3
+        self.amf3 = self._requested_amf3 and isinstance(info, dict) and info.get("objectEncoding") == 3
 
     def _on_status(self, stream_id: int, command: Command) -> None:
         info = command.argument(0)

@@ -18,8 +18,6 @@ Transition = Literal["", "switch", "swap"]
 
 
 class Event:
-    """What all of them are."""
-
     __slots__ = ()
 
 
@@ -30,7 +28,6 @@ class HandshakeCompleted(Event):
     version: int
     """C0: the version that the client asked for; S0: that the server chose."""
     proof: Proof = Proof.NONE
-    """What came of the digests that the peer sent."""
     echoed: bool = False
     """Whether the peer's second part answers our first, by its time and random bytes or by its signature.
 
@@ -52,11 +49,8 @@ class ConnectRequested(Event):
     flash_ver: str
     object_encoding: int
     properties: dict[str, Any] = field(repr=False)
-    """The whole command object."""
     arguments: list[Any] = field(default_factory=list, repr=False)
-    """The optional user arguments."""
     capabilities: Capabilities = NO_CAPABILITIES
-    """What the properties say that the client can do."""
 
 
 @dataclass(slots=True)
@@ -202,8 +196,6 @@ class AudioReceived(Event):
 
 @dataclass(slots=True)
 class VideoReceived(Event):
-    """Message type 9 on a publishing stream."""
-
     stream_id: int
     timestamp: int
     payload: bytes = field(repr=False)
@@ -223,7 +215,6 @@ class DataReceived(Event):
     values: list[Any]
     payload: bytes = field(repr=False)
     kept: bool = False
-    """Whether `@setDataFrame` came before it."""
 
 
 # --- Shared objects (section 7.1.3) ---
@@ -269,7 +260,7 @@ class UserControlReceived(Event):
 
     event: UserControl
     values: tuple[int | bytes, ...]
-    """As `messages.user_control.LAYOUTS` has them: mostly the message stream's id."""
+    """As `messages.control.USER_CONTROL_LAYOUTS` has them: mostly the message stream's id."""
 
 
 @dataclass(slots=True)
@@ -303,8 +294,6 @@ class ResultReceived(Event):
 
 @dataclass(slots=True)
 class StatusReceived(Event):
-    """onStatus."""
-
     stream_id: int
     level: str
     code: str

@@ -91,7 +91,6 @@ class SendingWindow:
         """So many bytes may have been sent, whatever a hard limit says: those from before it, and the answer to it, by
         which the peer knows when to acknowledge."""
         self._probe: int | None = None
-        """That is not answered yet."""
         self._answers = 0
         """To probes since the window closed."""
         self._overdue: int | None = None
@@ -160,7 +159,6 @@ class SendingWindow:
             self._follow()
 
     def answered(self, timestamp: int) -> None:
-        """PingResponse."""
         if timestamp == self._probe:
             self._probe = None
             self._answers += 1

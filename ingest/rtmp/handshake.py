@@ -106,7 +106,6 @@ def _signature(part: bytes, digest: bytes, end: End) -> bytes:
 
 VERSION: Final = 3
 PART_BYTES: Final = 1536
-"""C1, C2, S1 and S2."""
 NONCE_BYTES: Final = PART_BYTES - 8
 HANDSHAKE_BYTES: Final = 1 + 2 * PART_BYTES
 """What each side sends."""

@@ -88,7 +88,6 @@ AUDIO_CODECS: Final = {
     11: "Speex",
     14: "MP3",
 }
-"""Sound formats of legacy headers."""
 
 VIDEO_FOURCC: Final = {
     b"avc1": "H.264",
@@ -161,8 +160,6 @@ class LegacyVideo:
 
 @dataclass(frozen=True, slots=True)
 class LegacyAudio:
-    """An audio message with a sound format."""
-
     sound_format: int
     rate_index: int = 3
     """Into `RATES`."""

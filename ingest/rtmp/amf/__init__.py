@@ -92,7 +92,6 @@ class Writer:
     __slots__ = ("indices", "out")
 
     encoding: ClassVar[str]
-    """For the texts of errors."""
     writers: ClassVar[dict[type, Callable[[Any, Any], None]]]
     """By type, for its subclasses too."""
 
@@ -145,7 +144,6 @@ class Reader:
     __slots__ = ("base", "data", "elements", "end", "limits", "position", "references", "sizes")
 
     encoding: ClassVar[str]
-    """For the texts of errors."""
     readers: ClassVar[dict[int, Callable[[Any, int], Any]]]
     """By marker: what reads that which follows it, at a depth."""
     constants: ClassVar[dict[int, Any]]

@@ -244,7 +244,6 @@ _long: Final = struct.Struct(">BI")
 _SINGLETONS: Final = {UNDEFINED: UNDEFINED_MARKER, UNSUPPORTED: UNSUPPORTED_MARKER}
 
 MAX_REFERENCES: Final = 0x10000
-"""A reference has 16 bits."""
 
 
 class Encoder(Writer):

@@ -79,13 +79,11 @@ class Traits(NamedTuple):
     sealed: tuple[str, ...] = ()
     """Names of the members that the class declares, in the order of their values."""
     dynamic: bool = False
-    """Whether objects may have other members."""
     externalizable: bool = False
     """Whether the class alone knows what follows."""
 
 
 ANONYMOUS: Final = Traits("", dynamic=True)
-"""Of a plain dict."""
 
 
 class Object(dict[str, Any]):
@@ -106,7 +104,6 @@ class Object(dict[str, Any]):
 
     @classmethod
     def of(cls, traits: Traits) -> Self:
-        """One without members yet."""
         empty = cls.__new__(cls)
         empty.traits = traits
         return empty

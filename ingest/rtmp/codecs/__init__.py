@@ -26,7 +26,6 @@ class VideoReaders:
     """What a codec can be told by; None where there is nothing to read."""
 
     header: Callable[[VideoConfig, bytes], None] | None = None
-    """Reads a sequence header."""
     keyframe: Callable[[VideoConfig, bytes], None] | None = None
     """Reads a coded frame; ValueError where it is no keyframe."""
 

@@ -28,7 +28,6 @@ AAC_SCALABLE: Final = (6, 20)
 AAC_ER_TYPES: Final = (17, 19, 20, 23)
 """Error resilient ones, with flags of their own."""
 AAC_GENERAL: Final = (1, 2, 3, 4, 6, 7, 17, 19, 20, 21, 22, 23)
-"""Types whose configuration is GASpecificConfig()."""
 BSAC: Final = 22
 
 SBR_SYNC, PS_SYNC = 0x2B7, 0x548

@@ -48,8 +48,6 @@ class MessageType(IntEnum):
 
 @dataclass(slots=True)
 class Message:
-    """A message to send."""
-
     type_id: int
     timestamp: int
     """Milliseconds, 32 bits."""
@@ -83,8 +81,6 @@ MAX_TAG_BYTES: Final = 0xFFFFFF
 
 
 class AggregatePart(NamedTuple):
-    """A message within an aggregate."""
-
     type_id: int
     timestamp: int
     """Milliseconds, 32 bits."""

@@ -231,14 +231,11 @@ _KINDS: Final[list[type[SharedObjectEvent]]] = [
     *(Status, Clear, Remove, RequestRemove, UseSuccess),
 ]
 EVENTS: Final = dict(enumerate(_KINDS, 1))
-"""By event type."""
 EVENT_TYPES: Final = {kind: event_type for event_type, kind in EVENTS.items()}
 
 
 @dataclass(slots=True)
 class SharedObject:
-    """A message's content."""
-
     name: str
     version: int
     persistent: bool

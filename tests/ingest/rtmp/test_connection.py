@@ -329,9 +329,9 @@ def test_every_stream_state_is_reached_and_ends_in_idle() -> None:
 def test_nothing_but_a_decision_moves_a_stream_that_was_asked_for() -> None:
     decisions = {StreamStep.ACCEPT, StreamStep.REJECT}
     for asked, other in (
-        (StreamState.PUBLISH_ASKED, set()),
-        (StreamState.PLAY_ASKED, {StreamStep.SKIP}),
-        (StreamState.SWITCH_ASKED, {StreamStep.STOP}),
+        (StreamState.PUBLISH_REQUESTED, set()),
+        (StreamState.PLAY_REQUESTED, {StreamStep.SKIP}),
+        (StreamState.SWITCH_REQUESTED, {StreamStep.STOP}),
     ):
         assert {step for state, step in STREAM_STATES if state is asked} == decisions | other
 
