@@ -23,8 +23,6 @@ from ingest.rtmp.netconnection import ALWAYS_ANSWERED, NETCONNECTION_COMMANDS
 from ingest.rtmp.netstream import NETSTREAM_COMMANDS
 from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 
-__all__ = ["ServerConnection"]
-
 CONNECT_PROPERTIES: Final = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 """What clients look for to know what kind of server this is."""
 

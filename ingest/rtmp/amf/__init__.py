@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Final
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["UNDEFINED", "UNSUPPORTED", "Date", "Reader", "Reference", "Singleton", "Writer", "XmlDocument", "utf8"]
-
 
 class Singleton(Enum):
     """Values that are nothing but their marker."""

@@ -20,8 +20,6 @@ from typing import Final, NamedTuple
 
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError
 
-__all__ = ["Message", "MessageType", "RawMessage"]
-
 RawMessage = tuple[int, int, int, bytes]
 """A message as it is read: type id, timestamp in ms, message stream id, payload. A tuple, as each frame makes one."""
 
