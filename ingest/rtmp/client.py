@@ -11,11 +11,7 @@ from ingest.rtmp.calls import ANSWERS, RESULT_HANDLERS
 from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities, read_capabilities
 from ingest.rtmp.connection import COMMON_HANDLERS, Connection
 from ingest.rtmp.errors import RemoteProtocolError
-from ingest.rtmp.events import (
-    AudioReceived,
-    StatusReceived,
-    VideoReceived,
-)
+from ingest.rtmp.events import AudioReceived, StatusReceived, VideoReceived
 from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported
 from ingest.rtmp.handshake import ClientHandshake, Scheme
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits

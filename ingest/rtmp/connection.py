@@ -22,13 +22,7 @@ from ingest.rtmp.chunk_writer import (
     SendQueue,
 )
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.events import (
-    DataReceived,
-    Event,
-    HandshakeCompleted,
-    ReadingStopped,
-    UnknownMessage,
-)
+from ingest.rtmp.events import DataReceived, Event, HandshakeCompleted, ReadingStopped, UnknownMessage
 from ingest.rtmp.flow import AcknowledgementCounter, SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES, ClientHandshake, ServerHandshake
 from ingest.rtmp.limits import Limits

@@ -15,7 +15,7 @@ from ingest.rtmp.connection import AUDIO, COMMON_HANDLERS, VIDEO
 from ingest.rtmp.events import AudioReceived, BufferLengthSet, StatusSent, VideoReceived
 from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported, on_user_control
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
-from ingest.rtmp.message_streams import MediaSink, MessageStream, RequestKind, ServerBase
+from ingest.rtmp.message_streams import MediaSink, MessageStream, Request, RequestKind, ServerBase
 from ingest.rtmp.messages import MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, encode_data
 from ingest.rtmp.messages.control import UserControl
@@ -106,9 +106,7 @@ class ServerConnection(ServerBase):
 
         In this order: FFmpeg throws away what comes before Play.Start.
         """
-        request = self.resolve_request(request_id, RequestKind.PLAY)
-        stream = self.move_stream(request, StreamStep.ACCEPT)
-        stream.name = request.name
+        request, stream = self._accept_play(request_id)
         if recorded:
             self.send_user_control(UserControl.STREAM_IS_RECORDED, stream.stream_id)
         self.send_user_control(UserControl.STREAM_BEGIN, stream.stream_id)
@@ -119,12 +117,15 @@ class ServerConnection(ServerBase):
 
     def accept_switch(self, request_id: int, description: str) -> None:
         """A play2 to something else than what plays, which goes on until the shell has that. Queues Play.Transition."""
+        _, stream = self._accept_play(request_id)
+        reason = status.TRANSITION_SUCCESS
+        self.send_status(stream.stream_id, "status", status.PLAY_TRANSITION, description, reason=reason)
+
+    def _accept_play(self, request_id: int) -> tuple[Request, MessageStream]:
         request = self.resolve_request(request_id, RequestKind.PLAY)
         stream = self.move_stream(request, StreamStep.ACCEPT)
         stream.name = request.name
-        self.send_status(
-            stream.stream_id, "status", status.PLAY_TRANSITION, description, reason=status.TRANSITION_SUCCESS
-        )
+        return request, stream
 
     def reject_play(self, request_id: int, code: str, description: str) -> None:
         """Queues the error status. Of a playlist's further items it is onPlayStatus, as an error would end FFmpeg's
