@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple
 
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-from ingest.rtmp.messages import MAX_TAG_BYTES, TAG_HEADER, MessageType
+from ingest.rtmp.messages import MAX_U24, TAG_HEADER, MessageType
 
 SIGNATURE: Final = b"FLV"
 FILE_HEADER: Final = struct.Struct(">3sBBI")
@@ -80,7 +80,7 @@ def read_tag_header(data: bytes | bytearray, at: int, offset: int, limits: Limit
     """Of the 15 bytes from `at` on; the tag behind the 4 of them begins at `offset` in the file. Raises FlvError."""
     type_and_size, time_middle, time_low, time_high = TAG_HEADER.unpack_from(data, at + POINTER_BYTES)
     type_id = type_and_size >> 24 & TYPE_BITS
-    size = type_and_size & MAX_TAG_BYTES
+    size = type_and_size & MAX_U24
     if type_id in MEDIA_TYPES:
         most = limits.media_message_bytes
     elif type_id in DATA_TYPES:
@@ -96,8 +96,8 @@ def read_tag_header(data: bytes | bytearray, at: int, offset: int, limits: Limit
 def tag_bytes(type_id: int, timestamp: int, payload: bytes) -> bytes:
     """A tag and its size behind it. ValueError for a payload over 16,777,215 bytes."""
     size = len(payload)
-    if size > MAX_TAG_BYTES:
-        raise ValueError(f"a tag's payload has at most {MAX_TAG_BYTES:,} bytes")
+    if size > MAX_U24:
+        raise ValueError(f"a tag's payload has at most {MAX_U24:,} bytes")
     header = TAG_HEADER.pack(type_id << 24 | size, timestamp >> 8 & 0xFFFF, timestamp & 0xFF, timestamp >> 24 & 0xFF)
     return b"".join((header, payload, tag_size(size)))
 

@@ -38,6 +38,7 @@ from ingest.rtmp.media_tags import (
     read_legacy_audio,
     read_legacy_video,
 )
+from ingest.rtmp.messages import MAX_U24
 
 __all__ = [
     "ExtendedAudio",
@@ -84,10 +85,6 @@ def write_mod_ex(extension: ModEx, next_packet_type: int) -> bytes:
         raise ValueError("the data of an extension have 1 to 65,536 bytes")
     length = bytes((size - 1,)) if size <= 255 else b"\xff" + (size - 1).to_bytes(2, "big")
     return length + extension.data + bytes((extension.type << 4 | next_packet_type,))
-
-
-MAX_TRACK_BYTES: Final = 0xFFFFFF
-"""Of one track where there are many, by its size field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +315,7 @@ def _write(message: _Extended, start: int, multitrack: int, mod_ex: int, *, comp
         (fourcc,) = {track.fourcc for track in message.tracks}
         written += fourcc
     for track, body in zip(message.tracks, bodies, strict=True):
-        if len(body) > MAX_TRACK_BYTES:
+        if len(body) > MAX_U24:
             raise ValueError("a track among others has at most 16,777,215 bytes")
         own = track.fourcc if message.multitrack == MultitrackType.MANY_TRACKS_MANY_CODECS else b""
         written += own + bytes((track.track_id,)) + len(body).to_bytes(3, "big") + body

@@ -75,7 +75,8 @@ TAG_HEADER: Final = struct.Struct(">IHBB3x")
 """As FLV has it: type and size; the timestamp's middle bytes, its low byte, its high byte; the message stream."""
 _back_pointer: Final = struct.Struct(">I")
 
-MAX_TAG_BYTES: Final = 0xFFFFFF
+MAX_U24: Final = 0xFFFFFF
+"""The lengths of messages, of FLV's tags and of tracks have 24 bits."""
 
 
 class AggregatePart(NamedTuple):
@@ -95,7 +96,7 @@ def decode_aggregate(timestamp: int, payload: bytes, most: int) -> tuple[list[Ag
     while position + TAG_HEADER.size <= len(payload):
         type_and_size, middle, low, high = TAG_HEADER.unpack_from(payload, position)
         start = position + TAG_HEADER.size
-        end = start + (type_and_size & MAX_TAG_BYTES)
+        end = start + (type_and_size & MAX_U24)
         if end > len(payload):
             break
         if len(parts) >= most:
@@ -114,7 +115,7 @@ def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
         raise LocalProtocolError("an aggregate of no messages")
     out = bytearray()
     for type_id, timestamp, payload in parts:
-        if len(payload) > MAX_TAG_BYTES:
+        if len(payload) > MAX_U24:
             raise LocalProtocolError("a message is too long for an aggregate")
         start = len(out)
         out += TAG_HEADER.pack(
