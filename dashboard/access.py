@@ -97,7 +97,7 @@ def revoke_token(*, token: ApiToken) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ApiCaller:
     """Who asks the API, as `dashboard.api_base` finds it. A token has no user."""
 
     name: str
@@ -108,7 +108,7 @@ class Caller:
 def actor_of(request: HttpRequest) -> Actor:
     """The user that is logged in; in an operation of the API its caller, which may be a token ("token NAME")."""
     caller = getattr(request, "auth", None)
-    if isinstance(caller, Caller):
+    if isinstance(caller, ApiCaller):
         return Actor(caller.name, caller.user, audit.client_address(request))
     return audit.actor_of(request)
 

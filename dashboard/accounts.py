@@ -1,13 +1,14 @@
 """Accounts: log-in, log-out, password, and what somebody chooses for the pages (theme, time zone).
 
-The log-in is Django's, with a limit on failed tries (`dashboard.throttle`); the admin's is this one too. Of failed ones
+The log-in is Django's, with a limit on failed tries (`Tries`); the admin's is this one too. Of failed ones
 as many go into the audit log as tell what goes on. A browser that has logged in to an account has a signed cookie, by
 which the log-in page knows it again: it opens nothing, and only spares it the limit that strangers' failures at the
-account lead to (`throttle.ACCOUNT`); without it that limit would let anybody lock the account's owner out."""
+account lead to (`ACCOUNT`); without it that limit would let anybody lock the account's owner out."""
 
 import hashlib
 import logging
 import secrets
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +32,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from dashboard import zones
 from dashboard.access import actor_of
 from dashboard.models import Preferences
-from dashboard.throttle import ACCOUNT, WAIT_S, Limit, Tries
+from dashboard.throttle import Limit
 from ingest import clean
 from ingest.addresses import unit_or_itself
 from ingest.models import AuditEntry
@@ -69,16 +70,63 @@ def cookie_name(username: str) -> str:
     return f"known_{hashlib.sha256(username.casefold().encode()).hexdigest()[:16]}"
 
 
+WAIT_S = 300
+
+PAIR = Limit("pair", 10, WAIT_S, extends=True)  # One address that guesses at one user.
+ADDRESS = Limit("address", 60, WAIT_S, extends=True)  # One address that goes through many users.
+ACCOUNT = Limit("account", 100, extends=True)  # Many addresses that guess at one user, none of which is known.
+DEVICE = Limit("device", 10, WAIT_S, extends=True)  # A browser known for one user: its cookie may have been taken.
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """One address's tries at one user; of IPv6 its /64 counts as one. `device`: the browser's, if it is known."""
+
+    address: str
+    username: str
+    device: str = ""
+
+    def begin(self) -> Limit | None:
+        """Count a try before the password is looked at, so that parallel guesses count too. The limit that refuses it.
+
+        ACCOUNT does so where the browser is not known. Who comes from an address that is known may be let in all the
+        same: else strangers could lock out the account's owner.
+        """
+        over = [limit for limit in (PAIR, ADDRESS) if limit.add(*self._who(limit)) > limit.most]
+        if over:
+            return over[0]
+        if self.device and DEVICE.add(*self._who(DEVICE)) <= DEVICE.most:
+            return None
+        return ACCOUNT if ACCOUNT.add(*self._who(ACCOUNT)) > ACCOUNT.most else None
+
+    def succeeded(self) -> None:
+        """Take the counted try back. Other failures of the address and at the account stay, or one own account would
+        reset the one, and its owner's log-in the other.
+        """
+        for limit in (PAIR, DEVICE):
+            limit.forget(*self._who(limit))
+        for limit in (ADDRESS,) if self.device else (ADDRESS, ACCOUNT):
+            limit.take_back(*self._who(limit))
+
+    @property
+    def left(self) -> int:
+        return max(0, min(limit.most - limit.count(*self._who(limit)) for limit in (PAIR, ADDRESS)))
+
+    def _who(self, limit: Limit) -> tuple[str, ...]:
+        address, user = unit_or_itself(self.address), self.username.casefold()
+        return {PAIR: (address, user), ADDRESS: (address,), ACCOUNT: (user,), DEVICE: (self.device, user)}[limit]
+
+
 LOGIN = "login"
 LOGIN_FAILED = "login.fail"
 LOGIN_LIMITED = "login.limit"
 
 MOST_OF_ADDRESS = 10
 """Entries within the log-in's wait, of one address,"""
-MOST_OF_ALL = 200
+MAX_OF_ALL = 200
 """and of all, whoever has many addresses."""
 
-MOST_LOGINS = 1000
+MAX_LOGINS = 1000
 """Of an account, that are looked through for an address."""
 
 LAST = "More of this address within {minutes} min are not written down."
@@ -89,7 +137,7 @@ def record_failure(username: str, address: str) -> None:
     """A name that is no user's isn't written down: people type passwords into that field."""
     recent = AuditEntry.objects.filter(action=LOGIN_FAILED, at__gt=timezone.now() - timedelta(seconds=WAIT_S))
     of_address = recent.filter(address=clean.text(address, 64)).count()
-    if of_address >= MOST_OF_ADDRESS or recent.count() >= MOST_OF_ALL:
+    if of_address >= MOST_OF_ADDRESS or recent.count() >= MAX_OF_ALL:
         return
     user = _user(username)
     name = user.get_username() if user is not None else UNKNOWN
@@ -103,7 +151,7 @@ def record_limit(username: str) -> None:
     since = timezone.now() - timedelta(seconds=ACCOUNT.wait_s)
     if user is None or AuditEntry.objects.filter(action=LOGIN_LIMITED, user=user, at__gt=since).exists():
         return
-    note = f"After {ACCOUNT.failures} failures from many addresses only known browsers and addresses may try."
+    note = f"After {ACCOUNT.most} failures from many addresses only known browsers and addresses may try."
     audit.record(Actor(user.get_username(), user), LOGIN_LIMITED, user.get_username(), note=note)
 
 
@@ -113,7 +161,7 @@ def is_known(username: str, address: str) -> bool:
     if user is None:
         return False
     entries = AuditEntry.objects.filter(action=LOGIN, user=user, at__gt=timezone.now() - DEVICE_KNOWN).order_by("-at")
-    known = set(entries.values_list("address", flat=True)[:MOST_LOGINS])
+    known = set(entries.values_list("address", flat=True)[:MAX_LOGINS])
     return unit_or_itself(address) in {unit_or_itself(each) for each in known}
 
 

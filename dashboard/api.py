@@ -21,6 +21,8 @@ from ninja.operation import Operation
 from dashboard.access import bearer_abilities, require_ability
 from dashboard.alerts.api import router as alerts_router
 from dashboard.api_base import allow
+from dashboard.applications.api import router as applications_router
+from dashboard.attempts.api import router as attempts_router
 from dashboard.audit.api import router as audit_router
 from dashboard.history.api import router as rollups_router
 from dashboard.keys.api import router as keys_router
@@ -29,11 +31,14 @@ from dashboard.recordings.api import router as recordings_router
 from dashboard.reports.api import router as reports_router
 from dashboard.sessions.api import router as sessions_router
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
-from dashboard.streams.api import applications_router
+from dashboard.streams.actions import ActionProblem
 from dashboard.streams.api import router as streams_router
 from dashboard.system.api import router as system_router
 from dashboard.system.unavailable import failed
 from ingest.live_store import redis_errors
+from ingest.services.nodes import NodeError
+from ingest.services.recordings import RecordingProblem
+from ingest.services.removal import InTheWay
 from ingest.services.roles import ABILITIES, Ability
 
 __all__ = ["api"]
@@ -226,6 +231,7 @@ api = Api(
 )
 api.add_router("", streams_router)
 api.add_router("", sessions_router)
+api.add_router("", attempts_router)
 api.add_router("", recordings_router)
 api.add_router("", rollups_router)
 api.add_router("", reports_router)
@@ -244,5 +250,12 @@ def away(request: HttpRequest, error: Exception) -> HttpResponse:
     return failed(request, error)
 
 
+def conflict(request: HttpRequest, error: Exception) -> HttpResponse:
+    """It can't be done now; the message says why."""
+    return JsonResponse({"detail": str(error)}, status=409)
+
+
+for _problem in (ActionProblem, InTheWay, NodeError, RecordingProblem):
+    api.exception_handler(_problem)(conflict)
 for _kind in redis_errors():
     api.exception_handler(_kind)(away)

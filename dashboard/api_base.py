@@ -4,9 +4,10 @@
 table as pages and WebSockets. Nobody known: 401. Known but not allowed: 403. Lists are `{"items": [...], "count": N}`
 with `limit`, `offset` and filters. Times are ISO 8601 in UTC, to the millisecond; a field that is not known is null."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
@@ -18,18 +19,11 @@ from ninja.security.base import AuthBase
 from pydantic import AfterValidator, model_validator
 
 from dashboard import access
-from dashboard.access import Caller
-from ingest.contracts import EndReason, Health, StreamSnapshot, StreamState
-from ingest.models import Stream
+from dashboard.access import ApiCaller
+from dashboard.lists import narrow
+from ingest.contracts import Health
 from ingest.services.media_urls import MOST_HOURS, USUAL_HOURS, PlayLink
 from ingest.services.roles import Ability, role_abilities, user_abilities
-
-
-def caller_of(request: HttpRequest) -> Caller:
-    """The caller that `allow` found for this request."""
-    found = getattr(request, "auth", None)
-    assert isinstance(found, Caller)  # noqa: S101  # Every operation has an auth.
-    return found
 
 
 class BearerToken(HttpBearer):
@@ -44,11 +38,11 @@ class BearerToken(HttpBearer):
         scheme = request.headers.get(self.header, "").partition(" ")[0]
         return super().__call__(request) if scheme.lower() == self.openapi_scheme else None
 
-    def authenticate(self, request: HttpRequest, token: str) -> Caller:
+    def authenticate(self, request: HttpRequest, token: str) -> ApiCaller:
         found = access.find_token(secret=token)
         if found is None:
             raise AuthenticationError(message="This token is unknown, expired or revoked.")
-        return _allowed(Caller(f"token {found.name}", role_abilities(found.role), None), self.ability)
+        return _allowed(ApiCaller(f"token {found.name}", role_abilities(found.role), None), self.ability)
 
 
 class LoggedIn(APIKeyCookie):
@@ -60,21 +54,20 @@ class LoggedIn(APIKeyCookie):
         super().__init__(csrf=True)
         self.ability = ability
 
-    def authenticate(self, request: HttpRequest, key: str | None) -> Caller | None:
+    def authenticate(self, request: HttpRequest, key: str | None) -> ApiCaller | None:
         user = request.user
         if not isinstance(user, User):
             return None
-        return _allowed(Caller(user.get_username(), user_abilities(user), user), self.ability)
+        return _allowed(ApiCaller(user.get_username(), user_abilities(user), user), self.ability)
 
 
-def _allowed(caller: Caller, ability: Ability) -> Caller:
+def _allowed(caller: ApiCaller, ability: Ability) -> ApiCaller:
     if ability not in caller.abilities:
         raise HttpError(403, f"Not allowed: this needs the ability {ability.value!r}.")
     return caller
 
 
 def allow(ability: Ability) -> list[AuthBase]:
-    """The `auth` of an operation that needs the ability."""
     return [BearerToken(ability), LoggedIn(ability)]
 
 
@@ -134,165 +127,31 @@ class ListOf(Schema, Generic[Item]):
 
 
 def cut(rows: QuerySet[Row], paging: Paging) -> tuple[list[Row], int]:
-    """The page's rows, and how many there are in all."""
     return list(rows[paging.offset : paging.offset + paging.limit]), rows.count()
 
 
-class IssueOut(Schema):
-    """An open health issue."""
-
-    check: str
-    level: Literal["warning", "bad"]
-    since: datetime
-    actual: str
-    expected: str
-    title: str
-    advice: str
-    value: float | None = Field(None, description="What was measured last, in `unit`.")
-    limit: float | None = Field(None, description="The level's limit that it passed, in `unit`.")
-    unit: str = Field("", description="Such as `s`, `%` or `a minute`; empty for a number without one.")
+Column = list[float | None]
 
 
-class TrackOut(Schema):
-    kind: Literal["audio", "video"]
-    track: int
-    codec: str
+class SamplesOut(Schema):
+    """Columns of one length, in the order of time."""
+
+    at: list[float] = Field(description="Seconds since the epoch.")
+    step_s: float = Field(description="A span's length; 0 where nothing is gathered: one sample is about a second.")
+    values: dict[str, Column] = Field(description="A gauge's mean, a counter's sum.")
+    low: dict[str, Column] = Field(description="A gauge's least value of a span.")
+    high: dict[str, Column] = Field(description="Its greatest.")
+    health: list[Health] = Field(description="The worst of a span.")
+    gaps: list[tuple[float, float]] = Field(description="Times (from, to) without media.")
+    problems: list[str] = Field(description="What could not be read, in sentences.")
 
 
-class SlowPlayerOut(Schema):
-    """A player that frames were dropped for."""
-
-    session_id: str
-    dropped_video: int
-    dropped_audio: int
-    sheds: int = Field(description="Times that more waited for it than may.")
-    queued_ms: int
-
-
-class StreamOut(Schema):
-    """A stream. From `since` on, metrics are null unless it is live; bitrates and frames a second are 5 s means."""
-
-    id: int
-    app: str
-    name: str
-    enabled: bool = Field(description="Else nobody publishes or plays it.")
-    state: StreamState
-    health: Health
-    players: int
-    session_id: str | None = Field(description="The session that publishes now.")
-    since: datetime | None = Field(description="When that session began.")
-    node: str
-    address: str
-    encoder: str
-    issues: list[IssueOut]
-    target_kbps: int | None
-    video_kbps: float | None
-    audio_kbps: float | None
-    wire_kbps: float | None = Field(description="All bytes on the publisher's socket.")
-    out_kbps: float | None
-    fps: float | None = Field(description="Coded frames by wall time.")
-    fps_media: float | None = Field(description="Coded frames by their timestamps.")
-    keyframe_interval: float | None = Field(description="Seconds between the last two keyframes.")
-    open_gop_age: float | None = Field(description="Seconds since the last keyframe.")
-    drift: float | None = Field(description="Milliseconds that media is behind real time.")
-    drift_dev: float | None = Field(description="Milliseconds: drift less its mean of 60 s.")
-    av_skew: float | None = Field(description="Milliseconds that video is ahead of audio.")
-    idle_ms: int | None
-    rtt_ms: float | None
-    retrans: int | None
-    ts_gap: int | None
-    ts_regress: int | None
-    missing_frames_est: int | None = Field(description="Missing frames, estimated from timestamps.")
-    media_faults: int | None = Field(None, description="Messages of the session whose media header makes no sense.")
-    timestamp_repairs: int | None = Field(
-        None, description="Times in the session that a clock jumped or went back; players get a time that goes on."
-    )
-    slow_players: int = Field(
-        description="Players for which more than 2 s wait, or frames were dropped in the last 30 s."
-    )
-    dropped_frames: int = Field(description="Frames that slow players did not get in the last minute.")
-    thumbnail: int | None = Field(None, description="When the last picture was taken, in ms since the epoch.")
-    slowest: list[SlowPlayerOut] = Field(
-        [], description="The players that lost most and are still there, five at most."
-    )
-    video_codec: str | None = None
-    video_codec_string: str | None = Field(None, description="For browsers and manifests (RFC 6381).")
-    width: int | None = None
-    height: int | None = None
-    profile: str | None = None
-    level: str | None = None
-    bit_depth: int | None = None
-    frame_rate: float | None = Field(None, description="As the sequence header says.")
-    audio_codec: str | None = None
-    audio_codec_string: str | None = None
-    sample_rate: int | None = None
-    channels: int | None = None
-    tracks: list[TrackOut] = Field([], description="Besides the main ones, of a stream with several.")
-
-    @classmethod
-    def of(cls, row: Stream, snapshot: StreamSnapshot) -> "StreamOut":
-        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot | {"enabled": row.enabled})
-
-
-def _total(row: Any, name: str) -> int | None:
-    total: int | None = row.total(name)
-    return total
-
-
-class SessionOut(Schema):
-    """One publishing or playing, from its acceptance to its end."""
-
-    id: str
-    kind: Literal["publish", "play"]
-    is_test: bool = Field(description="Published with a key for tests only: no player got it.")
-    app: str
-    name: str
-    address: str
-    encoder: str
-    node: str | None
-    started_at: datetime
-    ended_at: datetime | None
-    end_reason: str = Field(description=f"Empty while it is open; else one of {', '.join(EndReason.__args__)}.")  # type: ignore[attr-defined]
-    end_description: str
-    video_codec: str
-    audio_codec: str
-    width: int | None
-    height: int | None
-    bytes_in: int | None = Field(
-        description="As all totals: 0 while it is open; null where its server died, until its samples tell them."
-    )
-    bytes_out: int | None
-    video_frames: int | None
-    audio_frames: int | None
-    keyframes: int | None
-
-    @staticmethod
-    def resolve_bytes_in(row: Any) -> int | None:
-        return _total(row, "bytes_in")
-
-    @staticmethod
-    def resolve_bytes_out(row: Any) -> int | None:
-        return _total(row, "bytes_out")
-
-    @staticmethod
-    def resolve_video_frames(row: Any) -> int | None:
-        return _total(row, "video_frames")
-
-    @staticmethod
-    def resolve_audio_frames(row: Any) -> int | None:
-        return _total(row, "audio_frames")
-
-    @staticmethod
-    def resolve_keyframes(row: Any) -> int | None:
-        return _total(row, "keyframes")
-
-    @staticmethod
-    def resolve_id(row: Any) -> str:
-        return str(row.id)
-
-    @staticmethod
-    def resolve_node(row: Any) -> str | None:
-        return row.node.name if row.node else None
+def listed(rows: QuerySet[Row], filters: Paging, lookups: Mapping[str, str] | None = None) -> dict[str, object]:
+    """The answer of a list: a page of the rows that match the filters, of which `lookups` says what each compares."""
+    if lookups:
+        rows = narrow(rows, lookups, filters.model_dump(include=set(lookups)))
+    page, count = cut(rows, filters)
+    return {"items": page, "count": count}
 
 
 class EventOut(Schema):
@@ -305,33 +164,6 @@ class EventOut(Schema):
     code: str
     description: str
     detail: dict[str, Any]
-
-
-class AttemptOut(Schema):
-    """A refused connect, publish or play, and how often it came again. Names that could be keys are masked."""
-
-    at: datetime = Field(description="When the first came.")
-    last_at: datetime = Field(alias="latest")
-    count: int
-    action: Literal["connect", "publish", "play"]
-    app: str
-    name: str
-    address: str
-    encoder: str
-    node: str
-    reason: str
-    code: str
-    description: str
-
-
-class KickIn(Schema):
-    note: str = Field("", max_length=200, description="Why, for the record.")
-    session_id: str = Field("", description="Only if this session publishes; empty: whichever does.")
-
-
-class KickOut(Schema):
-    session_id: str
-    detail: str
 
 
 class TokenIn(Schema):

@@ -70,7 +70,8 @@ NOT_ALLOWED = 4403
 TOO_MANY = 4429
 
 AWAY: tuple[type[Exception], ...] = (DatabaseError, *redis_errors())
-"""What is raised while the database, the LiveStore or the channel layer does not answer."""
+"""What is raised while the database, the LiveStore or the channel layer does not answer. Wider than that of `probes`:
+whatever error of the database it is, the browser is to try again."""
 
 RECHECK_S = 60.0
 """How often an open connection's user is looked up again, and its whole picture sent."""
@@ -109,8 +110,8 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
     session = ""
     """In which this connection is counted; empty: in none."""
     closed = False
-    behind = False
-    lost = False
+    is_backlogged = False
+    has_gap = False
     checked = 0.0
     idle_since = 0.0
     snapshot_sent = 0.0
@@ -122,7 +123,7 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
         """A whole picture, as text; remembers how new it is."""
         raise NotImplementedError
 
-    def is_told(self, message: dict[str, Any]) -> bool:
+    def is_in_snapshot(self, message: dict[str, Any]) -> bool:
         """Whether the last snapshot has all that the group's message says."""
         raise NotImplementedError
 
@@ -206,13 +207,15 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
         try:
             if now - self.checked >= RECHECK_S:
                 await self.recheck()
-            elif (self.behind and now - self.idle_since > GAP_S) or (self.lost and now - self.snapshot_sent > HEAL_S):
+            elif (self.is_backlogged and now - self.idle_since > GAP_S) or (
+                self.has_gap and now - self.snapshot_sent > HEAL_S
+            ):
                 await self.send_snapshot()
         except AWAY as error:  # Who was let in keeps hearing what is live; the next check is RECHECK_S later.
             logger.warning("No check of %s: %s", self.scope["path"], type(error).__name__)
         settling = time.monotonic() - self.snapshot_sent < SETTLE_S
-        if not (self.closed or self.behind or (settling and self.is_told(message))):
-            self.lost |= not self.is_next(message)
+        if not (self.closed or self.is_backlogged or (settling and self.is_in_snapshot(message))):
+            self.has_gap |= not self.is_next(message)
             await self.send_timed(message["text"])
         self.idle_since = time.monotonic()
 
@@ -227,14 +230,14 @@ class Relay(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no ty
 
     async def send_snapshot(self) -> None:
         text = await self.snapshot()
-        self.lost = False
+        self.has_gap = False
         self.snapshot_sent = time.monotonic()
         await self.send_timed(text)
 
     async def send_timed(self, text: str) -> None:
         begun = time.monotonic()
         await self.send(text_data=text)
-        self.behind = time.monotonic() - begun > STALL_S
+        self.is_backlogged = time.monotonic() - begun > STALL_S
 
 
 class AttemptsConsumer(Relay):
@@ -246,17 +249,16 @@ class AttemptsConsumer(Relay):
     async def snapshot(self) -> str:
         return json.dumps({"kind": "snapshot", "at": round(time.time(), 3)})
 
-    def is_told(self, message: dict[str, Any]) -> bool:
+    def is_in_snapshot(self, message: dict[str, Any]) -> bool:
         """A snapshot tells of none."""
         return False
 
-    async def attempt_refused(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
+    attempt_refused = Relay.relay
 
 
 NO_STREAM = 4404
 
-read_told = reading(stream_database_part)
+read_database_part = reading(stream_database_part)
 
 
 @reading
@@ -268,7 +270,7 @@ class StreamConsumer(Relay):
     """One stream's figures, samples and latest events, then each sample and event as it comes."""
 
     last_at = 0.0
-    told: frozenset[tuple[str, int]] = frozenset()
+    snapshot_events: frozenset[tuple[str, int]] = frozenset()
 
     @property
     def pk(self) -> int:
@@ -287,28 +289,21 @@ class StreamConsumer(Relay):
         store = get_livestore()
         now = Now.of(await store.aread())
         stream = now.by_id.get(self.pk)
-        told = await read_told(self.pk, stream and stream["session_id"])
+        database_part = await read_database_part(self.pk, stream and stream["session_id"])
         samples = await store.arecent(self.pk)
         self.last_at = samples[-1]["at"] if samples else 0.0
-        self.told = frozenset((event["session_id"], event["sequence"]) for event in told["events"])
-        return to_json(stream_picture(now.at, stream, samples, told))
+        self.snapshot_events = frozenset((event["session_id"], event["sequence"]) for event in database_part["events"])
+        return to_json(stream_picture(now.at, stream, samples, database_part))
 
-    def is_told(self, message: dict[str, Any]) -> bool:
+    def is_in_snapshot(self, message: dict[str, Any]) -> bool:
         message = json.loads(message["text"])
         if message["kind"] == "event":
             event = message["event"]
-            return (event["session_id"], event["sequence"]) in self.told
+            return (event["session_id"], event["sequence"]) in self.snapshot_events
         sample = message.get("sample")
         return sample is not None and bool(sample["at"] <= self.last_at)
 
-    async def stream_sample(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
-
-    async def stream_event(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
-
-    async def stream_mutes(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
+    stream_sample = stream_event = stream_mutes = Relay.relay
 
 
 read_known = reading(known_streams)
@@ -328,9 +323,9 @@ class LiveConsumer(Relay):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: dict[str, float] = {}
+        self.snapshot_ticks: dict[str, float] = {}
         """The tick of each node that the snapshot was of,"""
-        self.heard: dict[str, float] = {}
+        self.last_ticks: dict[str, float] = {}
         """and the latest one that was sent."""
 
     def group(self) -> str:
@@ -339,27 +334,26 @@ class LiveConsumer(Relay):
     async def snapshot(self) -> str:
         known = await read_known()
         now = Now.of(await get_livestore().aread())
-        self.told = {node["node"]: node["at"] for node in now.nodes}
-        self.heard = dict(self.told)
+        self.snapshot_ticks = {node["node"]: node["at"] for node in now.nodes}
+        self.last_ticks = dict(self.snapshot_ticks)
         return await wall_text(now, known, await read_marks(now.by_id.values()))
 
-    def is_told(self, message: dict[str, Any]) -> bool:
+    def is_in_snapshot(self, message: dict[str, Any]) -> bool:
         if is_whole(message):
             return False
         # To hear twice that a stream has gone is no harm, to miss it is.
-        return bool(message["at"] <= self.told.get(message["node"], 0.0)) and not message["gone"]
+        return bool(message["at"] <= self.snapshot_ticks.get(message["node"], 0.0)) and not message["gone"]
 
     def is_next(self, message: dict[str, Any]) -> bool:
         if is_whole(message):
             return '"gone":[]' in message["text"]  # Of which node a stream has gone, a snapshot says.
-        node, former = message["node"], self.heard.get(message["node"], 0.0)
+        node, former = message["node"], self.last_ticks.get(message["node"], 0.0)
         if message["at"] <= former:
             return True
-        self.heard[node] = message["at"]
+        self.last_ticks[node] = message["at"]
         return message["prior"] in (None, former)
 
-    async def live_tick(self, message: dict[str, Any]) -> None:
-        await self.relay(message)
+    live_tick = Relay.relay
 
     async def live_marks(self, message: dict[str, Any]) -> None:
         """Somebody did something to a stream."""

@@ -58,7 +58,6 @@ class Item:
 
 
 def navigation(request: HttpRequest, abilities: frozenset[Ability]) -> list[Item]:
-    """The pages that the visitor may open."""
     match = request.resolver_match
     view = match.view_name if match else ""
     items: list[Item] = []

@@ -9,7 +9,6 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -20,7 +19,7 @@ from analytics import services
 from analytics.models import AnalyticsRun, Grain, Partition
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import narrow
+from dashboard.lists import narrow, page_context
 from dashboard.models import Heartbeat
 from dashboard.system.parts import State as PartState
 from dashboard.system.watch import get_watch
@@ -84,7 +83,7 @@ PAGE_SIZE = 25
 MOST_LINES = 1000
 """Of a run's log, the last ones."""
 
-MOST_PARTITIONS = 1000
+MAX_PARTITIONS = 1000
 """In a table, the newest."""
 
 NOTHING = "Nothing of it can be computed anew: no hour of it is done, or its samples have gone from the lake."
@@ -109,21 +108,15 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
     )
     now = timezone.now()
     partitions = Partition.objects.select_related("run")
-    query = request.GET.copy()
-    query.pop("page", None)
-    context = {
+    context = page_context(request, runs, filters, PAGE_SIZE) | {
         "active": services.active_run(),
-        "page": Paginator(runs, PAGE_SIZE).get_page(request.GET.get("page")),
-        "filters": filters,
         "choices": CHOICES,
-        "is_filtered": any(filters.values()),
-        "query": query.urlencode(),
         "days": analytics.ledger_days(days, now),
         "range": days,
         "ranges": analytics.LEDGER_RANGES,
         "bars": analytics.LEDGER_BARS,
-        "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MOST_PARTITIONS],
-        "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MOST_PARTITIONS],
+        "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MAX_PARTITIONS],
+        "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MAX_PARTITIONS],
         "places": analytics_workers(database.shared_now()),
         "is_written": get_watch().report().state("database") is PartState.OK,
         "form": form,
@@ -134,7 +127,6 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
 @require_safe
 @require_ability(Ability.VIEW)
 def job(request: HttpRequest, pk: int) -> HttpResponse:
-    """A run: how far it is, what it said, and what it did."""
     services.end_lost_runs()
     run = get_object_or_404(AnalyticsRun.objects.select_related("requested_by"), pk=pk)
     lines = list(run.lines.order_by("-pk")[: MOST_LINES + 1])
@@ -145,7 +137,7 @@ def job(request: HttpRequest, pk: int) -> HttpResponse:
             "run": run,
             "lines": lines[:MOST_LINES][::-1],
             "lines_cut": len(lines) > MOST_LINES,
-            "partitions": run.partitions.order_by("-start", "grain")[:MOST_PARTITIONS],
+            "partitions": run.partitions.order_by("-start", "grain")[:MAX_PARTITIONS],
         },
     )
 

@@ -1,64 +1,72 @@
-"""What lists share: filters, and files of them as CSV and JSON.
+"""What pages share: lists with their filters, answers to actions, and files of rows as CSV and JSON.
 
 The process that sends a file may be the one that carries media: so rows are read and written in a thread, by pieces,
 and the event loop does no more than send a piece at a time."""
 
 import json
 import threading
-from collections.abc import Generator, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from asgiref.sync import sync_to_async
+from django.contrib import messages
+from django.core.paginator import Paginator
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Model, QuerySet
-from django.db.models.functions import Coalesce
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse, StreamingHttpResponse
 
 from analytics import csv_lines
-from ingest.models import Attempt, Session, StatusEvent, Stream
-from ingest.services.sessions import event_payload
 
-EVENT_COUNT = 50
-"""Events on a stream's page."""
+PAGE_SIZE = 50
 
-EVENT_SESSIONS = 5
-"""They are taken from this many of its latest publishers."""
-
-Filters = dict[str, Any]
 Row = TypeVar("Row", bound=Model)
 
 
-def latest_events(stream_id: int) -> list[dict[str, Any]]:
-    """The latest events of the stream's latest publishers, newest first."""
-    sessions = Session.objects.filter(stream_id=stream_id, kind=Session.Kind.PUBLISH, is_test=False)
-    recent = list(sessions.order_by("-started_at").values_list("pk", flat=True)[:EVENT_SESSIONS])
-    events = StatusEvent.objects.filter(session__in=recent).order_by("-at", "-sequence")[:EVENT_COUNT]
-    return [event_payload(event) for event in events]
-
-
-def open_publisher(stream: Stream) -> Session | None:
-    """The session that publishes the stream now."""
-    sessions = stream.sessions.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
-    return sessions.order_by("-started_at").first()
-
-
-def attempts() -> QuerySet[Attempt]:
-    """Newest first. `latest`: when the last of those came that a row stands for."""
-    return Attempt.objects.annotate(latest=Coalesce("last_at", "at")).order_by("-at", "-pk")
-
-
-def refused_publishers(since: datetime) -> QuerySet[Attempt]:
-    """What came since then, the latest first; players' refusals are left out."""
-    return narrow(attempts().exclude(action=Attempt.Action.PLAY), {"since": "latest__gte"}, {"since": since}).order_by(
-        Coalesce("last_at", "at").desc()
-    )
-
-
-def narrow(rows: QuerySet[Row], lookups: dict[str, str], values: Filters) -> QuerySet[Row]:
+def narrow(rows: QuerySet[Row], lookups: Mapping[str, str], values: Mapping[str, Any]) -> QuerySet[Row]:
     """Rows that match every given value; `lookups` says which field each name filters. None and "" filter nothing."""
     wanted = {lookups[name]: value for name, value in values.items() if value not in (None, "")}
     return rows.filter(**wanted)
+
+
+def asked_filters(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """By name what the query string says, as the form shows it again; "" where it says nothing."""
+    return {name: filter_text(query.get(name, "")) for name in names}
+
+
+def filter_text(text: str) -> str:
+    """Without what PostgreSQL refuses, and no longer than what it is compared with."""
+    return text.strip().replace("\0", "")[:255]
+
+
+def page_context(
+    request: HttpRequest, rows: QuerySet[Any], filters: dict[str, str], size: int = PAGE_SIZE
+) -> dict[str, Any]:
+    """What the template of a list by pages is given; `query`: the query string for another page."""
+    query = request.GET.copy()
+    query.pop("page", None)
+    return {
+        "page": Paginator(rows, size).get_page(request.GET.get("page")),
+        "filters": filters,
+        "is_filtered": any(filters.values()),
+        "query": query.urlencode(),
+    }
+
+
+def answer(request: HttpRequest, words: str, status: int, back: str, **more: Any) -> HttpResponse:
+    """To an action: to the page `back`, which says what was done; to a script the same as JSON, with `more`."""
+    if request.accepts("text/html"):
+        messages.add_message(request, messages.SUCCESS if status < 400 else messages.WARNING, words)
+        return HttpResponseRedirect(back)
+    return JsonResponse({"detail": words, **more}, status=status)
+
+
+def attempt(action: Callable[[], object], words: str, status: int, problem: type[Exception]) -> tuple[str, int]:
+    """Words and status of the answer: those given or, where the action can't be done now, the problem's and 409."""
+    try:
+        action()
+    except problem as error:
+        return str(error), 409
+    return words, status
 
 
 CHUNK_ROWS = 500
@@ -71,6 +79,13 @@ PIECE = 60 * 1024
 def lacking_answer(sentence: str) -> HttpResponse:
     """In place of a file that would lack what the sentence says."""
     return HttpResponse(sentence, status=503, content_type="text/plain; charset=utf-8")
+
+
+def file_answer(name: str, form: str, columns: Sequence[str], items: Iterable[dict[str, Any]]) -> StreamingHttpResponse:
+    """`form`: json; else CSV."""
+    if form == "json":
+        return json_answer(name, items)
+    return csv_answer(name, columns, ([item[column] for column in columns] for item in items))
 
 
 def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:

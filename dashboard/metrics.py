@@ -18,7 +18,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -182,6 +182,17 @@ def _family(
     return family
 
 
+Samples = Iterable[tuple[Sequence[str], float]]
+
+
+def _gauge(name: str, said: str, labels: Sequence[str], samples: Samples, family: Any = GaugeMetricFamily) -> Metric:
+    """Of `rtmpweb_NAME` one sample by the values of its labels."""
+    found: CounterMetricFamily | GaugeMetricFamily = family(f"rtmpweb_{name}", said, labels=labels)
+    for values, value in samples:
+        found.add_metric(values, value)
+    return found
+
+
 def _leaves(counts: Any, labels: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
     """What stands at the ends of nested counts, by the words on the way there."""
     if not isinstance(counts, dict):
@@ -191,7 +202,7 @@ def _leaves(counts: Any, labels: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from _leaves(below, (*labels, word))
 
 
-class Installation(Collector):
+class InstallationCollector(Collector):
     """Everything, in one go. Without Redis there are no live figures, but the parts say why. Raises DatabaseError."""
 
     def collect(self) -> Iterator[Metric]:
@@ -224,10 +235,9 @@ class Installation(Collector):
         ]
         for figure in STREAM_COUNTERS:
             yield _family(figure, ("app", "name", "node"), counted)
-        states = GaugeMetricFamily("rtmpweb_streams", "Streams that nodes know of.", labels=("state",))
-        for state in ("live", "waiting"):
-            states.add_metric([state], sum(stream["state"] == state for stream in streams))
-        yield states
+        states = Counter(stream["state"] for stream in streams)
+        counts = [([state], states[state]) for state in ("live", "waiting")]
+        yield _gauge("streams", "Streams that nodes know of.", ("state",), counts)
         yield GaugeMetricFamily(
             "rtmpweb_streams_without_series",
             f"Streams beyond the {MAX_STREAMS} that have series of their own.",
@@ -264,83 +274,56 @@ class Installation(Collector):
                 family.add_metric((node["node"],), buckets, delays["sum_s"])
         return family
 
-    def _issues(self, judged: Sequence[StreamSnapshot | NodeFigures]) -> Metric:
+    def _issues(self, evaluated: Sequence[StreamSnapshot | NodeFigures]) -> Metric:
         """By check and level: as many series as there are checks, however many streams."""
-        counted = Counter((issue["check"], issue["level"]) for each in judged for issue in each.get("issues", ()))
-        family = GaugeMetricFamily(
-            "rtmpweb_health_issues", "Open health issues of streams and nodes.", labels=("check", "level")
-        )
-        for labels, count in sorted(counted.items()):
-            family.add_metric(labels, count)
-        return family
+        counted = Counter((issue["check"], issue["level"]) for each in evaluated for issue in each.get("issues", ()))
+        labels = ("check", "level")
+        return _gauge("health_issues", "Open health issues of streams and nodes.", labels, sorted(counted.items()))
 
     def _parts(self, report: Report) -> Iterator[Metric]:
-        state = GaugeMetricFamily(
-            "rtmpweb_part_state", "0 in order or not known, 1 degraded, 2 down.", labels=("part",)
-        )
-        since = GaugeMetricFamily(
-            "rtmpweb_part_since_timestamp_seconds", "When the part took its state.", labels=("part",)
-        )
-        for part in report.parts:
-            state.add_metric([part.kind], STATES[part.state])
-            if part.since is not None:
-                since.add_metric([part.kind], part.since.timestamp())
-        yield state
-        yield since
+        states = [([part.kind], STATES[part.state]) for part in report.parts]
+        yield _gauge("part_state", "0 in order or not known, 1 degraded, 2 down.", ("part",), states)
+        since = [([part.kind], part.since.timestamp()) for part in report.parts if part.since is not None]
+        yield _gauge("part_since_timestamp_seconds", "When the part took its state.", ("part",), since)
 
     def _counts(self) -> Iterator[Metric]:
-        sessions = GaugeMetricFamily("rtmpweb_sessions_open", "Sessions that have not ended.", labels=("kind",))
-        opened = (
-            Session.objects.filter(ended_at__isnull=True).values_list("kind").annotate(Count("pk")).order_by("kind")
-        )
-        counted = dict.fromkeys(Session.Kind.values, 0) | dict(opened)
-        for kind, count in counted.items():
-            sessions.add_metric([kind], count)
-        yield sessions
-        refused = GaugeMetricFamily(
-            "rtmpweb_attempts_refused_recent",
-            "Refused attempts, of the rows that grew in the last 5 min: one more each time, for up to an hour.",
-            labels=("reason",),
-        )
+        opened = _by("kind", Session.objects.filter(ended_at__isnull=True), Session.Kind.values)
+        yield _gauge("sessions_open", "Sessions that have not ended.", ("kind",), opened)
         since = timezone.now() - RECENT
         grew = Q(last_at__gte=since) | Q(at__gte=since)
         recent = Attempt.objects.filter(grew, at__gte=since - LASTS)  # The latter has an index.
-        for reason, count in recent.values_list("reason").annotate(Sum("count")).order_by("reason"):
-            refused.add_metric([reason], count)
-        yield refused
-        yield from self._told()
+        refused = recent.values_list("reason").annotate(Sum("count")).order_by("reason")
+        yield _gauge(
+            "attempts_refused_recent",
+            "Refused attempts, of the rows that grew in the last 5 min: one more each time, for up to an hour.",
+            ("reason",),
+            [([reason], count) for reason, count in refused],
+        )
+        alerts = sorted(_by("level", Alert.objects.filter(cleared_at__isnull=True), LEVELS))
+        yield _gauge("alerts_open", "Alerts that have not cleared.", ("level",), alerts)
+        yield from self._deliveries()
 
-    def _told(self) -> Iterator[Metric]:
-        """Alerts, and what is delivered to webhooks and by e-mail."""
-        alerts = GaugeMetricFamily("rtmpweb_alerts_open", "Alerts that have not cleared.", labels=("level",))
-        opened = Alert.objects.filter(cleared_at__isnull=True).values_list("level").annotate(Count("pk")).order_by()
-        for level, count in sorted((dict.fromkeys(LEVELS, 0) | dict(opened)).items()):
-            alerts.add_metric([level], count)
-        yield alerts
+    def _deliveries(self) -> Iterator[Metric]:
         waiting = Delivery.objects.filter(state=Delivery.State.WAITING).count()
         yield GaugeMetricFamily("rtmpweb_deliveries_waiting", "Messages on their way, or tried again.", value=waiting)
-        recent = GaugeMetricFamily(
-            "rtmpweb_deliveries_recent", "Messages of the last hour, by what became of them.", labels=("to", "state")
-        )
         since = timezone.now() - DELIVERED
         made = Delivery.objects.filter(number__gte=int(since.timestamp() * 1e6))
         counted = {(to, state): 0 for to in CHANNELS for state in Delivery.State.values}
         for to, state, count in made.values_list("channel", "state").annotate(Count("pk")).order_by():
             counted[to, state] = count
-        for labels, count in counted.items():
-            recent.add_metric(labels, count)
-        yield recent
-        tries = CounterMetricFamily(
-            "rtmpweb_delivery_tries_total",
-            "Tries to deliver a message, by what came of them.",
-            labels=("to", "outcome"),
-        )
+        said = "Messages of the last hour, by what became of them."
+        yield _gauge("deliveries_recent", said, ("to", "state"), counted.items())
         every = {(to, outcome): 0 for to in CHANNELS for outcome in DeliveryCount.Outcome.values}
         for to, outcome, count in DeliveryCount.objects.values_list("to", "outcome", "count"):
             every[to, outcome] = count
-        for labels, count in every.items():
-            tries.add_metric(labels, count)
-        yield tries
+        said = "Tries to deliver a message, by what came of them."
+        yield _gauge("delivery_tries_total", said, ("to", "outcome"), every.items(), CounterMetricFamily)
+
+
+def _by(name: str, rows: QuerySet[Any], values: Sequence[str]) -> list[tuple[list[str], int]]:
+    """How many rows there are of each value, of these though there are none."""
+    counted = dict.fromkeys(values, 0) | dict(rows.values_list(name).annotate(Count("pk")).order_by(name))
+    return [([value], count) for value, count in counted.items()]
 
 
 class Exposition:
@@ -348,7 +331,7 @@ class Exposition:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(Installation())
+        self._registry.register(InstallationCollector())
         ProcessCollector(registry=self._registry)  # Of this web process.
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, bytes]] = {}
@@ -366,7 +349,6 @@ class Exposition:
 
 @cache
 def exposition() -> Exposition:
-    """This process's."""
     return Exposition()
 
 

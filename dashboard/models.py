@@ -1,4 +1,4 @@
-"""What the dashboard keeps: rules of alerts, and alerts; API tokens, of which only an HMAC is stored; signs of life of
+"""What the dashboard keeps: rules of alerts, and alerts; API tokens, of which only an HMAC is stored; heartbeats of
 processes; muted alerts; what accounts chose for their pages."""
 
 from datetime import UTC, datetime, time, timedelta, tzinfo
@@ -160,7 +160,6 @@ class Alert(models.Model):
 
     @property
     def page(self) -> str:
-        """The path of the page that says more."""
         if self.session_id is not None:
             return reverse("dashboard:session", args=[self.session_id])
         app, is_stream, name = self.subject.partition("/")
@@ -205,7 +204,7 @@ class ApiToken(models.Model):
 
 
 class Heartbeat(models.Model):
-    """A process of a kind, by its last sign of life. `detail` is what it tells of itself, in few words."""
+    """A process of a kind, by its last heartbeat. `detail` is what it tells of itself, in few words."""
 
     class Kind(models.TextChoices):
         WORKER_DEFAULT = "worker_default", "worker of the queue default"

@@ -8,14 +8,13 @@ Where clocks go back, one text stands for two moments, and none has parts of a s
 be read as the moment that it shows has that beside it: who sends the text back as it was means that very moment."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cache, lru_cache
 from typing import Any, Literal, cast
 from zoneinfo import ZoneInfo, available_timezones
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db import Error as DatabaseError
@@ -27,6 +26,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from analytics import periods
+from dashboard.middleware import Middleware
 from dashboard.models import Preferences
 
 CHOSEN = "zone"
@@ -100,17 +100,8 @@ def _of(request: HttpRequest, choice: str, *, shows_utc: bool = False) -> Zone:
     return Zone(UTC_ZONE, "nobody", shows_utc)
 
 
-class ZoneMiddleware:
+class ZoneMiddleware(Middleware):
     """A page is made in its zone: that of the cookies, until it is known who asks; then that of the account."""
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         zone: tzinfo = UTC if _is_in_utc(request) else of(request).zone
@@ -182,7 +173,6 @@ def utc(at: datetime) -> str:
 
 
 def current() -> ZoneInfo:
-    """The zone of the page that is being made."""
     return periods.zone_of(timezone.get_current_timezone_name())
 
 

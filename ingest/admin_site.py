@@ -5,8 +5,8 @@ What its actions do (revoke, drain) has its entry from `ingest.services.actions`
 made when that is loaded, to register its models."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -22,9 +22,11 @@ from ingest.services.audit import actor_of
 from ingest.services.sql import MOST, count_up_to
 
 if TYPE_CHECKING:
-    AnyBase = admin.ModelAdmin[Model]
+    AnyAdmin = admin.ModelAdmin[Any]
+    MixinBase = AnyAdmin
+    PaginatorBase = Paginator[Any]
 else:
-    AnyBase = admin.ModelAdmin
+    AnyAdmin, MixinBase, PaginatorBase = admin.ModelAdmin, object, Paginator
 
 SUBJECTS: Mapping[type[Model], str] = {StreamKey: "key"}
 """Of those whose model has a longer name than people give them."""
@@ -41,7 +43,7 @@ MOST_OF_ACTION = 100
 """Entries of one action of another package's admin; a page of its list has as many rows."""
 
 
-class AuditedMixin(AnyBase):
+class AuditedMixin(AnyAdmin):
     """A model's admin with entries for what its forms do.
 
     `records_itself`, where the admin has it: the verbs (create, change, delete) whose entries its own code makes.
@@ -150,12 +152,31 @@ class AuditedSite(admin.AdminSite):
         super().register(model_or_iterable, base, **options)
 
 
-if TYPE_CHECKING:
-    PaginatorBase = Paginator[Any]
-    AdminBase = admin.ModelAdmin[Any]
-else:
-    PaginatorBase = Paginator
-    AdminBase = object
+class ReadOnlyMixin(MixinBase):
+    """History and the present: to look at. What the server writes, nobody edits."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class StateFilter(admin.SimpleListFilter):
+    """By what `states` has: the value in the URL, its label, and which rows have the state."""
+
+    title = parameter_name = "state"
+    states: ClassVar[Mapping[str, tuple[str, Callable[["QuerySet[Any]"], "QuerySet[Any]"]]]]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(value, label) for value, (label, _) in self.states.items()]
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        found = self.states.get(self.value() or "")
+        return found[1](queryset) if found else queryset
 
 
 class BoundedPaginator(PaginatorBase):
@@ -174,7 +195,7 @@ class BoundedPaginator(PaginatorBase):
         return self.count >= self.most
 
 
-class LongList(AdminBase):
+class LongList(MixinBase):
     """Mixed into a model's admin: the list counts no further than its pages go, gathers no dates, and offers no counts
     of what filters would find.
     """

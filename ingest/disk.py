@@ -58,7 +58,6 @@ class DiskSpace:
                 self._thread.start()
 
     def wait(self, timeout_s: float) -> None:
-        """For the answer that it owes."""
         self._has_answered.wait(timeout_s)
 
     def close(self) -> None:

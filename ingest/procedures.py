@@ -35,8 +35,6 @@ LIMIT_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Who calls."""
-
     app: str
     """The application that it connected to,"""
     instance: str
@@ -100,11 +98,6 @@ def _register(function: F, name: str, limit_s: float) -> F:
 
 def find(name: str) -> Procedure | None:
     return _registered.get(name)
-
-
-def unregister(name: str) -> None:
-    """Takes it away: for tests."""
-    _registered.pop(name, None)
 
 
 logger = logging.getLogger(__name__)

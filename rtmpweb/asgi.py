@@ -16,7 +16,7 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.conf import settings  # noqa: E402
 
 from dashboard.consumers import websocket_urlpatterns  # noqa: E402
-from dashboard.system.unavailable import Watched  # noqa: E402
+from dashboard.system.unavailable import WatchMiddleware  # noqa: E402
 from ingest.asgi import SCOPES  # noqa: E402
 from ingest.asgi import application as of_node  # noqa: E402
 from rtmpweb.checks import close_after_requests  # noqa: E402
@@ -26,9 +26,13 @@ close_after_requests()
 
 application = ProtocolTypeRouter(
     {
-        "http": ProxiedClient(AccessLog(Watched(RequestLimit(http, settings.HTTP_REQUESTS))), settings.TRUSTED_PROXIES),
+        "http": ProxiedClient(
+            AccessLog(WatchMiddleware(RequestLimit(http, settings.HTTP_REQUESTS))), settings.TRUSTED_PROXIES
+        ),
         "websocket": ProxiedClient(
-            AccessLog(Watched(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))),
+            AccessLog(
+                WatchMiddleware(AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))))
+            ),
             settings.TRUSTED_PROXIES,
         ),
     }

@@ -1,4 +1,4 @@
-"""The signs of life that Celery's processes give (`dashboard.system.heartbeats`)."""
+"""The heartbeats of Celery's processes (`dashboard.system.heartbeats`)."""
 
 import socket
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from django.conf import settings
 
 from analytics.java import JavaMissing, find_java
 from dashboard.models import Heartbeat
-from dashboard.system.heartbeats import Pulse
+from dashboard.system.heartbeats import HeartbeatThread
 
 KINDS = {"default": Heartbeat.Kind.WORKER_DEFAULT, "analytics": Heartbeat.Kind.WORKER_ANALYTICS}
 """By queue."""
@@ -19,21 +19,23 @@ CONNECT_PORT = 15002
 """Of Spark Connect, where none is given."""
 
 
-def worker_heartbeat(consumer: Any) -> Pulse:
+def worker_heartbeat(consumer: Any) -> HeartbeatThread:
     """Of the worker that is ready, for each queue that it takes tasks from."""
     kinds = [KINDS[queue] for queue in consumer.app.amqp.queues.consume_from if queue in KINDS]
-    pulse = Pulse(kinds, consumer.hostname, _spark if Heartbeat.Kind.WORKER_ANALYTICS in kinds else dict)
-    worker_shutdown.connect(lambda **_: pulse.stop(), weak=False)
-    return pulse
+    thread = HeartbeatThread(kinds, consumer.hostname, _spark if Heartbeat.Kind.WORKER_ANALYTICS in kinds else dict)
+    worker_shutdown.connect(lambda **_: thread.stop(), weak=False)
+    return thread
 
 
-def schedule_heartbeat(lives: Callable[[], bool]) -> Pulse:
-    return Pulse([Heartbeat.Kind.BEAT], f"beat@{socket.gethostname()}", lives=lives)
+def schedule_heartbeat(is_healthy: Callable[[], bool]) -> HeartbeatThread:
+    return HeartbeatThread([Heartbeat.Kind.BEAT], f"beat@{socket.gethostname()}", is_healthy=is_healthy)
 
 
-def idle_worker_heartbeat(lives: Callable[[], bool]) -> Pulse:
+def idle_worker_heartbeat(is_healthy: Callable[[], bool]) -> HeartbeatThread:
     """Of an analytics worker that is started when there is work for it."""
-    return Pulse([Heartbeat.Kind.WORKER_ANALYTICS], f"analytics@{socket.gethostname()}", _spark, lives=lives)
+    return HeartbeatThread(
+        [Heartbeat.Kind.WORKER_ANALYTICS], f"analytics@{socket.gethostname()}", _spark, is_healthy=is_healthy
+    )
 
 
 def _spark() -> dict[str, Any]:

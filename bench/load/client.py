@@ -82,8 +82,8 @@ class Client(asyncio.BufferedProtocol):
 
     async def publish(self, name: str) -> int:
         """What encoders send before and with `publish`; the message stream's id."""
-        self.rtmp.release_stream(name)
-        self.rtmp.fc_publish(name)
+        self.rtmp.call("releaseStream", name)
+        self.rtmp.call("FCPublish", name)
         stream_id = await self.create_stream()
         self.rtmp.publish(stream_id, name)
         await self._status("NetStream.Publish.Start")

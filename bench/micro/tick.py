@@ -152,9 +152,8 @@ async def run(
     )
     consumer = NodeConsumer()
     consumer.scope = cast("Any", {"type": "rtmp.node", "node": "bench"})
-    never = cast("Any", None)
     consumer.start_rounds = lambda: None  # type: ignore[method-assign]
-    consumer.upkeep = Upkeep("bench", "", never, never, never, never)
+    consumer.upkeep = Upkeep("bench", "", cast("Any", None))
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as connected,

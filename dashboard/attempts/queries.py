@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet, Sum
+from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from django.utils import timezone
 
-from dashboard import lists
-from dashboard.lists import narrow
+from dashboard.lists import asked_filters, narrow
 from dashboard.zones import moment
 from ingest.addresses import unit_or_itself
 from ingest.models import Attempt
@@ -18,14 +18,15 @@ from ingest.services import bans
 
 LOOKUPS = {
     "app": "app",
-    "name": "name__contains",
+    "name": "name",
     "reason": "reason",
     "action": "action",
     "address": "address",
-    "key": "key_id",
     "since": "latest__gte",
     "until": "at__lt",
 }
+
+PAGE_LOOKUPS = LOOKUPS | {"name": "name__contains", "key": "key_id"}
 
 WITHIN = {"900": "Last 15 min", "3600": "Last hour", "86400": "Last 24 h"}
 """Seconds."""
@@ -33,42 +34,49 @@ WITHIN = {"900": "Last 15 min", "3600": "Last hour", "86400": "Last 24 h"}
 COUNTED = timedelta(days=1)
 """What the counts of reasons look back."""
 
-MOST_REASONS = 6
+MAX_REASONS = 6
+
+
+def attempts() -> QuerySet[Attempt]:
+    """Newest first. `latest`: when the last of those came that a row stands for."""
+    return Attempt.objects.annotate(latest=Coalesce("last_at", "at")).order_by("-at", "-pk")
+
+
+def refused_publishers(since: datetime) -> QuerySet[Attempt]:
+    """What came since then, the latest first; players' refusals are left out."""
+    return narrow(attempts().exclude(action=Attempt.Action.PLAY), {"since": "latest__gte"}, {"since": since}).order_by(
+        Coalesce("last_at", "at").desc()
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AttemptFilter:
     """Which attempts are meant. What can't be understood filters nothing."""
 
     shown: dict[str, str]
     """What was given, by name."""
 
     @classmethod
-    def of(cls, query: QueryDict) -> "Choice":
-        shown = {name: query.get(name, "").strip().replace("\0", "")[:255] for name in (*LOOKUPS, "within")}
+    def of(cls, query: QueryDict) -> "AttemptFilter":
+        shown = asked_filters(query, (*PAGE_LOOKUPS, "within"))
         return cls(shown | {"within": shown["within"] if shown["within"] in WITHIN else ""})
 
-    @property
-    def is_filtered(self) -> bool:
-        return any(self.shown.values())
-
     def rows(self) -> QuerySet[Attempt]:
-        """Newest first."""
-        return narrow(lists.attempts().select_related("key"), LOOKUPS, self._values())
+        return narrow(attempts().select_related("key"), PAGE_LOOKUPS, self._values())
 
     def reasons(self) -> list[tuple[str, int]]:
         """What the most were refused for since COUNTED, whatever reason was chosen, and how often."""
         values = self._values() | {"reason": ""}
-        recent = narrow(lists.attempts(), LOOKUPS, values).filter(at__gte=timezone.now() - COUNTED)
+        recent = narrow(attempts(), PAGE_LOOKUPS, values).filter(at__gte=timezone.now() - COUNTED)
         counted = recent.order_by().values_list("reason").annotate(times=Sum("count")).order_by("-times", "reason")
-        return [(reason, times) for reason, times in counted[:MOST_REASONS]]
+        return [(reason, times) for reason, times in counted[:MAX_REASONS]]
 
     def _values(self) -> dict[str, Any]:
         since, within = moment(self.shown["since"]), self.shown["within"]
         if within:
             since = max(filter(None, (since, timezone.now() - timedelta(seconds=int(within)))))
         key = self.shown["key"]
-        return {name: self.shown[name] for name in LOOKUPS} | {
+        return {name: self.shown[name] for name in PAGE_LOOKUPS} | {
             "since": since,
             "until": moment(self.shown["until"]),
             "key": int(key) if key.isdecimal() and len(key) < 19 else None,

@@ -1,49 +1,43 @@
 """Refused connects, publishes and plays: the page that answers "why doesn't it work?"."""
 
-from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import actor_of, require_ability
-from dashboard.attempts.queries import WITHIN, Choice, banned_until
+from dashboard.attempts.queries import WITHIN, AttemptFilter, banned_until
+from dashboard.lists import answer, page_context
 from ingest.models import Application, Attempt
 from ingest.services import actions as services_actions
 from ingest.services.roles import Ability
-
-PAGE_SIZE = 50
 
 
 @require_safe
 @require_ability(Ability.VIEW)
 def attempts(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages; what is refused meanwhile comes by /ws/attempts/."""
-    choice = Choice.of(request.GET)
-    page = Paginator(choice.rows(), PAGE_SIZE).get_page(request.GET.get("page"))
+    found = AttemptFilter.of(request.GET)
+    shown = page_context(request, found.rows(), found.shown)
+    page = shown["page"]
     banned = banned_until({row.address for row in page})
-    query = request.GET.copy()
-    query.pop("page", None)
-    others = query.copy()
+    others = request.GET.copy()
+    others.pop("page", None)
     others.pop("reason", None)
     return render(
         request,
         "dashboard/attempts.html",
-        {
+        shown
+        | {
             "live_page": True,
-            "page": page,
             "rows": [(row, banned.get(row.address)) for row in page],
-            "counted": choice.reasons(),
-            "filters": choice.shown,
-            "is_filtered": choice.is_filtered,
+            "counted": found.reasons(),
             "apps": list(Application.objects.values_list("name", flat=True)),
             "reasons": list(Attempt.objects.order_by("reason").values_list("reason", flat=True).distinct()),
             "actions": Attempt.Action.values,
             "within": WITHIN,
-            "query": query.urlencode(),
             "other_filters": others.urlencode(),
             "bootstrap": {"ws": "/ws/attempts/", "live": page.number == 1},
         },
@@ -62,8 +56,5 @@ def lift(request: HttpRequest) -> HttpResponse:
     else:
         words = f"{address} is heard again within 2 s." if lifted else f"{address} is not banned."
         status = 200 if lifted else 404
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status == 200 else messages.WARNING, words)
-        query = urlencode({"address": address}) if status == 200 else ""
-        return HttpResponseRedirect(f"{reverse('dashboard:attempts')}{'?' if query else ''}{query}")
-    return JsonResponse({"detail": words}, status=status)
+    query = f"?{urlencode({'address': address})}" if status == 200 else ""
+    return answer(request, words, status, f"{reverse('dashboard:attempts')}{query}")

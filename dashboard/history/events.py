@@ -12,7 +12,7 @@ from typing import Any
 
 from analytics.broadcasts import GAP
 from analytics.periods import Period
-from dashboard.templatetags.ui import act_words, end_words
+from dashboard.templatetags.ui import action_words, end_words
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 
 SESSIONS = 500
@@ -117,7 +117,7 @@ def _of_actions(stream: Stream, period: Period, most: int) -> list[HistoryEvent]
     """What was done, not by whom: the audit log is for those who may see it."""
     entries = AuditEntry.objects.filter(stream=stream, at__gte=period.since, at__lt=period.until).order_by("-at")
     return [
-        HistoryEvent(entry.at, entry.action, "keys", act_words(entry.action), entry.target)
+        HistoryEvent(entry.at, entry.action, "keys", action_words(entry.action), entry.target)
         for entry in entries[:most]
         if entry.action.startswith(ACTION_SUBJECTS)
     ]

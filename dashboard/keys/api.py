@@ -100,7 +100,7 @@ class RotateIn(Schema):
 def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
     """Those that were used last come first."""
     page, count = cut(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters)
-    return ListOf[KeyOut](items=[KeyOut.of(row) for row in keys_queries.shown(page)], count=count)
+    return ListOf[KeyOut](items=[KeyOut.of(row) for row in keys_queries.key_rows(page)], count=count)
 
 
 @router.post(
@@ -109,19 +109,19 @@ def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
     auth=allow(Ability.MANAGE_KEYS),
     url_name="key-create",
 )
-def create(request: HttpRequest, response: HttpResponse, wish: KeyIn) -> Status[NewKeyOut | Problem]:
+def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[NewKeyOut | Problem]:
     """Make a key. Its secret is in this answer, and nowhere else."""
-    actor, application = actor_of(request), get_object_or_404(Application, name=wish.app)
-    rights = wish.dict(exclude={"app", "name"})
+    actor, application = actor_of(request), get_object_or_404(Application, name=body.app)
+    rights = body.dict(exclude={"app", "name"})
     try:
-        validate_stream_name(wish.name)
+        validate_stream_name(body.name)
         with transaction.atomic():
-            made = services_actions.create_key(
-                actor, stream=services_actions.make_stream(actor, application, wish.name), **rights
+            created = services_actions.create_key(
+                actor, stream=services_actions.make_stream(actor, application, body.name), **rights
             )
     except ValidationError as error:
         return Status(422, Problem(detail=" ".join(error.messages)))
-    return Status(201, _told(response, made))
+    return Status(201, _new_key(response, created))
 
 
 @router.post(
@@ -131,15 +131,15 @@ def create(request: HttpRequest, response: HttpResponse, wish: KeyIn) -> Status[
     url_name="key-rotate",
 )
 def rotate(
-    request: HttpRequest, response: HttpResponse, key_id: int, wish: RotateIn | None = None
+    request: HttpRequest, response: HttpResponse, key_id: int, body: RotateIn | None = None
 ) -> Status[NewKeyOut | Problem]:
     """A new key with the same rights in place of this one. Its secret is in this answer, and nowhere else."""
-    grace = timedelta(seconds=wish.grace_s if wish else 0)
+    grace = timedelta(seconds=body.grace_s if body else 0)
     try:
-        made = services_actions.rotate_key(actor_of(request), _key(key_id), grace=grace)
+        created = services_actions.rotate_key(actor_of(request), _key(key_id), grace=grace)
     except ValidationError as error:
         return Status(409, Problem(detail=" ".join(error.messages)))
-    return Status(201, _told(response, made))
+    return Status(201, _new_key(response, created))
 
 
 @router.post(
@@ -152,18 +152,18 @@ def revoke(request: HttpRequest, key_id: int) -> KeyOut:
     """For good. What is live with it ends within two seconds."""
     found = _key(key_id)
     services_actions.revoke_key(actor_of(request), found)
-    return KeyOut.of(keys_queries.row(found, timezone.now()))
+    return KeyOut.of(keys_queries.key_row(found, timezone.now()))
 
 
 def _key(key_id: int) -> StreamKey:
     return get_object_or_404(StreamKey.objects.select_related("stream__application"), pk=key_id)
 
 
-def _told(response: HttpResponse, made: NewKey) -> NewKeyOut:
+def _new_key(response: HttpResponse, created: NewKey) -> NewKeyOut:
     response["Cache-Control"] = "no-store"
-    strings = media_urls.strings(stream=made.key.stream, secret=made.secret)
+    strings = media_urls.strings(stream=created.key.stream, secret=created.secret)
     return NewKeyOut(
-        **_fields(keys_queries.row(made.key, timezone.now())),
+        **_fields(keys_queries.key_row(created.key, timezone.now())),
         key=strings.key,
         server=strings.server,
         publish_url=strings.publish_url,

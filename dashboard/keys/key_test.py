@@ -13,7 +13,8 @@ from typing import Any, Literal
 from django.db.models import Q
 from django.utils import timezone
 
-from dashboard import lists, zones
+from dashboard import zones
+from dashboard.attempts.queries import refused_publishers
 from dashboard.templatetags.ui import attempt_advice, end_advice, end_words, reason_words
 from ingest.contracts import StreamSnapshot
 from ingest.live_store import get_livestore
@@ -22,7 +23,7 @@ from ingest.models import Attempt, Session, StreamKey
 BEFORE = timedelta(minutes=2)
 """Refusals so long before the checklist was opened are shown as well: the operator opened it because of them."""
 
-MOST_ATTEMPTS = 6
+MAX_ATTEMPTS = 6
 
 MEASURED_S = 10
 """So long after the first media, bitrates are means worth to be compared,"""
@@ -42,14 +43,29 @@ KEYFRAMES_S = 4.0
 """Above it the interval between keyframes is too long (check gop_long)."""
 
 
+TITLES = {
+    "connect": "Connected",
+    "key": "Key recognised",
+    "publish": "Publishing accepted",
+    "video": "First picture",
+    "audio": "First sound",
+    "keyframes": "Keyframe interval",
+    "bitrate": "Bitrate",
+    "verdict": "Verdict",
+}
+"""Of the checklist's lines, in their order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of the checklist."""
-
     id: str
     state: State
     title: str
     words: str = ""
+
+
+def step(name: str, state: State, words: str = "", title: str = "") -> Step:
+    return Step(name, state, title or TITLES[name], words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +123,11 @@ def _refusals(key: StreamKey, since: datetime, operator: str) -> list[Refusal]:
     stream = key.stream
     named = Q(key=key) | Q(stream=stream) | Q(app=stream.application.name, name=stream.name)
     hit = named | Q(address=operator) | Q(reason__in=MISTAKES)
-    found = lists.refused_publishers(since).filter(hit)[: MOST_ATTEMPTS * 5]
+    found = refused_publishers(since).filter(hit)[: MAX_ATTEMPTS * 5]
     told = [_refusal(row, key, operator) for row in found]
     nearest: dict[Whose, int] = {"key": 0, "address": 1, "perhaps": 2}
     told.sort(key=lambda refusal: (nearest[refusal.whose], -refusal.at))
-    return told[:MOST_ATTEMPTS]
+    return told[:MAX_ATTEMPTS]
 
 
 def _refusal(row: Attempt, key: StreamKey, operator: str) -> Refusal:
@@ -142,47 +158,27 @@ def _steps(
 ) -> list[Step]:
     if session is None:
         return _before(refusals)
-    begun = [
-        Step("connect", "good", "Connected", f"From {session.address}, by {session.encoder or 'an unnamed encoder'}."),
-        Step(
-            "key",
-            "good",
-            "Key recognised",
-            f"It publishes {key.stream.path}" + (", as a test." if session.is_test else "."),
-        ),
-        Step("publish", "good", "Publishing accepted", f"At {zones.clock(session.started_at)}."),
+    as_test = ", as a test" if session.is_test else ""
+    return [
+        step("connect", "good", f"From {session.address}, by {session.encoder or 'an unnamed encoder'}."),
+        step("key", "good", f"It publishes {key.stream.path}{as_test}."),
+        step("publish", "good", f"At {zones.clock(session.started_at)}."),
+        *_media(key, session, snapshot, now),
     ]
-    return begun + _media(key, session, snapshot, now)
-
-
-NOT_YET = (
-    ("publish", "Publishing accepted"),
-    ("video", "First picture"),
-    ("audio", "First sound"),
-    ("keyframes", "Keyframe interval"),
-    ("bitrate", "Bitrate"),
-    ("verdict", "Verdict"),
-)
 
 
 def _before(refusals: Sequence[Refusal]) -> list[Step]:
     """Nobody publishes with the key: what is known is what was refused."""
     latest = next(iter(refusals), None)
-    if latest is None:
-        head = [
-            Step("connect", "wait", "Connection", "None has come yet, from any address."),
-            Step("key", "wait", "Key recognised"),
-        ]
-    elif latest.whose == "perhaps":
-        words = f"Refused attempts came from {latest.address or 'unknown addresses'}: perhaps this encoder."
-        head = [Step("connect", "wait", "Connection", words), Step("key", "wait", "Key recognised")]
+    if latest is None or latest.whose == "perhaps":
+        words = "None has come yet, from any address."
+        if latest is not None:
+            words = f"Refused attempts came from {latest.address or 'unknown addresses'}: perhaps this encoder."
+        head = [step("connect", "wait", words, "Connection"), step("key", "wait")]
     else:
         came = f"From {latest.address}, by {latest.encoder or 'an unnamed encoder'}."
-        head = [
-            Step("connect", "good", "Connected", came),
-            Step("key", "bad", "Refused", f"{latest.words} {latest.advice}".strip()),
-        ]
-    return head + [Step(name, "wait", title) for name, title in NOT_YET]
+        head = [step("connect", "good", came), step("key", "bad", f"{latest.words} {latest.advice}".strip(), "Refused")]
+    return head + [step(name, "wait") for name in list(TITLES)[len(head) :]]
 
 
 def _media(key: StreamKey, session: Session, snapshot: StreamSnapshot | None, now: datetime) -> list[Step]:
@@ -193,57 +189,50 @@ def _media(key: StreamKey, session: Session, snapshot: StreamSnapshot | None, no
     lived_s = ((session.ended_at or now) - session.started_at).total_seconds()
     size = f"{video}, {width} × {height}." if width else f"{video}."
     late: State = "warn" if lived_s > MEASURED_S else "wait"
-    steps = [
-        Step("video", "good", "First picture", size)
-        if video
-        else Step("video", late if key.stream.expect_video else "wait", "First picture", "None has come yet."),
-        Step("audio", "good", "First sound", f"{audio}.")
-        if audio
-        else Step("audio", late if key.stream.expect_audio else "wait", "First sound", "None has come yet."),
+    return [
+        _arrival("video", size if video else "", late if key.stream.expect_video else "wait"),
+        _arrival("audio", f"{audio}." if audio else "", late if key.stream.expect_audio else "wait"),
         _keyframes(snapshot),
         _bitrate(key, snapshot, lived_s),
+        _verdict(session, snapshot, lived_s),
     ]
-    return [*steps, _verdict(session, snapshot, lived_s)]
+
+
+def _arrival(name: str, words: str, missing: State) -> Step:
+    return step(name, "good", words) if words else step(name, missing, "None has come yet.")
 
 
 def _keyframes(snapshot: StreamSnapshot | None) -> Step:
     interval = snapshot["keyframe_interval"] if snapshot else None
     if interval is None:
-        return Step("keyframes", "wait", "Keyframe interval", "Known after the second keyframe.")
-    words = f"{interval:.1f} s."
+        return step("keyframes", "wait", "Known after the second keyframe.")
     if interval > KEYFRAMES_S:
-        return Step("keyframes", "warn", "Keyframe interval", f"{words} Set it to 2 s in the encoder.")
-    return Step("keyframes", "good", "Keyframe interval", words)
+        return step("keyframes", "warn", f"{interval:.1f} s. Set it to 2 s in the encoder.")
+    return step("keyframes", "good", f"{interval:.1f} s.")
 
 
 def _bitrate(key: StreamKey, snapshot: StreamSnapshot | None, lived_s: float) -> Step:
     if snapshot is None or snapshot["video_kbps"] is None or lived_s < MEASURED_S:
-        return Step("bitrate", "wait", "Bitrate", f"Known after {MEASURED_S} s.")
-    video, audio = snapshot["video_kbps"], snapshot["audio_kbps"] or 0.0
+        return step("bitrate", "wait", f"Known after {MEASURED_S} s.")
+    video, audio, target = snapshot["video_kbps"], snapshot["audio_kbps"] or 0.0, snapshot["target_kbps"]
     words = f"{video:,.0f} kbit/s video, {audio:,.0f} kbit/s audio."
     if key.max_kbps is not None and video + audio > key.max_kbps:
-        return Step(
-            "bitrate", "bad", "Bitrate", f"{words} The key's limit is {key.max_kbps:,} kbit/s: lower the bitrate."
-        )
-    target = snapshot["target_kbps"]
+        return step("bitrate", "bad", f"{words} The key's limit is {key.max_kbps:,} kbit/s: lower the bitrate.")
     if target and video < 0.7 * target:
-        return Step(
-            "bitrate", "warn", "Bitrate", f"{words} The target is {target:,} kbit/s: is the uplink fast enough?"
-        )
-    return Step("bitrate", "good", "Bitrate", words + (f" The target is {target:,} kbit/s." if target else ""))
+        return step("bitrate", "warn", f"{words} The target is {target:,} kbit/s: is the uplink fast enough?")
+    return step("bitrate", "good", words + (f" The target is {target:,} kbit/s." if target else ""))
 
 
 def _verdict(session: Session, snapshot: StreamSnapshot | None, lived_s: float) -> Step:
     if session.ended_at is not None:
         why = session.end_description or end_words(session.end_reason)
-        return Step(
-            "verdict", "warn" if lived_s < VERDICT_S else "good", "Ended", f"{why} {end_advice(session.end_reason)}"
-        )
+        state: State = "warn" if lived_s < VERDICT_S else "good"
+        return step("verdict", state, f"{why} {end_advice(session.end_reason)}", "Ended")
     if snapshot is None or lived_s < VERDICT_S:
-        return Step("verdict", "wait", "Verdict", f"Known {VERDICT_S} s after the start.")
+        return step("verdict", "wait", f"Known {VERDICT_S} s after the start.")
     issues = snapshot["issues"]
     if not issues:
-        return Step("verdict", "good", "All is well", "No check has found anything wrong.")
-    said = " ".join(f"{issue['title']}: {issue['advice']}" for issue in issues)
+        return step("verdict", "good", "No check has found anything wrong.", "All is well")
+    words = " ".join(f"{issue['title']}: {issue['advice']}" for issue in issues)
     bad = any(issue["level"] == "bad" for issue in issues)
-    return Step("verdict", "bad" if bad else "warn", f"{len(issues)} open issue{'s' if len(issues) > 1 else ''}", said)
+    return step("verdict", "bad" if bad else "warn", words, f"{len(issues)} open issue{'s' if len(issues) > 1 else ''}")

@@ -73,12 +73,12 @@ def _conditions(now: datetime) -> dict[str, Q]:
     }
 
 
-def shown(found: Iterable[StreamKey], *, now: datetime | None = None) -> list[KeyRow]:
+def key_rows(found: Iterable[StreamKey], *, now: datetime | None = None) -> list[KeyRow]:
     now = now or timezone.now()
-    return [row(key, now) for key in found]
+    return [key_row(key, now) for key in found]
 
 
-def row(key: StreamKey, now: datetime) -> KeyRow:
+def key_row(key: StreamKey, now: datetime) -> KeyRow:
     state, icon, words = _state(key, now)
     return KeyRow(key, state, icon, words, bool(getattr(key, "is_live", False)))
 

@@ -9,7 +9,6 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import BadRequest, ValidationError
-from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Q
 from django.forms import Form
@@ -20,10 +19,11 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from dashboard import lists
 from dashboard.access import actor_of, require_ability
+from dashboard.attempts.queries import attempts, refused_publishers
 from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
+from dashboard.lists import asked_filters, page_context
 from dashboard.zones import MomentField
 from ingest.models import Application, Attempt, Stream, StreamKey, names
 from ingest.models.names import NetworksField, validate_stream_name
@@ -66,12 +66,8 @@ class RightsForm(forms.Form):
         return self.cleaned_data["over_limit"] or StreamKey.OverLimit.WARN
 
     def rights(self) -> dict[str, Any]:
-        """As `keyacts.create` and `keyacts.change` take them."""
+        """As `create_key` and `change_key` take them."""
         return {name: self.cleaned_data[name] for name in RightsForm.base_fields}
-
-
-class ChangeForm(RightsForm):
-    """Of a key that is there."""
 
 
 class CreateForm(RightsForm):
@@ -98,9 +94,6 @@ class CreateForm(RightsForm):
             raise ValidationError(f"This time is over: now it is {timezone.localtime():%-d %b, %H:%M}.")
         return expires
 
-    def rights(self) -> dict[str, Any]:
-        return {name: value for name, value in super().rights().items() if name != "stream"}
-
 
 class RotateForm(forms.Form):
     grace = forms.ChoiceField(choices=list(GRACE_WORDS.items()), initial="0")
@@ -109,7 +102,6 @@ class RotateForm(forms.Form):
         return GRACES[self.cleaned_data["grace"]]
 
 
-PAGE_SIZE = 50
 REFUSED_WITHIN = timedelta(minutes=15)
 REFUSED_SHOWN = 12
 STREAMS_OFFERED = 500
@@ -123,24 +115,17 @@ NEEDS_SCRIPT = (
 @require_ability(Ability.MANAGE_KEYS)
 def keys(request: HttpRequest) -> HttpResponse:
     """Those that were used last come first, by pages. What can't be understood filters nothing."""
-    filters = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in ("q", "state")}
-    page = Paginator(keys_queries.rows(text=filters["q"], state=filters["state"]), PAGE_SIZE).get_page(
-        request.GET.get("page")
-    )
-    query = request.GET.copy()
-    query.pop("page", None)
+    filters = asked_filters(request.GET, ("q", "state"))
+    context = page_context(request, keys_queries.rows(text=filters["q"], state=filters["state"]), filters)
     refused = _refused()
     return render(
         request,
         "dashboard/keys.html",
-        {
-            "page": page,
-            "rows": keys_queries.shown(page.object_list),
-            "filters": filters,
-            "is_filtered": any(filters.values()),
+        context
+        | {
+            "rows": keys_queries.key_rows(context["page"].object_list),
             "states": keys_queries.STATES.items(),
             "counts": keys_queries.counts(),
-            "query": query.urlencode(),
             "refused": refused[:REFUSED_SHOWN],
             "refused_count": sum(row.count for row in refused),
             "streams": Stream.objects.select_related("application")[:STREAMS_OFFERED],
@@ -152,7 +137,6 @@ def keys(request: HttpRequest) -> HttpResponse:
 @require_safe
 @require_ability(Ability.MANAGE_KEYS)
 def key(request: HttpRequest, pk: int) -> HttpResponse:
-    """One key: its rights, what can be done to it, and its rejected attempts."""
     found = _key(pk)
     return render(request, "dashboard/key.html", _context(found) | {"form": _change_form(found)})
 
@@ -181,7 +165,7 @@ def waiting(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @require_ability(Ability.MANAGE_KEYS)
 def progress(request: HttpRequest, pk: int) -> JsonResponse:
-    """What has come since `since` (seconds since the epoch), as `tryout.Progress`."""
+    """What has come since `since` (seconds since the epoch), as `key_test.Progress`."""
     try:
         since = datetime.fromtimestamp(float(request.GET.get("since", "")), UTC)
     except (ValueError, OverflowError, OSError):
@@ -212,7 +196,6 @@ def create(request: HttpRequest) -> HttpResponse:
 @require_POST
 @require_ability(Ability.MANAGE_KEYS)
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
-    """The successor's secret, once."""
     _needs_script(request)
     form, found = RotateForm(request.POST), _key(pk)
     if not form.is_valid():
@@ -228,7 +211,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
 @require_ability(Ability.MANAGE_KEYS)
 def change(request: HttpRequest, pk: int) -> HttpResponse:
     found = _key(pk)
-    form = ChangeForm(request.POST)
+    form = RightsForm(request.POST)
     try:
         if form.is_valid():
             services_actions.change_key(actor_of(request), found, **form.rights())
@@ -264,27 +247,26 @@ def _key(pk: int) -> StreamKey:
 
 
 def _refused() -> list[Attempt]:
-    """Of the last minutes; players' are not about keys."""
-    found = lists.refused_publishers(timezone.now() - REFUSED_WITHIN)
+    found = refused_publishers(timezone.now() - REFUSED_WITHIN)
     return list(found.select_related("stream__application")[:200])
 
 
 def _context(found: StreamKey) -> dict[str, Any]:
     now = timezone.now()
-    attempts = lists.attempts().filter(Q(key=found) | Q(stream=found.stream))
+    rows = attempts().filter(Q(key=found) | Q(stream=found.stream))
     live = found.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
     return {
-        "row": keys_queries.row(found, now),
+        "row": keys_queries.key_row(found, now),
         "key": found,
         "live": live,
         "server": media_urls.server_of(stream=found.stream),
-        "attempts": attempts.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
+        "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
         "graces": GRACE_WORDS.items(),
     }
 
 
-def _change_form(found: StreamKey) -> ChangeForm:
-    return ChangeForm(initial={name: getattr(found, name) for name in ChangeForm.base_fields})
+def _change_form(found: StreamKey) -> RightsForm:
+    return RightsForm(initial={name: getattr(found, name) for name in RightsForm.base_fields})
 
 
 def _needs_script(request: HttpRequest) -> None:

@@ -14,7 +14,6 @@ from dashboard.nodes import queries as service
 from dashboard.nodes.queries import NodeNow, State
 from ingest.models import Node
 from ingest.services import actions as services_actions
-from ingest.services.nodes import NodeError
 from ingest.services.roles import Ability
 
 router = Router(tags=["nodes"])
@@ -118,9 +117,9 @@ def node(request: HttpRequest, name: str) -> NodeOut:
     auth=allow(Ability.DRAIN),
     url_name="drain",
 )
-def drain(request: HttpRequest, name: str, wish: Body[DrainIn | None] = None) -> Status[NodeOut | Problem]:
+def drain(request: HttpRequest, name: str, body: Body[DrainIn | None] = None) -> Status[NodeOut]:
     """Have the node take nothing new and, after `grace_s`, end what is left. 409 for a node that is down."""
-    grace_s = wish.grace_s if wish else service.USUAL_GRACE_S
+    grace_s = body.grace_s if body else service.USUAL_GRACE_S
     return _ask(request, name, partial(services_actions.drain_node, grace_s=grace_s))
 
 
@@ -130,7 +129,7 @@ def drain(request: HttpRequest, name: str, wish: Body[DrainIn | None] = None) ->
     auth=allow(Ability.DRAIN),
     url_name="resume",
 )
-def resume(request: HttpRequest, name: str) -> Status[NodeOut | Problem]:
+def resume(request: HttpRequest, name: str) -> Status[NodeOut]:
     """Have a draining node take connections again: it does within 2 s. 409 for a node that is down."""
     return _ask(request, name, services_actions.resume_node)
 
@@ -141,17 +140,14 @@ def resume(request: HttpRequest, name: str) -> Status[NodeOut | Problem]:
     auth=allow(Ability.DRAIN),
     url_name="forget",
 )
-def forget(request: HttpRequest, name: str) -> Status[NodeOut | Problem]:
+def forget(request: HttpRequest, name: str) -> Status[NodeOut]:
     """Miss a node no more that is gone for good. 409 for one that isn't down."""
     return _ask(request, name, services_actions.forget_node)
 
 
-def _ask(request: HttpRequest, name: str, act: Callable[..., Node]) -> Status[NodeOut | Problem]:
+def _ask(request: HttpRequest, name: str, act: Callable[..., Node]) -> Status[NodeOut]:
     _found(name)
-    try:
-        act(actor_of(request), name)
-    except NodeError as error:
-        return Status(409, Problem(detail=str(error)))
+    act(actor_of(request), name)
     return Status(202, NodeOut.of(_found(name)))
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.access import actor_of, require_ability
+from dashboard.lists import answer, attempt
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
 from ingest.models import Node, Session
@@ -30,7 +30,6 @@ def nodes(request: HttpRequest) -> HttpResponse:
 @require_safe
 @require_ability(Ability.VIEW)
 def node(request: HttpRequest, name: str) -> HttpResponse:
-    """One node: what is live there, and what was last."""
     found = _found(name)
     now = Now.read()
     # A stream without publisher and players is told of for some time yet.
@@ -63,7 +62,6 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @require_ability(Ability.DRAIN)
 def resume(request: HttpRequest, name: str) -> HttpResponse:
-    """Have a draining node take connections again."""
     return _ask(request, name, services_actions.resume_node, f"{name} takes connections again within 2 s.")
 
 
@@ -77,15 +75,8 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
     """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
     _found(name)
-    words, status = said, 202
-    try:
-        act(actor_of(request), name)
-    except NodeError as error:
-        words, status = str(error), 409
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status == 202 else messages.WARNING, words)
-        return HttpResponseRedirect(reverse("dashboard:nodes"))
-    return JsonResponse({"detail": words}, status=status)
+    words, status = attempt(lambda: act(actor_of(request), name), said, 202, NodeError)
+    return answer(request, words, status, reverse("dashboard:nodes"))
 
 
 def _found(name: str) -> service.NodeNow:

@@ -8,26 +8,16 @@ from django.shortcuts import get_object_or_404
 from ninja import Body, Field, Query, Router, Schema, Status
 
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, cut
-from dashboard.lists import narrow
+from dashboard.api_base import ListOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, listed
 from dashboard.recordings import queries as service
+from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
 from ingest.services import media_urls
-from ingest.services.recordings import RecordingProblem
 from ingest.services.roles import Ability
 
 router = Router(tags=["recordings"])
-
-LOOKUPS = {
-    "app": "application__name",
-    "name": "name",
-    "stream": "stream__name",
-    "state": "state",
-    "since": "started_at__gte",
-    "until": "started_at__lt",
-}
 
 State = Literal["recording", "complete", "failed"]
 
@@ -90,8 +80,7 @@ class Why(Schema):
 @router.get("/recordings", response=ListOf[RecordingOut], auth=allow(Ability.VIEW), url_name="recordings")
 def recordings(request: HttpRequest, filters: Query[RecordingFilters]) -> dict[str, object]:
     """The last begun first."""
-    page, count = cut(narrow(service.rows(), LOOKUPS, filters.model_dump(include=set(LOOKUPS))), filters)
-    return {"items": page, "count": count}
+    return listed(service.rows(), filters, service.LOOKUPS)
 
 
 @router.get(
@@ -127,13 +116,13 @@ def download(request: HttpRequest, recording_id: int) -> HttpResponse | Status[P
     url_name="recording-token",
 )
 def play_token(
-    request: HttpRequest, recording_id: int, wish: Body[TokenIn | None] = None
+    request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None
 ) -> Status[TokenOut | Problem]:
     """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = get_object_or_404(service.rows(), pk=recording_id)
     if row.application.play_policy == Application.PlayPolicy.NONE:
         return Status(409, Problem(detail="The application's streams and recordings can't be played."))
-    lifetime = timedelta(hours=wish.hours if wish else media_urls.USUAL_HOURS)
+    lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
     return Status(
         201, TokenOut.of(services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime))
     )
@@ -145,13 +134,8 @@ def play_token(
     auth=allow(Ability.DELETE_RECORDINGS),
     url_name="recording-delete",
 )
-def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[Problem | None]:
+def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[None]:
     """Delete it with its file. 409 while it is being recorded."""
     row = get_object_or_404(service.rows(), pk=recording_id)
-    try:
-        services_actions.delete_recording(
-            actor_of(request), row, note=clean.text(why.note.strip(), service.NOTE_LENGTH)
-        )
-    except RecordingProblem as problem:
-        return Status(409, Problem(detail=str(problem)))
+    services_actions.delete_recording(actor_of(request), row, note=clean.text(why.note.strip(), NOTE_LENGTH))
     return Status(204, None)

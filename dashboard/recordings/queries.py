@@ -9,7 +9,14 @@ from ingest.services import audit, media_urls, recordings
 from ingest.services.audit import Actor
 from ingest.services.recordings import RecordingProblem
 
-NOTE_LENGTH = 200
+LOOKUPS = {
+    "app": "application__name",
+    "name": "name",
+    "stream": "stream__name",
+    "state": "state",
+    "since": "started_at__gte",
+    "until": "started_at__lt",
+}
 
 NO_FILE = "The recording's file is not in the folder of recordings."
 MEDIA_OFF = (

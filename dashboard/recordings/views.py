@@ -1,58 +1,41 @@
 """What was recorded: the page that lists it, the download, the deletion."""
 
-from typing import Any
-
-from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db.models import Sum
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import narrow
+from dashboard.lists import answer, asked_filters, attempt, narrow, page_context
 from dashboard.recordings import queries as service
-from dashboard.recordings.queries import NOTE_LENGTH
+from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
 from ingest.services.recordings import RecordingProblem
 from ingest.services.roles import Ability
 
-PAGE_SIZE = 50
-
-LOOKUPS = {
-    "app": "application__name",
-    "name": "name__contains",
-    "state": "state",
-    "since": "started_at__gte",
-    "until": "started_at__lt",
-}
+SHOWN = ("app", "name", "state", "since", "until")
+PAGE_LOOKUPS = service.LOOKUPS | {"name": "name__contains"}
 
 
 @require_safe
 @require_ability(Ability.VIEW)
 def recordings(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. `since` and `until` are days, both included. What can't be understood filters nothing."""
-    shown = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in LOOKUPS}
+    shown = asked_filters(request.GET, SHOWN)
     since, until = zones.days(shown["since"], shown["until"])
-    values: dict[str, Any] = shown | {"since": since, "until": until}
-    rows = narrow(service.rows(), LOOKUPS, values)
-    query = request.GET.copy()
-    query.pop("page", None)
+    rows = narrow(service.rows(), PAGE_LOOKUPS, {**shown, "since": since, "until": until})
     return render(
         request,
         "dashboard/recordings.html",
-        {
-            "page": Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page")),
+        page_context(request, rows, shown)
+        | {
             "total": rows.aggregate(size=Sum("size_bytes"))["size"] or 0,
-            "filters": shown,
-            "is_filtered": any(shown.values()),
             "apps": list(Application.objects.values_list("name", flat=True)),
             "states": Recording.State.choices,
-            "query": query.urlencode(),
             "note_length": NOTE_LENGTH,
         },
     )
@@ -72,13 +55,11 @@ def download(request: HttpRequest, pk: int) -> HttpResponse:
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """With a `note` for the record. 409 and the reason where it can't be done now."""
     recording = get_object_or_404(service.rows(), pk=pk)
-    words, status = f"The recording {recording.name} is deleted.", 200
-    try:
-        note = clean.text(request.POST.get("note", "").strip(), NOTE_LENGTH)
-        services_actions.delete_recording(actor_of(request), recording, note=note)
-    except RecordingProblem as problem:
-        words, status = str(problem), 409
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status == 200 else messages.WARNING, words)
-        return HttpResponseRedirect(reverse("dashboard:recordings"))
-    return JsonResponse({"detail": words}, status=status)
+    note = clean.text(request.POST.get("note", "").strip(), NOTE_LENGTH)
+    words, status = attempt(
+        lambda: services_actions.delete_recording(actor_of(request), recording, note=note),
+        f"The recording {recording.name} is deleted.",
+        200,
+        RecordingProblem,
+    )
+    return answer(request, words, status, reverse("dashboard:recordings"))

@@ -1,4 +1,4 @@
-"""What to do about a session: one table of what is known of it, one act.
+"""What to do about a publisher's session: one table of what is known of it, one act.
 
 Known are why it ended, what its last minute looked like, and the state of its key, its node and its stream now. The
 first row that fits says what to do.
@@ -8,14 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from dashboard.streams.measurements import Seen
-from dashboard.templatetags.ui import ATTEMPT_ADVICE, reason_words
+from dashboard.streams.measurements import LastMinuteKind
+from dashboard.templatetags.ui import attempt_advice, reason_words
 from ingest.contracts import SERVER_ENDS
 
 KeyState = Literal["fine", "none", "gone", "revoked", "disabled", "expired", "over_limit"]
 """`none`: none was needed, or a log-in was used. `gone`: deleted since."""
 NodeState = Literal["up", "draining", "down", "unknown"]
-Back = Literal["on", "good", "warning", "bad", "again_off", "off"]
+Return = Literal["on", "good", "warning", "bad", "again_off", "off"]
 """`on`: the session itself is on air. Else what became of its stream: on air again and how, or not."""
 
 
@@ -23,10 +23,10 @@ Back = Literal["on", "good", "warning", "bad", "again_off", "off"]
 class Situation:
     reason: str
     """Why it ended; "": it has not."""
-    seen: Seen = "steady"
+    seen: LastMinuteKind = "steady"
     key: KeyState = "fine"
     node: NodeState = "up"
-    back: Back = "off"
+    back: Return = "off"
     refused: str = ""
     """Why the last attempt since its end was refused; "": none was."""
     check: str = ""
@@ -42,6 +42,9 @@ class Advice:
     why: str
 
 
+CONDITIONS = ("reason", "seen", "key", "node", "back")
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Fits where each named set has the situation's value; None: whatever it is."""
@@ -54,23 +57,12 @@ class Rule:
     node: Collection[str] | None = None
     back: Collection[str] | None = None
 
-    def fits(self, situation: Situation) -> bool:
-        return all(
-            wanted is None or getattr(situation, name) in wanted
-            for name, wanted in (
-                ("reason", self.reason),
-                ("seen", self.seen),
-                ("key", self.key),
-                ("node", self.node),
-                ("back", self.back),
-            )
-        )
+    def matches(self, situation: Situation) -> bool:
+        return all((wanted := getattr(self, name)) is None or getattr(situation, name) in wanted for name in CONDITIONS)
 
 
 LOST = ("tcp_reset", "idle_timeout")
-MEANT = ("client_unpublish", "completed")
-AWAY: tuple[Back, ...] = ("off", "again_off")
-BACK: tuple[Back, ...] = ("good", "warning", "bad")
+AWAY: tuple[Return, ...] = ("off", "again_off")
 
 RULES = (
     # The server's own side comes first: no encoder can mend it.
@@ -136,7 +128,7 @@ RULES = (
         "Another encoder took the stream over. If that was not meant, two are set to this stream.",
         reason=("replaced",),
     ),
-    Rule("Nothing, if this was meant", "The encoder said that it stops.", reason=MEANT),
+    Rule("Nothing, if this was meant", "The encoder said that it stops.", reason=("client_unpublish",)),
     Rule(
         "Nothing",
         "What a test-only key publishes ends by itself. To go on air, use a key that is not for tests.",
@@ -193,26 +185,6 @@ RULES = (
         "Its key, stream or application was revoked, disabled or expired while it was live.",
         reason=("key_revoked",),
     ),
-    Rule(
-        "Offer a lower bitrate, too",
-        "The player's network or machine takes less than the stream has.",
-        reason=("too_slow",),
-    ),
-    Rule(
-        "Send the player to the other node",
-        "The stream is published on another node than the player's, and media don't go from one to the other.",
-        reason=("elsewhere",),
-    ),
-    Rule(
-        "Use another player, or another codec",
-        "The player can't decode what is published.",
-        reason=("unsupported_codec",),
-    ),
-    Rule(
-        "Look at the folder of recordings",
-        "The recording can't be read; the description says what was wrong.",
-        reason=("unreadable",),
-    ),
 )
 CHECK_ACTS = {
     "starving": "Check the encoder, then its uplink",
@@ -244,14 +216,13 @@ def cause_rank(check: str) -> int:
 
 
 def advise(situation: Situation) -> Advice:
-    """The one act."""
     if situation.check and situation.back == "on":
         why = f"{situation.check_title.rstrip('.')}. {situation.check_advice}".strip()
         return Advice(CHECK_ACTS.get(situation.check, "Look at the stream"), why)
     if situation.refused and situation.back in AWAY and situation.node == "up":
-        act = ATTEMPT_ADVICE.get(situation.refused, "Look at the refused attempts.")
+        act = attempt_advice(situation.refused) or "Look at the refused attempts."
         return Advice("Let it in again", f"It tries, and is refused: {reason_words(situation.refused).lower()}. {act}")
     for rule in RULES:
-        if rule.fits(situation):
+        if rule.matches(situation):
             return Advice(rule.act, rule.why)
     return OTHERWISE

@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import asdict
+from datetime import datetime
 from typing import Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
@@ -9,12 +10,10 @@ from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema
 
 from dashboard import lists
-from dashboard.api_base import AttemptOut, EventOut, ListOf, Paging, Problem, SessionOut, Text, When, allow, cut
-from dashboard.lists import narrow
+from dashboard.api_base import EventOut, ListOf, Paging, Problem, SamplesOut, Text, When, allow, cut, listed
 from dashboard.sessions import queries as sessions_queries
-from dashboard.sessions.queries import matching, session_rows
+from dashboard.sessions.queries import matching, session_rows, session_values
 from dashboard.streams import measurements
-from dashboard.streams.api import SamplesOut
 from ingest.contracts import EndReason
 from ingest.models import Session, StatusEvent
 from ingest.services.roles import Ability
@@ -23,15 +22,37 @@ router = Router(tags=["history"])
 
 YEAR_S = 366 * 24 * 3600
 
-ATTEMPT_LOOKUPS = {
-    "app": "app",
-    "name": "name",
-    "action": "action",
-    "reason": "reason",
-    "address": "address",
-    "since": "latest__gte",
-    "until": "at__lt",
-}
+
+class SessionOut(Schema):
+    """One publishing or playing, from its acceptance to its end."""
+
+    id: str
+    kind: Literal["publish", "play"]
+    is_test: bool = Field(description="Published with a key for tests only: no player got it.")
+    app: str
+    name: str
+    address: str
+    encoder: str
+    node: str | None
+    started_at: datetime
+    ended_at: datetime | None
+    end_reason: str = Field(description=f"Empty while it is open; else one of {', '.join(EndReason.__args__)}.")  # type: ignore[attr-defined]
+    end_description: str
+    video_codec: str
+    audio_codec: str
+    width: int | None
+    height: int | None
+    bytes_in: int | None = Field(
+        description="As all totals: 0 while it is open; null where its server died, until its samples tell them."
+    )
+    bytes_out: int | None
+    video_frames: int | None
+    audio_frames: int | None
+    keyframes: int | None
+
+    @classmethod
+    def of(cls, row: Session) -> "SessionOut":
+        return cls.model_validate(session_values(row))
 
 
 class SessionFilters(Paging):
@@ -51,37 +72,19 @@ class SessionFilters(Paging):
     ended_within: int | None = Field(None, ge=1, le=YEAR_S, description="Ended in the last so many seconds.")
 
 
-class AttemptFilters(Paging):
-    app: Text | None = None
-    name: Text | None = None
-    action: Literal["connect", "publish", "play"] | None = None
-    reason: Text | None = None
-    address: Text | None = None
-    since: When | None = Field(None, description="The last came at this time or later.")
-    until: When | None = Field(None, description="The first came before this time.")
-
-
 @router.get("/sessions", response=ListOf[SessionOut], auth=allow(Ability.VIEW), url_name="sessions")
-def sessions(request: HttpRequest, filters: Query[SessionFilters]) -> dict[str, object]:
+def sessions(request: HttpRequest, filters: Query[SessionFilters]) -> ListOf[SessionOut]:
     """Publishing and playing, the last begun first."""
     page, count = cut(matching(filters.model_dump(exclude={"limit", "offset"})), filters)
-    return {"items": page, "count": count}
+    return ListOf[SessionOut](items=[SessionOut.of(row) for row in page], count=count)
 
 
 @router.get(
     "/sessions/{session_id}", response={200: SessionOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="session"
 )
-def session(request: HttpRequest, session_id: uuid.UUID) -> Session:
+def session(request: HttpRequest, session_id: uuid.UUID) -> SessionOut:
     """One session."""
-    return get_object_or_404(sessions_queries.session_rows(), pk=session_id)
-
-
-@router.get("/attempts", response=ListOf[AttemptOut], auth=allow(Ability.VIEW), url_name="attempts")
-def attempts(request: HttpRequest, filters: Query[AttemptFilters]) -> dict[str, object]:
-    """Refused connects, publishes and plays, and why; the latest first."""
-    values = filters.model_dump(include=set(ATTEMPT_LOOKUPS))
-    page, count = cut(narrow(lists.attempts(), ATTEMPT_LOOKUPS, values), filters)
-    return {"items": page, "count": count}
+    return SessionOut.of(get_object_or_404(session_rows(), pk=session_id))
 
 
 Form = Literal["json", "csv"]
@@ -147,5 +150,4 @@ def events(
             found[: sessions_queries.MOST_ROWS].values_list(*sessions_queries.EVENT_FIELDS).iterator(lists.CHUNK_ROWS)
         )
         return lists.csv_answer(f"events-{owner.pk}", sessions_queries.EVENT_FIELDS, rows)
-    page, count = cut(found, choice)
-    return {"items": page, "count": count}
+    return listed(found, choice)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet, Sum
@@ -11,36 +10,43 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import zones
-from dashboard.sessions.advice import Advice, Back, KeyState, NodeState, Situation, advise, cause_rank
+from dashboard.sessions.advice import Advice, KeyState, NodeState, Return, Situation, advise, cause_rank
 from dashboard.streams import measurements
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import END_WORDS, HEALTH_WORDS, lasted, reason_words
-from ingest.contracts import Issue, NodeFigures, StreamSnapshot
+from dashboard.templatetags.ui import end_words, health_look, lasted, reason_words
+from ingest.contracts import SERVER_ENDS, Issue, NodeFigures, StreamSnapshot, end_of
 from ingest.models import Attempt, Node, Session
 from ingest.services import database
 
-Look = Literal["good", "warn", "bad", "none", "info"]
+Look = str
+"""A class of colours: "good", "warn", "bad", "none" or "info"."""
 
 SAME_TIME = timedelta(seconds=30)
 NODE_SILENT = timedelta(seconds=15)
 """A node that was last seen before that is down, whatever its row says."""
 
-EXPECTED_ENDS = ("client_unpublish", "completed", "kicked", "replaced", "test_over")
-"""Ends that somebody wanted."""
-
-
 ISSUES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Finding:
     question: str
     look: Look
     says: str
     detail: str
     link: str = ""
     link_text: str = ""
+
+
+KEY_WORDS: dict[KeyState, tuple[Look, str, str]] = {
+    "fine": ("good", "None of these", "{key} is enabled, {expires}, and {under}."),
+    "revoked": ("bad", "It is revoked", "{key} was revoked {revoked}."),
+    "disabled": ("bad", "It is disabled", "{key} is disabled."),
+    "expired": ("bad", "It has expired", "{key} expired {expired}."),
+    "over_limit": ("warn", "Over its limit", "In its last minute the encoder sent {sent:,.0f} kbit/s, over {limit}."),
+}
+"""By the key's state: look, in few words, in a sentence."""
 
 
 def others(session: Session) -> QuerySet[Session]:
@@ -55,8 +61,8 @@ def neighbours(session: Session) -> tuple[Session | None, Session | None]:
     return before, others(session).filter(started_at__gte=session.started_at).order_by("started_at").first()
 
 
-class Questions:
-    """Asks database, nodes and lake once; `answers` puts it into words."""
+class Diagnosis:
+    """Asks database, nodes and lake once; `findings` puts it into words."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -78,8 +84,8 @@ class Questions:
         self.node_state = self._node_state()
         self.back = self._back()
 
-    def answers(self) -> list[Answer]:
-        asked: list[Callable[[], Answer]] = [
+    def findings(self) -> list[Finding]:
+        asked: list[Callable[[], Finding]] = [
             self._is_it_back,
             self._why,
             self._key_or_node,
@@ -126,7 +132,7 @@ class Questions:
         issues = self.live["issues"] if self.live else []
         return sorted(issues, key=lambda issue: (issue["level"], cause_rank(issue["check"]), issue["since"]))
 
-    def _back(self) -> Back:
+    def _back(self) -> Return:
         if self.session.ended_at is None:
             return "on"
         if self._open is None:
@@ -168,57 +174,56 @@ class Questions:
         last = rows.order_by("-at").first()
         return (rows.aggregate(all=Sum("count"))["all"] or 0, last.reason if last else "", last)
 
+    @property
+    def _end_look(self) -> Look:
+        """A stream is off air by the server's end, though somebody meant that."""
+        reason = self.session.end_reason
+        return "none" if end_of(reason).is_expected and reason not in SERVER_ENDS else "bad"
+
     # --- In words ---
 
-    def _is_it_back(self) -> Answer:
+    def _is_it_back(self) -> Finding:
         question, session = "Is it back?", self.session
         stream = reverse("dashboard:stream", args=[session.app, session.name]) if session.stream_id else ""
         if session.ended_at is None:
-            health = self.live["health"] if self.live else "none"
-            word = HEALTH_WORDS[health].lower()
-            looks: dict[str, Look] = {"good": "good", "warning": "warn", "bad": "bad"}
-            since = lasted(session.started_at, self.at)
-            return Answer(
-                question, looks.get(health, "none"), f"It is on air: {word}", f"For {since}.", stream, "See the stream."
-            )
+            _, look, word = health_look(self.live["health"] if self.live else "none")
+            for_ = f"For {lasted(session.started_at, self.at)}."
+            return Finding(question, look, f"It is on air: {word.lower()}", for_, stream, "See the stream.")
         if self._open is not None and self.after is not None:
             bad = {"warning": ", with a warning", "bad": ", but bad"}.get(self.back, "")
             off = lasted(session.ended_at, self.after.started_at)
             detail = f"Off for {off}, then {_same(session, self.after)}."
-            look_: Look = "bad" if self.back == "bad" else "warn" if self.back == "warning" else "good"
-            return Answer(
-                question, look_, f"Yes, since {_time(self._open.started_at)}{bad}", detail, stream, "See the stream."
-            )
+            says = f"Yes, since {_time(self._open.started_at)}{bad}"
+            return Finding(question, health_look(self.back).classes, says, detail, stream, "See the stream.")
         if self.after is not None and self.after.ended_at is not None:
             link = reverse("dashboard:session", args=[self.after.pk])
             came = _time(self.after.started_at)
             detail = f"It came back at {came} with {_same(session, self.after)}, and ended again."
-            return Answer(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
+            return Finding(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
         off = lasted(session.ended_at, self.at)
-        look_ = "none" if session.end_reason in EXPECTED_ENDS else "bad"
         detail = "Nobody has published the stream since."
-        return Answer(question, look_, f"No, off air for {off}", detail, stream, "See the stream.")
+        return Finding(question, self._end_look, f"No, off air for {off}", detail, stream, "See the stream.")
 
-    def _why(self) -> Answer:
+    def _why(self) -> Finding:
         session = self.session
         if session.ended_at is None:
             issues = self._issues
             if not issues:
-                return Answer("What is wrong?", "good", "No check has anything against it", self.last.sentence)
+                return Finding("What is wrong?", "good", "No check has anything against it", self.last.sentence)
             says = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
             named = " ".join(f"{issue['title'].rstrip('.')}." for issue in issues[:ISSUES_NAMED])
-            worst: Look = "bad" if issues[0]["level"] == "bad" else "warn"
-            return Answer("What is wrong?", worst, says, f"{named} {self.last.sentence}")
-        look_: Look = "none" if session.end_reason in EXPECTED_ENDS else "bad"
-        words = END_WORDS.get(session.end_reason, "Ended")
+            return Finding(
+                "What is wrong?", health_look(issues[0]["level"]).classes, says, f"{named} {self.last.sentence}"
+            )
+        words = end_words(session.end_reason)
         said = session.end_description.strip()
         said = f"{said.rstrip('.')}. " if said else ""
-        return Answer("Why did it end?", look_, words, said + self.last.sentence)
+        return Finding("Why did it end?", self._end_look, words, said + self.last.sentence)
 
-    def _key_or_node(self) -> Answer:
+    def _key_or_node(self) -> Finding:
         question, session = "One key or the whole node?", self.session
         if session.node is None:
-            return Answer(question, "none", "Not known", "The node is not in the database any more.")
+            return Finding(question, "none", "Not known", "The node is not in the database any more.")
         name = session.node.name
         at = session.ended_at or self.at
         same = Session.objects.filter(node=session.node, kind=Session.Kind.PUBLISH).exclude(pk=session.pk)
@@ -229,41 +234,35 @@ class Questions:
         now = state[self.node_state]
         if self.node_state == "down":
             seen = f"{name} was last seen at {_time(session.node.seen_at)}."
-            return Answer(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
+            return Finding(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
         running = f"{_count(kept)} on {name} kept running" if kept else f"No other publisher was on {name}"
         if fell:
             says = "Several at once" if kept else "All of the node"
             detail = f"{_count(fell)} on {name} ended within 30 s of it. {running}. {now}"
-            return Answer(question, "warn" if kept else "bad", says, detail)
+            return Finding(question, "warn" if kept else "bad", says, detail)
         says = "Only this one" if session.ended_at else "Only this one is shown"
-        return Answer(question, "good", "Only this key" if session.key else says, f"{running}. {now}")
+        return Finding(question, "good", "Only this key" if session.key else says, f"{running}. {now}")
 
-    def _key(self) -> Answer:
+    def _key(self) -> Finding:
         question, key = "Key disabled, expired or over its limit?", self.session.key
         if key is None:
             login = self.session.login
             detail = f"It used the encoder log-in {login}." if login else "It published without a key."
-            return Answer(question, "none", "No key", detail)
+            return Finding(question, "none", "No key", detail)
         limit = f"its {key.max_kbps or 0:,} kbit/s"
-        expires = f"expires {_moment(key.expires_at)}" if key.expires_at else "has no expiry"
-        details = {
-            "fine": f"{key} is enabled, {expires}, and {f'stayed under {limit}' if key.max_kbps else 'has no limit'}.",
-            "revoked": f"{key} was revoked {_moment(key.revoked_at)}.",
-            "disabled": f"{key} is disabled.",
-            "expired": f"{key} expired {_moment(key.expires_at or key.grace_until)}.",
-            "over_limit": f"In its last minute the encoder sent {self.last.wire_kbps or 0:,.0f} kbit/s, over {limit}.",
-        }
-        says = {
-            "fine": "None of these",
-            "revoked": "It is revoked",
-            "disabled": "It is disabled",
-            "expired": "It has expired",
-            "over_limit": "Over its limit",
-        }
-        look_: Look = "good" if self.key_state == "fine" else "warn" if self.key_state == "over_limit" else "bad"
-        return Answer(question, look_, says[self.key_state], details[self.key_state])
+        look, says, detail = KEY_WORDS[self.key_state]
+        words = detail.format(
+            key=key,
+            expires=f"expires {_moment(key.expires_at)}" if key.expires_at else "has no expiry",
+            under=f"stayed under {limit}" if key.max_kbps else "has no limit",
+            revoked=_moment(key.revoked_at),
+            expired=_moment(key.expires_at or key.grace_until),
+            sent=self.last.wire_kbps or 0,
+            limit=limit,
+        )
+        return Finding(question, look, says, words)
 
-    def _attempts(self) -> Answer:
+    def _attempts(self) -> Finding:
         count, reason, last = self._refused
         link = f"{reverse('dashboard:attempts')}?{_query(self.session)}"
         if last is None:
@@ -271,16 +270,16 @@ class Questions:
             detail = f"No encoder was refused since {since}."
             if self.after is not None and self.session.ended_at:
                 detail = f"The next one, at {_time(self.after.started_at)}, was accepted."
-            return Answer("Rejected attempts since?", "good", "None", detail)
+            return Finding("Rejected attempts since?", "good", "None", detail)
         latest = last.last_at or last.at
         detail = f"The last at {_time(latest)} from {last.address}: {last.description or reason_words(reason)}"
-        return Answer(
+        return Finding(
             "Rejected attempts since?", "warn", f"{count:,}: {reason_words(reason)}", detail, link, "See them all."
         )
 
-    def _what_to_do(self) -> Answer:
+    def _what_to_do(self) -> Finding:
         advice = self.advice
-        return Answer("What to do now", "info", advice.act, advice.why)
+        return Finding("What to do now", "info", advice.act, advice.why)
 
 
 def _same(one: Session, other: Session) -> str:

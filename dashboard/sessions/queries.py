@@ -14,19 +14,18 @@ from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from dashboard.lists import narrow
+from dashboard.lists import PAGE_SIZE, filter_text, narrow
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import HEALTH_WORDS, ended_words
+from dashboard.templatetags.ui import HEALTH_CHIPS, ended_words
 from dashboard.zones import given, moment
-from ingest.contracts import END_REASONS
+from ingest.contracts import END_REASONS, end_of
 from ingest.models import EncoderLogin, Session, Stream, StreamKey
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
 
-PAGE_SIZE = 50
 OPEN_SHOWN = 200
 """Open sessions that stand before those that ended."""
 
-MOST_NAMED = 500
+MAX_NAMED = 500
 """Streams or keys that a text may name: one that fits more names nothing in particular."""
 
 LOOKUPS = {
@@ -62,7 +61,7 @@ def matching(values: Mapping[str, Any]) -> QuerySet[Session]:
 def _of_stream(text: str) -> Q:
     """Streams with the text in their path; where there is none, a deleted one of exactly this path."""
     paths = Stream.objects.annotate(path_text=Concat("application__name", Value("/"), "name"))
-    known = list(paths.filter(path_text__icontains=text).values_list("pk", flat=True)[:MOST_NAMED])
+    known = list(paths.filter(path_text__icontains=text).values_list("pk", flat=True)[:MAX_NAMED])
     if known:
         return Q(stream=known[0]) if len(known) == 1 else Q(stream__in=known)
     app, _, name = text.partition("/")
@@ -82,8 +81,8 @@ def _of_key(text: str) -> Q:
     """A key's label or first characters; an encoder log-in's user."""
     keys = StreamKey.objects.filter(Q(label__icontains=text) | Q(prefix__startswith=text))
     logins = EncoderLogin.objects.filter(Q(user__icontains=text) | Q(label__icontains=text))
-    return Q(key__in=list(keys.values_list("pk", flat=True)[:MOST_NAMED])) | Q(
-        login__in=list(logins.values_list("pk", flat=True)[:MOST_NAMED])
+    return Q(key__in=list(keys.values_list("pk", flat=True)[:MAX_NAMED])) | Q(
+        login__in=list(logins.values_list("pk", flat=True)[:MAX_NAMED])
     )
 
 
@@ -106,19 +105,19 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SessionFilter:
     """What a query string asks for. A value that can't be understood filters nothing."""
 
     shown: dict[str, str]
     """The texts, as the form shows them again."""
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> "Search":
+    def of(cls, query: Mapping[str, str]) -> "SessionFilter":
         names = ("stream", "address", "encoder", "key", "node", "reason", "since", "until", "order", *CHOICES)
         texts = {name: query.get(name, "") for name in names} | {
             name: given(query, name) for name in ("since", "until")
         }
-        return cls({name: text.strip().replace("\0", "")[:255] for name, text in texts.items()})
+        return cls({name: filter_text(text) for name, text in texts.items()})
 
     @property
     def order(self) -> str:
@@ -187,11 +186,6 @@ def _place(cursor: str) -> tuple[datetime, uuid.UUID] | None:
         return None
 
 
-LOOKS = {"good": "good", "warning": "warn", "bad": "bad", "none": "none"}
-EXPECTED_ENDS = ("client_unpublish", "completed", "kicked", "replaced", "node_shutdown", "test_over")
-"""Ends that somebody meant: the others stand up."""
-
-
 @dataclass(frozen=True, slots=True)
 class SessionRow:
     """With its state in words, and its figures: `size_bytes` of media, `kbps` on the mean (of a live one: now)."""
@@ -209,12 +203,12 @@ class SessionRow:
             snapshot = now.by_id.get(session.stream_id or 0)
             own = snapshot if snapshot and is_publish and snapshot["session_id"] == str(session.pk) else None
             health = own["health"] if own else "none"
-            words = (f"Live, {HEALTH_WORDS[health].lower()}" if own else "Live") if is_publish else "Playing"
+            words = (f"Live, {HEALTH_CHIPS[health].word.lower()}" if own else "Live") if is_publish else "Playing"
             kbps = (own["video_kbps"] or 0) + (own["audio_kbps"] or 0) if own else None
-            return cls(session, LOOKS[health] if is_publish else "good", words, None, kbps)
+            return cls(session, HEALTH_CHIPS[health].classes if is_publish else "good", words, None, kbps)
         size = session.total("bytes_in" if is_publish else "bytes_out")
         seconds = ((session.ended_at or timezone.now()) - session.started_at).total_seconds()
-        look = "plain" if session.end_reason in EXPECTED_ENDS else "bad"
+        look = "plain" if end_of(session.end_reason).is_expected else "bad"
         kbps = size * 8 / 1000 / seconds if size and seconds >= 1 else None
         return cls(session, look, ended_words(session), size, kbps)
 

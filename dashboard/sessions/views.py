@@ -2,13 +2,12 @@
 charts, and two of them side by side: their facts, and where they differ."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
@@ -17,14 +16,24 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
+from dashboard.lists import answer, attempt
 from dashboard.sessions import queries as sessions_queries
-from dashboard.sessions.diagnosis import Questions
-from dashboard.sessions.queries import FIELDS, MOST_ROWS, ORDERS, Search, SessionRow, session_rows, session_values
+from dashboard.sessions.diagnosis import Diagnosis
+from dashboard.sessions.queries import (
+    FIELDS,
+    MOST_ROWS,
+    ORDERS,
+    SessionFilter,
+    SessionRow,
+    session_rows,
+    session_values,
+)
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import END_WORDS, ended_words, figure, lasted
+from dashboard.templatetags.ui import ended_words, figure, lasted
+from ingest.contracts import ENDS
 from ingest.models import Node, Session
 from ingest.services.roles import Ability
 
@@ -170,7 +179,7 @@ def _figures(name: str, value: Callable[[Session], tuple[float | None, str]], a:
 @require_ability(Ability.VIEW)
 def sessions(request: HttpRequest) -> HttpResponse:
     """By pages. htmx gets the results alone."""
-    search = Search.of(request.GET)
+    search = SessionFilter.of(request.GET)
     page = search.page(request.GET.get("before", ""))
     now = Now.read()
     query = request.GET.copy()
@@ -187,7 +196,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
         return render(request, "dashboard/_sessions.html", context)
     context |= {
         "nodes": list(Node.objects.values_list("name", flat=True)),
-        "reasons": END_WORDS.items(),
+        "reasons": [(reason, end.words) for reason, end in ENDS.items()],
         "orders": ORDERS.items(),
         "is_empty": not search.is_filtered and not Session.objects.exists(),
         "most_rows": MOST_ROWS,
@@ -197,25 +206,11 @@ def sessions(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @require_ability(Ability.VIEW)
-def export_csv(request: HttpRequest) -> StreamingHttpResponse:
+def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
     """What the page's filters find, the last begun first, MOST_ROWS at most."""
-    return lists.csv_answer(_name(), FIELDS, (list(values.values()) for values in _found(request)))
-
-
-@require_safe
-@require_ability(Ability.VIEW)
-def export_json(request: HttpRequest) -> StreamingHttpResponse:
-    """The same as JSON."""
-    return lists.json_answer(_name(), _found(request))
-
-
-def _found(request: HttpRequest) -> Iterator[dict[str, Any]]:
-    rows = Search.of(request.GET).rows()[:MOST_ROWS].iterator(lists.CHUNK_ROWS)
-    return (session_values(row) for row in rows)
-
-
-def _name() -> str:
-    return f"sessions-{timezone.now():%Y%m%d-%H%M}"
+    rows = SessionFilter.of(request.GET).rows()[:MOST_ROWS].iterator(lists.CHUNK_ROWS)
+    found = (session_values(row) for row in rows)
+    return lists.file_answer(f"sessions-{timezone.now():%Y%m%d-%H%M}", form, FIELDS, found)
 
 
 @require_safe
@@ -229,7 +224,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 PLAYERS_SHOWN = 20
 POINTS = 600
 MOST_POINTS = 2000
-MOST_SPAN_S = 400 * 86400
+MAX_SPAN_S = 400 * 86400
 
 
 @require_safe
@@ -238,7 +233,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """In the order in which somebody asks who was called at night. Charts come after, by `data`."""
     row = get_object_or_404(session_rows(), pk=pk)
     is_publish = row.kind == Session.Kind.PUBLISH
-    questions = Questions(row) if is_publish else None
+    diagnosis = Diagnosis(row) if is_publish else None
     players = _players(row) if is_publish else None
     target = measurements.target_kbps(row)
     context: dict[str, Any] = {
@@ -247,8 +242,8 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         "row": SessionRow.of(row, Now.read()),
         "at": timezone.now(),
         "end": measurements.ended(row),
-        "questions": questions,
-        "answers": questions.answers() if questions else [],
+        "diagnosis": diagnosis,
+        "findings": diagnosis.findings() if diagnosis else [],
         "acknowledged": streams_actions.end_acknowledgement(row),
         "recordings": row.recordings.select_related("application"),
         "players": players[:PLAYERS_SHOWN] if players is not None else [],
@@ -274,7 +269,7 @@ def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
     row = get_object_or_404(session_rows(), pk=pk)
     series = measurements.samples(row, points=_whole(request, "points", POINTS, MOST_POINTS), span_s=_span(request))
     events = measurements.events_of(row)
-    answer = JsonResponse(
+    response = JsonResponse(
         {
             "lanes": measurements.lanes(row, events, series.gaps),
             "events": events,
@@ -289,8 +284,8 @@ def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
             "problems": series.problems,
         }
     )
-    answer["Cache-Control"] = "no-store"
-    return answer
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 DRAWN = (
@@ -302,7 +297,6 @@ DRAWN = (
 @require_safe
 @require_ability(Ability.VIEW)
 def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
-    """Its samples as CSV, as many as the reader gives whole."""
     row = get_object_or_404(session_rows(), pk=pk)
     columns, rows = sessions_queries.series_rows(measurements.samples(row, points=measurements.MOST_POINTS))
     return lists.csv_answer(f"samples-{pk}", columns, rows)
@@ -311,28 +305,20 @@ def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
 @require_POST
 @require_ability(Ability.NOTE)
 def note(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Writes a note at the session."""
     return _act(request, pk, streams_actions.note_session, "The note is saved.")
 
 
 @require_POST
 @require_ability(Ability.NOTE)
 def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Says that the session's end is known; the note goes with it."""
     return _act(request, pk, streams_actions.acknowledge_end, "The end of the session is acknowledged.")
 
 
 def _act(request: HttpRequest, pk: uuid.UUID, act: Any, done: str) -> HttpResponse:
     row = get_object_or_404(Session.objects.select_related("stream__application"), pk=pk)
-    words, status = done, 200
-    try:
-        act(row, actor_of(request), request.POST.get("note", ""))
-    except ActionProblem as problem:
-        words, status = str(problem), 409
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status == 200 else messages.WARNING, words)
-        return HttpResponseRedirect(reverse("dashboard:session", args=[pk]))
-    return JsonResponse({"detail": words}, status=status)
+    note = request.POST.get("note", "")
+    words, status = attempt(lambda: act(row, actor_of(request), note), done, 200, ActionProblem)
+    return answer(request, words, status, reverse("dashboard:session", args=[pk]))
 
 
 def _players(row: Session) -> QuerySet[Session]:
@@ -361,4 +347,4 @@ def _whole(request: HttpRequest, name: str, usual: int, most: int) -> int:
 
 
 def _span(request: HttpRequest) -> float | None:
-    return float(_whole(request, "span", 60, MOST_SPAN_S)) if "span" in request.GET else None
+    return float(_whole(request, "span", 60, MAX_SPAN_S)) if "span" in request.GET else None

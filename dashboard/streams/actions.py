@@ -17,9 +17,8 @@ from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 from django.utils import timezone
 
-from dashboard.lists import open_publisher
 from dashboard.models import Mute
-from dashboard.streams.queries import Now
+from dashboard.streams.queries import Now, open_publisher
 from ingest import clean, pages
 from ingest.contracts import Issue
 from ingest.contracts.health import STREAM_CHECKS
@@ -51,7 +50,7 @@ def put_event(
     description: str = "",
     detail: Mapping[str, Any] | None = None,
 ) -> StatusEvent:
-    """Writes an act down as the session's event, whether that is live or not; pages hear of it once it is committed.
+    """Writes an action down as the session's event, whether that is live or not; pages hear of it once it is committed.
 
     `detail` is kept as JSON, and with it `by`, who did it.
     """
@@ -103,12 +102,12 @@ def kick_publisher(stream: Stream, actor: Actor, *, note: str, session_id: str =
         return Kick.OFF_AIR, None
     if session_id and str(session.pk) != session_id:
         return Kick.OTHER, session
-    said = clean.text(note.strip(), NOTE_LENGTH)
+    note = clean.text(note.strip(), NOTE_LENGTH)
     with transaction.atomic():
-        if not services_actions.kick(actor, session, note=said):
+        if not services_actions.kick(actor, session, note=note):
             return Kick.OFF_AIR, None
-        put_event(session, "operator.kick", actor, description=said)
-    logger.info("Kick of %s, session %s, by %s. %s", stream.path, session.pk, actor.name, said)
+        put_event(session, "operator.kick", actor, description=note)
+    logger.info("Kick of %s, session %s, by %s. %s", stream.path, session.pk, actor.name, note)
     return Kick.ASKED, session
 
 
@@ -124,22 +123,25 @@ class ActionProblem(Exception):  # noqa: N818 - an answer, not an error.
 
 
 def add_note(stream: Stream, actor: Actor, text: str) -> StatusEvent:
-    """For the session that publishes now, else for the last one. Raises ActProblem."""
-    said = clean.text(text.strip(), NOTE_LENGTH)
-    if not said:
-        raise ActionProblem("The note is empty.")
+    """For the session that publishes now, else for the last one. Raises ActionProblem."""
     session = latest_publisher(stream)
-    if session is None:
+    if session is None and text.strip():
         raise ActionProblem("Nobody has published this stream yet: there is no session to note it at.")
-    with transaction.atomic():
-        audit.record(actor, "session.note", stream.path, stream=stream, session=session, note=said)
-        return put_event(session, NOTE, actor, description=said)
+    return note_session(session, actor, text)
+
+
+def note_session(session: Session | None, actor: Actor, text: str) -> StatusEvent:
+    """Raises ActionProblem."""
+    note = clean.text(text.strip(), NOTE_LENGTH)
+    if not note or session is None:
+        raise ActionProblem("The note is empty.")
+    return _record(session, actor, "session.note", NOTE, note)
 
 
 def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "") -> StatusEvent:
     """Of the open issue as it is now: should it open anew, or get worse, nobody has acknowledged that.
 
-    Raises ActProblem.
+    Raises ActionProblem.
     """
     snapshot = Now.read().of_stream(stream)
     issue = next((issue for issue in snapshot["issues"] if issue["check"] == check), None)
@@ -149,11 +151,9 @@ def acknowledge_issue(stream: Stream, actor: Actor, *, check: str, note: str = "
     former = _of_opening(session, issue)
     if former is not None:
         return former
-    said = clean.text(note.strip(), NOTE_LENGTH)
+    note = clean.text(note.strip(), NOTE_LENGTH)
     detail = {"since": issue["since"], "level": issue["level"], "name": STREAM_CHECKS.get(check, check)}
-    with transaction.atomic():
-        audit.record(actor, "issue.acknowledge", stream.path, stream=stream, session=session, check=check, note=said)
-        return put_event(session, ACKNOWLEDGED, actor, code=check, description=said, detail=detail)
+    return _record(session, actor, "issue.acknowledge", ACKNOWLEDGED, note, code=check, detail=detail, check=check)
 
 
 def acknowledgements(session_id: str | None) -> list[dict[str, Any]]:
@@ -182,37 +182,37 @@ SESSION_END = "session.ended"
 """What an acknowledgement of a session's end is of, where an issue's names its check."""
 
 
-def note_session(session: Session, actor: Actor, text: str) -> StatusEvent:
-    """Raises ActProblem."""
-    said = clean.text(text.strip(), NOTE_LENGTH)
-    if not said:
-        raise ActionProblem("The note is empty.")
-    with transaction.atomic():
-        audit.record(actor, "session.note", _path(session), stream=session.stream, session=session, note=said)
-        return put_event(session, NOTE, actor, description=said)
-
-
 def acknowledge_end(session: Session, actor: Actor, text: str = "") -> StatusEvent:
-    """That the end is known; a second one changes nothing. Raises ActProblem while the session is open."""
+    """That the end is known; a second one changes nothing. Raises ActionProblem while the session is open."""
     if session.ended_at is None:
         raise ActionProblem("The session has not ended. Issues are acknowledged on the stream's page.")
     former = end_acknowledgement(session)
     if former is not None:
         return former
-    said = clean.text(text.strip(), NOTE_LENGTH)
-    with transaction.atomic():
-        audit.record(actor, "session.acknowledge", _path(session), stream=session.stream, session=session, note=said)
-        detail = {"name": "The end of the session"}
-        return put_event(session, ACKNOWLEDGED, actor, code=SESSION_END, description=said, detail=detail)
+    note, detail = clean.text(text.strip(), NOTE_LENGTH), {"name": "The end of the session"}
+    return _record(session, actor, "session.acknowledge", ACKNOWLEDGED, note, code=SESSION_END, detail=detail)
 
 
 def end_acknowledgement(session: Session) -> StatusEvent | None:
-    """Of its end."""
     return StatusEvent.objects.filter(session=session, kind=ACKNOWLEDGED, code=SESSION_END).order_by("sequence").first()
 
 
-def _path(session: Session) -> str:
-    return f"{session.app}/{session.name}"
+def _record(
+    session: Session,
+    actor: Actor,
+    action: str,
+    kind: str,
+    note: str,
+    *,
+    code: str = "",
+    detail: Mapping[str, Any] | None = None,
+    **about: str,
+) -> StatusEvent:
+    """The action in the audit log, with what it is `about`, and as the session's event."""
+    path = f"{session.app}/{session.name}"
+    with transaction.atomic():
+        audit.record(actor, action, path, stream=session.stream, session=session, **about, note=note)
+        return put_event(session, kind, actor, code=code, description=note, detail=detail)
 
 
 MOST_HOURS = 31 * 24

@@ -4,12 +4,11 @@ to a stream (kick, note, acknowledge, mute), and what it is: enabled, or deleted
 import time
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.shortcuts import get_object_or_404
 from ninja import Body, Field, Query, Router, Schema, Status
 
 from dashboard.access import actor_of
@@ -18,12 +17,10 @@ from dashboard.api_base import (
     EnabledIn,
     EventOut,
     HowToDelete,
-    KickIn,
-    KickOut,
     ListOf,
     Paging,
     Problem,
-    StreamOut,
+    SamplesOut,
     Text,
     TokenIn,
     TokenOut,
@@ -33,9 +30,9 @@ from dashboard.api_base import (
 from dashboard.lists import narrow
 from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
-from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
+from dashboard.streams.actions import NOTE_LENGTH, Kick, kick_publisher
 from dashboard.streams.queries import Now, stream_row
-from ingest.contracts import Health, StreamState
+from ingest.contracts import Health, StreamSnapshot, StreamState
 from ingest.models import Application, StatusEvent, Stream
 from ingest.services import actions as service_actions
 from ingest.services import media_urls, removal
@@ -49,6 +46,102 @@ REFUSALS = {
     Kick.OFF_AIR: "Nobody publishes this stream now.",
     Kick.OTHER: "Another session publishes this stream by now.",
 }
+
+
+class IssueOut(Schema):
+    """An open health issue."""
+
+    check: str
+    level: Literal["warning", "bad"]
+    since: datetime
+    actual: str
+    expected: str
+    title: str
+    advice: str
+    value: float | None = Field(None, description="What was measured last, in `unit`.")
+    limit: float | None = Field(None, description="The level's limit that it passed, in `unit`.")
+    unit: str = Field("", description="Such as `s`, `%` or `a minute`; empty for a number without one.")
+
+
+class TrackOut(Schema):
+    kind: Literal["audio", "video"]
+    track: int
+    codec: str
+
+
+class SlowPlayerOut(Schema):
+    """A player that frames were dropped for."""
+
+    session_id: str
+    dropped_video: int
+    dropped_audio: int
+    sheds: int = Field(description="Times that more waited for it than may.")
+    queued_ms: int
+
+
+class StreamOut(Schema):
+    """A stream. From `since` on, metrics are null unless it is live; bitrates and frames a second are 5 s means."""
+
+    id: int
+    app: str
+    name: str
+    enabled: bool = Field(description="Else nobody publishes or plays it.")
+    state: StreamState
+    health: Health
+    players: int
+    session_id: str | None = Field(description="The session that publishes now.")
+    since: datetime | None = Field(description="When that session began.")
+    node: str
+    address: str
+    encoder: str
+    issues: list[IssueOut]
+    target_kbps: int | None
+    video_kbps: float | None
+    audio_kbps: float | None
+    wire_kbps: float | None = Field(description="All bytes on the publisher's socket.")
+    out_kbps: float | None
+    fps: float | None = Field(description="Coded frames by wall time.")
+    fps_media: float | None = Field(description="Coded frames by their timestamps.")
+    keyframe_interval: float | None = Field(description="Seconds between the last two keyframes.")
+    open_gop_age: float | None = Field(description="Seconds since the last keyframe.")
+    drift: float | None = Field(description="Milliseconds that media is behind real time.")
+    drift_dev: float | None = Field(description="Milliseconds: drift less its mean of 60 s.")
+    av_skew: float | None = Field(description="Milliseconds that video is ahead of audio.")
+    idle_ms: int | None
+    rtt_ms: float | None
+    retrans: int | None
+    ts_gap: int | None
+    ts_regress: int | None
+    missing_frames_est: int | None = Field(description="Missing frames, estimated from timestamps.")
+    media_faults: int | None = Field(None, description="Messages of the session whose media header makes no sense.")
+    timestamp_repairs: int | None = Field(
+        None, description="Times in the session that a clock jumped or went back; players get a time that goes on."
+    )
+    slow_players: int = Field(
+        description="Players for which more than 2 s wait, or frames were dropped in the last 30 s."
+    )
+    dropped_frames: int = Field(description="Frames that slow players did not get in the last minute.")
+    thumbnail: int | None = Field(None, description="When the last picture was taken, in ms since the epoch.")
+    slowest: list[SlowPlayerOut] = Field(
+        [], description="The players that lost most and are still there, five at most."
+    )
+    video_codec: str | None = None
+    video_codec_string: str | None = Field(None, description="For browsers and manifests (RFC 6381).")
+    width: int | None = None
+    height: int | None = None
+    profile: str | None = None
+    level: str | None = None
+    bit_depth: int | None = None
+    frame_rate: float | None = Field(None, description="As the sequence header says.")
+    audio_codec: str | None = None
+    audio_codec_string: str | None = None
+    sample_rate: int | None = None
+    channels: int | None = None
+    tracks: list[TrackOut] = Field([], description="Besides the main ones, of a stream with several.")
+
+    @classmethod
+    def of(cls, row: Stream, snapshot: StreamSnapshot) -> "StreamOut":
+        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot | {"enabled": row.enabled})
 
 
 class StreamFilters(Paging):
@@ -92,17 +185,17 @@ def _in_condition(
 )
 def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     """One stream by its public name."""
-    return _told(stream_row(app, name))
+    return _answer(stream_row(app, name))
 
 
 @router.patch(
     "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
 )
-def change(request: HttpRequest, app: str, name: str, wish: EnabledIn) -> StreamOut:
+def change(request: HttpRequest, app: str, name: str, body: EnabledIn) -> StreamOut:
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)
-    service_actions.set_enabled(actor_of(request), row, wish.enabled)
-    return _told(row)
+    service_actions.set_enabled(actor_of(request), row, body.enabled)
+    return _answer(row)
 
 
 class HowToDeleteStream(HowToDelete):
@@ -114,24 +207,29 @@ class HowToDeleteStream(HowToDelete):
     response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
     auth=allow(Ability.MANAGE_STREAMS),
 )
-def delete(
-    request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]
-) -> Status[DeletionOut | Problem | None]:
+def delete(request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]) -> Status[DeletionOut | None]:
     """Delete it with its keys, log-ins and what else is set up for it. Its history stays. 409 while it is live, unless
     it is forced, and for a recording that can't be deleted.
     """
     row = stream_row(app, name)
     if how.dry_run:
         return Status(200, DeletionOut(**removal.of_streams(Stream.objects.filter(pk=row.pk)).as_dict()))
-    try:
-        removal.delete_stream(actor_of(request), row, force=how.force, with_recordings=how.recordings)
-    except removal.InTheWay as problem:
-        return Status(409, Problem(detail=str(problem)))
+    removal.delete_stream(actor_of(request), row, force=how.force, with_recordings=how.recordings)
     return Status(204, None)
 
 
-def _told(row: Stream) -> StreamOut:
+def _answer(row: Stream) -> StreamOut:
     return StreamOut.of(row, Now.read().of_stream(row))
+
+
+class KickIn(Schema):
+    note: str = Field("", max_length=200, description="Why, for the record.")
+    session_id: str = Field("", description="Only if this session publishes; empty: whichever does.")
+
+
+class KickOut(Schema):
+    session_id: str
+    detail: str
 
 
 @router.post(
@@ -140,11 +238,11 @@ def _told(row: Stream) -> StreamOut:
     auth=allow(Ability.KICK),
     url_name="kick",
 )
-def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
+def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
     """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
-    wish = wish or KickIn(note="", session_id="")
+    body = body or KickIn(note="", session_id="")
     outcome, session = kick_publisher(
-        stream_row(app, name), note=wish.note, actor=actor_of(request), session_id=wish.session_id
+        stream_row(app, name), note=body.note, actor=actor_of(request), session_id=body.session_id
     )
     if outcome is Kick.ASKED and session is not None:
         return Status(202, KickOut(session_id=str(session.pk), detail="The publisher is being disconnected."))
@@ -158,13 +256,13 @@ def kick(request: HttpRequest, app: str, name: str, wish: Body[KickIn | None] = 
     url_name="play_token",
 )
 def play_token(
-    request: HttpRequest, app: str, name: str, wish: Body[TokenIn | None] = None
+    request: HttpRequest, app: str, name: str, body: Body[TokenIn | None] = None
 ) -> Status[TokenOut | Problem]:
     """A signed token for playing the stream, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = stream_row(app, name)
     if row.application.play_policy == Application.PlayPolicy.NONE:
         return Status(409, Problem(detail="The application's streams can't be played."))
-    lifetime = timedelta(hours=wish.hours if wish else media_urls.USUAL_HOURS)
+    lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
     return Status(201, TokenOut.of(service_actions.play_link(actor_of(request), stream=row, lifetime=lifetime)))
 
 
@@ -205,12 +303,9 @@ class MuteOut(Schema):
     auth=allow(Ability.NOTE),
     url_name="stream-notes",
 )
-def add_note(request: HttpRequest, app: str, name: str, wish: Body[NoteIn]) -> Status[StatusEvent | Problem]:
+def add_note(request: HttpRequest, app: str, name: str, body: Body[NoteIn]) -> Status[StatusEvent]:
     """A note for the session that publishes, else for the last one. 409 where there was none."""
-    try:
-        return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), wish.note))
-    except ActionProblem as problem:
-        return Status(409, Problem(detail=str(problem)))
+    return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), body.note))
 
 
 @router.post(
@@ -219,13 +314,10 @@ def add_note(request: HttpRequest, app: str, name: str, wish: Body[NoteIn]) -> S
     auth=allow(Ability.NOTE),
     url_name="stream-acknowledge",
 )
-def acknowledge(request: HttpRequest, app: str, name: str, wish: Body[AcknowledgeIn]) -> Status[StatusEvent | Problem]:
+def acknowledge(request: HttpRequest, app: str, name: str, body: Body[AcknowledgeIn]) -> Status[StatusEvent]:
     """Say that somebody knows of an open issue. Not of a later opening, nor when it gets worse. 409: it isn't open."""
-    try:
-        row = stream_row(app, name)
-        return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=wish.check, note=wish.note))
-    except ActionProblem as problem:
-        return Status(409, Problem(detail=str(problem)))
+    row = stream_row(app, name)
+    return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=body.check, note=body.note))
 
 
 @router.get(
@@ -241,11 +333,11 @@ def mutes(request: HttpRequest, app: str, name: str) -> dict[str, object]:
 
 
 @router.post("/streams/{app}/{stream:name}/mute", response={201: MuteOut, 404: Problem}, auth=allow(Ability.NOTE))
-def mute(request: HttpRequest, app: str, name: str, wish: Body[MuteIn | None] = None) -> Status[Mute]:
+def mute(request: HttpRequest, app: str, name: str, body: Body[MuteIn | None] = None) -> Status[Mute]:
     """No alerts of the stream for a while. In place of an earlier mute of the same check."""
-    wish = wish or MuteIn(check="", hours=None)
+    body = body or MuteIn(check="", hours=None)
     row = stream_row(app, name)
-    made = streams_actions.mute(row, actor_of(request), check=wish.check, hours=wish.hours, note=wish.note)
+    made = streams_actions.mute(row, actor_of(request), check=body.check, hours=body.hours, note=body.note)
     return Status(201, made)
 
 
@@ -261,30 +353,15 @@ def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> St
     return Status(204, None)
 
 
-MOST_S = 24 * 3600
+MAX_S = 24 * 3600
 POINTS = 600
 BUDGET_S = 4.0
 """How long a page waits for its charts; what was not read by then is named among the problems."""
 
-Column = list[float | None]
-
 
 class SampleRange(Schema):
-    seconds: int = Field(1800, ge=60, le=MOST_S, description="Up to now.")
+    seconds: int = Field(1800, ge=60, le=MAX_S, description="Up to now.")
     points: int = Field(POINTS, ge=10, le=2000, description="More samples are gathered into so many spans.")
-
-
-class SamplesOut(Schema):
-    """Columns of one length, in the order of time."""
-
-    at: list[float] = Field(description="Seconds since the epoch.")
-    step_s: float = Field(description="A span's length; 0 where nothing is gathered: one sample is about a second.")
-    values: dict[str, Column] = Field(description="A gauge's mean, a counter's sum.")
-    low: dict[str, Column] = Field(description="A gauge's least value of a span.")
-    high: dict[str, Column] = Field(description="Its greatest.")
-    health: list[Health] = Field(description="The worst of a span.")
-    gaps: list[tuple[float, float]] = Field(description="Times (from, to) without media.")
-    problems: list[str] = Field(description="What could not be read, in sentences.")
 
 
 @router.get(
@@ -307,71 +384,3 @@ def samples(request: HttpRequest, app: str, name: str, wanted: Query[SampleRange
         budget_s=BUDGET_S,
     )
     return SamplesOut.model_validate(asdict(series))
-
-
-applications_router = Router(tags=["applications"])
-
-
-class ApplicationOut(Schema):
-    name: str
-    enabled: bool = Field(description="Else nobody publishes or plays in it.")
-    publish: str = Field(alias="publish_policy", description="key: with a stream key. open: anyone.")
-    play: str = Field(alias="play_policy", description="public: anyone. token: with a play token. none: nobody.")
-    record: str = Field(description="none, requested: what publishers ask for, or all.")
-    encoder_login: bool = Field(description="Encoders are asked for a user and password.")
-    shared_objects: str = Field(description="none, temporary, or persistent.")
-    callback: str = Field(description="About whom the authorisation service is asked.")
-    play_recordings: str = Field(
-        description="signed: by a signed link or token. as_live: whoever may play what is live."
-    )
-    play_start_unit: str = Field(description="ms or s: the unit of the start and duration that players give.")
-    max_instances: int = Field(description="Of namespaces of its streams, rtmp://host/NAME/INSTANCE; 0: none.")
-
-
-@applications_router.get(
-    "/applications", response=ListOf[ApplicationOut], auth=allow(Ability.VIEW), url_name="applications"
-)
-def applications(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
-    """The last made comes first."""
-    page, count = cut(Application.objects.order_by("-created_at", "-pk"), paging)
-    return {"items": page, "count": count}
-
-
-@applications_router.get(
-    "/applications/{app}",
-    response={200: ApplicationOut, 404: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="application",
-)
-def application(request: HttpRequest, app: str) -> Application:
-    """One application."""
-    return get_object_or_404(Application, name=app)
-
-
-@applications_router.patch(
-    "/applications/{app}", response={200: ApplicationOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
-)
-def change_application(request: HttpRequest, app: str, wish: EnabledIn) -> Application:
-    """Disable or enable it. Who publishes or plays in one that is disabled is ended within two seconds."""
-    row = get_object_or_404(Application, name=app)
-    service_actions.set_enabled(actor_of(request), row, wish.enabled)
-    return row
-
-
-@applications_router.delete(
-    "/applications/{app}",
-    response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
-    auth=allow(Ability.MANAGE_STREAMS),
-)
-def delete_application(request: HttpRequest, app: str, how: Query[HowToDelete]) -> Status[DeletionOut | Problem | None]:
-    """Delete it with its streams and all that is set up for them, its recordings with their files, and its shared
-    objects. History stays. 409 while one of its streams is live, unless it is forced.
-    """
-    row = get_object_or_404(Application, name=app)
-    if how.dry_run:
-        return Status(200, DeletionOut(**removal.of_applications(Application.objects.filter(pk=row.pk)).as_dict()))
-    try:
-        removal.delete_application(actor_of(request), row, force=how.force)
-    except removal.InTheWay as problem:
-        return Status(409, Problem(detail=str(problem)))
-    return Status(204, None)

@@ -4,7 +4,7 @@ on one time axis (state, health, the statuses that were sent, what operators did
 Times of lanes are seconds since the epoch."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from ingest.models import Session, StatusEvent
 from ingest.services.sessions import event_payload
 from ingest.telemetry.series import Series
 
-Seen = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
+LastMinuteKind = Literal["nothing", "silent", "falling", "far", "slow", "steady"]
 """In the last minute: no samples, no media at the end, a falling bitrate, a long round trip, too few frames, none of
 these.
 """
@@ -41,7 +41,7 @@ def ended(session: Session) -> datetime:
 
 
 def target_kbps(session: Session) -> float | None:
-    """What its video ought to have, as its node judges it: the stream's own target, else what the encoder claimed."""
+    """What its video ought to have, by its node: the stream's own target, else what the encoder claimed."""
     own = session.stream.target_kbps if session.stream else None
     metadata = session.summary.get("metadata")
     return own or (claimed(metadata, "videodatarate", most=MOST_KBPS) if isinstance(metadata, dict) else None)
@@ -76,7 +76,6 @@ def _us(at: datetime) -> int:
     return int(at.timestamp() * 1_000_000)
 
 
-SPAN_S = 60
 EDGE = 5
 """Samples at either end that are taken together, so that one odd second says nothing."""
 
@@ -92,7 +91,7 @@ NBSP = "\u00a0"
 class LastMinute:
     """kbit/s of audio and video at its begin and end, ms, frames a second. None: not measured."""
 
-    seen: Seen = "nothing"
+    seen: LastMinuteKind = "nothing"
     kbps_from: float | None = None
     kbps_to: float | None = None
     wire_kbps: float | None = None
@@ -141,14 +140,14 @@ def summarize_last_minute(
     )
     video_end = _mean(video[-EDGE:]) or 0.0
     is_low = target_kbps is not None and video_end < target_kbps * FALLEN
-    checks: tuple[tuple[Seen, bool], ...] = (
+    checks: tuple[tuple[LastMinuteKind, bool], ...] = (
         ("silent", idle > SILENT_MS or not spoken),
         ("falling", end < begin * FALLEN or is_low),
         ("far", (found.rtt_ms or 0) > FAR_MS),
         ("slow", nominal_fps is not None and found.fps is not None and found.fps < nominal_fps * SLOW),
     )
-    seen: Seen = next((name for name, holds in checks if holds), "steady")
-    return LastMinute(seen, found.kbps_from, found.kbps_to, found.wire_kbps, found.rtt_ms, found.fps, found.silent_s)
+    seen: LastMinuteKind = next((name for name, holds in checks if holds), "steady")
+    return replace(found, seen=seen)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

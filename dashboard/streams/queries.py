@@ -15,8 +15,9 @@ from ingest.contracts import HealthRule, NodeFigures, StreamSnapshot
 from ingest.contracts.health import STREAM_CHECKS
 from ingest.live.health import CHECKS, with_rules
 from ingest.live_store import LiveView, get_livestore
-from ingest.models import HealthOverride, Stream
+from ingest.models import HealthOverride, Session, StatusEvent, Stream
 from ingest.models.names import NOT_WITHIN
+from ingest.services.sessions import event_payload
 
 LIVE_FIELDS = tuple(StreamSnapshot.__annotations__)
 """All fields of a snapshot."""
@@ -105,6 +106,26 @@ def known_streams() -> list[dict[str, Any]]:
     """Every stream of the database in short: {id, app, name, state}. Nodes tell of those that are not offline."""
     rows = Stream.objects.order_by("application__name", "name").values_list("pk", "application__name", "name")
     return [{"id": pk, "app": app, "name": name, "state": "offline"} for pk, app, name in rows]
+
+
+EVENT_COUNT = 50
+"""Events on a stream's page."""
+
+EVENT_SESSIONS = 5
+"""They are taken from this many of its latest publishers."""
+
+
+def latest_events(stream_id: int) -> list[dict[str, Any]]:
+    """The latest events of the stream's latest publishers, newest first."""
+    sessions = Session.objects.filter(stream_id=stream_id, kind=Session.Kind.PUBLISH, is_test=False)
+    recent = list(sessions.order_by("-started_at").values_list("pk", flat=True)[:EVENT_SESSIONS])
+    events = StatusEvent.objects.filter(session__in=recent).order_by("-at", "-sequence")[:EVENT_COUNT]
+    return [event_payload(event) for event in events]
+
+
+def open_publisher(stream: Stream) -> Session | None:
+    sessions = stream.sessions.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
+    return sessions.order_by("-started_at").first()
 
 
 class Limits(TypedDict):

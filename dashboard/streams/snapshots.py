@@ -4,10 +4,9 @@ of streams, as the wall shows it: muted alerts, and issues that somebody takes c
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from dashboard.lists import latest_events
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import ACKNOWLEDGED, FIRST_SEQUENCE, acknowledgements, active_mutes
-from dashboard.streams.queries import Now
+from dashboard.streams.queries import Now, latest_events
 from ingest import clean
 from ingest.contracts import StreamSnapshot
 from ingest.live_store import CompactSample
@@ -80,16 +79,16 @@ def marks_text(at: float, marks: Mapping[int, Marks]) -> str:
 
 
 def stream_picture(
-    at: float, stream: StreamSnapshot | None, samples: Iterable[CompactSample], told: dict[str, Any]
+    at: float, stream: StreamSnapshot | None, samples: Iterable[CompactSample], database_part: dict[str, Any]
 ) -> dict[str, Any]:
-    """One stream's snapshot. `stream` is null when no node knows of it. `told`: what `stream_told` read."""
+    """One stream's snapshot. `stream` is null when no node knows of it. `database_part`: of `stream_database_part`."""
     return {
         "kind": "snapshot",
         "at": at,
         # What a publisher claims may hold what JSON can't say, such as NaN.
         "stream": stream and (stream | {"metadata": clean.jsonable(stream["metadata"])}),
         "samples": columns(samples),
-        **told,
+        **database_part,
     }
 
 

@@ -1,14 +1,14 @@
 """The wall, a stream's page with its thumbnail and live preview, and what people do there: kick, note, acknowledge,
-mute. Each act by a form, with or without a script."""
+mute. Each action by a form, with or without a script."""
 
 import uuid
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 from csp.constants import SELF
-from django.contrib import messages
 from django.core.cache import cache
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -17,12 +17,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
 from dashboard.access import actor_of, require_ability
-from dashboard.lists import open_publisher
+from dashboard.lists import answer, attempt
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.measurements import summarize_last_minute
-from dashboard.streams.queries import Now, limits_of, stream_row
+from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.health import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
@@ -200,7 +200,6 @@ def _last_minute(session: Session) -> str:
 
 
 def _urls(app: str, name: str) -> dict[str, str]:
-    """What the page's scripts ask for."""
     return {
         "preview": reverse("dashboard:preview", args=[app, name]),
         "samples": reverse("api-1:stream-samples", args=[app, name]),
@@ -208,7 +207,6 @@ def _urls(app: str, name: str) -> dict[str, str]:
 
 
 def _keys(stream: Stream, now: datetime) -> list[tuple[StreamKey, str]]:
-    """The newest keys, each with its state in words."""
     return [(key, _state(key, now)) for key in stream.keys.order_by("-created_at")[:KEYS_SHOWN]]
 
 
@@ -252,29 +250,24 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
     )
     words = KICK_WORDS[outcome].format(path=row.path)
     session_id = str(session.pk) if session else None
-    return _done(request, app, name, words, 202 if outcome is Kick.ASKED else 409, session_id=session_id)
+    return _done(request, app, name, words, 202 if outcome is Kick.ASKED else 409, session_id)
 
 
 @require_POST
 @require_ability(Ability.NOTE)
 def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    try:
-        streams_actions.add_note(stream_row(app, name), actor_of(request), request.POST.get("note", ""))
-    except ActionProblem as problem:
-        return _done(request, app, name, str(problem), 409)
-    return _done(request, app, name, "The note is in the log.", 201)
+    row, text = stream_row(app, name), request.POST.get("note", "")
+    act = partial(streams_actions.add_note, row, actor_of(request), text)
+    return _done(request, app, name, *attempt(act, "The note is in the log.", 201, ActionProblem))
 
 
 @require_POST
 @require_ability(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """The open issue of a `check`."""
-    check, said = request.POST.get("check", ""), request.POST.get("note", "")
-    try:
-        streams_actions.acknowledge_issue(stream_row(app, name), actor_of(request), check=check, note=said)
-    except ActionProblem as problem:
-        return _done(request, app, name, str(problem), 409)
-    return _done(request, app, name, "The issue is acknowledged.", 201)
+    check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
+    act = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
+    return _done(request, app, name, *attempt(act, "The issue is acknowledged.", 201, ActionProblem))
 
 
 @require_POST
@@ -284,8 +277,8 @@ def mute(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row, hours = stream_row(app, name), request.POST.get("hours", "")
     if hours not in MUTE_HOURS:
         return _done(request, app, name, "Alerts are muted for 1 hour, for 8 hours, or until the mute is lifted.", 409)
-    check, said = request.POST.get("check", ""), request.POST.get("note", "")
-    streams_actions.mute(row, actor_of(request), check=check, hours=MUTE_HOURS[hours], note=said)
+    check, text = request.POST.get("check", ""), request.POST.get("note", "")
+    streams_actions.mute(row, actor_of(request), check=check, hours=MUTE_HOURS[hours], note=text)
     return _done(request, app, name, "Alerts are muted.", 201)
 
 
@@ -299,10 +292,6 @@ def unmute(request: HttpRequest, app: str, name: str) -> HttpResponse:
 
 
 def _done(
-    request: HttpRequest, app: str, name: str, words: str, status: int, *, session_id: str | None = None
+    request: HttpRequest, app: str, name: str, words: str, status: int, session_id: str | None = None
 ) -> HttpResponse:
-    """Back to the stream's page, which says what was done; for a script as JSON."""
-    if request.accepts("text/html"):
-        messages.add_message(request, messages.SUCCESS if status < 400 else messages.WARNING, words)
-        return HttpResponseRedirect(reverse("dashboard:stream", args=[app, name]))
-    return JsonResponse({"detail": words, "session_id": session_id}, status=status)
+    return answer(request, words, status, reverse("dashboard:stream", args=[app, name]), session_id=session_id)

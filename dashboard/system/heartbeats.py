@@ -1,4 +1,4 @@
-"""Signs of life of processes: of Celery's, written to the database by a thread in each, and of the web processes.
+"""Heartbeats of processes: of Celery's, written to the database by a thread in each, and of the web processes.
 
 Times are by the clock that all share (ingest.services.database).
 """
@@ -24,15 +24,13 @@ FORGOTTEN = timedelta(days=1)
 Kinds = Sequence[Heartbeat.Kind]
 
 
-def beat(*, kinds: Kinds, name: str, started_at: datetime, detail: dict[str, Any], now: datetime) -> None:
-    """The process lives."""
+def write(*, kinds: Kinds, name: str, started_at: datetime, detail: dict[str, Any], now: datetime) -> None:
     fields = {"started_at": started_at, "seen_at": now, "stopped_at": None, "detail": detail}
     for kind in kinds:
         Heartbeat.objects.update_or_create(kind=kind, name=name, defaults=fields)
 
 
-def stopped(*, kinds: Kinds, name: str, now: datetime) -> None:
-    """The process ends as it was asked to."""
+def write_stop(*, kinds: Kinds, name: str, now: datetime) -> None:
     Heartbeat.objects.filter(kind__in=kinds, name=name).update(seen_at=now, stopped_at=now)
 
 
@@ -40,8 +38,8 @@ def forget(*, now: datetime) -> None:
     Heartbeat.objects.filter(seen_at__lt=now - FORGOTTEN).delete()
 
 
-class Pulse:
-    """Beats for one process until it is stopped. A database that is away is tried again, and told of once."""
+class HeartbeatThread:
+    """Writes them for one process until it is stopped. A database that is away is tried again, and told of once."""
 
     def __init__(
         self,
@@ -49,17 +47,17 @@ class Pulse:
         name: str,
         detail: Callable[[], dict[str, Any]] = dict,
         *,
-        lives: Callable[[], bool] = lambda: True,
+        is_healthy: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`detail` is asked once, in the thread; `lives` before each beat, which is left out where it says no."""
+        """`detail` is asked once, in the thread; `is_healthy` before each beat, which is left out where it says no."""
         self._kinds = kinds
         self._name = name
         self._detail = detail
-        self._lives = lives
+        self._is_healthy = is_healthy
         self._started_at = timezone.now()
         self._ending = threading.Event()
         self._failing = False
-        self._thread = threading.Thread(target=self._run, name="rtmpweb-pulse", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="rtmpweb-heartbeat", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -73,9 +71,9 @@ class Pulse:
         detail = self._detail()
         self._write(lambda: forget(now=database.look_at_shared_clock()))
         while True:
-            if self._lives():
+            if self._is_healthy():
                 self._write(
-                    lambda: beat(
+                    lambda: write(
                         kinds=self._kinds,
                         name=self._name,
                         started_at=self._started_at,
@@ -85,7 +83,7 @@ class Pulse:
                 )
             if self._ending.wait(settings.PROCESS_BEAT_S):
                 break
-        self._write(lambda: stopped(kinds=self._kinds, name=self._name, now=database.look_at_shared_clock()))
+        self._write(lambda: write_stop(kinds=self._kinds, name=self._name, now=database.look_at_shared_clock()))
 
     def _write(self, work: Callable[[], None]) -> None:
         try:

@@ -26,6 +26,15 @@ class Words:
     advice: str
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What a part suffers from that is not down; without `advice`: as the table says."""
+
+    what: str
+    effect: str
+    advice: str = ""
+
+
 WORDS: dict[str, Words] = {
     "database": Words(
         "Database",
@@ -116,7 +125,7 @@ class Part:
         return WORDS[self.kind].title
 
     @property
-    def sounds(self) -> bool:
+    def is_alarming(self) -> bool:
         return self.alarm and self.state in (State.DOWN, State.DEGRADED)
 
     @property

@@ -53,8 +53,6 @@ class Unfit(OperationalError):  # noqa: N818
 
 
 class NoWrites(OperationalError):  # noqa: N818
-    """The database answers, but takes no writes."""
-
     def __init__(self, cause: database.Cause, said: str) -> None:
         super().__init__(f"The database takes no writes. {cause.why} ({said})")
         self.cause = cause
@@ -80,14 +78,14 @@ class Probe(Generic[T]):
         self._pending: Future[T] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rtmpweb-probe-{name}")
 
-    def look(self, limit_s: float = LIMIT_S) -> bool:
+    def check(self, limit_s: float = LIMIT_S) -> bool:
         """Whether it answered. One that still owes an answer is not asked again."""
         began = timezone.now()
         if self._pending is not None and self._pending.done() and isinstance(self._pending.exception(), AWAY):
             self._pending = None  # That was of the look before, and says nothing of now.
         fresh = self._pending is None
         if self._pending is None:
-            self._pending = self._thread.submit(self._ask_anew)
+            self._pending = self._thread.submit(self._ask_again)
         try:
             self.found = self._pending.result(limit_s if fresh or self.up else 0)
         except UNANSWERED as error:
@@ -100,7 +98,7 @@ class Probe(Generic[T]):
         self._pending = None
         return self._note(began)
 
-    def ask_here(self) -> bool:
+    def ask_inline(self) -> bool:
         """The same without a thread or a limit: for a process that asks once."""
         began = timezone.now()
         try:
@@ -109,7 +107,7 @@ class Probe(Generic[T]):
             return self._note(began, error)
         return self._note(began)
 
-    def _ask_anew(self) -> T:
+    def _ask_again(self) -> T:
         connection.close_at = None  # It doesn't age: there may be no room for another.
         close_old_connections()
         return self._ask()
@@ -140,8 +138,6 @@ class Probe(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the database says of the parts."""
-
     heartbeats: list[Heartbeat]
     nodes: list[Node]
     run: AnalyticsRun | None
@@ -205,7 +201,7 @@ _began = timezone.now()
 def write_sign() -> None:
     """That this host's web processes live; nobody else looks at it. Raises NoWrites."""
     try:
-        heartbeats.beat(
+        heartbeats.write(
             kinds=[Heartbeat.Kind.WEB], name=socket.gethostname(), started_at=_began, detail={}, now=timezone.now()
         )
     except Error as error:

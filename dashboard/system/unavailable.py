@@ -2,20 +2,20 @@
 
 Pages get an HTML page that loads itself again, scripts JSON; both with status 503. Anybody may see it, as nobody can be
 known without the database, so it names kinds of parts and times, nothing else. A WebSocket is closed so that the
-browser tries again. `Watched`, around the applications that answer, starts this process's watch."""
+browser tries again. `WatchMiddleware`, around the applications that answer, starts this process's watch."""
 
 import asyncio
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.views import defaults
 
+from dashboard.middleware import Middleware
 from dashboard.system.probes import AWAY
 from dashboard.system.watch import get_watch
 from ingest.log_records import LONGEST_PATH, Bound, more
@@ -28,7 +28,7 @@ TRY_LATER = 4503
 """The close code. 1013 is registered for it, but Daphne sends none but 1000 and 3000 to 4999."""
 
 
-class Watched:
+class WatchMiddleware:
     """Wraps an ASGI application; the first request or connection starts this process's watch.
 
     The watch is made here and now, so that it counts from the process's start.
@@ -41,7 +41,7 @@ class Watched:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         watch = get_watch()
         watch.start()
-        if not watch.has_looked:  # Nothing is served from a database that nobody has looked at.
+        if not watch.has_checked:  # Nothing is served from a database that nobody has looked at.
             await asyncio.to_thread(watch.report)
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send)
@@ -82,8 +82,7 @@ UNKNOWN = "The server's storage did not answer in time. Try again."
 
 
 def unavailable(request: HttpRequest) -> HttpResponse:
-    """The answer to a request that can't be served now."""
-    parts = [part for part in get_watch().report().parts if part.kind in STORAGE and part.sounds]
+    parts = [part for part in get_watch().report().parts if part.kind in STORAGE and part.is_alarming]
     if _wants_page(request):
         response = HttpResponse(render_to_string("503.html", {"parts": parts, "retry_s": RETRY_S}, request=request))
     else:
@@ -105,7 +104,7 @@ def failed(request: HttpRequest, error: BaseException) -> HttpResponse:
         logger.warning("%s %s can't be answered: %s%s", request.method, path, kind, more(left_out))
     watch = get_watch()
     if not (watch.database_is_down or watch.redis_is_down):
-        watch.hurry()
+        watch.check_now()
     return unavailable(request)
 
 
@@ -123,17 +122,8 @@ def _wants_page(request: HttpRequest) -> bool:
     return request.accepts("text/html") and not request.path.startswith(("/api/", "/metrics"))
 
 
-class UnavailableMiddleware:
+class UnavailableMiddleware(Middleware):
     """Answers at once while it is known that the database is down; else turns its errors into the same answer."""
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         known = get_watch().database_is_down and request.path not in OPEN_PATHS

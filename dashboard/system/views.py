@@ -47,13 +47,12 @@ def healthz(request: HttpRequest) -> JsonResponse:
 def _word(part: Part) -> str:
     if part.kind in NEEDED and part.state is State.UNKNOWN:
         return "unknown"
-    return "degraded" if part.sounds else "ok"
+    return "degraded" if part.is_alarming else "ok"
 
 
 @require_safe
 @require_ability(Ability.VIEW)
 def system(request: HttpRequest) -> HttpResponse:
-    """Every part with its state, since when, and what to do."""
     shown = {"report": get_watch().report(), "alarms": []}  # No banner: the table says it all.
     return render(request, "dashboard/system.html", shown)
 

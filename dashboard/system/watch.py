@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from dashboard.streams.queries import by_stream
 from dashboard.system import probes
-from dashboard.system.evaluation import Found, evaluate
+from dashboard.system.evaluation import Observation, evaluate
 from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
 from dashboard.system.probes import (
     NoRoom,
@@ -38,11 +38,11 @@ FIRST_S = 4.0
 DISK_S = 0.5
 """For the answer of a disk, which others don't wait for."""
 HURRY_S = 1.0
-LEAP_S = 4.0
-"""Of the clock of the signs of life: more, and who is seen each 3 s would be late."""
+JUMP_S = 4.0
+"""Of the clock of the heartbeats: more, and who is seen each 3 s would be late."""
 
 LOCKED = timedelta(seconds=4)
-"""Others may keep the database locked for so long. With the next look signs of life would be missed."""
+"""Others may keep the database locked for so long. With the next look heartbeats would be missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,7 @@ class Report:
 
     @property
     def alarms(self) -> list[Part]:
-        """What pages warn of."""
-        return [part for part in self.parts if part.sounds]
+        return [part for part in self.parts if part.is_alarming]
 
 
 class Watch:
@@ -81,17 +80,16 @@ class Watch:
         self._live: Probe[LiveView] = Probe("Redis" if settings.REDIS_URL else "LiveStore", read_live)
         self._disk = DiskSpace(settings.DATA_DIR)
         self._began = timezone.now()
-        self._leapt_at, self._ahead_s = self._began, math.nan
-        """When the clock that all signs of life go by was set; and how far it was ahead of the time that passes."""
+        self._jumped_at, self._ahead_s = self._began, math.nan
+        """When the clock that all heartbeats go by was set; and how far it was ahead of the time that passes."""
         self._report = Report(self._began)
         self._thread: threading.Thread | None = None
         self._started_s = 0.0
         self._lock = threading.Lock()
-        self._looked = threading.Event()
+        self._checked = threading.Event()
         self._hurry = threading.Event()
 
     def start(self) -> None:
-        """Begins to watch, once."""
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
@@ -103,25 +101,25 @@ class Watch:
         """The last look. Just after `start` it waits for the first, FIRST_S at most."""
         if self._thread is None:
             with self._lock:
-                if self._database.ask_here():
-                    self._writes.ask_here()
-                self._live.ask_here()
-                self._report = self._judged()
+                if self._database.ask_inline():
+                    self._writes.ask_inline()
+                self._live.ask_inline()
+                self._report = self._evaluate()
         else:
-            self._looked.wait(FIRST_S)
+            self._checked.wait(FIRST_S)
         return self._report
 
     @property
-    def has_looked(self) -> bool:
+    def has_checked(self) -> bool:
         """Whether there was a first look. One that takes longer than FIRST_S is not waited for."""
-        return self._looked.is_set() or time.monotonic() - self._started_s > FIRST_S
+        return self._checked.is_set() or time.monotonic() - self._started_s > FIRST_S
 
-    def hurry(self) -> None:
+    def check_now(self) -> None:
         """Somebody met an error: looks at once, rather than when it is due. Returns after HURRY_S at the latest."""
         if self._thread is not None:
-            self._looked.clear()
+            self._checked.clear()
             self._hurry.set()
-            self._looked.wait(HURRY_S)
+            self._checked.wait(HURRY_S)
 
     @property
     def database_is_down(self) -> bool:
@@ -136,39 +134,39 @@ class Watch:
         while True:
             began = time.monotonic()
             try:
-                self._look()
+                self._check()
             except Exception:  # One bad look must not be the last.
                 logger.exception("The parts could not be looked at")
-            self._looked.set()
+            self._checked.set()
             self._hurry.wait(max(0.1, LOOK_S - (time.monotonic() - began)))
             self._hurry.clear()
 
-    def _look(self) -> None:
-        redis = threading.Thread(target=self._live.look, name="rtmpweb-watch-live", daemon=True)
+    def _check(self) -> None:
+        redis = threading.Thread(target=self._live.check, name="rtmpweb-watch-live", daemon=True)
         redis.start()
-        if self._database.look():
-            self._writes.look()
+        if self._database.check():
+            self._writes.check()
         elif self._database.hangs and (broken := probes.break_hanging_connections()):
             logger.warning("Gave up %d connections that wait for the database.", broken)
         redis.join()
-        self._report = self._judged()
+        self._report = self._evaluate()
 
-    def _judged(self) -> Report:
+    def _evaluate(self) -> Report:
         now, seconds = timezone.now(), time.monotonic()
         self._disk.ask(seconds)
         self._disk.wait(DISK_S)
         view = self._live.found if self._live.up else None
         former = {part.kind: part for part in self._report.parts}
-        self._look_for_a_leap(now)
-        found = Found(
+        self._note_clock_jump(now)
+        seen = Observation(
             now=now,
             database=self._database_part(now),
             redis=_probed("redis", self._live) if settings.REDIS_URL else None,
             rows=self._database.found,
             nodes=view.nodes if view is not None else None,
-            hearing_until=max(
+            grace_until=max(
                 self._began + timedelta(seconds=settings.STARTING_S),
-                self._leapt_at + timedelta(seconds=settings.HEARING_S),
+                self._jumped_at + timedelta(seconds=settings.HEARING_S),
                 *(
                     (probe.since or self._began) + timedelta(seconds=settings.HEARING_S)
                     for probe in (self._database, self._writes)
@@ -179,19 +177,19 @@ class Watch:
             embedded=not settings.REDIS_URL,
         )
         order = list(WORDS)
-        parts = [*evaluate(found, former), in_order("web", self._began)]
+        parts = [*evaluate(seen, former), in_order("web", self._began)]
         parts.sort(key=lambda part: order.index(part.kind))
         if view is None:
             return Report(now, parts)
         bad = sum(stream["health"] == "bad" for stream in by_stream(view.streams).values())
         return Report(now, parts, list(view.nodes), bad)
 
-    def _look_for_a_leap(self, now: datetime) -> None:
+    def _note_clock_jump(self, now: datetime) -> None:
         """After one, all are heard anew: what they wrote before seems to be old."""
         if self._database.up and self._database.found is not None:
             former, self._ahead_s = self._ahead_s, self._database.found.ahead_s
-            if abs(self._ahead_s - former) > LEAP_S:
-                self._leapt_at = now
+            if abs(self._ahead_s - former) > JUMP_S:
+                self._jumped_at = now
 
     def _database_part(self, now: datetime) -> Part:
         """One that only answers works in part: whoever writes that he lives can't be heard then."""
@@ -215,40 +213,29 @@ class Watch:
         )
 
 
+DATABASE_TROUBLES: dict[type[Exception], tuple[str, str]] = {
+    NotMigrated: ("The database lacks tables of this version", "Run `manage.py migrate`."),
+    NoRoom: (
+        "The database takes no more connections",
+        "Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
+    ),
+    Unfit: ("The database does not fit this server", "The server's log says why, and what to do."),
+}
+"""By why it can't be used although it answers: what is wrong, the act."""
+
+
 def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
     if probe.up is None:
         return unknown(kind)
     if probe.up:
         return in_order(kind, probe.since)
-    if isinstance(probe.error, NotMigrated):
-        return failing(
-            kind,
-            probe.since,
-            embedded=False,
-            what="The database lacks tables of this version",
-            advice="Run `manage.py migrate`.",
-        )
-    if isinstance(probe.error, NoRoom):
-        return failing(
-            kind,
-            probe.since,
-            embedded=False,
-            what="The database takes no more connections",
-            advice="Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
-        )
-    if isinstance(probe.error, Unfit):
-        return failing(
-            kind,
-            probe.since,
-            embedded=False,
-            what="The database does not fit this server",
-            advice="The server's log says why, and what to do.",
-            detail=str(probe.error),
-        )
+    for error, (what, advice) in DATABASE_TROUBLES.items():
+        if isinstance(probe.error, error):
+            detail = str(probe.error) if error is Unfit else ""
+            return failing(kind, probe.since, embedded=False, what=what, advice=advice, detail=detail)
     return failing(kind, probe.since, embedded=not settings.DATABASE_URL, detail=probe.detail)
 
 
 @cache
 def get_watch() -> Watch:
-    """This process's."""
     return Watch()

@@ -17,7 +17,7 @@ from analytics.wording import marked
 from dashboard import zones
 from dashboard.system.parts import run_advice
 from dashboard.templatetags.times import when
-from dashboard.templatetags.ui import HEALTH_ICONS, HEALTH_WORDS, NO_FIGURE, icon, lasted
+from dashboard.templatetags.ui import NO_FIGURE, Chip, health_look, icon, lasted, show_chip
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -120,12 +120,12 @@ RUN_CHIPS = {
 """By a run's state: icon, class."""
 
 PARTITION_CHIPS = {
-    "done": ("good", "good", "Done"),
-    "todo": ("clock", "plain", "To do"),
-    "running": ("live", "plain", "Being computed"),
-    "failed": ("bad", "bad", "Failed"),
+    "done": Chip("good", "good", "Done"),
+    "todo": Chip("clock", "plain", "To do"),
+    "running": Chip("live", "plain", "Being computed"),
+    "failed": Chip("bad", "bad", "Failed"),
 }
-"""By how an hour or a day stands: icon, class, word."""
+"""By how an hour or a day stands."""
 
 LINE_MARKS = {
     RunLine.Level.INFO: ("info", "w-none", ""),
@@ -139,8 +139,7 @@ register.filter("run_advice", run_advice)
 
 @register.simple_tag
 def run_chip(run: AnalyticsRun) -> SafeString:
-    name, classes = RUN_CHIPS[RunState(run.state)]
-    return format_html('<span class="chip {}">{}{}</span>', classes, icon(name), run.get_state_display())
+    return show_chip(Chip(*RUN_CHIPS[RunState(run.state)], run.get_state_display()))
 
 
 @register.simple_tag
@@ -154,8 +153,7 @@ def run_took(run: AnalyticsRun) -> str:
 
 @register.simple_tag
 def partition_chip(part: Partition) -> SafeString:
-    name, classes, word = PARTITION_CHIPS[partition_state(part.state, part.metric_version)]
-    return format_html('<span class="chip {}">{}{}</span>', classes, icon(name), word)
+    return show_chip(PARTITION_CHIPS[partition_state(part.state, part.metric_version)])
 
 
 @register.simple_tag(takes_context=True)
@@ -182,5 +180,5 @@ def bolded(text: str) -> SafeString:
 @register.simple_tag
 def health_mark(health: str) -> SafeString:
     """A health as an icon; its word is for those who don't see it."""
-    name, word = HEALTH_ICONS.get(health, "none"), HEALTH_WORDS.get(health, "No data")
+    name, _, word = health_look(health)
     return format_html('<span class="w-{}">{}<span class="vh">{}</span></span>', name, icon(name), word)

@@ -6,13 +6,12 @@ A key's secret is on the page that answers its making or rotation, and nowhere e
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -20,34 +19,27 @@ from django.utils.html import format_html
 from ingest.admin import logins, recordings  # noqa: F401 - registers what they are named for.
 from ingest.admin.forms import HealthOverrideInline, StreamForm, StreamKeyForm
 from ingest.admin.removal import RemovalMixin
-from ingest.admin_site import LongList, RecentValues
+from ingest.admin.secrets import RevocableMixin
+from ingest.admin_site import AnyAdmin, LongList, ReadOnlyMixin, RecentValues, StateFilter
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.services import actions as services_actions
 from ingest.services import bans, keys, media_urls, nodes
 from ingest.services.audit import actor_of
 from ingest.services.roles import CAN_DRAIN, CAN_KICK, CAN_LIFT_BANS
 
-if TYPE_CHECKING:
-    ApplicationBase = admin.ModelAdmin[Application]
-    StreamBase = admin.ModelAdmin[Stream]
-    StreamKeyBase = admin.ModelAdmin[StreamKey]
-    AnyBase = admin.ModelAdmin[Model]
-else:
-    ApplicationBase = StreamBase = StreamKeyBase = AnyBase = admin.ModelAdmin
-
 ROTATION_GRACE = timedelta(hours=24)
 DRAIN_GRACE_S = 60
 
 
 @admin.register(Application)
-class ApplicationAdmin(RemovalMixin, ApplicationBase):
+class ApplicationAdmin(RemovalMixin, AnyAdmin):
     list_display = ("name", "enabled", "publish_policy", "play_policy", "record")
     list_filter = ("enabled", "publish_policy", "play_policy")
     search_fields = ("name",)
 
 
 @admin.register(Stream)
-class StreamAdmin(RemovalMixin, StreamBase):
+class StreamAdmin(RemovalMixin, AnyAdmin):
     form = StreamForm
     list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
     list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
@@ -58,23 +50,20 @@ class StreamAdmin(RemovalMixin, StreamBase):
     inlines = (HealthOverrideInline,)
 
 
-class KeyStateFilter(admin.SimpleListFilter):
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("active", "Active"), ("expired", "Expired"), ("disabled", "Disabled"), ("revoked", "Revoked")]
-
-    def queryset(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> "QuerySet[StreamKey]":
-        if not self.value():
-            return queryset
+def _keys_that_are(state: str) -> Callable[["QuerySet[StreamKey]"], "QuerySet[StreamKey]"]:
+    def those(queryset: "QuerySet[StreamKey]") -> "QuerySet[StreamKey]":
         now = timezone.now()
-        found = [key.pk for key in queryset if keys.state(key=key, now=now) == self.value()]
-        return queryset.filter(pk__in=found)
+        return queryset.filter(pk__in=[key.pk for key in queryset if keys.state(key=key, now=now) == state])
+
+    return those
+
+
+class KeyStateFilter(StateFilter):
+    states = {state: (state.title(), _keys_that_are(state)) for state in ("active", "expired", "disabled", "revoked")}
 
 
 @admin.register(StreamKey)
-class StreamKeyAdmin(StreamKeyBase):
+class StreamKeyAdmin(RevocableMixin, AnyAdmin):
     form = StreamKeyForm
     list_display = ("__str__", "stream", "starts_with", "state", "expires_at", "limit", "last_used", "created_at")
     list_filter = (
@@ -98,7 +87,8 @@ class StreamKeyAdmin(StreamKeyBase):
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[StreamKey]":
         live = Session.objects.filter(key=OuterRef("pk"), ended_at__isnull=True)
-        return super().get_queryset(request).annotate(is_live=Exists(live))
+        found: QuerySet[StreamKey] = super().get_queryset(request).annotate(is_live=Exists(live))
+        return found
 
     @admin.display(description="bitrate limit", ordering="max_kbps")
     def limit(self, key: StreamKey) -> str:
@@ -140,26 +130,11 @@ class StreamKeyAdmin(StreamKeyBase):
 
     def response_add(self, request: HttpRequest, obj: StreamKey, post_url_continue: str | None = None) -> HttpResponse:
         made: keys.NewKey = request.new_key  # type: ignore[attr-defined]
-        return self._shown_once(request, made, "Stream key created")
+        return self._shown(request, made, "Stream key created")
 
-    def _shown_once(self, request: HttpRequest, made: keys.NewKey, title: str) -> HttpResponse:
-        context = self.admin_site.each_context(request) | {
-            "title": title,
-            "opts": self.opts,
-            "key": made.key,
-            "paste": media_urls.strings(stream=made.key.stream, secret=made.secret),
-            "list_url": reverse("admin:ingest_streamkey_changelist"),
-        }
-        response = TemplateResponse(request, "admin/ingest/streamkey/created.html", context)
-        response["Cache-Control"] = "no-store"
-        return response
-
-    @admin.action(description="Revoke: end their sessions now", permissions=["change"])
-    def revoke(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> None:
-        for key in queryset:
-            services_actions.revoke_key(actor_of(request), key)
-            self.log_change(request, key, "Revoked.")
-        messages.success(request, f"Revoked {queryset.count()}. Their sessions end within 2 s.")
+    def _shown(self, request: HttpRequest, made: keys.NewKey, title: str) -> HttpResponse:
+        paste = media_urls.strings(stream=made.key.stream, secret=made.secret)
+        return self.shown_once(request, title, key=made.key, paste=paste)
 
     @admin.action(description="Rotate one: a new key, the old one works for 24 hours", permissions=["add"])
     def rotate_with_grace(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> HttpResponse | None:
@@ -181,36 +156,19 @@ class StreamKeyAdmin(StreamKeyBase):
             return None
         self.log_change(request, key, "Rotated.")
         self.log_addition(request, made.key, "Made by rotation.")
-        return self._shown_once(request, made, "Stream key rotated")
+        return self._shown(request, made, "Stream key rotated")
 
 
-class ReadOnlyAdmin(AnyBase):
-    """History and the present: to look at. What the server writes, nobody edits."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
-class OpenFilter(admin.SimpleListFilter):
-    title = "now"
-    parameter_name = "now"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "Going on"), ("ended", "Ended")]
-
-    def queryset(self, request: HttpRequest, queryset: "QuerySet[Session]") -> "QuerySet[Session]":
-        wanted = self.value()
-        return queryset.filter(ended_at__isnull=wanted == "open") if wanted else queryset
+class OpenFilter(StateFilter):
+    title = parameter_name = "now"
+    states = {
+        "open": ("Going on", lambda sessions: sessions.filter(ended_at__isnull=True)),
+        "ended": ("Ended", lambda sessions: sessions.filter(ended_at__isnull=False)),
+    }
 
 
 @admin.register(Session)
-class SessionAdmin(LongList, ReadOnlyAdmin):
+class SessionAdmin(LongList, ReadOnlyMixin, AnyAdmin):
     list_display = ("started_at", "kind", "app", "name", "address", "node", "ended_at", "end_reason")
     list_filter = (OpenFilter, "kind", "end_reason", ("app", RecentValues), "node", "started_at")
     list_select_related = ("node",)
@@ -235,7 +193,7 @@ class SessionAdmin(LongList, ReadOnlyAdmin):
 
 
 @admin.register(StatusEvent)
-class StatusEventAdmin(LongList, ReadOnlyAdmin):
+class StatusEventAdmin(LongList, ReadOnlyMixin, AnyAdmin):
     list_display = ("at", "session", "sequence", "kind", "level", "code", "description")
     list_filter = (("kind", RecentValues), ("level", RecentValues), "at")
     list_select_related = ("session",)
@@ -244,31 +202,25 @@ class StatusEventAdmin(LongList, ReadOnlyAdmin):
 
 
 @admin.register(Attempt)
-class AttemptAdmin(LongList, ReadOnlyAdmin):
+class AttemptAdmin(LongList, ReadOnlyMixin, AnyAdmin):
     list_display = ("at", "count", "last_at", "action", "app", "name", "address", "reason", "code", "description")
     list_filter = ("action", ("reason", RecentValues), ("app", RecentValues), ("node", RecentValues), "at")
     search_fields = ("address", "name", "encoder")
 
 
-class BanStateFilter(admin.SimpleListFilter):
-    title = "state"
-    parameter_name = "state"
+def _active_bans() -> "QuerySet[Ban, Any]":
+    return bans.active(now=timezone.now()).values("pk")
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("active", "Active"), ("over", "Over or lifted")]
 
-    def queryset(self, request: HttpRequest, queryset: "QuerySet[Ban]") -> "QuerySet[Ban]":
-        active = bans.active(now=timezone.now()).values("pk")
-        match self.value():
-            case "active":
-                return queryset.filter(pk__in=active)
-            case "over":
-                return queryset.exclude(pk__in=active)
-        return queryset
+class BanStateFilter(StateFilter):
+    states = {
+        "active": ("Active", lambda those: those.filter(pk__in=_active_bans())),
+        "over": ("Over or lifted", lambda those: those.exclude(pk__in=_active_bans())),
+    }
 
 
 @admin.register(Ban)
-class BanAdmin(LongList, ReadOnlyAdmin):
+class BanAdmin(LongList, ReadOnlyMixin, AnyAdmin):
     list_display = ("address", "state", "at", "until", "guesses", "node", "lifted_at", "lifted_by")
     list_filter = (BanStateFilter, ("node", RecentValues), "at")
     list_select_related = ("lifted_by",)
@@ -294,7 +246,7 @@ class BanAdmin(LongList, ReadOnlyAdmin):
 
 
 @admin.register(Node)
-class NodeAdmin(ReadOnlyAdmin):
+class NodeAdmin(ReadOnlyMixin, AnyAdmin):
     list_display = ("name", "state", "address", "started_at", "seen_at", "drain_requested_at", "drain_grace_s")
     list_filter = ("state",)
     actions = ("drain", "resume", "forget")
@@ -331,7 +283,7 @@ class NodeAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Lease)
-class LeaseAdmin(ReadOnlyAdmin):
+class LeaseAdmin(ReadOnlyMixin, AnyAdmin):
     list_display = ("stream", "session", "node", "fencing", "expires_at")
     list_select_related = ("stream__application", "session", "node")
     list_filter = (("node", admin.RelatedOnlyFieldListFilter), ("session", admin.EmptyFieldListFilter))

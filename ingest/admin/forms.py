@@ -14,14 +14,13 @@ from ingest.models.names import NetworksField
 from ingest.services import authorization, encoder_login, keys
 
 if TYPE_CHECKING:
-    StreamBase = forms.ModelForm[Stream]
-    StreamKeyBase = forms.ModelForm[StreamKey]
-    EncoderLoginBase = forms.ModelForm[EncoderLogin]
+    AnyForm = forms.ModelForm[Any]
+    OverrideInlineBase = admin.TabularInline[HealthOverride, Stream]
 else:
-    StreamBase = StreamKeyBase = EncoderLoginBase = forms.ModelForm
+    AnyForm, OverrideInlineBase = forms.ModelForm, admin.TabularInline
 
 
-class StreamForm(StreamBase):
+class StreamForm(AnyForm):
     class Meta:
         model = Stream
         exclude = ()
@@ -37,7 +36,7 @@ class StreamForm(StreamBase):
         return cleaned
 
 
-class StreamKeyForm(StreamKeyBase):
+class StreamKeyForm(AnyForm):
     allowed_networks = NetworksField(
         required=False, help_text="CIDR, one a line, such as 192.0.2.0/24. Empty: the key works from anywhere."
     )
@@ -66,7 +65,7 @@ class StreamKeyForm(StreamKeyBase):
         return cleaned
 
 
-class EncoderLoginForm(EncoderLoginBase):
+class EncoderLoginForm(AnyForm):
     password = forms.CharField(
         required=False,
         strip=False,
@@ -93,12 +92,6 @@ class EncoderLoginForm(EncoderLoginBase):
         return user
 
 
-if TYPE_CHECKING:
-    OverrideFormBase = forms.ModelForm[HealthOverride]
-    OverrideInlineBase = admin.TabularInline[HealthOverride, Stream]
-else:
-    OverrideFormBase, OverrideInlineBase = forms.ModelForm, admin.TabularInline
-
 MAY = "ingest.change_stream"
 """Whoever may change a stream may say how it is judged."""
 
@@ -111,7 +104,7 @@ def _choice(check: Check[Figures]) -> tuple[str, str]:
     return check.code, f"{check.name} ({check.code}): {side} {limits} {check.unit}, {check.hold_s:g} s"
 
 
-class HealthOverrideForm(OverrideFormBase):
+class HealthOverrideForm(AnyForm):
     check_code = forms.ChoiceField(
         label="check",
         choices=[("", "—"), *map(_choice, CHECKS)],

@@ -1,27 +1,19 @@
 """The admin of encoders' log-ins. A password that was made up is on the page that answers its making, nowhere else."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
-from django.urls import reverse
 
 from ingest.admin.forms import EncoderLoginForm
+from ingest.admin.secrets import RevocableMixin
+from ingest.admin_site import AnyAdmin
 from ingest.models import EncoderLogin
-from ingest.services import actions as services_actions
 from ingest.services import encoder_login
-from ingest.services.audit import actor_of
-
-if TYPE_CHECKING:
-    EncoderLoginBase = admin.ModelAdmin[EncoderLogin]
-else:
-    EncoderLoginBase = admin.ModelAdmin
 
 
 @admin.register(EncoderLogin)
-class EncoderLoginAdmin(EncoderLoginBase):
+class EncoderLoginAdmin(RevocableMixin, AnyAdmin):
     form = EncoderLoginForm
     list_display = ("user", "stream", "label", "state", "expires_at", "last_used_at", "created_at")
     list_filter = ("stream__application", "enabled", "expires_at", "last_used_at")
@@ -67,19 +59,4 @@ class EncoderLoginAdmin(EncoderLoginBase):
         made: encoder_login.NewPassword | None = getattr(request, "new_login", None)
         if made is None:
             return super().response_add(request, obj, post_url_continue)
-        context = self.admin_site.each_context(request) | {
-            "title": "Encoder log-in created",
-            "opts": self.opts,
-            "made": made.as_dict(),
-            "list_url": reverse("admin:ingest_encoderlogin_changelist"),
-        }
-        response = TemplateResponse(request, "admin/ingest/encoderlogin/created.html", context)
-        response["Cache-Control"] = "no-store"
-        return response
-
-    @admin.action(description="Revoke: end their sessions now", permissions=["change"])
-    def revoke(self, request: HttpRequest, queryset: "QuerySet[EncoderLogin]") -> None:
-        for login in queryset:
-            services_actions.revoke_login(actor_of(request), login)
-            self.log_change(request, login, "Revoked.")
-        messages.success(request, f"Revoked {queryset.count()}. Their sessions end within 2 s.")
+        return self.shown_once(request, "Encoder log-in created", made=made.as_dict())

@@ -1,27 +1,22 @@
 """The admin of what is kept for clients: recordings, which are kept or deleted with their file, and shared objects."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 
-from ingest.admin_site import LongList
+from ingest.admin_site import AnyAdmin, LongList
 from ingest.models import Recording, SharedObject
 from ingest.services import actions as services_actions
 from ingest.services import shared_objects
 from ingest.services.audit import actor_of
 from ingest.services.recordings import RecordingProblem
 
-if TYPE_CHECKING:
-    RecordingBase = admin.ModelAdmin[Recording]
-else:
-    RecordingBase = admin.ModelAdmin
-
 
 @admin.register(Recording)
-class RecordingAdmin(LongList, RecordingBase):
+class RecordingAdmin(LongList, AnyAdmin):
     list_display = ("name", "application", "stream", "state", "started_at", "length", "size", "keep", "node")
     list_filter = ("state", "keep", "application", "node", "started_at")
     list_select_related = ("application", "stream__application", "node")
@@ -64,14 +59,8 @@ class RecordingAdmin(LongList, RecordingBase):
             messages.error(request, f"{recording} was not deleted: {error}")
 
 
-if TYPE_CHECKING:
-    SharedObjectBase = admin.ModelAdmin[SharedObject]
-else:
-    SharedObjectBase = admin.ModelAdmin
-
-
 @admin.register(SharedObject)
-class SharedObjectAdmin(SharedObjectBase):
+class SharedObjectAdmin(AnyAdmin):
     """One that is in use when it is deleted begins anew with what its clients change from then on."""
 
     list_display = ("application", "instance", "name", "version", "properties", "updated_at")

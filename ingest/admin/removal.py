@@ -1,14 +1,15 @@
 """Deleting streams and applications in the admin: what goes with them is said before, in figures, and what stays."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 
+from ingest.admin_site import MixinBase
 from ingest.models import Application, Stream
 from ingest.services import removal
 from ingest.services.audit import actor_of
@@ -26,13 +27,7 @@ DELETE: Mapping[type[Model], Callable[..., Removal]] = {
 DO_FIRST = "Disable it, or end its publisher, then delete it."
 
 
-if TYPE_CHECKING:
-    AnyBase = admin.ModelAdmin[Any]
-else:
-    AnyBase = object
-
-
-class RemovalMixin(AnyBase):
+class RemovalMixin(MixinBase):
     """Mixed into the admin of either. Whoever may delete it may delete what belongs to it: no further permission is
     asked for. Nothing that is live is deleted here.
     """

@@ -49,7 +49,7 @@ class ActiveSession:
     config: dict[str, str] = field(default_factory=dict)
     """in words."""
     config_changes: int = 0
-    hear: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
+    deliver: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
     """Takes what the channel layer has for it."""
 
 
@@ -133,7 +133,6 @@ class Reach:
         self._since = self._last = datetime.fromtimestamp(0, UTC)
 
     def reached(self, now: datetime) -> None:
-        """Something was written."""
         self._since = self.since(now) if now > self._last - BREAK else now
         self._last = now
 

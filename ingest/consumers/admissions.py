@@ -12,12 +12,12 @@ import contextlib
 import math
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from django.db import Error as AnyDatabaseError
@@ -26,7 +26,7 @@ from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import REACH, standing
 from ingest.consumers.decisions import Ticket, TooSlow
-from ingest.services import admission, database, sessions
+from ingest.services import admission, database, leases, sessions
 from ingest.services.admission import Ask, DecideAlone, Grant
 from ingest.services.callback import Permission, Question
 from ingest.services.history import DiscardRow
@@ -171,9 +171,9 @@ class _Queue(Generic[Q, A]):
         self._is_busy, self._task = False, None
         if self._waiting:
             self._begin_soon()
-        self._tell(deque(zip(batch, answers, strict=True)))
+        self._deliver(deque(zip(batch, answers, strict=True)))
 
-    def _tell(self, answered: deque[tuple[_Asked[Q, A], A | Exception]]) -> None:
+    def _deliver(self, answered: deque[tuple[_Asked[Q, A], A | Exception]]) -> None:
         for _ in range(min(A_TURN, len(answered))):
             asked, answer = answered.popleft()
             if asked.future.done():
@@ -184,7 +184,7 @@ class _Queue(Generic[Q, A]):
             else:
                 asked.future.set_result(answer)
         if answered:
-            asyncio.get_running_loop().call_soon(self._tell, answered)
+            asyncio.get_running_loop().call_soon(self._deliver, answered)
 
     def _answers(self, batch: Sequence[_Asked[Q, A]], until: float) -> Sequence[A | Exception]:
         """In the thread. Who gave up before it began is not asked about."""
@@ -200,43 +200,30 @@ class _Queue(Generic[Q, A]):
         return [answers.get(id(asked), TooSlow()) for asked in batch]
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One that is decided by itself."""
-
     ask: Ask
     asked_at: datetime
     """When it asked first."""
     loop: asyncio.AbstractEventLoop
 
     def check(self) -> Question | None:
-        return admission.check_publish(
-            request=self.ask.request, address=self.ask.peer.address, asked_at=self.asked_at, **_known()
-        )
+        knowledge = _knowledge()
+        return admission.check_publish(self.ask, asked_at=self.asked_at, now=clock.utc_now(), knowledge=knowledge)
 
     def admit(self, until: float) -> Grant:
         return admission.admit_publish(
-            session=self.ask.session,
-            request=self.ask.request,
-            peer=self.ask.peer,
+            self.ask,
             asked_at=self.asked_at,
+            knowledge=_knowledge(),
+            now=clock.utc_now(),
             in_time=lambda: decisions.raise_if_late(until),
-            **_known(),
         )
 
 
-def _known() -> dict[str, Any]:
-    """What this process knows now, for `admission`."""
+def _knowledge() -> leases.Knowledge:
     shared = database.look_at_shared_clock()
-    return {
-        "now": clock.utc_now(),
-        "standing": standing,
-        "reached_since": REACH.since(shared),
-        "shared_now": shared,
-    }
+    return leases.Knowledge(shared, standing, REACH.since(shared))
 
 
 async def admit(single: Single, permission: Permission) -> Grant:
@@ -267,25 +254,20 @@ def _admit(asks: Sequence[Ask], until: float) -> list[Grant | Exception]:
     return admission.admit_group(
         asks,
         now=clock.utc_now(),
-        shared_now=database.look_at_shared_clock(),
-        standing=standing,
+        knowledge=_knowledge(),
         in_time=lambda: decisions.raise_if_late(until),
     )
 
 
-def _each(decide: Callable[[Single, float], T]) -> Callable[[Sequence[Single], float], list[T | Exception]]:
-    """One after the other."""
-
-    def work(several: Sequence[Single], until: float) -> list[T | Exception]:
-        answers: list[T | Exception] = []
-        for single in several:
-            try:
-                answers.append(decide(single, until))
-            except Exception as error:
-                answers.append(error)
-        return answers
-
-    return work
+def answer_each(several: Iterable[Q], decide: Callable[[Q], A]) -> list[A | Exception]:
+    """By one after the other: what is decided of each, or what that raises."""
+    answers: list[A | Exception] = []
+    for one in several:
+        try:
+            answers.append(decide(one))
+        except Exception as error:
+            answers.append(error)
+    return answers
 
 
 def _discard(session: uuid.UUID, silent_since: datetime | None = None) -> None:
@@ -308,6 +290,11 @@ def _undo_single(single: Single, grant: Grant) -> None:
 CHECKS: Batches[Ask, None] = Batches(_check, executor=decisions.READ)
 TOGETHER: Batches[Ask, Grant] = Batches(_admit, executor=decisions.WRITE, undo=_undo)
 SINGLE_CHECKS: Batches[Single, Question | None] = Batches(
-    _each(lambda single, until: single.check()), executor=decisions.READ, most=1
+    lambda several, until: answer_each(several, Single.check), executor=decisions.READ, most=1
 )
-SINGLY: Batches[Single, Grant] = Batches(_each(Single.admit), executor=decisions.WRITE, undo=_undo_single, most=1)
+SINGLY: Batches[Single, Grant] = Batches(
+    lambda several, until: answer_each(several, lambda single: single.admit(until)),
+    executor=decisions.WRITE,
+    undo=_undo_single,
+    most=1,
+)

@@ -7,14 +7,13 @@ from typing import Any
 
 from ingest import clean, clock, procedures
 from ingest.consumers import decisions, login
-from ingest.consumers.base import ControlConsumer
+from ingest.consumers.login import Connecting
 from ingest.contracts import CallEvent, InvokeResult, LengthEvent
 from ingest.log_records import Bound
 from ingest.procedures import CallContext, CallError, Procedure
 from ingest.rtmp.calls import NO_PROCEDURE, TOO_MANY
 from ingest.rtmp.status import CALL_FAILED
 from ingest.services import database, playback
-from ingest.services.authorization import Peer
 from ingest.services.refusals import Refused
 
 logger = logging.getLogger(__name__)
@@ -31,20 +30,7 @@ FAILED = "The procedure failed."
 TOO_SLOW = "The procedure took too long."
 
 
-class Calls(ControlConsumer):
-    """What an RtmpConsumer does about calls."""
-
-    @property
-    def peer(self) -> Peer:
-        raise NotImplementedError
-
-    @property
-    def app(self) -> str:
-        raise NotImplementedError
-
-    def named(self, name: str) -> str:
-        raise NotImplementedError
-
+class Calls(Connecting):
     @property
     def call_context(self) -> CallContext:
         raise NotImplementedError

@@ -116,7 +116,6 @@ _deliveries: WeakKeyDictionary[asyncio.AbstractEventLoop, _Deliveries] = WeakKey
 
 
 async def _deliver(waiting: Iterable[tuple[str, Make]]) -> None:
-    """To each group in order."""
     by_group: dict[str, list[Make]] = {}
     for group, make in waiting:
         by_group.setdefault(group, []).append(make)
@@ -221,30 +220,30 @@ def _end(task: asyncio.Task[Any]) -> None:
 
 
 class Mailbox:
-    """One event loop's. It hears messages as long as there are connections."""
+    """One event loop's. It receives messages as long as there are connections."""
 
     def __init__(self) -> None:
         self._members = 0
         self._channel = ""
-        self._hearing: asyncio.Task[None] | None = None
+        self._receiving: asyncio.Task[None] | None = None
 
     async def join(self, layer: Any) -> str:
         """The channel by which a connection's sessions are reached."""
         self._members += 1
-        if self._hearing is None:
+        if self._receiving is None:
             self._channel = await layer.new_channel()
-            work = self._hear(layer, self._channel)
+            work = self._receive(layer, self._channel)
             # Its log records are not about the connection that came first.
-            self._hearing = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
+            self._receiving = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
         return self._channel
 
     def leave(self) -> None:
         self._members -= 1
-        if not self._members and self._hearing is not None:
-            _end(self._hearing)
-            self._hearing = None
+        if not self._members and self._receiving is not None:
+            _end(self._receiving)
+            self._receiving = None
 
-    async def _hear(self, layer: Any, channel: str) -> None:
+    async def _receive(self, layer: Any, channel: str) -> None:
         while True:
             try:
                 message = await layer.receive(channel)
@@ -256,11 +255,11 @@ class Mailbox:
     async def _hand_on(self, message: dict[str, Any]) -> None:
         """To who has the session. One that has ended, or has yet to begin, is left to what the node reads."""
         session = ACTIVE.get(message.get("session_id", ""))
-        if session is None or session.hear is None:
+        if session is None or session.deliver is None:
             return
         with about(client=session.address, session_id=str(session.id)):
             try:
-                await session.hear(message)
+                await session.deliver(message)
             except Exception:
                 logger.exception("A message of the channel layer could not be handled: %s", message["type"])
 

@@ -66,46 +66,39 @@ def _of(session: ActiveSession) -> dict[str, str]:
     }
 
 
-class Refusals:
-    """Logs refusals, and why decisions failed."""
-
-    def __init__(self) -> None:
-        self._refusals = Bound(REFUSALS_S)
-        self._database = Bound(FAILURES_S)
-        self._own = Bound(FAILURES_S)
-
-    def refused(
-        self, *, action: str, app: str, name: str, address: str, encoder: str, reason: str, description: str
-    ) -> None:
-        """All texts masked and bounded."""
-        left_out = self._refusals.take()
-        if left_out is None:
-            return
-        if left_out:
-            logger.info("%d more refusals were not logged; the attempts page counts them.", left_out)
-        path = f"{app}/{name}" if name else app
-        with about(stream=path, client=address):
-            logger.info(
-                "A %s of %s from %s refused: %s: %s",
-                action,
-                path or "nothing",
-                address,
-                reason,
-                description,
-                extra={"action": action, "reason": reason, "encoder": encoder},
-            )
-
-    def database_failed(self, action: str, error: Exception, level: int) -> None:
-        left_out = self._database.take()
-        if left_out is not None:
-            logger.log(level, "A %s was refused: %s%s", action, type(error).__name__, more(left_out))
-
-    def failed(self, action: str, error: Exception) -> None:
-        """A fault of our own: with its traceback."""
-        left_out = self._own.take()
-        if left_out is not None:
-            logger.error("A %s could not be decided%s", action, more(left_out), exc_info=error)
+_refusals = Bound(REFUSALS_S)
+_database_failures = Bound(FAILURES_S)
+_own_failures = Bound(FAILURES_S)
 
 
-_refusals = Refusals()
-refused, database_failed, failed = _refusals.refused, _refusals.database_failed, _refusals.failed
+def refused(*, action: str, app: str, name: str, address: str, encoder: str, reason: str, description: str) -> None:
+    """All texts masked and bounded."""
+    left_out = _refusals.take()
+    if left_out is None:
+        return
+    if left_out:
+        logger.info("%d more refusals were not logged; the attempts page counts them.", left_out)
+    path = f"{app}/{name}" if name else app
+    with about(stream=path, client=address):
+        logger.info(
+            "A %s of %s from %s refused: %s: %s",
+            action,
+            path or "nothing",
+            address,
+            reason,
+            description,
+            extra={"action": action, "reason": reason, "encoder": encoder},
+        )
+
+
+def database_failed(action: str, error: Exception, level: int) -> None:
+    left_out = _database_failures.take()
+    if left_out is not None:
+        logger.log(level, "A %s was refused: %s%s", action, type(error).__name__, more(left_out))
+
+
+def failed(action: str, error: Exception) -> None:
+    """A fault of our own: with its traceback."""
+    left_out = _own_failures.take()
+    if left_out is not None:
+        logger.error("A %s could not be decided%s", action, more(left_out), exc_info=error)

@@ -14,7 +14,7 @@ from django.conf import settings
 from ingest import clean, clock
 from ingest.consumers import decisions
 from ingest.consumers.active import DRAINING
-from ingest.consumers.admissions import Batches
+from ingest.consumers.admissions import Batches, answer_each
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import ConnectEvent, LoginAnswer
 from ingest.credentials import is_token, looks_like_key
@@ -101,8 +101,6 @@ def _release(over: "asyncio.Future[None]") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Entering:
-    """A connection that asks to be let in."""
-
     app: str
     credential: str = field(repr=False)
     is_token: bool
@@ -136,21 +134,13 @@ Entered = tuple[Application, EncoderLogin | None]
 
 def _enter(several: Sequence[Entering], until: float) -> list[Entered | Exception]:
     now, access = clock.utc_now(), authorization.read_connections((each.app, each.credential) for each in several)
-    answers: list[Entered | Exception] = []
-    for each in several:
-        try:
-            answers.append(each.check(access, now))
-        except Exception as error:
-            answers.append(error)
-    return answers
+    return answer_each(several, lambda each: each.check(access, now))
 
 
 ENTERING: Batches[Entering, Entered] = Batches(_enter, executor=decisions.READ)
 
 
 class Connecting(ControlConsumer):
-    """What an RtmpConsumer does about `connect`."""
-
     def __init__(self) -> None:
         super().__init__()
         self.action: Action = "connect"

@@ -5,7 +5,6 @@ thumbnails it keeps the latest, and tells the server which of them are looked at
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -15,11 +14,10 @@ from django.conf import settings
 
 from ingest import clock, pages
 from ingest.consumers import channel_layer, login, recorder, recordings
-from ingest.consumers.active import ACTIVE, AWAITED, COUNTS, DRAINING, ActiveSession, of_node, of_snapshot
+from ingest.consumers.active import AWAITED, COUNTS, DRAINING, ActiveSession, of_node, of_snapshot
 from ingest.consumers.base import ControlConsumer
 from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import (
-    EndReason,
     Issue,
     MediaInfo,
     NodeDraining,
@@ -35,11 +33,12 @@ from ingest.contracts import (
     Sample,
     StreamSnapshot,
 )
+from ingest.contracts.connection import RecordEvent
 from ingest.contracts.health import CHECK_NAMES
 from ingest.live_store import CompactSample, Thumbnail, get_livestore
-from ingest.models import names
+from ingest.models import Node, names
 from ingest.pages import WallFeed, node_card
-from ingest.services import health_rules, media_urls
+from ingest.services import media_urls
 from ingest.services.history_writer import get_history
 from ingest.telemetry import TelemetryWriter, set_writer
 
@@ -47,8 +46,6 @@ logger = logging.getLogger(__name__)
 
 
 class Thumbnails:
-    """Of one node."""
-
     def __init__(self) -> None:
         self._kept: dict[str, int] = {}
         """When the last picture of each publisher was taken, by session: once it can be had."""
@@ -103,7 +100,6 @@ def record_changes(streams: Iterable[StreamSnapshot]) -> None:
 
 
 def _record_issues(session: ActiveSession, issues: Iterable[Issue]) -> None:
-    """Issues that opened, changed their level or cleared."""
     before, session.issues = session.issues, {issue["check"]: issue for issue in issues}
     for check, issue in session.issues.items():
         if check not in before or before[check]["level"] != issue["level"]:
@@ -165,7 +161,7 @@ def _record_config(session: ActiveSession, media: MediaInfo) -> None:
         words = [f"{each['what']} {each['after']}, before {each['before']}" for each in changed]
         recorder.record(
             session,
-            recorder.happening(
+            recorder.event_now(
                 "config.changed",
                 level="status",
                 code="codec_change",
@@ -177,20 +173,20 @@ def _record_config(session: ActiveSession, media: MediaInfo) -> None:
 
 SESSIONS_END_S = 2.0
 """At the stop: how long the node waits for its sessions to end,"""
-CARE_S = 1.0
+MAINTENANCE_S = 1.0
 """for what it does to its recordings, which a disk may hold up,"""
 STOP_S = 8.0
 """and for this, its state and history to be written; so that what is lost is said before the server gives it up."""
 
 
-class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
+class NodeConsumer(ControlConsumer):
     scope: NodeScope
 
     def __init__(self) -> None:
         super().__init__()
         self.telemetry: TelemetryWriter | None = None
         self.upkeep: Upkeep | None = None
-        self.care: recordings.RecordingMaintenance | None = None
+        self.maintenance: recordings.RecordingMaintenance | None = None
         """Of its recordings."""
         self.shown: dict[int, StreamSnapshot] = {}
         """The snapshots of the last tick that pages were sent, by stream id,"""
@@ -214,10 +210,8 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
         addresses += [f"{host}:{port} (media)" for host, port in self.scope["media_addresses"]]
         url = media_urls.node_url(self.scope["addresses"], self.scope["tls_addresses"])
-        self.upkeep = Upkeep(
-            self.node, ", ".join(addresses), self.drop, self.drain, self.judge, self.send_away, url=url
-        )
-        self.care = recordings.RecordingMaintenance(self.node)
+        self.upkeep = Upkeep(self.node, ", ".join(addresses), self.send, url=url)
+        self.maintenance = recordings.RecordingMaintenance(self.node)
         self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
         set_writer(self.telemetry)
         self.spawn(asyncio.to_thread(self.telemetry.start))
@@ -227,26 +221,8 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         if self.upkeep is not None:
             for round_ in self.upkeep.due(asyncio.get_running_loop().time()):
                 self.spawn(round_)
-        if self.care is not None and self.upkeep is not None and self.upkeep.has_started:
-            self.care.go_on(asyncio.get_running_loop().time())
-
-    async def drop(self, session: uuid.UUID, reason: EndReason) -> None:
-        """Has the server end the session, if it is still alive here."""
-        if str(session) in ACTIVE:
-            await self.send({"type": "node.drop", "session_id": str(session), "reason": reason})
-
-    async def judge(self, session: str, rules: health_rules.Rules) -> None:
-        if session in ACTIVE:
-            await self.send({"type": "node.judge", "session_id": session, "health": rules})
-
-    async def send_away(self, streams: dict[str, str]) -> None:
-        await self.send({"type": "node.elsewhere", "streams": streams})
-
-    async def drain(self, left_s: float | None) -> None:
-        if left_s is None:
-            await self.send({"type": "node.resume"})
-        else:
-            await self.send({"type": "node.drain", "grace_s": left_s})
+        if self.maintenance is not None and self.upkeep is not None and self.upkeep.has_started:
+            self.maintenance.resume(asyncio.get_running_loop().time())
 
     # --- The tick ---
 
@@ -264,7 +240,7 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         waiting = {f"{each['app']}/{each['name']}" for each in event["streams"] if _is_waited_for(each)}
         AWAITED[self.node] = len(waiting)
         if self.upkeep is not None:
-            self.upkeep.heard(samples)
+            self.upkeep.observe(samples)
             self.upkeep.waiting = waiting
         if self.telemetry is not None and samples:
             self.telemetry.samples(samples)
@@ -352,6 +328,9 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         finally:
             self.storing = False
 
+    async def node_record(self, event: RecordEvent) -> None:
+        recordings.note(event)
+
     # --- The end ---
 
     def ended(self) -> None:
@@ -365,12 +344,12 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         DRAINING.add(self.node)
         login.release_delayed(self.node)
         if self.upkeep is not None:
-            self.spawn(self.upkeep.draining())
+            self.spawn(self.upkeep.enter(Node.State.DRAINING))
 
     async def node_resumed(self, event: NodeResumed) -> None:
         DRAINING.discard(self.node)
         if self.upkeep is not None:
-            self.spawn(self.upkeep.resumed())
+            self.spawn(self.upkeep.enter(Node.State.UP))
 
     async def node_stopped(self, event: NodeStopped) -> None:
         """The last event: sessions have ended or are about to; what is known of them is written before it returns."""
@@ -378,8 +357,8 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
         began = loop.time()
         while of_node(self.node) and loop.time() < began + SESSIONS_END_S:  # noqa: ASYNC110 - at most 100 looks.
             await asyncio.sleep(0.02)
-        if self.care is not None:
-            await self.care.stop(CARE_S)
+        if self.maintenance is not None:
+            await self.maintenance.stop(MAINTENANCE_S)
         if self.upkeep is not None:
             await self.upkeep.stopped()
         if not await asyncio.to_thread(get_history().flush, max(0.0, began + STOP_S - loop.time())):
@@ -404,7 +383,6 @@ class NodeConsumer(recordings.NodeRecordings, ControlConsumer):
 
 
 def _is_waited_for(stream: StreamSnapshot) -> bool:
-    """It has players, and nobody publishes it here."""
     return stream["session_id"] is None and stream["state"] == "waiting"
 
 

@@ -4,8 +4,7 @@ An event goes to three places, each of which may be slow or away without the oth
 history writer, to the lake by the telemetry writer, and to open pages by the channel layer. Nothing here waits.
 """
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,14 +15,16 @@ from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
 from ingest.contracts.health import CHECK_NAMES
 from ingest.credentials import mask
+from ingest.log_records import Bound
 from ingest.models import Session
 from ingest.services.admission import Replaced
 from ingest.services.attempts import AttemptRow
 from ingest.services.authorization import Peer
-from ingest.services.history import EndRow, EventRow
+from ingest.services.history import EventRow
 from ingest.services.history_writer import get_history
 from ingest.services.keys import keyed_hash
 from ingest.services.refusals import REASONS
+from ingest.services.sessions import EndRow
 from ingest.telemetry import get_writer
 
 MAX_EVENTS = 2000
@@ -51,7 +52,7 @@ PAGE_ATTEMPTS_S = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class SessionEvent:
     """One event of a session, before it has its number. `at`: seconds since the epoch."""
 
     kind: str
@@ -62,21 +63,21 @@ class Happening:
     detail: Mapping[str, Any] | None = None
 
 
-def happening(
+def event_now(
     kind: str,
     *,
     level: str = "",
     code: str = "",
     description: str = "",
     detail: Mapping[str, Any] | None = None,
-) -> Happening:
+) -> SessionEvent:
     """An event of now, its texts made fit for what they are written to."""
-    return Happening(
+    return SessionEvent(
         kind, clock.now(), clean.text(level, 16), clean.text(code, 64), clean.text(description, 512), detail
     )
 
 
-def record(session: ActiveSession, event: Happening, *, reason: str = "", totals: Totals | None = None) -> None:
+def record(session: ActiveSession, event: SessionEvent, *, reason: str = "", totals: Totals | None = None) -> None:
     """Records the event under the session's next sequence number. A trial's goes to the database alone."""
     if session.sequence >= MAX_EVENTS and event.kind != ENDED:
         return
@@ -118,7 +119,7 @@ def record(session: ActiveSession, event: Happening, *, reason: str = "", totals
     _to_pages(session, event, detail)
 
 
-def _to_pages(session: ActiveSession, event: Happening, detail: dict[str, Any]) -> None:
+def _to_pages(session: ActiveSession, event: SessionEvent, detail: dict[str, Any]) -> None:
     if session.stream is None or (session.kind == "play" and event.kind not in SHOWN_OF_PLAYERS):
         return
     payload = {
@@ -148,7 +149,7 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     for issue in session.issues.values():
         cleared(session, issue, by=ENDED)
     session.issues = {}
-    event = happening(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
+    event = event_now(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
     COUNTS.ended(session.kind, reason)
     journal.ended(session, reason, event.description, totals)
@@ -170,10 +171,10 @@ def cleared(session: ActiveSession, issue: Issue, *, by: str = "") -> None:
     record(session, replace(event, detail={**(event.detail or {}), **lasted, **({"by": by} if by else {})}))
 
 
-def _of_issue(kind: str, level: str, issue: Issue, said: str = "") -> Happening:
-    """`said`: in place of its sentence."""
+def _of_issue(kind: str, level: str, issue: Issue, text: str = "") -> SessionEvent:
+    """`text`: in place of its sentence."""
     detail = {name: value for name, value in issue.items() if name in ISSUE_DETAIL}
-    return happening(kind, level=level, code=issue["check"], description=said or issue["title"], detail=detail)
+    return event_now(kind, level=level, code=issue["check"], description=text or issue["title"], detail=detail)
 
 
 def lost(row: Session) -> None:
@@ -193,16 +194,15 @@ def lost(row: Session) -> None:
         sequence=MAX_EVENTS + 1,
     )
     at = row.ended_at.timestamp() if row.ended_at is not None else clock.now()
-    event = Happening(ENDED, at, "status", row.end_reason, row.end_description)
+    event = SessionEvent(ENDED, at, "status", row.end_reason, row.end_description)
     record(session, event, reason=row.end_reason)
     COUNTS.ended(session.kind, row.end_reason)
     journal.ended(session, row.end_reason, row.end_description, None)
 
 
 def took_over(session: ActiveSession, former: Replaced) -> None:
-    """Records that the session took its stream over."""
     state = "live" if former.silent_s is None else f"silent for {former.silent_s:.1f} s"
-    event = happening(
+    event = event_now(
         "publish.takeover",
         level="status",
         description=f"Took the stream over from {former.address}, which was {state}.",
@@ -216,24 +216,8 @@ def took_over(session: ActiveSession, former: Replaced) -> None:
     record(session, event)
 
 
-class _EachSecond:
-    """Lets so much pass in a second, and no more."""
-
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = most
-        self._clock = clock
-        self._second = self._taken = 0
-
-    def take(self) -> bool:
-        second = int(self._clock())
-        if second != self._second:
-            self._second, self._taken = second, 0
-        self._taken += 1
-        return self._taken <= self._most
-
-
-_lake_attempts = _EachSecond(LAKE_ATTEMPTS_S)
-_page_attempts = _EachSecond(PAGE_ATTEMPTS_S)
+_lake_attempts = Bound(LAKE_ATTEMPTS_S)
+_page_attempts = Bound(PAGE_ATTEMPTS_S)
 
 
 def attempt(
@@ -283,13 +267,13 @@ def attempt(
     journal.refused(
         **shown, action=action, address=row.address, encoder=row.encoder, reason=reason, description=row.description
     )
-    if channel_layer.may_have_members(pages.ATTEMPTS) and _page_attempts.take():
+    if channel_layer.may_have_members(pages.ATTEMPTS) and _page_attempts.take() is not None:
         told: dict[str, Any] = {"action": action, "address": row.address, "reason": reason}
         told |= {"description": row.description} | shown | {"at": at, "count": count}
         channel_layer.send_to_group(
             pages.ATTEMPTS, lambda: {"type": "attempt.refused", "text": pages.attempt_text(told)}
         )
-    if not _lake_attempts.take():
+    if _lake_attempts.take() is None:
         return
     _to_lake(
         **shown,

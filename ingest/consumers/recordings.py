@@ -64,14 +64,12 @@ def not_recorded(stream_id: int) -> StatusSend:
 
 
 def expect(session: ActiveSession) -> None:
-    """The session is about to be recorded."""
     if len(WRITING) >= MOST_WRITING:
         del WRITING[next((known for known in WRITING if known not in ACTIVE), next(iter(WRITING)))]
     WRITING[str(session.id)] = session
 
 
 def note(event: RecordEvent) -> None:
-    """Writes down what became of a recording."""
     if event["state"] == "over":
         WRITING.pop(event["session_id"], None)
         return
@@ -89,7 +87,7 @@ def note(event: RecordEvent) -> None:
             logger.error("Recording %s/%s failed: %s", session.app, session.name, event["description"])
     get_history().put(RecordRow(session.id, at, event))
     detail = {name: event[name] for name in ("name", "file", "duration_ms", "size_bytes", "dropped_frames")}
-    happened = recorder.happening(
+    happened = recorder.event_now(
         f"record.{event['state']}",
         level=LEVELS[event["state"]],
         code=event["code"],
@@ -97,20 +95,6 @@ def note(event: RecordEvent) -> None:
         detail=detail,
     )
     recorder.record(session, happened)
-
-
-class PublisherRecordings:
-    """The part of a connection's application."""
-
-    async def rtmp_record(self, event: RecordEvent) -> None:
-        note(event)
-
-
-class NodeRecordings:
-    """The part of a node's application."""
-
-    async def node_record(self, event: RecordEvent) -> None:
-        note(event)
 
 
 class RecordingMaintenance:
@@ -131,7 +115,7 @@ class RecordingMaintenance:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def go_on(self, now: float) -> None:
+    def resume(self, now: float) -> None:
         """To be called each second or so, once the sessions that a former process left open have been ended; `now`:
         seconds of the loop's clock.
         """

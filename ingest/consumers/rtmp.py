@@ -17,8 +17,7 @@ from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, ActiveSessi
 from ingest.consumers.admissions import Single
 from ingest.consumers.calls import Calls
 from ingest.consumers.channel_layer import mailbox
-from ingest.consumers.login import Connecting
-from ingest.consumers.recorder import Happening
+from ingest.consumers.recorder import SessionEvent
 from ingest.consumers.shared_objects import Objects
 from ingest.contracts import (
     DisconnectEvent,
@@ -33,16 +32,18 @@ from ingest.contracts import (
     StopEvent,
     UnpublishEvent,
 )
+from ingest.contracts.connection import RecordEvent
 from ingest.models import Application
 from ingest.procedures import CallContext
 from ingest.services import callback, database, playback, sessions
 from ingest.services.admission import Ask, Grant, NotYet
 from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.callback import Permission
-from ingest.services.history import BeginRow, MediaRow
+from ingest.services.history import BeginRow
 from ingest.services.history_writer import get_history
 from ingest.services.playback import Playable, PlayGrant
 from ingest.services.refusals import Action, Refused
+from ingest.services.sessions import MediaRow
 
 T = TypeVar("T")
 
@@ -58,18 +59,18 @@ MAX_METADATA = 50
 PLAYS: decisions.Together[Playable] = decisions.Together()
 
 
-class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
+class RtmpConsumer(Calls, Objects):
     scope: RtmpScope
 
     def __init__(self) -> None:
         super().__init__()
         self.streams: dict[int, ActiveSession] = {}
         """The sessions of this connection by message stream id."""
-        self.coming: dict[str, tuple[int, ActiveSession]] = {}
+        self.pending_switch: dict[str, tuple[int, ActiveSession]] = {}
         """By session id: what is to take the place of what a message stream plays (play2)."""
         self.channel_name = ""
         """By which the channel layer reaches this connection's sessions."""
-        self.buffered: list[Happening] = []
+        self.buffered: list[SessionEvent] = []
         """The latest of what came before a session."""
         self.attempts = 0
         self.had_session = False
@@ -270,11 +271,11 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
             encoder=clean.text(said, 255),
             is_test=isinstance(grant, Grant) and grant.trial is not None,
             is_download=isinstance(grant, PlayGrant) and grant.is_download,
-            hear=self.dispatch,
+            deliver=self.dispatch,
         )
         former = self.streams.get(stream_id)
         if beside and former is not None:
-            self.coming[str(session.id)] = (stream_id, session)
+            self.pending_switch[str(session.id)] = (stream_id, session)
         else:
             if former is not None:  # The server ends the former use of a message stream first; never leave one open.
                 recorder.end(former, "client_unpublish")
@@ -298,11 +299,11 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         for happened in self.buffered:
             recorder.record(session, happened)
         self.buffered.clear()
-        recorder.record(session, recorder.happening(recorder.STARTED, level="status", code=kind))
+        recorder.record(session, recorder.event_now(recorder.STARTED, level="status", code=kind))
         return session
 
     async def rtmp_status(self, event: StatusEventMessage) -> None:
-        happened = recorder.happening(
+        happened = recorder.event_now(
             "onstatus", level=event["level"], code=event["code"], description=event["description"]
         )
         session = self.streams.get(event["stream_id"])
@@ -322,7 +323,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         session.encoder = clean.text(clean.encoder_name(session.encoder, metadata), 255)
         media = clean.jsonable(event["media"])
         get_history().put(MediaRow(session.id, media, metadata))
-        recorder.record(session, recorder.happening("metadata", detail={"media": media, "metadata": metadata}))
+        recorder.record(session, recorder.event_now("metadata", detail={"media": media, "metadata": metadata}))
 
     async def rtmp_unpublish(self, event: UnpublishEvent) -> None:
         self._close(event)
@@ -331,7 +332,7 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         self._close(event)
 
     def _close(self, event: UnpublishEvent | StopEvent) -> None:
-        _, gone = self.coming.pop(event["session_id"], (0, None))
+        _, gone = self.pending_switch.pop(event["session_id"], (0, None))
         if gone is not None:
             recorder.end(gone, event["reason"], event["description"], event["totals"])
         for stream_id, session in list(self.streams.items()):
@@ -342,9 +343,9 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
 
     def _come(self, stream_id: int) -> None:
         """What was to take the place of what has ended, does."""
-        for session_id, (place, session) in list(self.coming.items()):
+        for session_id, (place, session) in list(self.pending_switch.items()):
             if place == stream_id:
-                del self.coming[session_id]
+                del self.pending_switch[session_id]
                 self.streams[stream_id] = session
 
     async def rtmp_disconnect(self, event: DisconnectEvent) -> None:
@@ -375,10 +376,13 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         self._end_all("node_shutdown", "")
 
     def _end_all(self, reason: EndReason, description: str) -> None:
-        for session in (*self.streams.values(), *(session for _, session in self.coming.values())):
+        for session in (*self.streams.values(), *(session for _, session in self.pending_switch.values())):
             recorder.end(session, reason, description)
         self.streams.clear()
-        self.coming.clear()
+        self.pending_switch.clear()
+
+    async def rtmp_record(self, event: RecordEvent) -> None:
+        recordings.note(event)
 
     # --- From the channel layer ---
 
@@ -387,11 +391,11 @@ class RtmpConsumer(recordings.PublisherRecordings, Connecting, Calls, Objects):
         session_id: str = message["session_id"]
         found = [
             stream_id
-            for stream_id, session in (*self.streams.items(), *self.coming.values())
+            for stream_id, session in (*self.streams.items(), *self.pending_switch.values())
             if str(session.id) == session_id
         ]
         reason: EndReason = message.get("reason", "kicked")
-        if found and len(self.streams) == 1 and session_id not in self.coming:
+        if found and len(self.streams) == 1 and session_id not in self.pending_switch:
             await self.send({"type": "rtmp.close", "reason": reason})
         elif found:
             stop = {"stream_id": found[0], "session_id": session_id, "reason": reason}

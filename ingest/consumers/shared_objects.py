@@ -24,8 +24,6 @@ FAILURES = Bound(1)
 
 
 class Objects(ControlConsumer):
-    """What an RtmpConsumer does about shared objects."""
-
     async def rtmp_object_load(self, event: ObjectLoad) -> None:
         self.spawn(self._load_object(event))
 

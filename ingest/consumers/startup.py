@@ -95,4 +95,4 @@ async def take_name(node: str, say: Callable[[str], None]) -> None:
         return
     say(str(claim))
     while not await ask_before_start(claim.take):  # noqa: ASYNC110 - another process may write.
-        await asyncio.sleep(nodes.LOOK_S)
+        await asyncio.sleep(nodes.POLL_S)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from django.db import Error as AnyDatabaseError
 from django.db import transaction
@@ -19,7 +19,7 @@ from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of_node, published
 from ingest.contracts import EndReason, Issue, Sample
-from ingest.models import Session
+from ingest.models import Node, Session
 from ingest.services import bans, database, health_rules, installation, leases, nodes, playback, sessions
 from ingest.services.bans import get_guard
 from ingest.services.installation import StartError
@@ -49,10 +49,10 @@ class SilenceTracker:
     def __init__(self) -> None:
         self._silent: dict[uuid.UUID, datetime] = {}
         """The publishers that are silent, and since when,"""
-        self._told: dict[uuid.UUID, datetime] = {}
+        self._written: dict[uuid.UUID, datetime] = {}
         """and what the database knows of that, of publishers that are still here."""
 
-    def heard(self, samples: Sequence[Sample]) -> None:
+    def observe(self, samples: Sequence[Sample]) -> None:
         """The samples of a second, in order; a session without any has ended."""
         silent = self._silent = {}
         heard = set()
@@ -66,32 +66,30 @@ class SilenceTracker:
             elif session.silent_since is not None:
                 session.silent_since = None
                 silent.pop(session.id, None)
-            if self._told:
+            if self._written:
                 heard.add(session.id)
-        if self._told:
-            self._told = {session: at for session, at in self._told.items() if session in heard}
+        if self._written:
+            self._written = {session: at for session, at in self._written.items() if session in heard}
 
     def change(self) -> SilenceChange:
         """What the database doesn't know yet."""
-        told = self._told
-        if not self._silent and not told:
+        known = self._written
+        if not self._silent and not known:
             return NO_CHANGE
         silent = {
             session: since
             for session, since in self._silent.items()
-            if (at := told.get(session)) is None or abs(since - at) > SAME
+            if (at := known.get(session)) is None or abs(since - at) > SAME
         }
-        return SilenceChange(silent, told.keys() - self._silent.keys())
+        return SilenceChange(silent, known.keys() - self._silent.keys())
 
-    def told(self, change: SilenceChange) -> None:
-        self._told |= change.silent
+    def written(self, change: SilenceChange) -> None:
+        self._written |= change.silent
         for session in change.speaking:
-            self._told.pop(session, None)
+            self._written.pop(session, None)
 
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 REVOCATIONS_S = 0.9
 """Less than a tick, so that each tick asks."""
@@ -106,47 +104,27 @@ SWEEP_S = 10.0
 PROOFS = {"start": "write", "leases": "write", "revocations": "read"}
 """Rounds that always ask the database, and what it does when they succeed."""
 
-Drop = Callable[[uuid.UUID, EndReason], Coroutine[Any, Any, None]]
-DrainFor = Callable[[float | None], Coroutine[Any, Any, None]]
-"""Takes how long what is live may go on, in seconds; None: the node is to take connections again."""
-
-EvaluateBy = Callable[[str, health_rules.Rules], Coroutine[Any, Any, None]]
-"""Takes a session and its stream's own rules of health."""
-
-SendAway = Callable[[dict[str, str]], Coroutine[Any, Any, None]]
-"""Takes paths of streams that are published on other nodes, and what their players are told."""
+Send = Callable[[Any], Coroutine[Any, Any, None]]
+"""Sends the server a message of `ingest.contracts.node`."""
 
 
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(
-        self,
-        node: str,
-        address: str,
-        drop: Drop,
-        drain: DrainFor,
-        judge: EvaluateBy,
-        send_away: SendAway,
-        *,
-        url: str = "",
-    ) -> None:
+    def __init__(self, node: str, address: str, send: Send, *, url: str = "") -> None:
         """`url`: by which players reach the node."""
         self.node = node
         self.waiting: Set[str] = frozenset()
         """The paths of streams that have players here and no publisher, as of the last tick."""
-        self._send_away = send_away
+        self._send = send
         self._url = url
-        self._judge = judge
         self._rules: dict[str, health_rules.Rules] = {}
         """Of health: what each session's stream is judged by, as was told last."""
-        self._drain = drain
-        self._drain_told: nodes.Drain | None = None
+        self._drain_known: nodes.Drain | None = None
         self.issues: Sequence[Issue] = ()
         """The node's own, as of the last tick."""
         self._drains = False
         self._address = address
-        self._drop = drop
         self._began = clock.utc_now()
         self._left: list[Session] = []
         """Sessions of a former process that ended, until the start is written."""
@@ -159,8 +137,8 @@ class Upkeep:
         self._due: dict[str, float] = {}
         self._failing: set[str] = set()
         """What the database doesn't do: read, write."""
-        self._state: Callable[..., None] | None = None
-        """Says a state of the node that the database doesn't know yet."""
+        self._state: Node.State | None = None
+        """Of the node, where the database doesn't know it yet."""
         self._doubtful = True
         """Whether our sessions may have been ended by others since the leases were renewed last."""
         self._silences = SilenceTracker()
@@ -181,12 +159,12 @@ class Upkeep:
             return self._begin("start", 1.0, self._start, now)
         begun = [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
         if change := self._silences.change():
-            begun += self._begin("silences", 0.0, partial(self._tell_silences, change), now)
+            begun += self._begin("silences", 0.0, partial(self._write_silences, change), now)
         return begun
 
-    def heard(self, samples: Sequence[Sample]) -> None:
+    def observe(self, samples: Sequence[Sample]) -> None:
         """What the last second brought of each publisher; those that fell silent are told with the next rounds."""
-        self._silences.heard(samples)
+        self._silences.observe(samples)
 
     def _begin(
         self, name: str, every: float, action: Callable[[], Coroutine[Any, Any, None]], now: float
@@ -233,7 +211,7 @@ class Upkeep:
                 process_since=database.shared_time_of(PROCESS_BEGAN),
                 left=self._left,
             )
-            leases.forget_silences(node=started.node.pk)
+            leases.clear_silent_of(node=started.node.pk)
             self._read_bans()
             return started
 
@@ -249,7 +227,7 @@ class Upkeep:
             logger.info("The node takes connections again.")
         self._row, self._refused = started.node.pk, ""
         if self._drains:
-            self._state = nodes.draining
+            self._state = Node.State.DRAINING
         for session in self._left:
             recorder.lost(session)
         if self._left:
@@ -267,7 +245,7 @@ class Upkeep:
             self._refused = str(error)
             logger.error("This node takes no connections for now: %s", error)
         if not self._drains:
-            await self._drain(0.0)
+            await self._send({"type": "node.drain", "grace_s": 0.0})
 
     async def _revocations(self) -> None:
         streams, waiting, anyone = published(self.node), self.waiting, has_any(self.node)
@@ -285,18 +263,23 @@ class Upkeep:
         due, drain, rules, gone = await decisions.run(read, executor=decisions.READ)
         former, self._rules = self._rules, {key: rules.get(stream, {}) for key, stream in streams.items()}
         for key, found in self._rules.items():
-            if found != former.get(key, {}):
-                await self._judge(key, found)
+            if found != former.get(key, {}) and key in ACTIVE:
+                await self._send({"type": "node.judge", "session_id": key, "health": found})
         for session, reason in due:
             if must_end(session, reason):
                 await self._drop(session, reason)
         if gone:
-            await self._send_away(gone)
-        if drain is not None and drain != self._drain_told:
-            await self._drain(drain.left_s(database.shared_now()))
+            await self._send({"type": "node.elsewhere", "streams": gone})
+        if drain is not None and drain != self._drain_known:
+            await self._send({"type": "node.drain", "grace_s": drain.left_s(database.shared_now())})
         elif drain is None and self._drains:
-            await self._drain(None)
-        self._drain_told = drain
+            await self._send({"type": "node.resume"})
+        self._drain_known = drain
+
+    async def _drop(self, session: uuid.UUID, reason: EndReason) -> None:
+        """Has the server end the session, if it is still alive here."""
+        if str(session) in ACTIVE:
+            await self._send({"type": "node.drop", "session_id": str(session), "reason": reason})
 
     def _read_bans(self) -> None:
         self._bans = bans.tell_guard(get_guard(), now=clock.utc_now(), before=self._bans)
@@ -313,7 +296,7 @@ class Upkeep:
             with transaction.atomic():
                 back = nodes.seen(name=self.node, now=now, issues=self.issues)
                 if state is not None:
-                    state(name=self.node, now=now)
+                    nodes.set_state(name=self.node, state=state, now=now)
                 lost = leases.renew(node=row, held=held, now=now)
                 due = sessions.end_reasons_of_lost(sessions=lost) if lost else []
                 return due + (sessions.ended_elsewhere(sessions=alive) if back or doubtful else [])
@@ -330,13 +313,13 @@ class Upkeep:
         for session, reason in due:
             await self._drop(session, reason)
 
-    async def _tell_silences(self, change: SilenceChange) -> None:
-        def tell() -> None:
-            leases.fell_silent(since=change.silent)
-            leases.spoke_again(sessions=change.speaking)
+    async def _write_silences(self, change: SilenceChange) -> None:
+        def write() -> None:
+            leases.mark_silent(since=change.silent)
+            leases.clear_silent(sessions=change.speaking)
 
-        await decisions.run(tell, executor=decisions.WRITE)
-        self._silences.told(change)
+        await decisions.run(write, executor=decisions.WRITE)
+        self._silences.written(change)
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node could write for long enough to judge them."""
@@ -351,28 +334,20 @@ class Upkeep:
         if ended:
             logger.warning("Ended %d sessions of nodes that were lost.", len(ended))
 
-    async def draining(self) -> None:
-        self._drains = True
-        await self._enter(nodes.draining)
-
-    async def resumed(self) -> None:
-        self._drains = False
-        await self._enter(nodes.resumed)
-
-    async def _enter(self, state: Callable[..., None]) -> None:
-        """Written now or, if that fails, with the leases: again and again until it is."""
-        self._state = state
-        if await self._tell(state) and self._state is state:
+    async def enter(self, state: Node.State) -> None:
+        """Draining, or up again. Written now or, if that fails, with the leases: again and again until it is."""
+        self._state, self._drains = state, state == Node.State.DRAINING
+        if await self._write_state(state) and self._state is state:
             self._state = None
 
     async def stopped(self) -> None:
-        await self._tell(nodes.stopped)
+        await self._write_state(Node.State.DOWN)
 
-    async def _tell(self, say: Callable[..., None]) -> bool:
+    async def _write_state(self, state: Node.State) -> bool:
         loop = asyncio.get_running_loop()
         try:
             await decisions.decide(
-                lambda: say(name=self.node, now=database.look_at_shared_clock()),
+                lambda: nodes.set_state(name=self.node, state=state, now=database.look_at_shared_clock()),
                 executor=decisions.WRITE,
                 deadline=loop.time() + decisions.LIMIT_S,
             )

@@ -44,10 +44,8 @@ from ingest.contracts.connection import (
     StreamStop,
     UnpublishEvent,
 )
+from ingest.contracts.end_reasons import END_REASONS, ENDS, SERVER_ENDS, End, EndReason, end_of
 from ingest.contracts.figures import (
-    END_REASONS,
-    SERVER_ENDS,
-    EndReason,
     EventRecord,
     Health,
     Issue,
@@ -85,6 +83,7 @@ from ingest.contracts.node import (
 )
 
 __all__ = [
+    "ENDS",
     "END_REASONS",
     "SERVER_ENDS",
     "Accept",
@@ -96,6 +95,7 @@ __all__ = [
     "Close",
     "ConnectEvent",
     "DisconnectEvent",
+    "End",
     "EndReason",
     "EventRecord",
     "Health",
@@ -155,4 +155,5 @@ __all__ = [
     "Totals",
     "TrackInfo",
     "UnpublishEvent",
+    "end_of",
 ]

@@ -6,7 +6,8 @@ application: AMF0, in which those of AMF3 stand behind the marker 11."""
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from ingest.contracts.figures import EndReason, Labels, MediaInfo, Totals
+from ingest.contracts.end_reasons import EndReason
+from ingest.contracts.figures import Labels, MediaInfo, Totals
 
 ObjectAccess = Literal["none", "temporary", "persistent"]
 """Which shared objects a connection may use: `persistent` ones besides temporary ones."""
@@ -30,8 +31,6 @@ class ObjectFlush(TypedDict):
 
 
 class ObjectLoaded(TypedDict):
-    """The answer to `rtmp.object.load`."""
-
     type: Literal["rtmp.object.loaded"]
     request_id: int
     version: int  # 0 for one that is new.
@@ -284,8 +283,6 @@ class PublishReject(TypedDict):
 
 
 class RecordedFile(TypedDict):
-    """A recording that may be played."""
-
     recording: int  # The Recording row's id.
     name: str  # As players ask for it, without a prefix.
     file: str  # Its absolute path: FLV.
@@ -335,8 +332,6 @@ class LengthResult(TypedDict):
 
 
 class Invoke(TypedDict):
-    """Call a procedure of the client's."""
-
     type: Literal["rtmp.invoke"]
     request_id: int | None  # None: no answer is wanted.
     procedure: str

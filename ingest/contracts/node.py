@@ -3,7 +3,8 @@
 from typing import Literal, TypedDict
 
 from ingest.contracts.connection import HealthRule
-from ingest.contracts.figures import EndReason, NodeFigures, PlayerSample, RefusedConnections, Sample, StreamSnapshot
+from ingest.contracts.end_reasons import EndReason
+from ingest.contracts.figures import NodeFigures, PlayerSample, RefusedConnections, Sample, StreamSnapshot
 
 
 class NodeScope(TypedDict):
@@ -38,8 +39,6 @@ class NodeDraining(TypedDict):
 
 
 class NodeResumed(TypedDict):
-    """The node listens again."""
-
     type: Literal["node.resumed"]
 
 

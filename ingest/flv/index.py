@@ -9,11 +9,10 @@ grown since it was looked at, what was added is enough.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from io import SEEK_END
 from typing import Any, BinaryIO, Final
 
-from ingest.flv.metadata import MAX_EXACT_NUMBER, SeekPoint, claimed_index, decode_metadata
+from ingest.flv.metadata import MAX_EXACT_NUMBER, SeekPoint, declared_index, decode_metadata
 from ingest.flv.seek_points import BACK_MS, SeekIndex
 from ingest.flv.tags import (
     BEFORE_TAG_BYTES,
@@ -33,9 +32,9 @@ from ingest.rtmp.media_tags import EX_AUDIO, VideoPacket
 from ingest.rtmp.messages import MessageType
 
 HEAD_BYTES: Final = 64
-"""Of each tag's payload. What they don't tell (`_is_told`) is read whole."""
+"""Of each tag's payload. What they don't tell (`_head_suffices`) is read whole."""
 
-TOLD: Final = (VideoPacket.CODED_FRAMES, VideoPacket.SEQUENCE_END, VideoPacket.CODED_FRAMES_X)
+FRAME_PACKET_TYPES: Final = (VideoPacket.CODED_FRAMES, VideoPacket.SEQUENCE_END, VideoPacket.CODED_FRAMES_X)
 """Packet types of extended messages, audio and video alike, that hold frames or nothing."""
 
 FIRST_TAGS: Final = 100
@@ -49,39 +48,26 @@ TOLERANCE_MS: Final = 1
 """Times in metadata are seconds, which writers have rounded or cut."""
 
 
-@dataclass(slots=True)
-class FlvIndex:
-    marks: SeekIndex
-    metadata: dict[str, Any] = field(default_factory=dict)
-    """Of the first onMetaData."""
-    metadata_tag: TagHeader | None = None
-    last: TagHeader | None = None
-    """The last tag that was looked at: with metadata that are true, one of the first."""
-    end: int = 0
-    """Where that ends, or else the file's header."""
-    fault: str = ""
-    """Why the file can't be read beyond `end`."""
-    is_cut: bool = False
-    """The file ends in the middle: its writer was killed."""
+class FlvIndex(SeekIndex):
+    """Of one file. A time is one from the file's beginning."""
 
-    @property
-    def duration_ms(self) -> int:
-        return self.marks.duration_ms
-
-    def at_or_before(self, time_ms: int) -> SeekPoint | None:
-        """The keyframe to begin with for a time from the file's beginning; None where the file has no media.
-
-        For a time before all it is the first. Files without video have points in their audio.
-        """
-        return self.marks.at_or_before(time_ms)
-
-    def headers_at(self, offset: int) -> list[int]:
-        """Where the headers stand that hold at a point's place, in the file's order."""
-        return self.marks.headers_at(offset)
+    def __init__(self, limits: Limits, end: int) -> None:
+        super().__init__(limits)
+        self.metadata: dict[str, Any] = {}
+        """Of the first onMetaData."""
+        self.metadata_tag: TagHeader | None = None
+        self.last: TagHeader | None = None
+        """The last tag that was read: with metadata that are true, one of the first."""
+        self.end = end
+        """Where that ends, or else the file's header."""
+        self.fault = ""
+        """Why the file can't be read beyond `end`."""
+        self.is_truncated = False
+        """The file ends in the middle: its writer was killed."""
 
 
-ProgressCallback = Callable[[], object]
-"""Called every REST_TAGS tags while a file is looked through, by the thread that does it."""
+OnProgress = Callable[[], object]
+"""Called every TAGS_PER_CALLBACK tags while a file is looked through, by the thread that does it."""
 
 
 def no_progress() -> None:
@@ -92,48 +78,47 @@ def read_index(
     stream: BinaryIO,
     limits: Limits = DEFAULT_LIMITS,
     *,
-    known: FlvIndex | None = None,
-    rest: ProgressCallback = no_progress,
+    previous: FlvIndex | None = None,
+    on_progress: OnProgress = no_progress,
 ) -> FlvIndex:
-    """Of a stream that can seek. `known`: of the same file when it was shorter; stays as it is.
+    """Of a stream that can seek. `previous`: of the same file when it was shorter; stays as it is.
 
     Raises FlvError where it is no FLV file at all.
     """
-    if known is not None and _still_holds(stream, known, limits):
-        grown = replace(known, marks=known.marks.copy(), fault="")
-        return _walk(stream, grown, limits, None, rest)
-    index = _walk(stream, _begin(stream, limits), limits, FIRST_TAGS, rest)
-    claimed = claimed_index(index.metadata)
+    if previous is not None and _is_unchanged(stream, previous, limits):
+        grown = previous.copy()
+        grown.fault = ""
+        return _scan_tags(stream, grown, limits, None, on_progress)
+    index = _scan_tags(stream, _empty_index(stream, limits), limits, FIRST_TAGS, on_progress)
+    declared = declared_index(index.metadata)
     size = stream.seek(0, SEEK_END)
-    if index.metadata.get("filesize") != size or not claimed or not _is_true(stream, claimed, limits):
-        return _walk(stream, index, limits, None, rest)
-    marks = index.marks
-    marks.take([SeekPoint(time - (marks.clock.first or 0), offset) for time, offset in claimed])
+    if index.metadata.get("filesize") != size or not declared or not _index_matches(stream, declared, limits):
+        return _scan_tags(stream, index, limits, None, on_progress)
+    index.use_keyframes([SeekPoint(time - (index.clock.first or 0), offset) for time, offset in declared])
     duration = index.metadata.get("duration")
     if isinstance(duration, int | float) and 0 < duration < MAX_EXACT_NUMBER:
-        marks.duration_ms = max(marks.duration_ms, round(duration * 1000))
-    index.is_cut = False
+        index.duration_ms = max(index.duration_ms, round(duration * 1000))
+    index.is_truncated = False
     return index
 
 
-def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: ProgressCallback = no_progress) -> FlvIndex:
+def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress = no_progress) -> FlvIndex:
     """By looking through all of the file, which may take hours for one of many gigabytes in small tags: nothing for a
     request's own time. Raises FlvError where it is no FLV file at all.
     """
-    return _walk(stream, _begin(stream, limits), limits, None, rest)
+    return _scan_tags(stream, _empty_index(stream, limits), limits, None, on_progress)
 
 
 def index_for_appending(
-    stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: ProgressCallback = no_progress
+    stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress = no_progress
 ) -> FlvIndex:
     """For who goes on behind the last tag: by the metadata of a file that was finished, with its last tags, else as
     `scan`. Raises FlvError where it is no FLV file at all.
     """
-    index = read_index(stream, limits, rest=rest)
+    index = read_index(stream, limits, on_progress=on_progress)
     size = stream.seek(0, SEEK_END)
-    if index.fault or index.is_cut or index.end + POINTER_BYTES == size:
+    if index.fault or index.is_truncated or index.end + POINTER_BYTES == size:
         return index
-    marks = index.marks
     end = size - POINTER_BYTES
     last: TagHeader | None = None
     for _ in range(FIRST_TAGS):
@@ -143,15 +128,15 @@ def index_for_appending(
         last = last or header
         end = header.offset - POINTER_BYTES
         if header.type_id not in DATA_TYPES:
-            now = header.timestamp - (marks.clock.first or 0)
-            if not marks.is_plain or abs(marks.duration_ms - now) > BACK_MS:
+            now = header.timestamp - (index.clock.first or 0)
+            if not index.index_is_complete or abs(index.duration_ms - now) > BACK_MS:
                 break
-            marks.clock.timestamp, marks.clock.now = header.timestamp, now
+            index.clock.timestamp, index.clock.now = header.timestamp, now
             stream.seek(FLAGS_OFFSET)
-            marks.has_audio = marks.has_audio or bool(stream.read(1)[0] & HAS_AUDIO)
+            index.has_audio = index.has_audio or bool(stream.read(1)[0] & HAS_AUDIO)
             index.last, index.end = last, last.end
             return index
-    return scan(stream, limits, rest=rest)
+    return scan(stream, limits, on_progress=on_progress)
 
 
 def _tag_before(stream: BinaryIO, end: int, limits: Limits) -> TagHeader | None:
@@ -165,19 +150,18 @@ def _tag_before(stream: BinaryIO, end: int, limits: Limits) -> TagHeader | None:
     return found[0] if found is not None and found[0].end == end else None
 
 
-def _begin(stream: BinaryIO, limits: Limits) -> FlvIndex:
-    """Before the first tag."""
+def _empty_index(stream: BinaryIO, limits: Limits) -> FlvIndex:
     size = stream.seek(0, SEEK_END)
     stream.seek(0)
     start = stream.read(FILE_HEADER.size)
     if len(start) < FILE_HEADER.size or read_file_header(start) > size:
         raise FlvError("no FLV file: it ends within FLV's header")
-    return FlvIndex(SeekIndex(limits), end=read_file_header(start))
+    return FlvIndex(limits, read_file_header(start))
 
 
-def _still_holds(stream: BinaryIO, known: FlvIndex, limits: Limits) -> bool:
+def _is_unchanged(stream: BinaryIO, previous: FlvIndex, limits: Limits) -> bool:
     """The last tag that was looked at is still there."""
-    last = known.last
+    last = previous.last
     try:
         found = _tag_at(stream, last.offset, limits) if last is not None else None
     except FlvError:
@@ -185,14 +169,16 @@ def _still_holds(stream: BinaryIO, known: FlvIndex, limits: Limits) -> bool:
     return found is not None and found[0] == last
 
 
-def _walk(stream: BinaryIO, index: FlvIndex, limits: Limits, tags: int | None, rest: ProgressCallback) -> FlvIndex:
+def _scan_tags(
+    stream: BinaryIO, index: FlvIndex, limits: Limits, tags: int | None, on_progress: OnProgress
+) -> FlvIndex:
     """Goes on behind what the index has: by so many tags, or to the end."""
     size = stream.seek(0, SEEK_END)
     count = 0
     while tags is None or count < tags:
         count += 1
         if count % TAGS_PER_CALLBACK == 0:
-            rest()
+            on_progress()
         try:
             found = _tag_at(stream, index.end + POINTER_BYTES, limits)
         except FlvError as error:
@@ -206,9 +192,9 @@ def _walk(stream: BinaryIO, index: FlvIndex, limits: Limits, tags: int | None, r
             if metadata is not None:
                 index.metadata, index.metadata_tag = metadata, header
         if not header.is_encrypted:
-            index.marks.add(header.type_id, header.timestamp, payload, header.offset)
+            index.add(header.type_id, header.timestamp, payload, header.offset)
         index.last, index.end = header, header.end
-    index.is_cut = not index.fault and index.end + POINTER_BYTES != size
+    index.is_truncated = not index.fault and index.end + POINTER_BYTES != size
     return index
 
 
@@ -220,23 +206,23 @@ def _tag_at(stream: BinaryIO, offset: int, limits: Limits) -> tuple[TagHeader, b
         return None
     header = read_tag_header(head, 0, offset, limits)
     payload = head[BEFORE_TAG_BYTES : BEFORE_TAG_BYTES + header.size]
-    if len(payload) < header.size and not _is_told(header.type_id, payload):
+    if len(payload) < header.size and not _head_suffices(header.type_id, payload):
         payload += stream.read(header.size - len(payload))
     return header, payload
 
 
-def _is_told(type_id: int, head: bytes) -> bool:
+def _head_suffices(type_id: int, head: bytes) -> bool:
     """The first bytes tell that it is a frame, and of which kind. Extensions, tracks and headers take more of it."""
     if not head or type_id in DATA_TYPES:
         return False
     is_extended = head[0] & 0x80 if type_id == MessageType.VIDEO else head[0] >> 4 == EX_AUDIO
-    return head[0] & 15 in TOLD if is_extended else head[1:2] != b"\0"
+    return head[0] & 15 in FRAME_PACKET_TYPES if is_extended else head[1:2] != b"\0"
 
 
-def _is_true(stream: BinaryIO, claimed: list[tuple[int, int]], limits: Limits) -> bool:
+def _index_matches(stream: BinaryIO, declared: list[tuple[int, int]], limits: Limits) -> bool:
     """Whether keyframes stand where the metadata say, by some of them."""
-    step = max(len(claimed) // CHECKED_POINTS, 1)
-    for time_ms, offset in (*claimed[::step], claimed[-1]):
+    step = max(len(declared) // CHECKED_POINTS, 1)
+    for time_ms, offset in (*declared[::step], declared[-1]):
         try:
             found = _tag_at(stream, offset, limits) if offset >= FILE_HEADER.size + POINTER_BYTES else None
         except FlvError:

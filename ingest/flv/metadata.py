@@ -32,9 +32,8 @@ MAX_EXACT_NUMBER: Final = 2**53
 
 class SeekPoint(NamedTuple):
     time_ms: int
-    """By the file's `Clock`."""
+    """By the file's `FileClock`."""
     offset: int
-    """Where the tag begins."""
 
 
 def encode_metadata(properties: Mapping[str, Any], room: int = 0) -> bytes:
@@ -42,12 +41,12 @@ def encode_metadata(properties: Mapping[str, Any], room: int = 0) -> bytes:
     try:
         payload = amf0.encode(ON_METADATA, amf0.EcmaArray(properties))
     except LocalProtocolError:
-        sayable = {name: value for name, value in properties.items() if _is_sayable(name, value)}
-        payload = amf0.encode(ON_METADATA, amf0.EcmaArray(sayable))
+        encodable = {name: value for name, value in properties.items() if _is_encodable(name, value)}
+        payload = amf0.encode(ON_METADATA, amf0.EcmaArray(encodable))
     return payload.ljust(room, FILLER)
 
 
-def _is_sayable(name: str, value: Any) -> bool:
+def _is_encodable(name: str, value: Any) -> bool:
     """What a peer sent may not be: values in AMF3, references into what a later property of that name replaced."""
     try:
         amf0.encode({name: value})
@@ -83,7 +82,7 @@ def _seconds(milliseconds: int) -> float:
     return seconds if int(seconds * 1000) == milliseconds else nextafter(seconds, inf)
 
 
-def claimed_index(properties: Mapping[str, Any]) -> list[tuple[int, int]]:
+def declared_index(properties: Mapping[str, Any]) -> list[tuple[int, int]]:
     """(timestamp in ms, offset) of each keyframe by the metadata, ascending; empty where these make no sense."""
     index = properties.get("keyframes")
     if not isinstance(index, dict):

@@ -173,7 +173,7 @@ class RecordingFile:
         """A file that is there, behind its last whole tag: it is looked through first. Raises FlvError."""
         stream = _open(path, "rb+")
         try:
-            return cls(path, stream, FlvWriter.resume(stream, limits, rest=CpuShare()))
+            return cls(path, stream, FlvWriter.resume(stream, limits, on_progress=CpuShare()))
         except BaseException:
             _close(stream)
             raise

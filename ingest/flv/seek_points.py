@@ -6,7 +6,7 @@ A file's time is its timestamps as milliseconds that go on, where they wrap and 
 from bisect import bisect_right
 from copy import copy
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from ingest.flv.metadata import SeekPoint
 from ingest.rtmp.limits import Limits
@@ -25,9 +25,7 @@ class FileClock:
 
     def __init__(self) -> None:
         self.first: int | None = None
-        """The first timestamp."""
         self.timestamp = 0
-        """The latest."""
         self.now = 0
         """ms."""
 
@@ -45,7 +43,7 @@ class FileClock:
 MAX_POINTS: Final = 4096
 """Of a file: two hours of a keyframe every 2 s. Longer ones have every second keyframe, every fourth, and so on."""
 
-SOUND_STEP_MS: Final = 1000
+AUDIO_POINT_STEP_MS: Final = 1000
 """Between the points of a file without video."""
 
 MAX_HEADERS: Final = 4096
@@ -58,13 +56,13 @@ MAX_SLOTS: Final = 256
 DESCRIPTIONS: Final = (VideoPacket.METADATA, AudioPacket.MULTICHANNEL_CONFIG)
 """Packet types that hold until replaced, besides sequence headers."""
 
-PLAIN_PICTURES: Final = frozenset(
+PLAIN_VIDEO_FRAMES: Final = frozenset(
     bytes((FrameType.INTER << 4 | codec, VideoPacket.CODED_FRAMES)) for codec in PACKETISED_VIDEO
 )
-PLAIN_SOUNDS: Final = frozenset(bytes((AAC << 4 | rest, AudioPacket.CODED_FRAMES)) for rest in range(16))
+PLAIN_AUDIO_FRAMES: Final = frozenset(bytes((AAC << 4 | rest, AudioPacket.CODED_FRAMES)) for rest in range(16))
 """How frames begin that need not be read: nearly all."""
 PLAIN_BYTES: Final = 5
-"""That such a picture has at least: up to its composition time."""
+"""That such a video frame has at least: up to its composition time."""
 
 MediaMessage = LegacyVideo | ExtendedVideo | LegacyAudio | ExtendedAudio
 
@@ -82,7 +80,7 @@ class SeekPoints:
         self.points: list[SeekPoint] = []
         self._spacing_ms = spacing_ms
 
-    def copy(self) -> "SeekPoints":
+    def copy(self) -> Self:
         found = copy(self)
         found.points = self.points.copy()
         return found
@@ -105,7 +103,7 @@ class SeekPoints:
 
 
 class SeekIndex:
-    """Of one file. With video, points are the keyframes of its main track, which is that of the lowest id."""
+    """With video, points are the keyframes of its main track, which is that of the lowest id."""
 
     def __init__(self, limits: Limits) -> None:
         self.clock = FileClock()
@@ -116,33 +114,33 @@ class SeekIndex:
         self.headers: list[HeaderPosition] = []
         """Sequence headers and what else decoding needs first, in the file's order. Repetitions are left out, and where
         there are many, those that hold at no point."""
-        self.is_plain = True
+        self.index_is_complete = True
         """The index alone says all: headers stand before the first frame, and times are the tags' own timestamps."""
         self._limits = limits
         self._keyframes = SeekPoints()
-        self._sounds = SeekPoints(SOUND_STEP_MS)
+        self._audio_points = SeekPoints(AUDIO_POINT_STEP_MS)
         self._latest: dict[tuple[int, ...], int] = {}
         self._track = NO_TRACK
         self._has_frames = False
 
-    def copy(self) -> "SeekIndex":
+    def copy(self) -> Self:
         """One that goes on by itself, while others read this one."""
         found = copy(self)
         found.clock = copy(self.clock)
         found.headers = self.headers.copy()
         found._latest = self._latest.copy()
-        found._keyframes, found._sounds = self._keyframes.copy(), self._sounds.copy()
+        found._keyframes, found._audio_points = self._keyframes.copy(), self._audio_points.copy()
         return found
 
     @property
     def points(self) -> list[SeekPoint]:
-        return self._of_points.points
+        return self._active_points.points
 
     @property
-    def _of_points(self) -> SeekPoints:
-        return self._keyframes if self.has_video else self._sounds
+    def _active_points(self) -> SeekPoints:
+        return self._keyframes if self.has_video else self._audio_points
 
-    def take(self, keyframes: list[SeekPoint]) -> None:
+    def use_keyframes(self, keyframes: list[SeekPoint]) -> None:
         """Points that are known from elsewhere, in place of all so far."""
         self.has_video = True
         self._keyframes.points = keyframes
@@ -167,12 +165,12 @@ class SeekIndex:
     def _time(self, timestamp: int) -> int:
         clock = self.clock
         time_ms = clock.at(timestamp)
-        self.is_plain = self.is_plain and time_ms + (clock.first or 0) == timestamp
+        self.index_is_complete = self.index_is_complete and time_ms + (clock.first or 0) == timestamp
         self.duration_ms = max(self.duration_ms, time_ms)
         return time_ms
 
     def _add_video(self, time_ms: int, payload: bytes, offset: int) -> None:
-        if payload[:2] in PLAIN_PICTURES and len(payload) >= PLAIN_BYTES:
+        if payload[:2] in PLAIN_VIDEO_FRAMES and len(payload) >= PLAIN_BYTES:
             self.has_video = self._has_frames = True
             return
         message = read_video(payload, self._limits)
@@ -190,12 +188,12 @@ class SeekIndex:
 
     def _add_audio(self, time_ms: int, payload: bytes, offset: int) -> None:
         self.has_audio = True
-        message = None if payload[:2] in PLAIN_SOUNDS else read_audio(payload, self._limits)
+        message = None if payload[:2] in PLAIN_AUDIO_FRAMES else read_audio(payload, self._limits)
         if message and _is_header(message):
             self._add_header(MessageType.AUDIO, message, payload, offset)
             return
         self._has_frames = True
-        self._sounds.add(time_ms, offset)
+        self._audio_points.add(time_ms, offset)
 
     def _add_header(self, type_id: int, message: MediaMessage, payload: bytes, offset: int) -> None:
         slot = (type_id, message.packet_type or 0, *_tracks(message))
@@ -207,7 +205,7 @@ class SeekIndex:
         self.headers.append(HeaderPosition(offset, slot))
         if len(self.headers) > MAX_HEADERS:
             self._drop_headers()
-        self.is_plain = self.is_plain and not self._has_frames
+        self.index_is_complete = self.index_is_complete and not self._has_frames
 
     def _drop_headers(self) -> None:
         """Those that hold at no point; and with every second point those that hold there only, until half are left."""
@@ -224,7 +222,7 @@ class SeekIndex:
             self.headers = kept[::-1]
             if len(kept) <= MAX_HEADERS // 2:
                 return
-            self._of_points.thin_out()
+            self._active_points.thin_out()
 
 
 def _is_header(message: MediaMessage) -> bool:

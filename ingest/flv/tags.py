@@ -5,8 +5,8 @@
     tag     reserved (2 bits)  filter (1)  type (5)  payload's size (24)  timestamp (24)  its upper byte (8)
             stream id (24)  payload
 
-Version, flags, reserved bits, stream ids and the sizes of tags before are not judged: writers have filled them in their
-own ways, and nothing hangs on them. A tag's type and size are, as nothing could be found behind a wrong one.
+Version, flags, reserved bits, stream ids and the sizes of tags before are not checked: writers have filled them in
+their own ways, and nothing hangs on them. A tag's type and size are, as nothing could be found behind a wrong one.
 """
 
 import struct
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final, NamedTuple
 
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-from ingest.rtmp.messages import MessageType
+from ingest.rtmp.messages import MAX_U24, TAG_HEADER, MessageType
 
 SIGNATURE: Final = b"FLV"
 FILE_HEADER: Final = struct.Struct(">3sBBI")
@@ -24,14 +24,12 @@ FLAGS_OFFSET: Final = 4
 
 POINTER_BYTES: Final = 4
 """The size of the tag before."""
-_tag: Final = struct.Struct(">BBHBHB3x")
-TAG_HEADER_BYTES: Final = _tag.size
-MAX_PAYLOAD_BYTES: Final = 0xFFFFFF
-_before_tag: Final = struct.Struct(">4xBBHBHB3x")
+TAG_HEADER_BYTES: Final = TAG_HEADER.size
+BEFORE_TAG_BYTES: Final = POINTER_BYTES + TAG_HEADER_BYTES
 """The size of the tag before and a tag's header, which are read as one."""
-BEFORE_TAG_BYTES: Final = _before_tag.size
 
-FILTER: Final = 0x20
+FILTER: Final = 0x20 << 24
+"""In the 32 bits of type and size."""
 TYPE_BITS: Final = 0x1F
 MEDIA_TYPES: Final = (MessageType.AUDIO, MessageType.VIDEO)
 DATA_TYPES: Final = (MessageType.DATA_AMF0, MessageType.DATA_AMF3)
@@ -52,7 +50,6 @@ class Tag:
     """ms; all 32 bits."""
     payload: bytes
     offset: int
-    """Where in the file the tag's header begins."""
     is_encrypted: bool = False
     """The filter bit (annex F): nobody without the key can use the payload."""
 
@@ -81,9 +78,9 @@ def read_file_header(data: bytes | bytearray) -> int:
 
 def read_tag_header(data: bytes | bytearray, at: int, offset: int, limits: Limits) -> TagHeader:
     """Of the 15 bytes from `at` on; the tag behind the 4 of them begins at `offset` in the file. Raises FlvError."""
-    first, size_high, size_low, time_middle, time_low, time_high = _before_tag.unpack_from(data, at)
-    type_id = first & TYPE_BITS
-    size = size_high << 16 | size_low
+    type_and_size, time_middle, time_low, time_high = TAG_HEADER.unpack_from(data, at + POINTER_BYTES)
+    type_id = type_and_size >> 24 & TYPE_BITS
+    size = type_and_size & MAX_U24
     if type_id in MEDIA_TYPES:
         most = limits.media_message_bytes
     elif type_id in DATA_TYPES:
@@ -92,17 +89,16 @@ def read_tag_header(data: bytes | bytearray, at: int, offset: int, limits: Limit
         raise FlvError(f"no tag at byte {offset}: FLV has no type {type_id}")
     if size > most:
         raise FlvError(f"the tag at byte {offset} has {size} bytes, over the limit of {most}")
-    timestamp = time_high << 24 | time_middle << 16 | time_low
-    return TagHeader(type_id, size, timestamp, offset, bool(first & FILTER))
+    timestamp = time_high << 24 | time_middle << 8 | time_low
+    return TagHeader(type_id, size, timestamp, offset, bool(type_and_size & FILTER))
 
 
 def tag_bytes(type_id: int, timestamp: int, payload: bytes) -> bytes:
     """A tag and its size behind it. ValueError for a payload over 16,777,215 bytes."""
     size = len(payload)
-    if size > MAX_PAYLOAD_BYTES:
-        raise ValueError(f"a tag's payload has at most {MAX_PAYLOAD_BYTES:,} bytes")
-    middle, low, high = timestamp >> 16 & 0xFF, timestamp & 0xFFFF, timestamp >> 24 & 0xFF
-    header = _tag.pack(type_id, size >> 16, size & 0xFFFF, middle, low, high)
+    if size > MAX_U24:
+        raise ValueError(f"a tag's payload has at most {MAX_U24:,} bytes")
+    header = TAG_HEADER.pack(type_id << 24 | size, timestamp >> 8 & 0xFFFF, timestamp & 0xFF, timestamp >> 24 & 0xFF)
     return b"".join((header, payload, tag_size(size)))
 
 
@@ -127,7 +123,7 @@ class TagReader:
             self.end -= POINTER_BYTES
 
     @property
-    def is_cut(self) -> bool:
+    def is_truncated(self) -> bool:
         """What came so far ends in the middle: of a file, its writer was stopped there."""
         return not self._has_begun or self._skip > 0 or len(self._rest) != POINTER_BYTES
 
@@ -160,6 +156,6 @@ class TagReader:
             del rest[:position]
 
     def read(self, stream: BinaryIO) -> Iterator[Tag]:
-        """The tags of a stream from where it stands to its end; then `is_cut` tells how it ended. Raises FlvError."""
+        """The tags of a stream to its end; then `is_truncated` tells how it ended. Raises FlvError."""
         while data := stream.read(READ_BYTES):
             yield from self.feed(data)

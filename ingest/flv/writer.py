@@ -10,7 +10,7 @@
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final, Self
 
-from ingest.flv.index import ProgressCallback, index_for_appending, no_progress
+from ingest.flv.index import OnProgress, index_for_appending, no_progress
 from ingest.flv.metadata import FILE_PROPERTIES, FILLER, SeekPoint, encode_metadata, keyframes_property
 from ingest.flv.seek_points import MAX_POINTS, SeekIndex
 from ingest.flv.tags import (
@@ -40,11 +40,11 @@ class FlvWriter:
     """
 
     def __init__(
-        self, stream: BinaryIO, marks: SeekIndex, metadata: Mapping[str, Any], *, metadata_at: int, room: int, size: int
+        self, stream: BinaryIO, index: SeekIndex, metadata: Mapping[str, Any], *, metadata_at: int, room: int, size: int
     ) -> None:
         """Of a file that has been begun: `begin` and `resume` do that."""
         self._stream = stream
-        self._marks = marks
+        self._index = index
         self._metadata = metadata
         self._metadata_at = metadata_at
         self._room = room
@@ -54,7 +54,7 @@ class FlvWriter:
     @classmethod
     def begin(cls, stream: BinaryIO, metadata: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Self:
         """A new file in an empty stream. `metadata`: the properties of the publisher's onMetaData."""
-        properties = _of_any_file(metadata)
+        properties = _without_file_properties(metadata)
         room = len(encode_metadata(properties)) + ROOM_BYTES
         start = FILE_HEADER.pack(SIGNATURE, VERSION, HAS_AUDIO | HAS_VIDEO, FILE_HEADER.size) + bytes(POINTER_BYTES)
         written = start + tag_bytes(MessageType.DATA_AMF0, 0, encode_metadata(properties, room))
@@ -63,13 +63,15 @@ class FlvWriter:
         return cls(stream, SeekIndex(limits), properties, metadata_at=at, room=room, size=len(written))
 
     @classmethod
-    def resume(cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, rest: ProgressCallback = no_progress) -> Self:
+    def resume(
+        cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress = no_progress
+    ) -> Self:
         """Goes on behind the last whole tag of a file, which is looked through where its metadata don't tell; what
         follows that tag is cut off.
 
         Raises FlvError where it is no FLV file at all.
         """
-        index = index_for_appending(stream, limits, rest=rest)
+        index = index_for_appending(stream, limits, on_progress=on_progress)
         tag = index.metadata_tag
         # In the metadata of others there may be no room; what was encoded otherwise is not written over.
         has_room = tag is not None and tag.type_id == MessageType.DATA_AMF0 and not tag.is_encrypted
@@ -78,8 +80,8 @@ class FlvWriter:
         stream.write(tag_size(index.last.size) if index.last else bytes(POINTER_BYTES))
         return cls(
             stream,
-            index.marks,
-            _of_any_file(index.metadata),
+            index,
+            _without_file_properties(index.metadata),
             metadata_at=tag.offset + TAG_HEADER_BYTES if tag else 0,
             room=tag.size if tag and has_room else 0,
             size=index.end + POINTER_BYTES,
@@ -87,18 +89,18 @@ class FlvWriter:
 
     @property
     def duration_ms(self) -> int:
-        return self._marks.duration_ms
+        return self._index.duration_ms
 
     @property
     def last_timestamp(self) -> int:
         """Of the latest audio or video: what is appended goes on from there."""
-        return self._marks.clock.timestamp
+        return self._index.clock.timestamp
 
     def write(self, type_id: int, timestamp: int, payload: bytes) -> None:
         """A tag, of a message's type, time and payload. ValueError for a payload over 16,777,215 bytes."""
         written = tag_bytes(type_id, timestamp, payload)
         self._stream.write(written)
-        self._marks.add(type_id, timestamp, payload, self.size)
+        self._index.add(type_id, timestamp, payload, self.size)
         self.size += len(written)
 
     def finish(self) -> None:
@@ -107,26 +109,26 @@ class FlvWriter:
         The index is left out where it can't be true for every player: timestamps that wrap or begin again, headers
         that change on the way. `read_index` looks through such a file.
         """
-        stream, marks = self._stream, self._marks
-        properties = {**self._metadata, "duration": marks.duration_ms / 1000, "filesize": self.size}
-        points = marks.points if marks.has_video and marks.is_plain else []
-        payload = encode_metadata(_with_index(properties, points, marks))
+        stream, index = self._stream, self._index
+        properties = {**self._metadata, "duration": index.duration_ms / 1000, "filesize": self.size}
+        points = index.points if index.has_video and index.index_is_complete else []
+        payload = encode_metadata(_with_index(properties, points, index))
         while len(payload) > self._room and points:
             points = points[::2] if len(points) > 1 else []
-            payload = encode_metadata(_with_index(properties, points, marks))
+            payload = encode_metadata(_with_index(properties, points, index))
         if len(payload) <= self._room:
             stream.seek(self._metadata_at)
             stream.write(payload.ljust(self._room, FILLER))
         stream.seek(FLAGS_OFFSET)
-        stream.write(bytes((HAS_AUDIO * marks.has_audio | HAS_VIDEO * marks.has_video,)))
+        stream.write(bytes((HAS_AUDIO * index.has_audio | HAS_VIDEO * index.has_video,)))
         stream.seek(self.size)
 
 
-def _of_any_file(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _without_file_properties(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if name not in FILE_PROPERTIES}
 
 
-def _with_index(properties: Mapping[str, Any], points: list[SeekPoint], marks: SeekIndex) -> dict[str, Any]:
+def _with_index(properties: Mapping[str, Any], points: list[SeekPoint], index: SeekIndex) -> dict[str, Any]:
     if not points:
         return {**properties}
-    return {**properties, "keyframes": keyframes_property(points, marks.clock.first or 0)}
+    return {**properties, "keyframes": keyframes_property(points, index.clock.first or 0)}

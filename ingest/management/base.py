@@ -1,13 +1,15 @@
-"""What the commands share: parsing of paths, times and keys, the two forms of output, the question before a deletion,
-and how a command in the foreground tells an operator how it goes."""
+"""What the commands share: their verbs and the two forms of an answer, parsing of paths and times, the question
+before a deletion, and how a command in the foreground tells an operator how it goes."""
 
 import json
 import os
 import re
 import sys
 from argparse import ArgumentParser
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
@@ -17,9 +19,9 @@ from django.utils.dateparse import parse_date, parse_datetime
 from ingest.models import Application, Recording, Stream
 from ingest.models.names import validate_stream_name
 from ingest.services import actions as services_actions
-from ingest.services import removal
+from ingest.services import audit, removal
 from ingest.services.audit import Actor
-from ingest.services.removal import Removal
+from ingest.services.removal import InTheWay, Removal
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -98,27 +100,120 @@ def put_json(out: OutputWrapper, value: Any) -> None:
     out.write(json.dumps(value))
 
 
-def add_deletion_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="although somebody publishes: what goes on is ended")
-    parser.add_argument("--yes", action="store_true", help="don't ask; what goes with it is said all the same")
+class Argument:
+    """As `ArgumentParser.add_argument` has it."""
+
+    def __init__(self, *names: str, **options: Any) -> None:
+        self.names, self.options = names, options
+
+    @property
+    def dest(self) -> str:
+        return self.names[0].lstrip("-").replace("-", "_")
 
 
-def confirm_deletion(out: OutputWrapper, path: str, plan: Removal, *, force: bool, yes: bool, json: bool) -> None:
-    """Returns if it is to be deleted. Raises CommandError, and InTheWay as the deletion would."""
-    removal.refuse_live(path, plan, force)
-    if json:
-        if not yes:
-            raise CommandError("With --json nothing is asked: give --yes as well. `show` says what goes with it.")
-        return
-    out.write(f"{path}: {plan.said}")
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise CommandError("Nothing is deleted, as there is nobody to ask: give --yes.")
-    out.write(f"Type {path} to delete it: ", ending="")
-    out.flush()
-    if sys.stdin.readline().strip() != path:
-        raise CommandError("Nothing is deleted.")
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a verb comes to: `value` for scripts, `lines` for people."""
+
+    value: Any
+    lines: Iterable[str]
+
+
+def listing(items: list[dict[str, Any]], lines: Iterable[str], *, empty: str = "") -> Answer:
+    """`empty`: what people read where there is none."""
+    return Answer({"items": items, "count": len(items)}, lines if items or not empty else [empty])
+
+
+class Verb:
+    """Makes a method one of its command's verbs, under its name: it gets the verb's arguments by name."""
+
+    def __init__(self, help: str, *arguments: Argument) -> None:  # noqa: A002 - argparse's word.
+        self.help, self.arguments = help, arguments
+
+    def __call__(self, method: Callable[..., Answer]) -> "Verb":
+        self.name, self.run = method.__name__.strip("_"), method
+        return self
+
+
+JSON = Argument("--json", action="store_true", help="print JSON")
+
+DELETION = (
+    Argument("--force", action="store_true", help="although somebody publishes: what goes on is ended"),
+    Argument("--yes", action="store_true", help="don't ask; what goes with it is said all the same"),
+    JSON,
+)
+
+
+class VerbCommand(BaseCommand):
+    """A command of verbs, in the order in which they stand in the class."""
+
+    errors: ClassVar[tuple[type[Exception], ...]] = ()
+    """Whose message is for the operator."""
+
+    def _verbs(self) -> dict[str, Verb]:
+        return {verb.name: verb for verb in vars(type(self)).values() if isinstance(verb, Verb)}
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        found = self._verbs()
+        parsers = parser.add_subparsers(dest="act", required=True, metavar="|".join(found))
+        for verb in found.values():
+            added = parsers.add_parser(verb.name, help=verb.help)
+            for argument in dict.fromkeys((*verb.arguments, JSON)):
+                added.add_argument(*argument.names, **argument.options)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        verb = self._verbs()[options["act"]]
+        try:
+            answer = verb.run(self, **{argument.dest: options[argument.dest] for argument in verb.arguments})
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from None
+        except self.errors as error:
+            raise CommandError(str(error)) from None
+        self.put(answer, json=options["json"])
+
+    def put(self, answer: Answer, *, json: bool) -> None:
+        if json:
+            put_json(self.stdout, answer.value)
+            return
+        for line in answer.lines:
+            self.stdout.write(line)
+
+    @property
+    def actor(self) -> Actor:
+        """Whoever runs it on the server."""
+        return audit.command(type(self).__module__.rpartition(".")[2])
+
+    def delete(
+        self, path: str, plan: Removal, how: Callable[[], Removal], *, force: bool, yes: bool, json: bool
+    ) -> Answer:
+        """What goes with it is said, and asked for; what the deletion did. Raises CommandError."""
+        try:
+            removal.refuse_live(path, plan, force)
+            self._confirm(path, plan, yes=yes, json=json)
+            done = how()
+        except InTheWay as problem:
+            raise CommandError(str(problem)) from None
+        return Answer({"deleted": path, **done.as_dict()}, [f"Deleted {path}."])
+
+    def _confirm(self, path: str, plan: Removal, *, yes: bool, json: bool) -> None:
+        if json:
+            if not yes:
+                raise CommandError("With --json nothing is asked: give --yes as well. `show` says what goes with it.")
+            return
+        self.stdout.write(f"{path}: {plan.summary}")
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise CommandError("Nothing is deleted, as there is nobody to ask: give --yes.")
+        self.stdout.write(f"Type {path} to delete it: ", ending="")
+        self.stdout.flush()
+        if sys.stdin.readline().strip() != path:
+            raise CommandError("Nothing is deleted.")
+
+
+def shown(row: Mapping[str, Any], line: str, plan: Removal) -> Answer:
+    """A stream or an application, with what would go with it."""
+    return Answer({**row, "deletion": plan.as_dict()}, [line, f"If it is deleted: {plan.summary}"])
 
 
 class ForegroundCommand(BaseCommand):

@@ -3,7 +3,7 @@
     connection = ServerConnection(nonce=os.urandom(1528))
     for event in connection.receive_data(data):      # RemoteProtocolError: close the socket
         ...                                          # on a request: accept_*() or reject_*(), then events()
-    while connection.goes_on: connection.events()    # What follows a request that is decided later.
+    while connection.has_more_events: connection.events()    # What follows a request that is decided later.
     socket.send(connection.data_to_send())           # after each of these calls
 
 While `connection.paused` is set nothing is read before a decision; the shell had better stop reading from its socket.

@@ -31,7 +31,7 @@ class Calls:
         self._received: dict[int, float] = {}
         self._last_request_id = 0
 
-    def make(self, procedure: str) -> float:
+    def start(self, procedure: str) -> float:
         """The transaction id of a call that wants an answer. The oldest beyond `Limits.calls` is forgotten."""
         self._last_transaction += 1
         self._made[self._last_transaction] = procedure
@@ -39,11 +39,11 @@ class Calls:
             del self._made[next(iter(self._made))]
         return self._last_transaction
 
-    def finish(self, transaction: float) -> str | None:
+    def complete(self, transaction: float) -> str | None:
         """What was called. None: nothing, as some ends answer calls that wanted no answer."""
         return self._made.pop(transaction, None)
 
-    def forget(self, transaction: float) -> None:
+    def cancel(self, transaction: float) -> None:
         """Nobody waits for its answer any more."""
         self._made.pop(transaction, None)
 
@@ -61,14 +61,11 @@ class Calls:
             raise LocalProtocolError(f"no call {request_id} awaits an answer")
         return transaction
 
-    def settle(self, request_id: int) -> None:
-        """It has its answer."""
+    def complete_received(self, request_id: int) -> None:
         del self._received[request_id]
 
 
 class CallMixin:
-    """What both ends of a connection do about calls."""
-
     __slots__ = ()
 
     answers_calls = False
@@ -129,7 +126,7 @@ class CallMixin:
             raise LocalProtocolError("values nested too deep") from error
         if len(message.payload) > self.limits.call_result_bytes:
             raise LocalProtocolError(f"a result of more than {self.limits.call_result_bytes} bytes")
-        self.calls.settle(request_id)
+        self.calls.complete_received(request_id)
         self._queue(message, CSID_COMMAND)
 
     # --- Our own ---
@@ -145,17 +142,16 @@ class CallMixin:
         self.send_command(stream_id, procedure, 0, None, *arguments)
 
     def _call(self, stream_id: int, procedure: str, command_object: Any, *arguments: Any) -> float:
-        transaction = self.calls.make(procedure)
+        transaction = self.calls.start(procedure)
         try:
             self.send_command(stream_id, procedure, transaction, command_object, *arguments)
         except LocalProtocolError:
-            self.calls.forget(transaction)
+            self.calls.cancel(transaction)
             raise
         return transaction
 
     def _on_result(self, stream_id: int, command: Command) -> None:
-        """`_result` and `_error`."""
-        procedure = self.calls.finish(command.transaction)
+        procedure = self.calls.complete(command.transaction)
         if procedure is None:
             return
         succeeded = command.name == "_result"

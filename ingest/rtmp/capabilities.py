@@ -21,48 +21,6 @@ ANY: Final = "*"
 """In place of a FourCC: every codec."""
 
 
-class AudioCodecs(IntFlag):
-    """`audioCodecs`; the table's names without SUPPORT_SND_."""
-
-    NONE = 0x0001
-    """Raw sound, without compression."""
-    ADPCM = 0x0002
-    MP3 = 0x0004
-    INTEL = 0x0008
-    UNUSED = 0x0010
-    NELLY8 = 0x0020
-    NELLY = 0x0040
-    G711A = 0x0080
-    G711U = 0x0100
-    NELLY16 = 0x0200
-    AAC = 0x0400
-    SPEEX = 0x0800
-    ALL = 0x0FFF
-
-
-class VideoCodecs(IntFlag):
-    """`videoCodecs`; the table's names without SUPPORT_VID_."""
-
-    UNUSED = 0x0001
-    JPEG = 0x0002
-    SORENSON = 0x0004
-    HOMEBREW = 0x0008
-    """Screen video."""
-    VP6 = 0x0010
-    VP6ALPHA = 0x0020
-    HOMEBREWV = 0x0040
-    """Screen video 2."""
-    H264 = 0x0080
-    ALL = 0x00FF
-
-
-class VideoFunction(IntFlag):
-    """`videoFunction`; the table's name without SUPPORT_VID_."""
-
-    CLIENT_SEEK = 1
-    """Seeks to any frame."""
-
-
 class FourCcInfo(IntFlag):
     """Values of `videoFourCcInfoMap` and `audioFourCcInfoMap` (FourCcInfoMask)."""
 
@@ -75,7 +33,6 @@ class CapsEx(IntFlag):
     """`capsEx` (CapsExMask)."""
 
     RECONNECT = 0x01
-    """Acts on a reconnect request."""
     MULTITRACK = 0x02
     MOD_EX = 0x04
     TIMESTAMP_NANO_OFFSET = 0x08
@@ -96,18 +53,17 @@ class Capabilities:
     object_encoding: int = 0
     """0 for AMF0, or 3 for AMF3."""
     audio_codecs: int | None = None
-    """AudioCodecs."""
+    """Bits by the number of a sound format (1 << 10: AAC)."""
     video_codecs: int | None = None
-    """VideoCodecs."""
+    """Bits by the number of a codec id (1 << 7: H.264)."""
     video_function: int | None = None
-    """VideoFunction."""
+    """1: seeks to any frame."""
     fourcc_list: tuple[str, ...] | None = None
     """FourCC codes of audio and video, or `ANY`."""
     video_fourcc_info: Mapping[str, int] | None = None
     """FourCcInfo by FourCC; the flags of `ANY` go for every codec."""
     audio_fourcc_info: Mapping[str, int] | None = None
     caps_ex: int | None = None
-    """CapsEx."""
 
     @property
     def enhanced(self) -> bool:
@@ -142,7 +98,6 @@ class Capabilities:
 
 
 NO_CAPABILITIES: Final = Capabilities()
-"""What an end can do that says nothing."""
 
 RELAY_CAPABILITIES: Final = Capabilities(
     fourcc_list=(ANY,),

@@ -18,14 +18,12 @@ from operator import itemgetter
 from typing import Final
 
 from ingest.rtmp.errors import LocalProtocolError
-from ingest.rtmp.messages import Message, MessageType, control
+from ingest.rtmp.messages import MAX_U24, Message, MessageType, control
 from ingest.rtmp.messages.control import UserControl
 
 DEFAULT_CHUNK_SIZE: Final = 128
 """Bytes of payload in a chunk until Set Chunk Size says otherwise (section 5.4.1)."""
 
-MAX_MESSAGE_SIZE: Final = 0xFFFFFF
-"""The message length field has 24 bits."""
 
 EXTENDED: Final = 0xFFFFFF
 """In the timestamp field: the value follows in 4 bytes of its own (section 5.3.1.3)."""
@@ -71,7 +69,7 @@ def chunk_payload(payload: bytes, continuation: bytes, chunk_size: int) -> bytes
 
 
 def check_length(payload: bytes) -> None:
-    if len(payload) > MAX_MESSAGE_SIZE:
+    if len(payload) > MAX_U24:
         raise LocalProtocolError("a message is longer than its length field can say")
 
 

@@ -11,11 +11,7 @@ from ingest.rtmp.calls import ANSWERS, RESULT_HANDLERS
 from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities, read_capabilities
 from ingest.rtmp.connection import COMMON_HANDLERS, Connection
 from ingest.rtmp.errors import RemoteProtocolError
-from ingest.rtmp.events import (
-    AudioReceived,
-    StatusReceived,
-    VideoReceived,
-)
+from ingest.rtmp.events import AudioReceived, StatusReceived, VideoReceived
 from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported
 from ingest.rtmp.handshake import ClientHandshake, Scheme
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
@@ -47,7 +43,7 @@ class ClientConnection(Connection):
         super().__init__(limits, handshake, window_bytes=window_bytes, compress=True)
         self._handshake_out.append(handshake.begin())
         self.answers_calls = answers_calls
-        self._asked_amf3 = False
+        self._requested_amf3 = False
         self.server_capabilities = NO_CAPABILITIES
         """What the server said in its answer to `connect` that it can do."""
 
@@ -63,25 +59,12 @@ class ClientConnection(Connection):
         self.move(Step.ASK)
         known = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url}
         command_object = {**known, **offer.properties(), **properties}
-        self._asked_amf3 = command_object.get("objectEncoding") == 3
+        self._requested_amf3 = command_object.get("objectEncoding") == 3
         return self._call(0, "connect", command_object, *arguments)
-
-    def release_stream(self, name: str) -> float:
-        return self.call("releaseStream", name)
-
-    def fc_publish(self, name: str) -> float:
-        return self.call("FCPublish", name)
-
-    def fc_unpublish(self, name: str) -> float:
-        return self.call("FCUnpublish", name)
 
     def create_stream(self) -> float:
         """The last of the result's values is the message stream's id."""
         return self.call("createStream")
-
-    def close_connection(self) -> None:
-        """`close`: the server ends all streams and closes."""
-        self.notify("close")
 
     def delete_stream(self, stream_id: int) -> float:
         return self.call("deleteStream", float(stream_id))
@@ -99,9 +82,6 @@ class ClientConnection(Connection):
         if reset is not None:
             arguments.append(reset)
         return self.call("play", *arguments, stream_id=stream_id)
-
-    def close_stream(self, stream_id: int) -> float:
-        return self.call("closeStream", stream_id=stream_id)
 
     def set_buffer_length(self, stream_id: int, length_ms: int) -> None:
         self.send_user_control(UserControl.SET_BUFFER_LENGTH, stream_id, length_ms)
@@ -128,7 +108,7 @@ class ClientConnection(Connection):
     def drop_media(self, stream_id: int) -> None:
         """Forgets audio and video that wait, as when publishing ends at once. Abort Message gives up what is sent in
         part (section 5.4.2); a server that overlooks it must not be sent more media then."""
-        self._outbox.abort(stream_id)
+        self._send_queue.abort(stream_id)
 
     # --- What the server sends ---
 
@@ -136,7 +116,7 @@ class ClientConnection(Connection):
         self.move(Step.ACCEPT if succeeded else Step.REJECT)
         info = command.argument(0)
         self.server_capabilities = _server_capabilities(command.command_object, info, self.limits)
-        self.amf3 = self._asked_amf3 and isinstance(info, dict) and info.get("objectEncoding") == 3
+        self.amf3 = self._requested_amf3 and isinstance(info, dict) and info.get("objectEncoding") == 3
 
     def _on_status(self, stream_id: int, command: Command) -> None:
         info = command.argument(0)

@@ -22,13 +22,7 @@ from ingest.rtmp.chunk_writer import (
     SendQueue,
 )
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.events import (
-    DataReceived,
-    Event,
-    HandshakeCompleted,
-    ReadingStopped,
-    UnknownMessage,
-)
+from ingest.rtmp.events import DataReceived, Event, HandshakeCompleted, ReadingStopped, UnknownMessage
 from ingest.rtmp.flow import AcknowledgementCounter, SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES, ClientHandshake, ServerHandshake
 from ingest.rtmp.limits import Limits
@@ -75,16 +69,14 @@ BYTES_PER_UNIT: Final = 64
 
 
 class Connection(CallMixin):
-    """The common base of ServerConnection and ClientConnection."""
-
     __slots__ = (
         "_control_messages",
         "_events",
         "_handshake",
         "_handshake_out",
-        "_has_asked",
-        "_outbox",
+        "_has_requested",
         "_reader",
+        "_send_queue",
         "acknowledging",
         "amf3",
         "bytes_received",
@@ -116,8 +108,7 @@ class Connection(CallMixin):
         self.phase = Phase.HANDSHAKE
         self.paused = False
         """A decision is awaited before anything more is read."""
-        self._has_asked = False
-        """The shell was just asked for something."""
+        self._has_requested = False
         self.bytes_received = 0
         """All bytes, with those of the handshake."""
         self.ignored_messages = 0
@@ -131,7 +122,7 @@ class Connection(CallMixin):
         self.limits = limits
         self._handshake = handshake
         self._reader = RunReader(limits)
-        self._outbox = SendQueue(ChunkWriter(compress=compress))
+        self._send_queue = SendQueue(ChunkWriter(compress=compress))
         self._handshake_out: list[bytes] = []
         self._events: list[Event] = []
         self.calls = Calls(limits)
@@ -160,15 +151,14 @@ class Connection(CallMixin):
         return self.take_events() if self.paused else self._process(b"")
 
     def take_events(self) -> list[Event]:
-        """What our own calls caused; no more is read."""
         events = self._events
         self._events = []
         return events
 
     @property
-    def goes_on(self) -> bool:
+    def has_more_events(self) -> bool:
         """Whether reading has stopped behind a request that need not be waited for: `events` goes on."""
-        return self._has_asked and not self.paused
+        return self._has_requested and not self.paused
 
     @property
     def control_messages(self) -> int:
@@ -182,18 +172,17 @@ class Connection(CallMixin):
 
     @property
     def has_output(self) -> bool:
-        """Whether `data_to_send` has something to give."""
-        return bool(self._handshake_out or self._outbox.waiting_bytes)
+        return bool(self._handshake_out or self._send_queue.waiting_bytes)
 
     @property
     def waiting_bytes(self) -> int:
         """What waits in messages to be sent: nothing is dropped here, so whoever sends media looks at it first."""
-        return self._outbox.waiting_bytes
+        return self._send_queue.waiting_bytes
 
     def data_to_send(self, limit: int | None = None) -> bytes:
         """What waits to be sent; it is forgotten here. With a limit whole chunks, up to the one that reaches so many
-        bytes: whoever takes little at a time lets control and audio overtake long video (see `Outbox`)."""
-        data = self._outbox.take(limit) if self._outbox.waiting_bytes else b""
+        bytes: whoever takes little at a time lets control and audio overtake long video (see `SendQueue`)."""
+        data = self._send_queue.take(limit) if self._send_queue.waiting_bytes else b""
         if self._handshake_out:
             data = b"".join((*self._handshake_out, data))
             self._handshake_out.clear()
@@ -204,7 +193,7 @@ class Connection(CallMixin):
         self._queue(message, CHUNK_STREAMS.get(message.type_id, CSID_CONTROL))
 
     def send_user_control(self, event: UserControl, *values: int | bytes) -> None:
-        """Any event with its values, as `messages.user_control.LAYOUTS` has them."""
+        """Any event with its values, as `messages.control.USER_CONTROL_LAYOUTS` has them."""
         self._queue(control.user_control(event, *values), CSID_CONTROL)
 
     def send_ping(self, timestamp: int) -> None:
@@ -218,12 +207,12 @@ class Connection(CallMixin):
     def send_window(self, size: int) -> None:
         """Window Acknowledgement Size: the peer is to acknowledge each `size` bytes."""
         self._queue(control.window_acknowledgement_size(size), CSID_CONTROL)
-        self.window.announce(size, self._outbox.waiting_bytes)
+        self.window.announce(size, self._send_queue.waiting_bytes)
 
     # --- Bytes to messages ---
 
     def _process(self, data: bytes | bytearray | memoryview) -> list[Event]:
-        self._has_asked = False
+        self._has_requested = False
         if self.phase is CLOSED:
             return self.take_events()
         self.left = self.limits.messages_per_read
@@ -236,7 +225,7 @@ class Connection(CallMixin):
             finally:
                 self._reader.keep()
         except RemoteProtocolError as error:
-            if not self._defer(error):
+            if not self._defer_error(error):
                 self.move(Step.CLOSE)
                 raise
         received = self.bytes_received - HANDSHAKE_BYTES
@@ -257,7 +246,7 @@ class Connection(CallMixin):
     def _read_messages(self) -> None:
         handlers = self.handlers
         reader = self._reader
-        while not (self.paused or self._has_asked) and self.phase is not CLOSED:
+        while not (self.paused or self._has_requested) and self.phase is not CLOSED:
             takes_runs = self._take_run()
             if takes_runs and reader.is_empty:
                 return
@@ -288,7 +277,7 @@ class Connection(CallMixin):
             self.paused = True
             self._events.append(ReadingStopped())
 
-    def _defer(self, fault: RemoteProtocolError) -> bool:
+    def _defer_error(self, fault: RemoteProtocolError) -> bool:
         """Whether the fault has to wait, as what came before it does."""
         return False
 
@@ -299,16 +288,16 @@ class Connection(CallMixin):
             self.media_messages += cost * MEDIA_PER_MESSAGE
         else:
             self._control_messages += cost
-        self.spend(cost)
+        self.consume_budget(cost)
 
-    def spend(self, messages: int) -> None:
+    def consume_budget(self, messages: int) -> None:
         """So many of those of one read are gone."""
         self.left -= messages
         if self.left < 0:
             raise LimitExceeded(f"more than {self.limits.messages_per_read} messages at once")
 
     def _queue(self, message: Message, chunk_stream_id: int) -> None:
-        self._outbox.add(message, chunk_stream_id)
+        self._send_queue.add(message, chunk_stream_id)
 
     def report(self, event: Event) -> None:
         """The shell is told by the next `receive_data` or `events`."""
@@ -327,7 +316,6 @@ class Connection(CallMixin):
         self._events.append(UnknownMessage(type_id, stream_id, payload))
 
     def send_shared_object(self, content: SharedObject) -> None:
-        """Type 19, or 16 (section 7.1.3)."""
         self.require_open()
         self.send_message(encode_shared_object(content, amf3=self.amf3))
 
@@ -369,7 +357,6 @@ class Connection(CallMixin):
             return None
 
     def _report_rest(self, type_id: int, stream_id: int, rest: bytes) -> None:
-        """Stray bytes behind the values of a message."""
         if rest:
             self._events.append(UnknownMessage(type_id, stream_id, rest))
 
@@ -390,7 +377,7 @@ class Connection(CallMixin):
             if command.name not in self.opening_commands:
                 self._on_early_command(command)
                 return
-        if self._must_wait((type_id, timestamp, stream_id, payload), command):
+        if self._must_defer((type_id, timestamp, stream_id, payload), command):
             return
         self._report_rest(type_id, stream_id, command.rest)
         handler = self.commands.get(command.name)
@@ -399,12 +386,11 @@ class Connection(CallMixin):
         else:
             handler(self, stream_id, command)
 
-    def _must_wait(self, message: RawMessage, command: Command) -> bool:
+    def _must_defer(self, message: RawMessage, command: Command) -> bool:
         """Whether the command, which the message holds, can't be done before a decision is made. It is kept then."""
         return False
 
     def _on_early_command(self, command: Command) -> None:
-        """Before connect was accepted."""
         raise RemoteProtocolError("a command before connect was accepted")
 
     def send_command(self, stream_id: int, name: str, transaction: float, command_object: Any, *arguments: Any) -> None:

@@ -17,14 +17,17 @@ from ingest.rtmp.messages.shared_object import SharedObjectEvent
 Transition = Literal["", "switch", "swap"]
 
 
+class Event:
+    __slots__ = ()
+
+
 @dataclass(slots=True)
-class HandshakeCompleted:
+class HandshakeCompleted(Event):
     """C0, C1 and C2 have arrived (RTMP 1.0, section 5.2), or S0, S1 and S2. What C2 or S2 hold ends no connection."""
 
     version: int
     """C0: the version that the client asked for; S0: that the server chose."""
     proof: Proof = Proof.NONE
-    """What came of the digests that the peer sent."""
     echoed: bool = False
     """Whether the peer's second part answers our first, by its time and random bytes or by its signature.
 
@@ -37,7 +40,7 @@ class HandshakeCompleted:
 
 
 @dataclass(slots=True)
-class ConnectRequested:
+class ConnectRequested(Event):
     """`connect`. Texts are as sent: taking secrets out is the shell's work."""
 
     request_id: int
@@ -46,15 +49,12 @@ class ConnectRequested:
     flash_ver: str
     object_encoding: int
     properties: dict[str, Any] = field(repr=False)
-    """The whole command object."""
     arguments: list[Any] = field(default_factory=list, repr=False)
-    """The optional user arguments."""
     capabilities: Capabilities = NO_CAPABILITIES
-    """What the properties say that the client can do."""
 
 
 @dataclass(slots=True)
-class CallReceived:
+class CallReceived(Event):
     """`call`: a command that no other event covers. The connection goes on meanwhile.
 
     The shell answers by `answer_call` or `fail_call`, unless `request_id` is 0: then no answer is wanted, or the
@@ -70,7 +70,7 @@ class CallReceived:
 
 
 @dataclass(slots=True)
-class LengthRequested:
+class LengthRequested(Event):
     """`getStreamLength`: `answer_call` with the seconds. The connection goes on meanwhile."""
 
     request_id: int
@@ -78,17 +78,17 @@ class LengthRequested:
 
 
 @dataclass(slots=True)
-class CloseRequested:
+class CloseRequested(Event):
     """`close`; comes after what ended its streams. Nothing more is read."""
 
 
 @dataclass(slots=True)
-class StreamCreated:
+class StreamCreated(Event):
     stream_id: int
 
 
 @dataclass(slots=True)
-class StreamDeleted:
+class StreamDeleted(Event):
     """`deleteStream`; comes after PublishStopped or PlayStopped when the stream was in use."""
 
     stream_id: int
@@ -98,7 +98,7 @@ class StreamDeleted:
 
 
 @dataclass(slots=True)
-class PublishRequested:
+class PublishRequested(Event):
     request_id: int
     stream_id: int
     name: str = field(repr=False)
@@ -107,7 +107,7 @@ class PublishRequested:
 
 
 @dataclass(slots=True)
-class PublishStopped:
+class PublishStopped(Event):
     """The client ended its publishing by FCUnpublish, closeStream or deleteStream."""
 
     stream_id: int
@@ -115,7 +115,7 @@ class PublishStopped:
 
 
 @dataclass(slots=True)
-class PlayRequested:
+class PlayRequested(Event):
     """`play`, the next item of a playlist, or `play2` to something else than what plays.
 
     `start` and `duration` are as sent, in the client's unit; -2 and -1 where it sent none. A start <= -1000 is already
@@ -135,13 +135,13 @@ class PlayRequested:
 
 
 @dataclass(slots=True)
-class PlayStopped:
+class PlayStopped(Event):
     stream_id: int
     command: str
 
 
 @dataclass(slots=True)
-class PauseRequested:
+class PauseRequested(Event):
     """`pause`, on a message stream that plays or publishes. The shell answers by a status, or `send_error`."""
 
     stream_id: int
@@ -152,7 +152,7 @@ class PauseRequested:
 
 
 @dataclass(slots=True)
-class SeekRequested:
+class SeekRequested(Event):
     """`seek`, on a message stream that plays."""
 
     stream_id: int
@@ -161,7 +161,7 @@ class SeekRequested:
 
 
 @dataclass(slots=True)
-class ReceiveRequested:
+class ReceiveRequested(Event):
     """`receiveAudio` and `receiveVideo`, on a message stream that plays."""
 
     stream_id: int
@@ -170,7 +170,7 @@ class ReceiveRequested:
 
 
 @dataclass(slots=True)
-class StatusSent:
+class StatusSent(Event):
     """An onStatus, or the answer to connect, was queued for the client."""
 
     stream_id: int
@@ -183,7 +183,7 @@ class StatusSent:
 
 
 @dataclass(slots=True)
-class AudioReceived:
+class AudioReceived(Event):
     """Message type 8 on a publishing stream. `timestamp` is unwrapped nowhere: 32 bits, ms.
 
     Audio and video come as events only where `accept_publish` was given no sink for them.
@@ -195,20 +195,18 @@ class AudioReceived:
 
 
 @dataclass(slots=True)
-class VideoReceived:
-    """Message type 9 on a publishing stream."""
-
+class VideoReceived(Event):
     stream_id: int
     timestamp: int
     payload: bytes = field(repr=False)
 
 
 @dataclass(slots=True)
-class DataReceived:
+class DataReceived(Event):
     """Message type 18 (or 15) on a publishing stream, with `@setDataFrame` already taken off.
 
     `name` is the handler's ('onMetaData', 'onCuePoint', ...), `values` what follows it, and `payload` the AMF0 body
-    [name, *values] to relay. What came in AMF3 is AMF0 in both (see `amf0.Plain`).
+    [name, *values] to relay. What came in AMF3 is AMF0 in both (see `amf0.Amf3ToAmf0`).
     """
 
     stream_id: int
@@ -217,14 +215,13 @@ class DataReceived:
     values: list[Any]
     payload: bytes = field(repr=False)
     kept: bool = False
-    """Whether `@setDataFrame` came before it."""
 
 
 # --- Shared objects (section 7.1.3) ---
 
 
 @dataclass(slots=True)
-class SharedObjectReceived:
+class SharedObjectReceived(Event):
     """Message type 19 (or 16). Its events are in the order in which they happened."""
 
     name: str = field(repr=False)
@@ -237,25 +234,25 @@ class SharedObjectReceived:
 
 
 @dataclass(slots=True)
-class BufferLengthSet:
+class BufferLengthSet(Event):
     stream_id: int
     length_ms: int
 
 
 @dataclass(slots=True)
-class AcknowledgementReceived:
+class AcknowledgementReceived(Event):
     sequence_number: int
 
 
 @dataclass(slots=True)
-class PingAnswered:
+class PingAnswered(Event):
     """PingResponse: `timestamp` is what our PingRequest carried."""
 
     timestamp: int
 
 
 @dataclass(slots=True)
-class UserControlReceived:
+class UserControlReceived(Event):
     """A user control event that the connection does nothing about by itself (StreamBegin, StreamEOF, ...).
 
     A server gets one of them, the answer to a request for SWF verification.
@@ -263,16 +260,16 @@ class UserControlReceived:
 
     event: UserControl
     values: tuple[int | bytes, ...]
-    """As `messages.user_control.LAYOUTS` has them: mostly the message stream's id."""
+    """As `messages.control.USER_CONTROL_LAYOUTS` has them: mostly the message stream's id."""
 
 
 @dataclass(slots=True)
-class ReadingStopped:
+class ReadingStopped(Event):
     """Too much has come for what awaits a decision: until then nothing more is read (`paused`)."""
 
 
 @dataclass(slots=True)
-class UnknownMessage:
+class UnknownMessage(Event):
     """A message type or user control event that is not understood, or a message that can't be read: never a reason to
     disconnect."""
 
@@ -286,7 +283,7 @@ class UnknownMessage:
 
 
 @dataclass(slots=True)
-class ResultReceived:
+class ResultReceived(Event):
     """`_result` or `_error` to one of our calls; `procedure` is what was called."""
 
     procedure: str
@@ -296,42 +293,9 @@ class ResultReceived:
 
 
 @dataclass(slots=True)
-class StatusReceived:
-    """onStatus."""
-
+class StatusReceived(Event):
     stream_id: int
     level: str
     code: str
     description: str
     info: dict[str, Any]
-
-
-Event = (
-    HandshakeCompleted
-    | ConnectRequested
-    | CallReceived
-    | LengthRequested
-    | CloseRequested
-    | StreamCreated
-    | StreamDeleted
-    | PublishRequested
-    | PublishStopped
-    | PlayRequested
-    | PlayStopped
-    | PauseRequested
-    | SeekRequested
-    | ReceiveRequested
-    | StatusSent
-    | AudioReceived
-    | VideoReceived
-    | DataReceived
-    | SharedObjectReceived
-    | BufferLengthSet
-    | AcknowledgementReceived
-    | PingAnswered
-    | ReadingStopped
-    | UnknownMessage
-    | ResultReceived
-    | StatusReceived
-    | UserControlReceived
-)

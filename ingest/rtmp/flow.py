@@ -60,10 +60,10 @@ class SendingWindow:
         "_answers",
         "_bandwidth",
         "_granted",
+        "_has_feedback",
         "_has_resumed",
-        "_heard",
         "_is_hard",
-        "_overdue",
+        "_late_probe",
         "_probe",
         "announced",
         "closes_at",
@@ -81,7 +81,7 @@ class SendingWindow:
         """The Window Acknowledgement Size that we sent last; 0 before."""
         self.given_up = False
         self._acknowledged = 0
-        self._heard = False
+        self._has_feedback = False
         """Whether the peer ever acknowledged anything, or set our bandwidth."""
         self._bandwidth = 0
         """From Set Peer Bandwidth; 0 without."""
@@ -91,10 +91,9 @@ class SendingWindow:
         """So many bytes may have been sent, whatever a hard limit says: those from before it, and the answer to it, by
         which the peer knows when to acknowledge."""
         self._probe: int | None = None
-        """That is not answered yet."""
         self._answers = 0
         """To probes since the window closed."""
-        self._overdue: int | None = None
+        self._late_probe: int | None = None
         """The probe that was not answered before the window was given up."""
         self._has_resumed = False
         """Whether it was answered since."""
@@ -124,7 +123,7 @@ class SendingWindow:
         """Window Acknowledgement Size was queued; `queued_bytes`: with all before it that was not sent yet."""
         self.announced = size
         self._granted = self.sent + queued_bytes
-        self._follow()
+        self._update()
 
     def probe(self, timestamp: int) -> None:
         """A PingRequest with this timestamp was queued, behind all that closed the window."""
@@ -143,8 +142,8 @@ class SendingWindow:
     def give_up(self) -> None:
         """From now on the window is open: always, or until a peer that was paused has caught up."""
         self.given_up = True
-        self._overdue = self._probe
-        self._follow()
+        self._late_probe = self._probe
+        self._update()
 
     # --- What is received ---
 
@@ -153,19 +152,18 @@ class SendingWindow:
         to say anything, and one above what was sent counts as that."""
         ahead = (sequence_number - self._acknowledged) % MODULUS
         if ahead < MODULUS // 2:
-            self._hear()
+            self._note_feedback()
             self._acknowledged = max(self._acknowledged, min(self._acknowledged + ahead, self.sent))
             if self._has_resumed and self.sent - self._acknowledged <= self.limit:
                 self.given_up = self._has_resumed = False
-            self._follow()
+            self._update()
 
     def answered(self, timestamp: int) -> None:
-        """PingResponse."""
         if timestamp == self._probe:
             self._probe = None
             self._answers += 1
-        elif timestamp == self._overdue:
-            self._overdue, self._has_resumed = None, True
+        elif timestamp == self._late_probe:
+            self._late_probe, self._has_resumed = None, True
 
     def restrict(self, size: int, kind: int) -> int:
         """Set Peer Bandwidth: the Window Acknowledgement Size to answer with, 0 for none.
@@ -183,19 +181,19 @@ class SendingWindow:
             self._is_hard = True
         elif not self._is_hard:
             return 0 if self.announced else size
-        self._hear()
+        self._note_feedback()
         self._bandwidth = size
-        self._follow()
+        self._update()
         return 0 if size == self.announced else size
 
-    def _hear(self) -> None:
-        if not self._heard:
-            self._heard = True
+    def _note_feedback(self) -> None:
+        if not self._has_feedback:
+            self._has_feedback = True
             self.given_up = self.given_up or 0 < self.limit < self.sent
 
-    def _follow(self) -> None:
+    def _update(self) -> None:
         limit = self.limit
-        if self.given_up or not self._heard or not limit:
+        if self.given_up or not self._has_feedback or not limit:
             self.closes_at = NEVER
         elif self._is_hard:
             self.closes_at = max(self._acknowledged + limit, self._granted) - 1

@@ -90,7 +90,7 @@ def on_aggregate(connection: Connection, timestamp: int, stream_id: int, payload
     """Each message goes the way of its type. One that has no place here, and a rest, are reported as unknown."""
     connection.require_connected()
     parts, rest = decode_aggregate(timestamp, payload, connection.left * MEDIA_PER_MESSAGE)
-    connection.spend(1 + len(parts) // MEDIA_PER_MESSAGE)
+    connection.consume_budget(1 + len(parts) // MEDIA_PER_MESSAGE)
     connection.media_messages += len(parts)
     for type_id, sent_at, body in parts:
         if type_id not in MEDIA:

@@ -4,7 +4,7 @@
     C1, S1  time (4), zero (4), random (1528)
     C2, S2  the peer's time (4), time2 (4), the peer's random bytes (1528)
 
-C2 and S2 are never judged: common clients fill them in ways of their own.
+C2 and S2 are never checked: common clients fill them in ways of their own.
 
 Flash Player 9 and later, FFmpeg and librtmp put their version where the zero is, and a digest among the random bytes.
 That stands in no specification: Flash Player 9 began it, for H.264 and AAC.
@@ -24,17 +24,6 @@ from typing import ClassVar, Final, NamedTuple
 
 from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = [
-    "HANDSHAKE_BYTES",
-    "NONCE_BYTES",
-    "PART_BYTES",
-    "VERSION",
-    "ClientHandshake",
-    "Proof",
-    "Scheme",
-    "ServerHandshake",
-]
-
 DIGEST_BYTES: Final = 32
 DIGEST_POSITIONS: Final = 728
 """How many places a digest may have within its half of a part."""
@@ -52,7 +41,7 @@ class Scheme(Enum):
     KEY_FIRST = 772
 
 
-class End(Enum):
+class Role(Enum):
     """The name with which an end makes its digest."""
 
     CLIENT = b"Genuine Adobe Flash Player 001"
@@ -64,30 +53,30 @@ class FoundDigest(NamedTuple):
     digest: bytes
 
 
-def find_digest(part: bytes, end: End) -> FoundDigest | None:
+def find_digest(part: bytes, role: Role) -> FoundDigest | None:
     """The digest of C1 or S1, if it verifies under a scheme. One or two HMACs over 1.5 kB."""
     for scheme in Scheme:
         at = _digest_position(part, scheme)
-        if _digest(part, at, end) == part[at : at + DIGEST_BYTES]:
+        if _digest(part, at, role) == part[at : at + DIGEST_BYTES]:
             return FoundDigest(scheme, part[at : at + DIGEST_BYTES])
     return None
 
 
-def sign_part(part: bytes, scheme: Scheme, end: End) -> tuple[bytes, bytes]:
+def sign_part(part: bytes, scheme: Scheme, role: Role) -> tuple[bytes, bytes]:
     """C1 or S1 with its digest in place, and that digest."""
     at = _digest_position(part, scheme)
-    made = _digest(part, at, end)
+    made = _digest(part, at, role)
     return part[:at] + made + part[at + DIGEST_BYTES :], made
 
 
-def sign_answer(part: bytes, digest: bytes, end: End) -> bytes:
+def sign_answer(part: bytes, digest: bytes, role: Role) -> bytes:
     """C2 or S2: the part with its last bytes replaced by the signature that answers the peer's digest."""
-    return part[:-DIGEST_BYTES] + _signature(part, digest, end)
+    return part[:-DIGEST_BYTES] + _signature(part, digest, role)
 
 
-def is_signed_answer(part: bytes, digest: bytes, end: End) -> bool:
+def is_signed_answer(part: bytes, digest: bytes, role: Role) -> bool:
     """Whether C2 or S2 of that end answers our digest."""
-    return part[-DIGEST_BYTES:] == _signature(part, digest, end)
+    return part[-DIGEST_BYTES:] == _signature(part, digest, role)
 
 
 def _digest_position(part: bytes, scheme: Scheme) -> int:
@@ -95,18 +84,17 @@ def _digest_position(part: bytes, scheme: Scheme) -> int:
     return sum(part[base : base + 4]) % DIGEST_POSITIONS + base + 4
 
 
-def _digest(part: bytes, at: int, end: End) -> bytes:
-    return hmac.digest(end.value, part[:at] + part[at + DIGEST_BYTES :], "sha256")
+def _digest(part: bytes, at: int, role: Role) -> bytes:
+    return hmac.digest(role.value, part[:at] + part[at + DIGEST_BYTES :], "sha256")
 
 
-def _signature(part: bytes, digest: bytes, end: End) -> bytes:
-    key = hmac.digest(end.value + SALT, digest, "sha256")
+def _signature(part: bytes, digest: bytes, role: Role) -> bytes:
+    key = hmac.digest(role.value + SALT, digest, "sha256")
     return hmac.digest(key, part[:-DIGEST_BYTES], "sha256")
 
 
 VERSION: Final = 3
 PART_BYTES: Final = 1536
-"""C1, C2, S1 and S2."""
 NONCE_BYTES: Final = PART_BYTES - 8
 HANDSHAKE_BYTES: Final = 1 + 2 * PART_BYTES
 """What each side sends."""
@@ -135,8 +123,8 @@ class Proof(Enum):
 
 
 class _Handshake:
-    own: ClassVar[End]
-    peer: ClassVar[End]
+    own: ClassVar[Role]
+    peer: ClassVar[Role]
 
     def __init__(self, nonce: bytes, epoch_ms: int) -> None:
         if len(nonce) != NONCE_BYTES:
@@ -157,14 +145,14 @@ class _Handshake:
     def receive(self, data: bytes | bytearray | memoryview) -> tuple[bytes, bytes]:
         """Takes bytes; gives what to send, and once completed also the bytes that follow the handshake."""
         self._data += data
-        self._judge_version()
+        self._check_version()
         answer = b""
         if not self._answered and len(self._data) > PART_BYTES:
             self._answered = True
             answer = self._answer(bytes(self._data[1 : 1 + PART_BYTES]))
         if len(self._data) < HANDSHAKE_BYTES:
             return answer, b""
-        self._look_at_echo(bytes(self._data[1 + PART_BYTES : HANDSHAKE_BYTES]))
+        self._check_echo(bytes(self._data[1 + PART_BYTES : HANDSHAKE_BYTES]))
         self.completed = True
         rest = bytes(self._data[HANDSHAKE_BYTES:])
         # A connection lives long: it doesn't keep what only the handshake needed.
@@ -172,14 +160,14 @@ class _Handshake:
         self._part1 = self._digest = b""
         return answer, rest
 
-    def _judge_version(self) -> None:
+    def _check_version(self) -> None:
         raise NotImplementedError
 
     def _answer(self, part1: bytes) -> bytes:
         """What is sent when the peer's first part is there."""
         raise NotImplementedError
 
-    def _look_for_digest(self, part1: bytes) -> FoundDigest | None:
+    def _find_digest(self, part1: bytes) -> FoundDigest | None:
         """The peer's digest, if it has one that verifies. Kept in `proof`."""
         if part1[4:8] == SIMPLE:
             return None
@@ -199,7 +187,7 @@ class _Handshake:
         echo = part1[:4] + self._time + part1[8:]
         return sign_answer(echo, found.digest, self.own) if found else echo
 
-    def _look_at_echo(self, part2: bytes) -> None:
+    def _check_echo(self, part2: bytes) -> None:
         # Time2 is the peer's own; who copies the part whole repeats what stands there.
         plain = part2[:4] == self._part1[:4] and part2[8:] == self._part1[8:]
         self.echoed = plain or (self._digest != b"" and is_signed_answer(part2, self._digest, self.peer))
@@ -208,10 +196,10 @@ class _Handshake:
 class ServerHandshake(_Handshake):
     """Answers C0 and C1 by S0, S1 and S2 at once, and waits for C2. Signs where C1 has a digest, in its scheme."""
 
-    own = End.SERVER
-    peer = End.CLIENT
+    own = Role.SERVER
+    peer = Role.CLIENT
 
-    def _judge_version(self) -> None:
+    def _check_version(self) -> None:
         """Refuses other protocols by their first bytes. Unknown versions of RTMP are answered with ours."""
         if not self._data:
             return
@@ -223,7 +211,7 @@ class ServerHandshake(_Handshake):
             raise RemoteProtocolError("the connection begins with TLS, and this is the port for plain RTMP")
 
     def _answer(self, part1: bytes) -> bytes:
-        found = self._look_for_digest(part1)
+        found = self._find_digest(part1)
         if found:
             self._sign(SERVER_VERSION, found.scheme)
         return bytes((VERSION,)) + self._part1 + self._echo(part1, found)
@@ -232,8 +220,8 @@ class ServerHandshake(_Handshake):
 class ClientHandshake(_Handshake):
     """Sends C0 and C1, then C2 when S1 is there."""
 
-    own = End.CLIENT
-    peer = End.SERVER
+    own = Role.CLIENT
+    peer = Role.SERVER
 
     def __init__(self, nonce: bytes, epoch_ms: int, scheme: Scheme | None = None) -> None:
         """`scheme`: send a digest, and check the server's if it sends one. A wrong one ends nothing: see `proof`."""
@@ -245,7 +233,7 @@ class ClientHandshake(_Handshake):
             self._sign(CLIENT_VERSION, self._scheme)
         return bytes((VERSION,)) + self._part1
 
-    def _judge_version(self) -> None:
+    def _check_version(self) -> None:
         if not self._data:
             return
         self.version = self._data[0]
@@ -253,9 +241,9 @@ class ClientHandshake(_Handshake):
             raise RemoteProtocolError(f"the server chose version {self.version}")
 
     def _answer(self, part1: bytes) -> bytes:
-        return self._echo(part1, self._look_for_digest(part1) if self._scheme else None)
+        return self._echo(part1, self._find_digest(part1) if self._scheme else None)
 
-    def _look_at_echo(self, part2: bytes) -> None:
-        super()._look_at_echo(part2)
+    def _check_echo(self, part2: bytes) -> None:
+        super()._check_echo(part2)
         if self.proof is Proof.VERIFIED and not is_signed_answer(part2, self._digest, self.peer):
             self.proof = Proof.WRONG

@@ -29,7 +29,6 @@ from ingest.rtmp.media_tags import (
     COMPOSITION_FOURCC,
     EX_AUDIO,
     KEYFRAMES,
-    TIMESTAMP_OFFSET_NANO,
     AudioPacket,
     FrameType,
     LegacyAudio,
@@ -38,9 +37,8 @@ from ingest.rtmp.media_tags import (
     VideoPacket,
     read_legacy_audio,
     read_legacy_video,
-    write_legacy_audio,
-    write_legacy_video,
 )
+from ingest.rtmp.messages import MAX_U24
 
 __all__ = [
     "ExtendedAudio",
@@ -54,31 +52,16 @@ __all__ = [
     "write_video",
 ]
 
-MAX_NANOSECONDS: Final = 999_999
-"""Less than the millisecond that RTMP's timestamps count."""
-
 MAX_DATA_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class ModEx:
-    """One extension; types but 0 are reserved."""
+    """One extension. Type 0, the one that there is, is an offset of the timestamp: 24 bits, 0 to 999,999 ns."""
 
     type: int
     data: bytes
     """1 to 65,536 bytes."""
-
-    @property
-    def nanoseconds(self) -> int | None:
-        """What is to be added to the message's timestamp, if this says so in a way that is allowed."""
-        if self.type != TIMESTAMP_OFFSET_NANO or len(self.data) < 3:
-            return None
-        value = int.from_bytes(self.data[:3], "big")
-        return value if value <= MAX_NANOSECONDS else None
-
-
-def timestamp_offset(nanoseconds: int) -> ModEx:
-    return ModEx(TIMESTAMP_OFFSET_NANO, nanoseconds.to_bytes(3, "big"))
 
 
 def read_mod_ex(payload: bytes, at: int) -> tuple[ModEx, int, int] | None:
@@ -104,10 +87,6 @@ def write_mod_ex(extension: ModEx, next_packet_type: int) -> bytes:
     return length + extension.data + bytes((extension.type << 4 | next_packet_type,))
 
 
-MAX_TRACK_BYTES: Final = 0xFFFFFF
-"""Of one track where there are many, by its size field."""
-
-
 @dataclass(frozen=True, slots=True)
 class Track:
     """What a message holds of one track."""
@@ -131,12 +110,6 @@ class _Extended:
     mod_ex: tuple[ModEx, ...] = ()
     fault: str = ""
 
-    @property
-    def timestamp_offset_ns(self) -> int:
-        """To be added to the message's timestamp: 0 to 999,999."""
-        offsets = [extension.nanoseconds for extension in self.mod_ex]
-        return next((offset for offset in reversed(offsets) if offset is not None), 0)
-
 
 @dataclass(frozen=True, slots=True)
 class ExtendedAudio(_Extended):
@@ -154,7 +127,7 @@ class ExtendedVideo(_Extended):
     frame_type: int = FrameType.KEYFRAME
     """A `FrameType`, which says nothing where the packet type is Metadata."""
     command: int | None = None
-    """Of command frames, which have no tracks (`VideoCommand`)."""
+    """Of command frames, which have no tracks."""
 
     @property
     def is_sequence_start(self) -> bool:
@@ -314,8 +287,8 @@ def read_extended_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> Exte
     )
 
 
-def write_extended_video(video: ExtendedVideo) -> bytes:
-    """ValueError for what the layout can't say."""
+def write_video(video: ExtendedVideo) -> bytes:
+    """The payload. ValueError for what the layout can't say."""
     start = 0x80 | video.frame_type << 4
     if video.command is not None:
         return _header(video, start, VideoPacket.MOD_EX, video.packet_type) + bytes((video.command,))
@@ -323,8 +296,8 @@ def write_extended_video(video: ExtendedVideo) -> bytes:
     return _write(video, start, VideoPacket.MULTITRACK, VideoPacket.MOD_EX, composed=composed)
 
 
-def write_extended_audio(audio: ExtendedAudio) -> bytes:
-    """ValueError for what the layout can't say."""
+def write_audio(audio: ExtendedAudio) -> bytes:
+    """The payload. ValueError for what the layout can't say."""
     return _write(audio, EX_AUDIO << 4, AudioPacket.MULTITRACK, AudioPacket.MOD_EX, composed=False)
 
 
@@ -342,7 +315,7 @@ def _write(message: _Extended, start: int, multitrack: int, mod_ex: int, *, comp
         (fourcc,) = {track.fourcc for track in message.tracks}
         written += fourcc
     for track, body in zip(message.tracks, bodies, strict=True):
-        if len(body) > MAX_TRACK_BYTES:
+        if len(body) > MAX_U24:
             raise ValueError("a track among others has at most 16,777,215 bytes")
         own = track.fourcc if message.multitrack == MultitrackType.MANY_TRACKS_MANY_CODECS else b""
         written += own + bytes((track.track_id,)) + len(body).to_bytes(3, "big") + body
@@ -375,13 +348,3 @@ def read_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyAudio |
     if not payload:
         return None
     return read_extended_audio(payload, limits) if payload[0] >> 4 == EX_AUDIO else read_legacy_audio(payload)
-
-
-def write_video(video: LegacyVideo | ExtendedVideo) -> bytes:
-    """The payload. ValueError for what the layout can't say."""
-    return write_extended_video(video) if isinstance(video, ExtendedVideo) else write_legacy_video(video)
-
-
-def write_audio(audio: LegacyAudio | ExtendedAudio) -> bytes:
-    """The payload. ValueError for what the layout can't say."""
-    return write_extended_audio(audio) if isinstance(audio, ExtendedAudio) else write_legacy_audio(audio)

@@ -23,13 +23,6 @@ class FrameType(IntEnum):
 KEYFRAMES: Final = (FrameType.KEYFRAME, FrameType.GENERATED_KEYFRAME)
 
 
-class VideoCommand(IntEnum):
-    """What the one byte of a command frame says."""
-
-    START_SEEK = 0
-    END_SEEK = 1
-
-
 class VideoPacket(IntEnum):
     """VideoPacketType of Enhanced RTMP."""
 
@@ -70,14 +63,10 @@ class MultitrackType(IntEnum):
     MANY_TRACKS_MANY_CODECS = 2
 
 
-TIMESTAMP_OFFSET_NANO: Final = 0
-"""The one type of ModEx that there is."""
-
 EX_AUDIO: Final = 9
 """The sound format that stands for an extended audio header."""
 
 AAC: Final = 10
-MP3_8K: Final = 14
 
 VIDEO_CODECS: Final = {2: "H.263", 3: "Screen", 4: "VP6", 5: "VP6", 6: "Screen 2", 7: "H.264", 12: "H.265", 13: "AV1"}
 """Codec ids of legacy headers. 12 and 13 stand in no specification, but encoders send them with AVC's layout."""
@@ -99,7 +88,6 @@ AUDIO_CODECS: Final = {
     11: "Speex",
     14: "MP3",
 }
-"""Sound formats of legacy headers."""
 
 VIDEO_FOURCC: Final = {
     b"avc1": "H.264",
@@ -153,7 +141,7 @@ class LegacyVideo:
     """Of codecs that have one (`LegacyPacket`)."""
     composition_time_ms: int = 0
     command: int | None = None
-    """Of command frames, which hold nothing else (`VideoCommand`)."""
+    """Of command frames, which hold nothing else."""
     body: bytes = b""
     fault: str = ""
 
@@ -172,8 +160,6 @@ class LegacyVideo:
 
 @dataclass(frozen=True, slots=True)
 class LegacyAudio:
-    """An audio message with a sound format."""
-
     sound_format: int
     rate_index: int = 3
     """Into `RATES`."""
@@ -216,15 +202,6 @@ def read_legacy_video(payload: bytes) -> LegacyVideo:
     return LegacyVideo(frame_type, codec, packet_type, composition_time_ms, body=payload[5:], fault=fault)
 
 
-def write_legacy_video(video: LegacyVideo) -> bytes:
-    first = bytes((video.frame_type << 4 | video.codec,))
-    if video.command is not None:
-        return first + bytes((video.command,))
-    if video.packet_type is None:
-        return first + video.body
-    return first + bytes((video.packet_type,)) + video.composition_time_ms.to_bytes(3, "big", signed=True) + video.body
-
-
 def read_legacy_audio(payload: bytes) -> LegacyAudio:
     """Of a payload that has a first byte, whose sound format is not 9."""
     first = payload[0]
@@ -235,9 +212,3 @@ def read_legacy_audio(payload: bytes) -> LegacyAudio:
         return LegacyAudio(*form, fault=CUT)
     fault = "" if payload[1] <= LegacyPacket.CODED_FRAMES else "the packet type is unknown"
     return LegacyAudio(*form, payload[1], payload[2:], fault)
-
-
-def write_legacy_audio(audio: LegacyAudio) -> bytes:
-    first = audio.sound_format << 4 | audio.rate_index << 2 | audio.is_16_bit << 1 | audio.is_stereo
-    packet_type = b"" if audio.packet_type is None else bytes((audio.packet_type,))
-    return bytes((first,)) + packet_type + audio.body

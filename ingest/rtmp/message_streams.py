@@ -12,7 +12,7 @@ from ingest.rtmp import status
 from ingest.rtmp.capabilities import NO_CAPABILITIES
 from ingest.rtmp.connection import AUDIO, VIDEO, Connection
 from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.events import Event, PlayRequested, PlayStopped, PublishStopped, StatusSent
+from ingest.rtmp.events import Event, PlayRequested, PlayStopped, PublishStopped, StatusSent, Transition
 from ingest.rtmp.handshake import ServerHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits, unadmitted
 from ingest.rtmp.messages import RawMessage
@@ -59,7 +59,7 @@ class MessageStream:
     """What follows when that is over which plays now."""
     buffer_ms: int | None = None
     """How much the client wants to have ahead (SetBufferLength); it may say so before it plays."""
-    held: list[RawMessage] = field(default_factory=list, repr=False)
+    pending: list[RawMessage] = field(default_factory=list, repr=False)
     """What has come for it since its request, which awaits a decision."""
 
     def move(self, step: StreamStep) -> bool:
@@ -79,18 +79,14 @@ class RequestKind(Enum):
 
 @dataclass(slots=True)
 class Request:
-    """What awaits a decision."""
-
     request_id: int
     kind: RequestKind
     transaction: float
-    """Of the command."""
     stream: MessageStream | None = None
     reset: bool = False
     follows: bool = False
     """An item of a playlist, behind the first."""
     name: str = field(default="", repr=False)
-    """What is to be played, once accepted."""
 
 
 HELD_MEDIA_BYTES: Final = 160
@@ -99,7 +95,6 @@ HELD_BYTES: Final = 4096
 
 
 def _weight(message: RawMessage) -> int:
-    """What it counts in `Limits.held_bytes`."""
     type_id, _, _, payload = message
     return len(payload) + (HELD_MEDIA_BYTES if type_id in (AUDIO, VIDEO) else HELD_BYTES)
 
@@ -110,14 +105,14 @@ class ServerBase(Connection):
     __slots__ = (
         "_chunk_size",
         "_decided",
-        "_fault",
-        "_held_bytes",
-        "_held_most",
+        "_deferred_error",
         "_last_request_id",
+        "_max_pending_bytes",
         "_own_window",
+        "_pending_bytes",
         "_requests",
-        "announced",
         "capabilities",
+        "fc_published_names",
         "last_stream_id",
         "play_commands",
         "streams",
@@ -142,17 +137,16 @@ class ServerBase(Connection):
         self._requests: dict[int, Request] = {}
         """That await their decisions, by id: `connect`, or one for each message stream."""
         self._last_request_id = 0
-        self._held_bytes = 0
-        """Of all message streams."""
+        self._pending_bytes = 0
         self._decided: list[MessageStream] = []
-        """That are to go on with what is held for them."""
-        self._fault: RemoteProtocolError | None = None
-        """Found behind what is held."""
+        """That are to go on with what is pending for them."""
+        self._deferred_error: RemoteProtocolError | None = None
+        """Found behind what is pending."""
         self.streams: dict[int, MessageStream] = {}
         self.last_stream_id = 0
         self.play_commands = 0
         """All that `Limits.play_commands_per_s` is about, so far."""
-        self.announced: frozenset[str] = frozenset()
+        self.fc_published_names: frozenset[str] = frozenset()
         """Names of FCPublish, which await onFCPublish."""
 
     # --- At any time ---
@@ -180,7 +174,7 @@ class ServerBase(Connection):
     def has_next_item(self, stream_id: int) -> bool:
         """Whether something follows what plays: an item of the playlist, or what a play2 asks for."""
         stream = self.streams.get(stream_id)
-        return stream is not None and (bool(stream.playlist) or stream.state is StreamState.SWITCH_ASKED)
+        return stream is not None and (bool(stream.playlist) or stream.state is StreamState.SWITCH_REQUESTED)
 
     def play_next_item(self, stream_id: int) -> bool:
         """What played is over: the next item of the playlist is asked for (PlayRequested, with `follows`).
@@ -189,7 +183,7 @@ class ServerBase(Connection):
         False: there is none, and the message stream is idle now.
         """
         stream = self.streams.get(stream_id)
-        if stream is not None and stream.state is StreamState.SWITCH_ASKED:
+        if stream is not None and stream.state is StreamState.SWITCH_REQUESTED:
             for request in self._requests.values():
                 request.follows = request.follows or request.stream is stream
             stream.move(StreamStep.STOP)
@@ -200,16 +194,26 @@ class ServerBase(Connection):
             stream.move(StreamStep.STOP)
             return False
         stream.move(StreamStep.FOLLOW)
-        item = stream.playlist.pop(0)
-        request_id = self.ask(RequestKind.PLAY, NO_COMMAND, stream, follows=True, name=item.name)
-        self.report(
-            PlayRequested(request_id, stream_id, item.name, item.start, item.duration, reset=False, follows=True)
-        )
+        self.request_play(stream, stream.playlist.pop(0), NO_COMMAND, follows=True)
         return True
+
+    def request_play(
+        self,
+        stream: MessageStream,
+        item: PlayItem,
+        command: Command,
+        *,
+        reset: bool = False,
+        follows: bool = False,
+        transition: Transition = "",
+    ) -> None:
+        request_id = self.request(RequestKind.PLAY, command, stream, reset=reset, follows=follows, name=item.name)
+        name, start, duration = item.name, item.start, item.duration
+        self.report(PlayRequested(request_id, stream.stream_id, name, start, duration, reset, follows, transition))
 
     # --- Requests and their decisions ---
 
-    def ask(
+    def request(
         self,
         kind: RequestKind,
         command: Command,
@@ -223,14 +227,14 @@ class ServerBase(Connection):
         self._last_request_id += 1
         request_id = self._last_request_id
         self._requests[request_id] = Request(request_id, kind, command.transaction, stream, reset, follows, name)
-        self._has_asked = True
+        self._has_requested = True
         if kind is RequestKind.CONNECT:
             self.paused = True
         elif kind is RequestKind.PUBLISH:
             self._reader.await_limits(self.limits)
         return request_id
 
-    def decide(self, request_id: int, kind: RequestKind) -> Request:
+    def resolve_request(self, request_id: int, kind: RequestKind) -> Request:
         request = self._requests.get(request_id)
         if request is None or request.kind is not kind:
             raise LocalProtocolError(f"no {kind.name.lower()} request {request_id} awaits a decision")
@@ -240,59 +244,58 @@ class ServerBase(Connection):
         else:
             if not any(other.kind is RequestKind.PUBLISH for other in self._requests.values()):
                 self._reader.await_limits(None)
-            if request.stream.held or self.paused:
+            if request.stream.pending or self.paused:
                 self._decided.append(request.stream)
-                self.paused = True  # Until what is held has had its turn, before all that comes.
+                self.paused = True  # Until what is pending has had its turn, before all that comes.
         return request
 
-    def hold(self, stream: MessageStream, message: RawMessage) -> None:
+    def defer(self, stream: MessageStream, message: RawMessage) -> None:
         """Keep what has come for the stream until the decision. When it is too much, nothing more is read."""
-        stream.held.append(message)
-        self._held_bytes += _weight(message)
-        if self._held_bytes > self._held_most:
+        stream.pending.append(message)
+        self._pending_bytes += _weight(message)
+        if self._pending_bytes > self._max_pending_bytes:
             self.stop_reading()
 
     def events(self) -> list[Event]:
         if self._decided:
             decided, self._decided = self._decided, []
             self.left = self.limits.messages_per_read
-            self._has_asked = False
+            self._has_requested = False
             try:
                 for stream in decided:
-                    self._do_held(stream)
+                    self._replay_pending(stream)
             except RemoteProtocolError:
                 self.move(Step.CLOSE)
-                self._fault = None  # It came behind this one.
+                self._deferred_error = None  # It came behind this one.
                 raise
-            self.paused = self._held_bytes > self._held_most or self._fault is not None
-            if self._has_asked:
+            self.paused = self._pending_bytes > self._max_pending_bytes or self._deferred_error is not None
+            if self._has_requested:
                 return self.take_events()
-        if self._fault is not None and not self._requests:
+        if self._deferred_error is not None and not self._requests:
             self.move(Step.CLOSE)
-            fault, self._fault = self._fault, None
+            fault, self._deferred_error = self._deferred_error, None
             raise fault
         return super().events()
 
-    def _defer(self, fault: RemoteProtocolError) -> bool:
+    def _defer_error(self, fault: RemoteProtocolError) -> bool:
         """What came before a fault counts, as it would if each request had been decided at once."""
         if self._requests:
-            self._fault = fault
+            self._deferred_error = fault
             self.stop_reading()
         return bool(self._requests)
 
-    def _do_held(self, stream: MessageStream) -> None:
+    def _replay_pending(self, stream: MessageStream) -> None:
         """What has come for a stream before its decision. If there is a further request in it, the rest is kept on."""
-        held, stream.held = stream.held, []
-        self._held_bytes -= sum(map(_weight, held))
-        for type_id, timestamp, stream_id, payload in held:
+        pending, stream.pending = stream.pending, []
+        self._pending_bytes -= sum(map(_weight, pending))
+        for type_id, timestamp, stream_id, payload in pending:
             if self.phase is not Phase.CONNECTED:
                 return
             self.handlers[type_id](self, timestamp, stream_id, payload)
 
     def _admit(self, limits: Limits) -> None:
-        """What the client may send from now on."""
         self._reader.set_limits(limits)
-        self._held_most = limits.held_bytes
+        self._max_pending_bytes = limits.held_bytes
 
     def move_stream(self, request: Request, step: StreamStep) -> MessageStream:
         stream = request.stream
@@ -312,6 +315,12 @@ class ServerBase(Connection):
         elif state is StreamState.PLAYING:
             self.report(PlayStopped(stream.stream_id, command_name))
 
+    def stop_playing(self, stream: MessageStream, command_name: str) -> None:
+        """The same, with the status that players are sent."""
+        if stream.state is StreamState.PLAYING:
+            self.send_status(stream.stream_id, "status", status.PLAY_STOP, "Playing stopped.")
+        self.stop(stream, command_name)
+
     def stream_of(self, stream_id: int) -> MessageStream | None:
         """The message stream; a command on the connection itself means the only one, if there is only one."""
         stream = self.streams.get(stream_id)
@@ -320,7 +329,6 @@ class ServerBase(Connection):
         return stream
 
     def may_be_named(self, name: str) -> bool:
-        """Whether the name isn't too long to be kept."""
         most = self.limits.stream_name_bytes
         return len(name) <= most and len(name.encode(errors="surrogatepass")) <= most
 
@@ -353,7 +361,6 @@ class ServerBase(Connection):
 
 
 NO_COMMAND: Final = Command("", 0.0, None, [])
-"""Of what the server asks for by itself."""
 
 CommandHandler = Callable[[ServerBase, int, Command], None]
 """Takes the connection, the message stream id and the command."""

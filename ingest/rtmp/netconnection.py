@@ -24,7 +24,7 @@ def on_connect(connection: ServerBase, stream_id: int, command: Command) -> None
     capabilities = connection.capabilities = read_capabilities(properties, connection.limits)
     connection.report(
         ConnectRequested(
-            connection.ask(RequestKind.CONNECT, command),
+            connection.request(RequestKind.CONNECT, command),
             text(properties.get("app")),
             text(properties.get("tcUrl")),
             text(properties.get("flashVer")),
@@ -48,7 +48,7 @@ def on_create_stream(connection: ServerBase, stream_id: int, command: Command) -
     connection.report(StreamCreated(connection.last_stream_id))
 
 
-def on_noted(connection: ServerBase, stream_id: int, command: Command) -> None:
+def on_acknowledged(connection: ServerBase, stream_id: int, command: Command) -> None:
     """releaseStream, _checkbw and others: nothing to do, and Haivision's encoders wait for the answer."""
     connection.send_result(command, UNDEFINED)
 
@@ -89,10 +89,10 @@ def on_fc_publish(connection: ServerBase, stream_id: int, command: Command) -> N
     most = connection.limits.message_streams
     if not connection.may_be_named(name):
         connection.refuse_call(command, STREAM_NAME_TOO_LONG)
-    elif len(connection.announced) >= most and name not in connection.announced:
+    elif len(connection.fc_published_names) >= most and name not in connection.fc_published_names:
         connection.refuse_call(command, f"{most} names await their publish, as many as may: publish one first.")
     else:
-        connection.announced |= {name}
+        connection.fc_published_names |= {name}
         connection.send_result(command, UNDEFINED)
 
 
@@ -111,11 +111,11 @@ ALWAYS_ANSWERED: Final = frozenset({"createStream"})
 NETCONNECTION_COMMANDS: Final[dict[str, CommandHandler]] = {
     "connect": on_connect,
     "createStream": on_create_stream,
-    "releaseStream": on_noted,
-    "_checkbw": on_noted,
+    "releaseStream": on_acknowledged,
+    "_checkbw": on_acknowledged,
     "FCSubscribe": on_fc_subscribe,
-    "FCUnsubscribe": on_noted,
-    "_onbwcheck": on_noted,
+    "FCUnsubscribe": on_acknowledged,
+    "_onbwcheck": on_acknowledged,
     "getStreamLength": on_stream_length,
     "FCPublish": on_fc_publish,
     "FCUnpublish": on_fc_unpublish,

@@ -6,7 +6,6 @@ from ingest.rtmp import status
 from ingest.rtmp.amf.amf0 import UNDEFINED
 from ingest.rtmp.events import (
     PauseRequested,
-    PlayRequested,
     PublishRequested,
     ReceiveRequested,
     SeekRequested,
@@ -19,8 +18,7 @@ from ingest.rtmp.states import StreamState, StreamStep
 
 ANY_START: Final = -2.0
 """`play` with no start: live, else recorded, else wait (section 7.2.2.1)."""
-WHOLE: Final = -1.0
-"""`play` with no duration."""
+NO_DURATION: Final = -1.0
 STREAM_NAME_TOO_LONG: Final = "The stream's name is too long."
 QUEUED: Final = (False, 2.0)
 """Values of `reset` that leave the playlist as it is. Flash Player has four numbers: 0 and 2 queue, 1 and 3 reset."""
@@ -37,15 +35,15 @@ def on_play(connection: ServerBase, stream_id: int, command: Command) -> None:
     stream = connection.stream_of(stream_id)
     name = command.argument(0)
     if stream is not None and name is False:
-        _stop(connection, stream, command)
+        _stop_play(connection, stream, command)
     elif _is_playable(stream, connection, stream_id, name):
-        item = PlayItem(name, _start(command.argument(1)), number(command.argument(2), WHOLE))
+        item = PlayItem(name, _start(command.argument(1)), number(command.argument(2), NO_DURATION))
         reset = command.argument(3)
         is_given = reset is not None and reset is not UNDEFINED
         if is_given and reset in QUEUED and stream.state is StreamState.PLAYING:
             _enqueue(connection, stream, item)
         else:
-            _begin(connection, stream, command, item, reset=is_given and reset not in QUEUED)
+            _begin_play(connection, stream, command, item, reset=is_given and reset not in QUEUED)
 
 
 def _start(value: Any) -> float:
@@ -68,21 +66,18 @@ def _is_playable(
     return False
 
 
-def _stop(connection: ServerBase, stream: MessageStream, command: Command) -> None:
+def _stop_play(connection: ServerBase, stream: MessageStream, command: Command) -> None:
     if stream.state in (StreamState.IDLE, StreamState.PLAYING):
         connection.stop(stream, command.name)
 
 
-def _begin(connection: ServerBase, stream: MessageStream, command: Command, item: PlayItem, *, reset: bool) -> None:
+def _begin_play(
+    connection: ServerBase, stream: MessageStream, command: Command, item: PlayItem, *, reset: bool
+) -> None:
     """Play the item now, in place of what plays and of its playlist."""
-    _stop(connection, stream, command)
-    _ask(connection, stream, command, item, reset=reset)
-
-
-def _ask(connection: ServerBase, stream: MessageStream, command: Command, item: PlayItem, *, reset: bool) -> None:
+    _stop_play(connection, stream, command)
     stream.move(StreamStep.PLAY)
-    request_id = connection.ask(RequestKind.PLAY, command, stream, reset=reset, name=item.name)
-    connection.report(PlayRequested(request_id, stream.stream_id, item.name, item.start, item.duration, reset))
+    connection.request_play(stream, item, command, reset=reset)
 
 
 def _enqueue(connection: ServerBase, stream: MessageStream, item: PlayItem) -> None:
@@ -108,30 +103,30 @@ def on_play2(connection: ServerBase, stream_id: int, command: Command) -> None:
     options = options if isinstance(options, dict) else {}
     transition = text(options.get("transition")) or "switch"
     if stream is not None and transition == "stop":
-        _end(connection, stream, command)
+        if stream.state in (StreamState.IDLE, StreamState.PLAYING):
+            connection.stop_playing(stream, command.name)
         return
     name: Any = options.get("streamName")
     if not _is_playable(stream, connection, stream_id, name):
         return
-    item = PlayItem(name, _start(options.get("start")), number(options.get("len"), WHOLE))
+    item = PlayItem(name, _start(options.get("start")), number(options.get("len"), NO_DURATION))
     if transition == "resume":
         item = PlayItem(name, number(options.get("offset"), 0), item.duration)
     is_playing = stream.state is StreamState.PLAYING
     if transition in APPENDS:
-        _append(connection, stream, command, item, begins=transition == "append" and not is_playing)
+        _enqueue(connection, stream, item)
+        if transition == "append" and not is_playing:
+            stream.move(StreamStep.PLAY)
+            connection.request_play(stream, stream.playlist.pop(0), command)
     elif transition in SWITCHES and is_playing:
         if not (transition == "swap" and _swap_waiting(stream, text(options.get("oldStreamName")), item)):
-            _switch(connection, stream, command, item, SWITCHES[transition])
+            # What plays goes on until that is there.
+            stream.move(StreamStep.SWITCH)
+            connection.request_play(stream, item, command, transition=SWITCHES[transition])
     elif transition in RESTARTS or transition in SWITCHES:
-        _begin(connection, stream, command, item, reset=transition == "reset")
+        _begin_play(connection, stream, command, item, reset=transition == "reset")
     else:
         connection.send_status(stream_id, "error", status.PLAY_FAILED, "There is no such transition.")
-
-
-def _append(connection: ServerBase, stream: MessageStream, command: Command, item: PlayItem, *, begins: bool) -> None:
-    _enqueue(connection, stream, item)
-    if begins:
-        _ask(connection, stream, command, stream.playlist.pop(0), reset=False)
 
 
 def _swap_waiting(stream: MessageStream, old_name: str, item: PlayItem) -> bool:
@@ -141,25 +136,6 @@ def _swap_waiting(stream: MessageStream, old_name: str, item: PlayItem) -> bool:
             stream.playlist[at] = item
             return True
     return False
-
-
-def _switch(
-    connection: ServerBase, stream: MessageStream, command: Command, item: PlayItem, transition: Transition
-) -> None:
-    """Ask for what is to take the place of what plays, which goes on until that is there."""
-    stream.move(StreamStep.SWITCH)
-    request_id = connection.ask(RequestKind.PLAY, command, stream, name=item.name)
-    connection.report(
-        PlayRequested(
-            request_id, stream.stream_id, item.name, item.start, item.duration, reset=False, transition=transition
-        )
-    )
-
-
-def _end(connection: ServerBase, stream: MessageStream, command: Command) -> None:
-    if stream.state is StreamState.PLAYING:
-        connection.send_status(stream.stream_id, "status", status.PLAY_STOP, "Playing stopped.")
-    _stop(connection, stream, command)
 
 
 # --- While it plays ---
@@ -231,7 +207,7 @@ def on_publish(connection: ServerBase, stream_id: int, command: Command) -> None
         publish_type = text(command.argument(1)).lower()
         connection.report(
             PublishRequested(
-                connection.ask(RequestKind.PUBLISH, command, stream),
+                connection.request(RequestKind.PUBLISH, command, stream),
                 stream.stream_id,
                 name,
                 publish_type if publish_type in PUBLISH_TYPES else "live",
@@ -242,9 +218,7 @@ def on_publish(connection: ServerBase, stream_id: int, command: Command) -> None
 def on_close_stream(connection: ServerBase, stream_id: int, command: Command) -> None:
     stream = connection.find_stream(stream_id, command.argument(0))
     if stream is not None:
-        if stream.state is StreamState.PLAYING:
-            connection.send_status(stream.stream_id, "status", status.PLAY_STOP, "Playing stopped.")
-        connection.stop(stream, command.name)
+        connection.stop_playing(stream, command.name)
 
 
 def on_delete_stream(connection: ServerBase, stream_id: int, command: Command) -> None:

@@ -34,7 +34,6 @@ class Run(NamedTuple):
     """Where what follows begins."""
 
     def payload(self, start: int, size: int) -> bytes:
-        """Of one of them."""
         step = self.chunk_size + 1
         chunks = bytearray(self.data[start : start + size + (size - 1) // self.chunk_size])
         del chunks[self.chunk_size :: step]

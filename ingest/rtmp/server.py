@@ -15,7 +15,7 @@ from ingest.rtmp.connection import AUDIO, COMMON_HANDLERS, VIDEO
 from ingest.rtmp.events import AudioReceived, BufferLengthSet, StatusSent, VideoReceived
 from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported, on_user_control
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
-from ingest.rtmp.message_streams import MediaSink, MessageStream, RequestKind, ServerBase
+from ingest.rtmp.message_streams import MediaSink, MessageStream, Request, RequestKind, ServerBase
 from ingest.rtmp.messages import MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, encode_data
 from ingest.rtmp.messages.control import UserControl
@@ -23,14 +23,14 @@ from ingest.rtmp.netconnection import ALWAYS_ANSWERED, NETCONNECTION_COMMANDS
 from ingest.rtmp.netstream import NETSTREAM_COMMANDS
 from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 
-__all__ = ["ServerConnection"]
-
 CONNECT_PROPERTIES: Final = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 """What clients look for to know what kind of server this is."""
 
 CONNECTED: Final = Phase.CONNECTED
 PUBLISHING: Final = StreamState.PUBLISHING
-ASKED_STATES: Final = frozenset({StreamState.PUBLISH_ASKED, StreamState.PLAY_ASKED, StreamState.SWITCH_ASKED})
+REQUESTED_STATES: Final = frozenset(
+    {StreamState.PUBLISH_REQUESTED, StreamState.PLAY_REQUESTED, StreamState.SWITCH_REQUESTED}
+)
 NAMING: Final = frozenset({"FCUnpublish", "closeStream", "deleteStream"})
 """Commands that name their message stream by an argument."""
 
@@ -50,7 +50,7 @@ class ServerConnection(ServerBase):
         Set Chunk Size comes before the result, and never again: OBS overlooks a later one. `properties` and `info` are
         added to the two objects of the result. Clients of Enhanced RTMP are told there what the server knows of it.
         """
-        request = self.decide(request_id, RequestKind.CONNECT)
+        request = self.resolve_request(request_id, RequestKind.CONNECT)
         self.move(Step.ACCEPT)
         self.send_window(self._own_window)
         self._queue(control.set_peer_bandwidth(self._own_window, control.BandwidthLimit.DYNAMIC), CSID_CONTROL)
@@ -70,7 +70,7 @@ class ServerConnection(ServerBase):
 
     def reject_connect(self, request_id: int, code: str, description: str, **info: Any) -> None:
         """Queues `_error`. The shell then closes the socket, as some clients would wait for ever."""
-        request = self.decide(request_id, RequestKind.CONNECT)
+        request = self.resolve_request(request_id, RequestKind.CONNECT)
         self.move(Step.REJECT)
         answer = {**status.info_object("error", code, description), **info}
         self.send_command(0, "_error", request.transaction, None, answer)
@@ -84,20 +84,20 @@ class ServerConnection(ServerBase):
         `sink` is given the audio and video, unless an event that came before them still waits to be taken: then they
         are events too, so that nothing overtakes.
         """
-        stream = self.move_stream(self.decide(request_id, RequestKind.PUBLISH), StreamStep.ACCEPT)
+        stream = self.move_stream(self.resolve_request(request_id, RequestKind.PUBLISH), StreamStep.ACCEPT)
         stream.public_name = public_name
         stream.sink = sink
         self.ignored_messages = 0
         self._admit(self.limits)  # For good: long messages may still be under way when a stream ends.
-        if stream.name in self.announced:
-            self.announced -= {stream.name}
+        if stream.name in self.fc_published_names:
+            self.fc_published_names -= {stream.name}
             self.send_publish_notice("onFCPublish", status.PUBLISH_START, public_name)
         self.send_user_control(UserControl.STREAM_BEGIN, stream.stream_id)
         self.send_status(stream.stream_id, "status", status.PUBLISH_START, description)
 
     def reject_publish(self, request_id: int, code: str, description: str) -> None:
         """Queues the error status. The shell should then close the socket: librtmp overlooks some codes."""
-        stream = self.move_stream(self.decide(request_id, RequestKind.PUBLISH), StreamStep.REJECT)
+        stream = self.move_stream(self.resolve_request(request_id, RequestKind.PUBLISH), StreamStep.REJECT)
         self.send_status(stream.stream_id, "error", code, description)
 
     def accept_play(self, request_id: int, description: str, *, recorded: bool = False) -> None:
@@ -106,9 +106,7 @@ class ServerConnection(ServerBase):
 
         In this order: FFmpeg throws away what comes before Play.Start.
         """
-        request = self.decide(request_id, RequestKind.PLAY)
-        stream = self.move_stream(request, StreamStep.ACCEPT)
-        stream.name = request.name
+        request, stream = self._accept_play(request_id)
         if recorded:
             self.send_user_control(UserControl.STREAM_IS_RECORDED, stream.stream_id)
         self.send_user_control(UserControl.STREAM_BEGIN, stream.stream_id)
@@ -119,17 +117,20 @@ class ServerConnection(ServerBase):
 
     def accept_switch(self, request_id: int, description: str) -> None:
         """A play2 to something else than what plays, which goes on until the shell has that. Queues Play.Transition."""
-        request = self.decide(request_id, RequestKind.PLAY)
+        _, stream = self._accept_play(request_id)
+        reason = status.TRANSITION_SUCCESS
+        self.send_status(stream.stream_id, "status", status.PLAY_TRANSITION, description, reason=reason)
+
+    def _accept_play(self, request_id: int) -> tuple[Request, MessageStream]:
+        request = self.resolve_request(request_id, RequestKind.PLAY)
         stream = self.move_stream(request, StreamStep.ACCEPT)
         stream.name = request.name
-        self.send_status(
-            stream.stream_id, "status", status.PLAY_TRANSITION, description, reason=status.TRANSITION_SUCCESS
-        )
+        return request, stream
 
     def reject_play(self, request_id: int, code: str, description: str) -> None:
         """Queues the error status. Of a playlist's further items it is onPlayStatus, as an error would end FFmpeg's
         playing: the message stream then still plays, and the shell goes on by `play_next_item`."""
-        request = self.decide(request_id, RequestKind.PLAY)
+        request = self.resolve_request(request_id, RequestKind.PLAY)
         stream = self.move_stream(request, StreamStep.SKIP if request.follows else StreamStep.REJECT)
         if request.follows:
             self.send_play_status(stream.stream_id, code, description=description)
@@ -138,20 +139,20 @@ class ServerConnection(ServerBase):
 
     # --- What awaits a decision ---
 
-    def _must_wait(self, message: RawMessage, command: Command) -> bool:
+    def _must_defer(self, message: RawMessage, command: Command) -> bool:
         if not self._requests:
             return False
-        stream = self._meant_by(message[2], command)
-        if stream is None or stream.state not in ASKED_STATES:
+        stream = self._target_stream(message[2], command)
+        if stream is None or stream.state not in REQUESTED_STATES:
             return False
-        self.hold(stream, message)
+        self.defer(stream, message)
         return True
 
-    def _meant_by(self, stream_id: int, command: Command) -> MessageStream | None:
+    def _target_stream(self, stream_id: int, command: Command) -> MessageStream | None:
         """The message stream that a command is about; None: none."""
         name = command.name
         if name == "close":  # All of them; it ends none whose request is still to be decided.
-            return next((stream for stream in self.streams.values() if stream.state in ASKED_STATES), None)
+            return next((stream for stream in self.streams.values() if stream.state in REQUESTED_STATES), None)
         if name in NAMING:
             return self.find_stream(stream_id, command.argument(0))
         return self.stream_of(stream_id) if name in NETSTREAM_COMMANDS else None
@@ -189,7 +190,7 @@ class ServerConnection(ServerBase):
 
     def _one_publishing(self) -> MessageStream | None:
         """The message stream that alone publishes, to a sink, while nothing that came before waits."""
-        if self._events or self._requests or self._decided or self.paused or self._fault is not None:
+        if self._events or self._requests or self._decided or self.paused or self._deferred_error is not None:
             return None
         if self.phase is not CONNECTED:
             return None
@@ -229,8 +230,8 @@ class ServerConnection(ServerBase):
     def _hold_or_ignore(self, message: RawMessage) -> None:
         """Media for a stream that does not publish, or may not yet: not all clients wait for the answer."""
         stream = self.streams.get(message[2])
-        if stream is not None and stream.state is StreamState.PUBLISH_ASKED:
-            self.hold(stream, message)
+        if stream is not None and stream.state is StreamState.PUBLISH_REQUESTED:
+            self.defer(stream, message)
         else:
             self._ignore()
 

@@ -7,12 +7,12 @@ A connection (section 5.2.1 and 7.2.1.1):
 
 A message stream, from createStream to deleteStream (section 7.2.2):
 
-    IDLE -> PUBLISH_ASKED -> PUBLISHING -> IDLE
-    IDLE -> PLAY_ASKED -> PLAYING -> IDLE
-    PLAYING -> PLAY_ASKED: the next item of its playlist; SWITCH_ASKED: play2, while what plays goes on
+    IDLE -> PUBLISH_REQUESTED -> PUBLISHING -> IDLE
+    IDLE -> PLAY_REQUESTED -> PLAYING -> IDLE
+    PLAYING -> PLAY_REQUESTED: the next item of its playlist; SWITCH_REQUESTED: play2, while what plays goes on
 
-`*_ASKED` and DECIDING last while our side decides: what the peer sends for that stream, or in DECIDING at all, is not
-processed then.
+`*_REQUESTED` and DECIDING last while our side decides: what the peer sends for that stream, or in DECIDING at all, is
+not processed then.
 """
 
 from enum import Enum, auto
@@ -31,8 +31,6 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """What moves a connection on."""
-
     SHAKE_HANDS = auto()
     ASK = auto()
     ACCEPT = auto()
@@ -51,11 +49,11 @@ PHASES: Final[dict[tuple[Phase, Step], Phase]] = {
 
 class StreamState(Enum):
     IDLE = auto()
-    PUBLISH_ASKED = auto()
+    PUBLISH_REQUESTED = auto()
     PUBLISHING = auto()
-    PLAY_ASKED = auto()
+    PLAY_REQUESTED = auto()
     PLAYING = auto()
-    SWITCH_ASKED = auto()
+    SWITCH_REQUESTED = auto()
 
 
 class StreamStep(Enum):
@@ -75,20 +73,23 @@ class StreamStep(Enum):
 
 
 STREAM_STATES: Final[dict[tuple[StreamState, StreamStep], StreamState]] = {
-    (StreamState.IDLE, StreamStep.PUBLISH): StreamState.PUBLISH_ASKED,
-    (StreamState.IDLE, StreamStep.PLAY): StreamState.PLAY_ASKED,
+    (StreamState.IDLE, StreamStep.PUBLISH): StreamState.PUBLISH_REQUESTED,
+    (StreamState.IDLE, StreamStep.PLAY): StreamState.PLAY_REQUESTED,
     (StreamState.IDLE, StreamStep.STOP): StreamState.IDLE,
-    (StreamState.PUBLISH_ASKED, StreamStep.ACCEPT): StreamState.PUBLISHING,
-    (StreamState.PUBLISH_ASKED, StreamStep.REJECT): StreamState.IDLE,
+    (StreamState.PUBLISH_REQUESTED, StreamStep.ACCEPT): StreamState.PUBLISHING,
+    (StreamState.PUBLISH_REQUESTED, StreamStep.REJECT): StreamState.IDLE,
     (StreamState.PUBLISHING, StreamStep.STOP): StreamState.IDLE,
-    (StreamState.PLAY_ASKED, StreamStep.ACCEPT): StreamState.PLAYING,
-    (StreamState.PLAY_ASKED, StreamStep.REJECT): StreamState.IDLE,
+    (StreamState.PLAY_REQUESTED, StreamStep.ACCEPT): StreamState.PLAYING,
+    (StreamState.PLAY_REQUESTED, StreamStep.REJECT): StreamState.IDLE,
     (StreamState.PLAYING, StreamStep.STOP): StreamState.IDLE,
-    (StreamState.PLAYING, StreamStep.FOLLOW): StreamState.PLAY_ASKED,
-    (StreamState.PLAY_ASKED, StreamStep.SKIP): StreamState.PLAYING,
-    (StreamState.PLAYING, StreamStep.SWITCH): StreamState.SWITCH_ASKED,
-    (StreamState.SWITCH_ASKED, StreamStep.ACCEPT): StreamState.PLAYING,
-    (StreamState.SWITCH_ASKED, StreamStep.REJECT): StreamState.PLAYING,
-    (StreamState.SWITCH_ASKED, StreamStep.STOP): StreamState.PLAY_ASKED,  # What played has ended: now a play like any.
+    (StreamState.PLAYING, StreamStep.FOLLOW): StreamState.PLAY_REQUESTED,
+    (StreamState.PLAY_REQUESTED, StreamStep.SKIP): StreamState.PLAYING,
+    (StreamState.PLAYING, StreamStep.SWITCH): StreamState.SWITCH_REQUESTED,
+    (StreamState.SWITCH_REQUESTED, StreamStep.ACCEPT): StreamState.PLAYING,
+    (StreamState.SWITCH_REQUESTED, StreamStep.REJECT): StreamState.PLAYING,
+    (
+        StreamState.SWITCH_REQUESTED,
+        StreamStep.STOP,
+    ): StreamState.PLAY_REQUESTED,  # What played has ended: now a play like any.
 }
 """What is missing is illegal: the peer gets an error status, our own side LocalProtocolError."""

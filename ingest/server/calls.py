@@ -160,7 +160,7 @@ class Calls:
     def _unanswered(self, transaction: float) -> None:
         awaited = self._invoked.pop(transaction, None)
         if awaited:
-            self._connection.rtmp.calls.forget(transaction)
+            self._connection.rtmp.calls.cancel(transaction)
             self._put_result(awaited[0], False, [])
 
     def _put_result(self, request_id: int | None, succeeded: bool, values: list[Any]) -> None:

@@ -168,7 +168,7 @@ class Connection(BaseConnection):
                     handler(self, event, now)
             if self._backlog:
                 queue, self._backlog = self._backlog, []
-            elif self.rtmp.goes_on and not self.ending:
+            elif self.rtmp.has_more_events and not self.ending:
                 try:
                     queue = self.rtmp.events()
                 except RemoteProtocolError as error:

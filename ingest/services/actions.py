@@ -4,6 +4,7 @@ secret.
 What is changed in a form of the admin has its entry from `ingest.admin_site`."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from ingest.services import (
     recordings,
     sessions,
 )
-from ingest.services.audit import Actor
+from ingest.services.audit import Actor, audited
 from ingest.services.keys import NewKey
 
 
@@ -58,18 +59,16 @@ def set_enabled(actor: Actor, row: Stream | Application, enabled: bool) -> None:
     if row.enabled == enabled:
         return
     stream = row if isinstance(row, Stream) else None
-    with transaction.atomic():
+    subject, verb = "stream" if stream else "application", "enable" if enabled else "disable"
+    with audited(actor, f"{subject}.{verb}", str(row), stream=stream):
         row.enabled = enabled
         row.save(update_fields=["enabled"])
-        subject, verb = "stream" if stream else "application", "enable" if enabled else "disable"
-        audit.record(actor, f"{subject}.{verb}", str(row), stream=stream)
 
 
 def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_urls.PlayLink:
     """A token that plays the stream, and the URLs with it. The entry says until when, never the token."""
-    with transaction.atomic():
-        link = media_urls.make_play_link(stream=stream, lifetime=lifetime)
-        audit.record(actor, "play_token.create", stream.path, stream=stream, expires_at=link.expires_at)
+    link = media_urls.make_play_link(stream=stream, lifetime=lifetime)
+    audit.record(actor, "play_token.create", stream.path, stream=stream, expires_at=link.expires_at)
     return link
 
 
@@ -78,12 +77,8 @@ def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_url
 
 def recording_link(actor: Actor, *, recording: Recording, lifetime: timedelta) -> media_urls.PlayLink:
     """A token that plays the recording, and the URLs with it. The entry says until when, never the token."""
-    with transaction.atomic():
-        link = media_urls.make_recording_link(recording=recording, lifetime=lifetime)
-        name, until = recording_name(recording), link.expires_at
-        audit.record(
-            actor, "recording_token.create", name, stream=recording.stream, file=recording.file, expires_at=until
-        )
+    link = media_urls.make_recording_link(recording=recording, lifetime=lifetime)
+    _record_recording(actor, "recording_token.create", recording, expires_at=link.expires_at)
     return link
 
 
@@ -91,28 +86,23 @@ def delete_recording(actor: Actor, recording: Recording, *, note: str = "") -> N
     """With its file. Raises RecordingProblem, also for a file that can't be deleted."""
     name, file, stream = recording_name(recording), recording.file, recording.stream
     try:
-        with transaction.atomic():
+        with audited(actor, "recording.delete", name, stream=stream, file=file, note=note):
             recordings.delete(recording)
-            audit.record(actor, "recording.delete", name, stream=stream, file=file, note=note)
     except OSError as error:
         raise recordings.RecordingProblem(f"Its file can't be deleted: {error.strerror}.") from None
 
 
 def keep_recording(actor: Actor, recording: Recording, keep: bool) -> None:
-    """Whether it is spared when old recordings go."""
     with transaction.atomic():
         recording.keep = keep
         recording.save(update_fields=["keep"])
-        verb = "keep" if keep else "unkeep"
-        audit.record(
-            actor, f"recording.{verb}", recording_name(recording), stream=recording.stream, file=recording.file
-        )
+        _record_recording(actor, "recording.keep" if keep else "recording.unkeep", recording)
 
 
 def import_recording(actor: Actor, *, stream: Stream, name: str, source: Path) -> Recording:
-    """What is raised: as of `recordingimport.add`."""
+    """What is raised: as of `recording_import.add`."""
     recording = recording_import.add(stream=stream, name=name, source=source)
-    audit.record(actor, "recording.import", recording_name(recording), stream=stream, file=recording.file)
+    _record_recording(actor, "recording.import", recording)
     return recording
 
 
@@ -120,29 +110,27 @@ def recording_name(recording: Recording) -> str:
     return f"{recording.application.name}/{recording.name}"
 
 
+def _record_recording(actor: Actor, action: str, recording: Recording, **detail: Any) -> None:
+    audit.record(actor, action, recording_name(recording), stream=recording.stream, file=recording.file, **detail)
+
+
 # --- Nodes ---
 
 
 def drain_node(actor: Actor, name: str, *, grace_s: int) -> Node:
     """Raises NodeError, as all of a node do."""
-    with transaction.atomic():
-        node = nodes.request_drain(name=name, grace_s=grace_s, now=database.look_at_shared_clock())
-        audit.record(actor, "node.drain", name, grace_s=grace_s)
-    return node
+    with audited(actor, "node.drain", name, grace_s=grace_s):
+        return nodes.request_drain(name=name, grace_s=grace_s, now=database.look_at_shared_clock())
 
 
 def resume_node(actor: Actor, name: str) -> Node:
-    with transaction.atomic():
-        node = nodes.cancel_drain(name=name)
-        audit.record(actor, "node.resume", name)
-    return node
+    with audited(actor, "node.resume", name):
+        return nodes.cancel_drain(name=name)
 
 
 def forget_node(actor: Actor, name: str) -> Node:
-    with transaction.atomic():
-        node = nodes.forget(name=name)
-        audit.record(actor, "node.forget", name)
-    return node
+    with audited(actor, "node.forget", name):
+        return nodes.forget(name=name)
 
 
 # --- Bans ---
@@ -172,7 +160,7 @@ def ban(actor: Actor, *, address: str, seconds: int) -> Ban:
 
 
 def make_login(actor: Actor, *, stream: Stream, user: str, **rights: Any) -> encoder_login.NewPassword:
-    """`rights` and what is raised: as of `encoderlogin.create`."""
+    """`rights` and what is raised: as of `encoder_login.create`."""
     with transaction.atomic():
         made = encoder_login.create(stream=stream, user=user, **rights)
         audit.record(actor, "encoder_login.create", audit.name_of(made.login), stream=stream)
@@ -181,19 +169,13 @@ def make_login(actor: Actor, *, stream: Stream, user: str, **rights: Any) -> enc
 
 def set_login_password(actor: Actor, login: EncoderLogin, *, password: str = "") -> encoder_login.NewPassword:
     """Raises ValidationError."""
-    with transaction.atomic():
-        made = encoder_login.set_password(login=login, password=password)
-        audit.record(actor, "encoder_login.password", audit.name_of(login), stream=login.stream)
-    return made
+    with audited(actor, "encoder_login.password", audit.name_of(login), stream=login.stream):
+        return encoder_login.set_password(login=login, password=password)
 
 
 def revoke_login(actor: Actor, login: EncoderLogin) -> None:
-    with transaction.atomic():
+    with audited(actor, "encoder_login.revoke", audit.name_of(login), stream=login.stream):
         encoder_login.revoke(login=login)
-        audit.record(actor, "encoder_login.revoke", audit.name_of(login), stream=login.stream)
-
-
-CHANGEABLE_OF_KEY = ("label", "expires_at", "allowed_networks", "max_kbps", "over_limit", "test_only")
 
 
 def create_key(actor: Actor, *, stream: Stream, secret: str | None = None, **rights: Any) -> NewKey:
@@ -215,30 +197,31 @@ def rotate_key(actor: Actor, key: StreamKey, *, grace: timedelta = timedelta(0))
 
 def revoke_key(actor: Actor, key: StreamKey) -> None:
     """The key's sessions end within 2 s."""
-    with transaction.atomic():
+    with _audited_key(actor, "key.revoke", key):
         keys.revoke(key=key)
-        _record_key(actor, "key.revoke", key)
 
 
 def enable_key(actor: Actor, key: StreamKey, enabled: bool) -> None:
     """A disabled key publishes nothing, and what it publishes ends; it can be enabled again."""
-    with transaction.atomic():
+    with _audited_key(actor, "key.enable" if enabled else "key.disable", key):
         key.enabled = enabled
         key.save(update_fields=["enabled"])
-        _record_key(actor, "key.enable" if enabled else "key.disable", key)
 
 
 def change_key(actor: Actor, key: StreamKey, **rights: Any) -> None:
-    """Changes what of CHANGEABLE is given and differs. Raises ValidationError."""
+    """Changes what of the rights is given and differs. Raises ValidationError."""
     changed = {name: [getattr(key, name), value] for name, value in rights.items() if getattr(key, name) != value}
     if not changed:
         return
     for name, value in rights.items():
         setattr(key, name, value)
     key.full_clean(exclude=["stream", "digest"])
-    with transaction.atomic():
+    with _audited_key(actor, "key.change", key, changed=changed):
         key.save(update_fields=list(changed))
-        _record_key(actor, "key.change", key, changed=changed)
+
+
+def _audited_key(actor: Actor, action: str, key: StreamKey, **detail: Any) -> AbstractContextManager[None]:
+    return audited(actor, action, audit.name_of(key), stream=key.stream, **detail)
 
 
 def _record_key(actor: Actor, action: str, key: StreamKey, **detail: Any) -> None:

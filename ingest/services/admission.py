@@ -56,8 +56,6 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An accepted publish."""
-
     session: uuid.UUID
     app: str
     name: str
@@ -78,28 +76,30 @@ class Grant:
         return f"{self.app}/{self.name if self.trial is None else names.test_live_name(self.name, self.trial)}"
 
 
-def check_publish(
-    *,
-    request: PublishRequest,
-    address: str,
-    now: datetime,
-    asked_at: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
-    reached_since: datetime | None = None,
-    shared_now: datetime | None = None,
-) -> Question | None:
-    """All that can be refused without writing; what another service is still to be asked. `asked_at`: when it was asked
-    for the first time.
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A publisher that asks to be let in. `session`: the id that its session is to have."""
 
-    Raises NotYet for a stream that its publisher may have left. `standing`, `reached_since`: as in `leases.take`. These
-    times and NotYet's are by the clock that nodes share, which shows `shared_now`; None: as `now`, the node's own.
+    session: uuid.UUID
+    request: PublishRequest
+    peer: Peer
+
+
+def check_publish(
+    ask: Ask, *, now: datetime, asked_at: datetime, knowledge: leases.Knowledge | None = None
+) -> Question | None:
+    """All that can be refused without writing; what another service is still to be asked. `asked_at`: when it asked for
+    the first time.
+
+    Raises NotYet for a stream that its publisher may have left. `asked_at` and NotYet's time are by the clock that
+    nodes share, which `knowledge` goes by; None: nothing is known, and that shows `now` as the node's own.
     """
-    target = authorization.find_target(request, address, now)
+    address = ask.peer.address
+    target = authorization.find_target(ask.request, address, now)
     if target.stream is not None and not target.is_trial:
         with _unless_busy(target.stream, target.key):
             claim = _claim(target, target.stream, address, asked_at)
-            known: dict[str, Any] = {"standing": standing, "reached_since": reached_since}
-            leases.check(stream=target.stream.pk, claim=claim, now=shared_now or now, **known)
+            leases.check(stream=target.stream.pk, claim=claim, knowledge=knowledge or leases.Knowledge(now))
     about: dict[str, Any] = {"stream": target.stream, "key": target.key, "login": target.login}
     return question("publish", target.application, name=target.name, **about)
 
@@ -122,79 +122,70 @@ def _unless_busy(stream: Stream, key: StreamKey | None) -> Iterator[None]:
 
 
 def admit_publish(
+    ask: Ask,
     *,
-    session: uuid.UUID,
-    request: PublishRequest,
-    peer: Peer,
     now: datetime,
     asked_at: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown,
-    reached_since: datetime | None = None,
-    shared_now: datetime | None = None,
+    knowledge: leases.Knowledge | None = None,
     in_time: Callable[[], None] = lambda: None,
 ) -> Grant:
     """Makes the session and takes the stream's lease, both or neither. Takes times and raises NotYet as
     `check_publish`. `in_time` is called before the commit: if it raises, nothing is written."""
+    session, peer, knowledge = ask.session, ask.peer, knowledge or leases.Knowledge(now)
     with transaction.atomic():
-        target = authorization.find_target(request, peer.address, now)
+        target = authorization.find_target(ask.request, peer.address, now)
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
         if target.application.publish_policy == Application.PublishPolicy.OPEN and not target.is_trial:
             sessions.join_streams([stream])
         node = nodes.row(name=peer.node)
-        Session.objects.create(
-            pk=session,
-            kind=Session.Kind.PUBLISH,
-            app=target.application.name,
-            name=stream.name,
-            stream=stream,
-            key=key,
-            login=target.login,
-            node=node,
-            channel=peer.channel,
-            address=clean.text(peer.address, 64),
-            encoder=clean.text(peer.encoder, 255),
-            started_at=now,
-            is_test=target.is_trial,
-        )
+        _session(ask, target, stream, node.pk, now).save(force_insert=True)
         if key is not None and target.is_trial:
-            grant = _admit_key_test(session, target.application, stream, key, now)
+            grant = _admit_key_test(session, target, stream, key, now)
             in_time()
             return grant
         with _unless_busy(stream, key):
             claim = _claim(target, stream, peer.address, asked_at)
-            taken = leases.take(
-                stream=stream.pk,
-                session=session,
-                node=node.pk,
-                claim=claim,
-                now=shared_now or now,
-                standing=standing,
-                reached_since=reached_since,
-            )
-        lost, replaced = _former(taken, peer, shared_now or now)
+            taken = leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim, knowledge=knowledge)
+        lost, replaced = _former(taken, peer, knowledge.now)
         if key is not None:
             StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
         if target.login is not None:
             EncoderLogin.objects.filter(pk=target.login.pk).update(last_used_at=now)
-        record = recordings.order(application=target.application, stream=stream, publish_type=request.publish_type)
+        record = recordings.order(application=target.application, stream=stream, publish_type=ask.request.publish_type)
         in_time()
-    grant = granted(session, target.application, stream, key, taken.fencing, HealthBasis.of({stream.pk: session}, now))
-    ended = _end_lost(lost, shared_now or now) if lost is not None else None
-    return replace(grant, lost=ended, replaced=replaced, record=record)
+    grant = _granted(session, target, stream, taken.fencing, HealthBasis.of({stream.pk: session}, now), record)
+    ended = _end_lost(lost, knowledge.now) if lost is not None else None
+    return replace(grant, lost=ended, replaced=replaced)
 
 
-def _admit_key_test(
-    session: uuid.UUID, application: Application, stream: Stream, key: StreamKey, now: datetime
-) -> Grant:
+def _session(ask: Ask, target: Target, stream: Stream, node: int, now: datetime) -> Session:
+    """Its row, which is still to be written."""
+    return Session(
+        pk=ask.session,
+        kind=Session.Kind.PUBLISH,
+        app=target.application.name,
+        name=stream.name,
+        stream=stream,
+        key=target.key,
+        login=target.login,
+        node_id=node,
+        channel=ask.peer.channel,
+        address=clean.text(ask.peer.address, 64),
+        encoder=clean.text(ask.peer.encoder, 255),
+        started_at=now,
+        is_test=target.is_trial,
+    )
+
+
+def _admit_key_test(session: uuid.UUID, target: Target, stream: Stream, key: StreamKey, now: datetime) -> Grant:
     """A trial takes no lease and is never recorded; a newer one of its key takes the place of an older one."""
     others = Session.objects.filter(key=key, is_test=True, ended_at__isnull=True).exclude(pk=session)
     for former in others.values_list("pk", flat=True):
         sessions.mark_replaced(session=former, note="Another test with this key began.")
     StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    judged = HealthBasis.of({stream.pk: session}, now)
-    return replace(granted(session, application, stream, key, 0, judged), trial=key.pk)
+    return replace(_granted(session, target, stream, 0, HealthBasis.of({stream.pk: session}, now)), trial=key.pk)
 
 
 def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | None, Replaced | None]:
@@ -224,7 +215,7 @@ def _end_lost(former: Session, at: datetime) -> Session | None:
 
 @dataclass(frozen=True, slots=True)
 class HealthBasis:
-    """What the health of streams is judged by, besides what their publishers send: by the streams' ids."""
+    """What the health of streams is evaluated by, besides what their publishers send: by the streams' ids."""
 
     rules: Mapping[int, health_rules.Rules]
     publishes: Mapping[int, list[float]]
@@ -238,17 +229,18 @@ class HealthBasis:
         )
 
 
-def granted(
+def _granted(
     session: uuid.UUID,
-    application: Application,
+    target: Target,
     stream: Stream,
-    key: StreamKey | None,
     fencing: int,
-    judged: HealthBasis,
+    basis: HealthBasis,
+    record: RecordOrder | None = None,
 ) -> Grant:
+    key = target.key
     return Grant(
         session=session,
-        app=application.name,
+        app=target.application.name,
         name=stream.name,
         labels={"stream": stream.pk, "key": key.pk if key else None},
         limits={
@@ -259,10 +251,10 @@ def granted(
             "target_kbps": stream.target_kbps,
             "expect_audio": stream.expect_audio,
             "expect_video": stream.expect_video,
-            "health": judged.rules.get(stream.pk, {}),
-            "publishes": judged.publishes.get(stream.pk, []),
+            "health": basis.rules.get(stream.pk, {}),
+            "publishes": basis.publishes.get(stream.pk, []),
         },
-        record=None,
+        record=record,
         fencing=fencing,
     )
 
@@ -272,27 +264,17 @@ class DecideAlone(Exception):  # noqa: N818 - an answer, not an error.
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A publisher that asks to be let in. `session`: the id that its session is to have."""
-
-    session: uuid.UUID
-    request: PublishRequest
-    peer: Peer
-
-
-@dataclass(frozen=True, slots=True)
 class _Ordinary:
     """One that may be admitted with others."""
 
     ask: Ask
     target: Target
     stream: Stream
-    key: StreamKey | None
 
 
 def check_group(asks: Sequence[Ask], *, now: datetime) -> list[Exception | None]:
-    """Only reads, so that no flood of bad keys reaches the thread that writes: Refused with the reason, or Apart, or
-    None for one that `admit` is to be asked about."""
+    """Only reads, so that no flood of bad keys reaches the thread that writes: Refused with the reason, DecideAlone,
+    or None for one that `admit_group` is to be asked about."""
     access = authorization.read_requests(ask.request for ask in asks)
     found = (_look(ask, access, now) for ask in asks)
     return [one if isinstance(one, Exception) else None for one in found]
@@ -305,19 +287,18 @@ def _look(ask: Ask, access: Access, now: datetime) -> _Ordinary | Exception:
         return refused
     if target.stream is None or target.login is not None or target.is_trial or target.application.asks("publish"):
         return DecideAlone()
-    return _Ordinary(ask, target, target.stream, target.key)
+    return _Ordinary(ask, target, target.stream)
 
 
 def admit_group(
     asks: Sequence[Ask],
     *,
     now: datetime,
-    shared_now: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing],
+    knowledge: leases.Knowledge,
     in_time: Callable[[], None],
 ) -> list[Grant | Exception]:
     """Checks again, and makes the sessions and takes the leases, all in one transaction: of each the grant, or Refused
-    or Apart. `now`, `shared_now`, `standing`: as `admission.check_publish` has them.
+    or DecideAlone. `now`, `knowledge`: as `check_publish` has them.
 
     `in_time` is called before the commit: if it raises, nothing is written.
     """
@@ -333,12 +314,15 @@ def admit_group(
                 else:
                     ordinary[found.stream.pk] = found
             there = {name: nodes.row(name=name).pk for name in {one.ask.peer.node for one in ordinary.values()}}
-            fencing = _take_leases(ordinary, there, shared_now, standing)
+            fencing = _take_leases(ordinary, there, knowledge)
             admitted = {stream: one for stream, one in ordinary.items() if stream in fencing}
             _begin_sessions(list(admitted.values()), there, now)
-            judged = HealthBasis.of({stream: one.ask.session for stream, one in admitted.items()}, now)
+            basis = HealthBasis.of({stream: one.ask.session for stream, one in admitted.items()}, now)
             for stream, one in admitted.items():
-                answers[one.ask.session] = _granted_in_group(one, fencing[stream], judged)
+                kind = one.ask.request.publish_type
+                record = recordings.order(application=one.target.application, stream=one.stream, publish_type=kind)
+                grant = _granted(one.ask.session, one.target, one.stream, fencing[stream], basis, record)
+                answers[one.ask.session] = grant
             in_time()
     except (IntegrityError, DataError):
         return [answer if isinstance(answer := answers.get(ask.session), Refused) else DecideAlone() for ask in asks]
@@ -346,15 +330,12 @@ def admit_group(
 
 
 def _take_leases(
-    ordinary: Mapping[int, _Ordinary],
-    nodes_there: Mapping[str, int],
-    shared_now: datetime,
-    standing: Callable[[uuid.UUID], leases.Standing],
+    ordinary: Mapping[int, _Ordinary], nodes_there: Mapping[str, int], knowledge: leases.Knowledge
 ) -> dict[int, int]:
     """The fencing number of each stream's lease that was free, and is taken."""
     if not ordinary:
         return {}
-    expires_at = shared_now + leases.TTL
+    expires_at = knowledge.now + leases.TTL
     wanted = {
         stream: Lease(
             stream_id=stream,
@@ -364,30 +345,12 @@ def _take_leases(
         )
         for stream, one in ordinary.items()
     }
-    return leases.take_free(wanted, standing)
+    return leases.take_free(wanted, knowledge.standing)
 
 
 def _begin_sessions(admitted: Sequence[_Ordinary], nodes_there: Mapping[str, int], now: datetime) -> None:
-    """Their sessions, and when their keys were used last."""
-    insert_each(
-        [
-            Session(
-                pk=one.ask.session,
-                kind=Session.Kind.PUBLISH,
-                app=one.target.application.name,
-                name=one.stream.name,
-                stream=one.stream,
-                key=one.key,
-                node_id=nodes_there[one.ask.peer.node],
-                channel=one.ask.peer.channel,
-                address=clean.text(one.ask.peer.address, 64),
-                encoder=clean.text(one.ask.peer.encoder, 255),
-                started_at=now,
-            )
-            for one in admitted
-        ]
-    )
-    keys = {one.key.pk for one in admitted if one.key is not None}
+    insert_each([_session(one.ask, one.target, one.stream, nodes_there[one.ask.peer.node], now) for one in admitted])
+    keys = {one.target.key.pk for one in admitted if one.target.key is not None}
     if keys:
         StreamKey.objects.filter(pk__in=_in_order(StreamKey.objects.filter(pk__in=keys))).update(last_used_at=now)
     opened = [one.stream for one in admitted if one.target.application.publish_policy == Application.PublishPolicy.OPEN]
@@ -397,10 +360,3 @@ def _begin_sessions(admitted: Sequence[_Ordinary], nodes_there: Mapping[str, int
 def _in_order(rows: "QuerySet[StreamKey]") -> "QuerySet[StreamKey, Any]":
     """Held one after the other: of two that write the same keys, none waits for the other and is waited for."""
     return rows.order_by("pk").select_for_update(no_key=True).values("pk")
-
-
-def _granted_in_group(one: _Ordinary, fencing: int, judged: HealthBasis) -> Grant:
-    application = one.target.application
-    grant = granted(one.ask.session, application, one.stream, one.key, fencing, judged)
-    kind = one.ask.request.publish_type
-    return replace(grant, record=recordings.order(application=application, stream=one.stream, publish_type=kind))

@@ -60,7 +60,6 @@ class AttemptRow:
 
     @property
     def same(self) -> tuple[str, ...]:
-        """What makes two of them the same."""
         return self.action, self.app, self.name, self.address, self.reason, self.node
 
 
@@ -129,8 +128,6 @@ def _without_names(row: AttemptRow) -> AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A row that may be continued."""
-
     pk: int
     at: datetime
     last_at: datetime

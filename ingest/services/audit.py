@@ -3,10 +3,13 @@ who asks by HTTP."""
 
 import getpass
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Model
 from django.http import HttpRequest
 
@@ -57,6 +60,14 @@ def record(
     return entry
 
 
+@contextmanager
+def audited(actor: Actor, action: str, target: str, *, stream: Stream | None = None, **detail: Any) -> Iterator[None]:
+    """What is done within, and its entry, in one transaction. What the entry says is known before."""
+    with transaction.atomic():
+        yield
+        record(actor, action, target, stream=stream, **detail)
+
+
 def name_of(row: Model) -> str:
     """What something is called in the log: what belongs to a stream, with the stream."""
     stream = getattr(row, "stream", None)
@@ -69,7 +80,6 @@ def client_address(request: HttpRequest) -> str:
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """The logged-in user."""
     user = request.user
     assert isinstance(user, User)  # noqa: S101  # Pages and admin let no other act.
     return Actor(user.get_username(), user, client_address(request))

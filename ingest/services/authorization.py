@@ -81,8 +81,6 @@ def check_instance_room(*, application: Application, made: Iterable[str]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The connection that asks."""
-
     address: str
     encoder: str
     node: str
@@ -115,7 +113,6 @@ class PublishRequest:
 
     @property
     def may_be_a_name(self) -> bool:
-        """Whether the credential may be a stream's public name."""
         return self.credential_is_name and not looks_like_key(self.credential)
 
     @property
@@ -125,7 +122,6 @@ class PublishRequest:
 
     @property
     def as_name(self) -> str:
-        """The credential as a whole public name."""
         return full_name(self.instance, self.credential)
 
 
@@ -242,10 +238,11 @@ def _token_of(
     credential: str, now: datetime
 ) -> tuple[QuerySet[Stream] | QuerySet[Recording], play_tokens.Verdict] | None:
     """What the token is for, whether it is there or not; None: it is none of ours."""
-    stream, verdict = play_tokens.stream_of(token=credential, now=now)
-    if stream:
-        return Stream.objects.filter(pk=stream), verdict
-    recording, verdict = play_tokens.recording_of(token=credential, now=now)
+    for kind in (play_tokens.PLAY, play_tokens.PREVIEW):
+        stream, verdict = kind.read(credential, now=now)
+        if stream:
+            return Stream.objects.filter(pk=stream), verdict
+    recording, verdict = play_tokens.RECORDING.read(credential, now=now)
     return (Recording.objects.filter(pk=recording), verdict) if recording else None
 
 
@@ -307,7 +304,6 @@ class Target:
 
 
 def read_requests(requests: Iterable[PublishRequest]) -> Access:
-    """What the requests name."""
     several = [request.in_its_instance for request in requests]
     return Access.read(
         applications={request.app for request in several},

@@ -133,7 +133,6 @@ _making = threading.Lock()
 
 
 def get_guard() -> Guard:
-    """This process's guard."""
     global _guard
     with _making:
         if _guard is None:

@@ -318,7 +318,6 @@ def revoke(*, login: EncoderLogin) -> None:
 
 
 def state(*, login: EncoderLogin, now: datetime | None = None) -> State:
-    """Whether it lets anyone publish now."""
     if login.revoked_at is not None:
         return "revoked"
     if not login.enabled:

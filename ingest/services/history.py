@@ -2,16 +2,16 @@
 of them gets into the database, in one transaction, in statements that don't grow with it."""
 
 import uuid
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ingest.contracts import EndReason, Totals
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Session, StatusEvent, Stream
 from ingest.services import bans, leases, nodes, outbox, recordings, sessions, shared_objects
 from ingest.services.attempts import AttemptRow, Attempts
+from ingest.services.sessions import EndRow, MediaRow
 from ingest.services.shared_objects import Key, ObjectRow
 from ingest.services.sql import insert_each
 
@@ -44,22 +44,6 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MediaRow:
-    session: uuid.UUID
-    media: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class EndRow:
-    session: uuid.UUID
-    reason: EndReason
-    description: str
-    at: datetime
-    totals: Totals | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class DiscardRow:
     """Undoes an admission that came too late. `silent_since`: as in `sessions.discard`."""
 
@@ -80,8 +64,6 @@ class BanRow:
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """What became of a recording's file."""
-
     session: uuid.UUID
     at: datetime
     event: RecordEvent
@@ -139,16 +121,16 @@ class _Several:
     def __init__(self, held: outbox.Held) -> None:
         self._held = held
         self._events: list[StatusEvent] = []
-        self._media: list[sessions.MediaSaid] = []
-        self._ends: list[sessions.Ending] = []
+        self._media: list[MediaRow] = []
+        self._ends: list[EndRow] = []
 
     def add(self, row: EventRow | MediaRow | EndRow) -> None:
         if isinstance(row, EventRow):
             self._events.append(status_event(row))
         elif isinstance(row, MediaRow):
-            self._media.append(sessions.MediaSaid(row.session, row.media, row.metadata))
+            self._media.append(row)
         else:
-            self._ends.append(sessions.Ending(row.session, row.reason, row.description, row.at, row.totals))
+            self._ends.append(row)
 
     def write(self) -> None:
         if self._events:

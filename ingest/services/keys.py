@@ -235,13 +235,8 @@ def test_rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
     return latest + names.TEST_REST if latest is not None else None
 
 
-def hide(*, name: str) -> str:
-    """A name as it may be written down: each of its parts masked that is a key or looks like one."""
-    return hide_all([name])[name]
-
-
 def hide_all(names: Iterable[str]) -> dict[str, str]:
-    """Each of the names, hidden."""
+    """The names as they may be written down: each of their parts masked that is a key or looks like one."""
     parts = {name: name.split("/") for name in names}
     digests = {part: digest(part) for several in parts.values() for part in several if part}
     keys = StreamKey.objects.filter(digest__in=digests.values()) if digests else StreamKey.objects.none()

@@ -45,15 +45,21 @@ Standing = datetime | Literal["alive", "ended", "unknown"]
 """What a process knows of a session: that it is live here, or silent since then; that it ended here; or nothing."""
 
 
-def unknown(session: uuid.UUID) -> Standing:
-    """Knows nothing of any session: then a lease is what its row says."""
-    return "unknown"
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the process that wants a lease knows."""
+
+    now: datetime
+    standing: Callable[[uuid.UUID], Standing] = lambda session: "unknown"
+    """Tells of a session that ended, but whose end is still being written, that it holds nothing any more; of one that
+    lives, that it was the database's absence that let its lease expire; and of one that is silent, since when, however
+    long a busy database takes to be told. Without it a lease is what its row says."""
+    reached_since: datetime | None = None
+    """Since when the process could write to the database without a break."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """By what right somebody asks for a stream's lease."""
-
     key: int | None
     """None: by a log-in, or the application is open."""
     login: int | None
@@ -69,8 +75,6 @@ Why = Literal["free", "expired", "silent", "replace", "same_address"]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A lease that was taken, and from whom."""
-
     fencing: int
     why: Why
     former: Session | None
@@ -87,39 +91,28 @@ class Busy(Exception):  # noqa: N818 - it reads as what it says.
         self.again = again
 
 
-def take(
-    *,
-    stream: int,
-    session: uuid.UUID,
-    node: int,
-    claim: Claim,
-    now: datetime,
-    standing: Callable[[uuid.UUID], Standing] = unknown,
-    reached_since: datetime | None = None,
-) -> Taken:
+def take(*, stream: int, session: uuid.UUID, node: int, claim: Claim, knowledge: Knowledge) -> Taken:
     """Takes a lease that is free, has expired or may be taken over.
 
-    `standing` tells of a session that ended, but whose end is still being written, that it holds nothing any more; of
-    one that lives, that it was the database's absence that let its lease expire; and of one that is silent, since when,
-    however long a busy database takes to be told.
     Raises Busy. The session's row must exist already, in the same transaction.
     """
+    expires_at = knowledge.now + TTL
     for _ in range(ATTEMPTS):
         held = _held(stream)
         if held is None:
             try:
                 with transaction.atomic():
-                    Lease.objects.create(stream_id=stream, session_id=session, node_id=node, expires_at=now + TTL)
+                    Lease.objects.create(stream_id=stream, session_id=session, node_id=node, expires_at=expires_at)
             except IntegrityError:
                 continue  # Another one made the row in between: look at it.
             return Taken(1, "free", None, None)
-        known = _known(held, standing)
-        why = _judge(held, known, claim, now, reached_since)
+        known = _known(held, knowledge.standing)
+        why = _evaluate(held, known, claim, knowledge)
         unchanged = Q(
             fencing=held.fencing, session=held.session_id, expires_at=held.expires_at, silent_since=held.silent_since
         )
         taken = Lease.objects.filter(unchanged, stream_id=stream).update(
-            session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=now + TTL, silent_since=None
+            session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=expires_at, silent_since=None
         )
         if taken:
             former = None if why == "free" else held.session
@@ -150,18 +143,11 @@ def take_free(wanted: Mapping[int, Lease], standing: Callable[[uuid.UUID], Stand
     return taken
 
 
-def check(
-    *,
-    stream: int,
-    claim: Claim,
-    now: datetime,
-    standing: Callable[[uuid.UUID], Standing] = unknown,
-    reached_since: datetime | None = None,
-) -> None:
+def check(*, stream: int, claim: Claim, knowledge: Knowledge) -> None:
     """Raises Busy if `take` would."""
     held = _held(stream)
     if held is not None:
-        _judge(held, _known(held, standing), claim, now, reached_since)
+        _evaluate(held, _known(held, knowledge.standing), claim, knowledge)
 
 
 def _held(stream: int) -> Lease | None:
@@ -180,9 +166,9 @@ def _silent_since(held: Lease, known: Standing) -> datetime | None:
     return held.silent_since if known == "unknown" else None
 
 
-def _judge(held: Lease, known: Standing, claim: Claim, now: datetime, reached_since: datetime | None) -> Why:
+def _evaluate(held: Lease, known: Standing, claim: Claim, knowledge: Knowledge) -> Why:
     """Why the lease may be taken; raises Busy if it may not."""
-    holder = held.session
+    holder, now, reached_since = held.session, knowledge.now, knowledge.reached_since
     if holder is None or known == "ended":
         return "free"
     doubtful_until = None
@@ -258,7 +244,7 @@ def renew(*, node: int, held: Collection[tuple[uuid.UUID, int]], now: datetime) 
     return {session for session, fencing in held if (session, fencing) not in kept}
 
 
-def fell_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
+def mark_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
     """Writes since when each of these sessions has sent no media, in one statement."""
     if not since:
         return
@@ -269,12 +255,11 @@ def fell_silent(*, since: Mapping[uuid.UUID, datetime]) -> None:
     Lease.objects.filter(session_id__in=list(since)).update(silent_since=value)
 
 
-def spoke_again(*, sessions: Collection[uuid.UUID]) -> None:
-    """These sessions send media again."""
+def clear_silent(*, sessions: Collection[uuid.UUID]) -> None:
     if sessions:
         Lease.objects.filter(session_id__in=list(sessions)).update(silent_since=None)
 
 
-def forget_silences(*, node: int) -> None:
+def clear_silent_of(*, node: int) -> None:
     """A node that starts knows of no silence yet: it tells of each one within two seconds."""
     Lease.objects.filter(node_id=node, silent_since__isnull=False).update(silent_since=None)

@@ -22,7 +22,7 @@ SAFE = "!$'()*+,;=:@~/"
 
 
 @dataclass(frozen=True, slots=True)
-class Paste:
+class ConnectionStrings:
     """OBS has two fields, Server and Stream key; most other encoders take `publish_url` whole."""
 
     stream: str
@@ -84,7 +84,6 @@ def server(*, app: str, instance: str = "") -> str:
 
 
 def server_of(*, stream: Stream) -> str:
-    """Where its encoders connect to."""
     return server(app=stream.application.name, instance=instance_of(stream.name))
 
 
@@ -100,10 +99,10 @@ def name_url(*, app: str, name: str) -> str:
     return f"{server(app=app)}/{quote(name, safe=SAFE)}"
 
 
-def strings(*, stream: Stream, secret: str) -> Paste:
+def strings(*, stream: Stream, secret: str) -> ConnectionStrings:
     app, instance = stream.application.name, instance_of(stream.name)
     address = server_of(stream=stream)
-    return Paste(
+    return ConnectionStrings(
         stream=stream.path,
         key=secret,
         server=address,
@@ -118,7 +117,7 @@ def strings(*, stream: Stream, secret: str) -> Paste:
 MOST_HOURS: Final = 31 * 24
 """For which a token may be valid: it can't be revoked."""
 
-USUAL_HOURS: Final = play_tokens.LIFETIME / timedelta(hours=1)
+USUAL_HOURS: Final = play_tokens.PLAY.lifetime / timedelta(hours=1)
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -145,16 +144,16 @@ class Preview:
     flv_url: str = field(repr=False)
 
 
-def make_play_link(*, stream: Stream, lifetime: timedelta = play_tokens.LIFETIME) -> PlayLink:
+def make_play_link(*, stream: Stream, lifetime: timedelta = play_tokens.PLAY.lifetime) -> PlayLink:
     now = timezone.now().replace(microsecond=0)
-    token = play_tokens.issue(stream=stream.pk, lifetime=lifetime, now=now)
+    token = play_tokens.PLAY.issue(stream.pk, lifetime=lifetime, now=now)
     return _play_link(token, now + lifetime, play_url(stream=stream), _live_file(stream))
 
 
-def make_recording_link(*, recording: Recording, lifetime: timedelta = play_tokens.LIFETIME) -> PlayLink:
+def make_recording_link(*, recording: Recording, lifetime: timedelta = play_tokens.RECORDING.lifetime) -> PlayLink:
     """Of this recording and no other of its name."""
     now = timezone.now().replace(microsecond=0)
-    token = play_tokens.issue_recording(recording=recording.pk, lifetime=lifetime, now=now)
+    token = play_tokens.RECORDING.issue(recording.pk, lifetime=lifetime, now=now)
     play_url = name_url(app=recording.application.name, name=recording.name)
     return _play_link(token, now + lifetime, play_url, _recording_file(recording))
 
@@ -175,7 +174,7 @@ def make_preview(*, stream: Stream, page: str) -> Preview | None:
     base = media_base(page)
     if not base:
         return None
-    rest = f"{_live_file(stream)}?token={play_tokens.issue_preview(stream=stream.pk)}"
+    rest = f"{_live_file(stream)}?token={play_tokens.PREVIEW.issue(stream.pk)}"
     return Preview(ws_url=f"{_ws(base)}{rest}", flv_url=f"{base}{rest}")
 
 
@@ -209,7 +208,7 @@ def _recording_file(recording: Recording) -> str:
 def download_url(recording: Recording) -> str:
     """By which whoever has it may download this one, if that begins soon; empty likewise."""
     url = recording_url(recording)
-    return url and f"{url}?token={play_tokens.issue_download(recording=recording.pk)}"
+    return url and f"{url}?token={play_tokens.DOWNLOAD.issue(recording.pk)}"
 
 
 def media_base(page: str = "") -> str:

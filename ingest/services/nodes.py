@@ -70,7 +70,6 @@ def parse_process(text: str) -> Process | None:
 
 @functools.cache
 def own_process() -> Process:
-    """This one."""
     pid = os.getpid()
     return Process(
         socket.gethostname()[:64] or UNKNOWN, pid, _process_began(pid) or str(time.time_ns()), _machine_start()
@@ -105,14 +104,13 @@ LOST_AFTER = timedelta(seconds=30)
 
 STILL_S = 7.0
 """A node that runs is seen every 3 s: one that was not, two times in a row, is dead."""
-LOOK_S = 0.5
+POLL_S = 0.5
 """Between two looks at one that may be."""
 APART_S = 3.0
 """Looks that are further apart tell nothing together: the database may have been away for it as well."""
 
 
 def own_name() -> str:
-    """This machine's node name."""
     return str(settings.NODE_NAME or socket.gethostname() or "node")
 
 
@@ -244,16 +242,10 @@ def seen(*, name: str, now: datetime, issues: Sequence[Issue] = ()) -> bool:
     return bool(back + taken_for_dead.update(state=Node.State.DRAINING, stopped_at=None))
 
 
-def draining(*, name: str, now: datetime) -> None:
-    _ours(name).update(seen_at=now, state=Node.State.DRAINING)
-
-
-def resumed(*, name: str, now: datetime) -> None:
-    _ours(name).update(seen_at=now, state=Node.State.UP)
-
-
-def stopped(*, name: str, now: datetime) -> None:
-    _ours(name).update(seen_at=now, stopped_at=now, state=Node.State.DOWN, process="")
+def set_state(*, name: str, state: Node.State, now: datetime) -> None:
+    """By the node itself. One that is down has stopped in order, and its name is free."""
+    over = {"stopped_at": now, "process": ""} if state == Node.State.DOWN else {}
+    _ours(name).update(seen_at=now, state=state, **over)
 
 
 def with_what_is_live() -> "QuerySet[Any]":
@@ -298,7 +290,6 @@ def cancel_drain(*, name: str) -> Node:
 
 
 def drain(*, name: str) -> Drain | None:
-    """What is asked of the node now."""
     asked = [Drain(*row) for row in _DRAIN.ask(name=name)]
     return asked[0] if asked else None
 

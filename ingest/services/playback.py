@@ -152,7 +152,7 @@ def check(
 
 def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Playable | None:
     """What the token lets its bearer download, in whatever state; None: it is for something else."""
-    pk, verdict = play_tokens.download(token=token, now=now)
+    pk, verdict = play_tokens.DOWNLOAD.read(token, now=now)
     if not pk:
         return None
     if verdict == "expired":
@@ -168,10 +168,10 @@ def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Play
 
 def _may_look(stream: Stream, token: str, now: datetime) -> bool:
     """Whether the token is an operator's, for this stream."""
-    pk, verdict = play_tokens.preview(token=token, now=now)
-    if pk == stream.pk and verdict == "expired":
+    verdict = play_tokens.PREVIEW.verify(token, stream.pk, now=now)
+    if verdict == "expired":
         _refuse("token_expired", stream)
-    return pk == stream.pk and verdict == "valid"
+    return verdict == "valid"
 
 
 def grant(*, session: uuid.UUID, playable: Playable) -> PlayGrant:
@@ -205,7 +205,7 @@ def _first(names: list[str], streams: list[Stream]) -> Stream | None:
 
 def _recording(application: Application, names: list[str], token: str, now: datetime) -> Recording | None:
     """The one that the token is for; else the newest that is complete, of the first spelling that has any."""
-    linked, _ = play_tokens.recording_of(token=token, now=now) if token else (0, "invalid")
+    linked, _ = play_tokens.RECORDING.read(token, now=now) if token else (0, "invalid")
     if linked:
         those = Recording.objects.filter(pk=linked, application=application, name__in=names).select_related("stream")
         if (row := those.first()) is not None:
@@ -243,10 +243,9 @@ def _reason(
         return "token_missing"
     found: list[play_tokens.Verdict] = ["invalid"]
     if stream is not None:
-        found.append(play_tokens.verify(token=credential, stream=stream.pk, now=now))
+        found.append(play_tokens.PLAY.verify(credential, stream.pk, now=now))
     if recording is not None:
-        pk, verdict = play_tokens.recording_of(token=credential, now=now)
-        found.append(verdict if pk == recording.pk else "invalid")
+        found.append(play_tokens.RECORDING.verify(credential, recording.pk, now=now))
     return "" if "valid" in found else "token_expired" if "expired" in found else "token_invalid"
 
 

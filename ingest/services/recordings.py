@@ -349,7 +349,6 @@ class Agreement:
 
 
 def check() -> Agreement:
-    """Compares rows and files."""
     known: set[str] = set()
     without_file: list[Recording] = []
     for recording in Recording.objects.all().iterator():

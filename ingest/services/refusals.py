@@ -27,72 +27,148 @@ NOT_FOUND: dict[Action, str] = {"play": "NetStream.Play.StreamNotFound"}
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`description` may have fields, which `refuse` fills in."""
+    """`description` may have fields, which `refuse` fills in. `advice`: the operator's one act; "": none is needed."""
 
     description: str
     codes: dict[Action, str] = field(default_factory=dict)
+    advice: str = ""
 
 
 REASONS: dict[str, Reason] = {
-    "unknown_app": Reason("There is no such application.", {"connect": "NetConnection.Connect.InvalidApp"}),
+    "unknown_app": Reason(
+        "There is no such application.",
+        {"connect": "NetConnection.Connect.InvalidApp"},
+        advice="Correct the application in the encoder's server address, or make it.",
+    ),
     "instance_unknown": Reason(
-        "There is no such instance of the application.", {"connect": "NetConnection.Connect.InvalidApp"}
+        "There is no such instance of the application.",
+        {"connect": "NetConnection.Connect.InvalidApp"},
+        advice="Correct what stands behind the application in the server address, or make a stream of it.",
     ),
-    "too_many_instances": Reason("The application has as many instances as it may."),
-    "app_disabled": Reason("The application is disabled."),
-    "key_missing": Reason("A stream key is needed: put it where the stream's name goes, or add ?key=... to the name."),
-    "key_unknown": Reason("The stream key is not known."),
-    "key_disabled": Reason("The stream key is disabled."),
-    "key_revoked": Reason("The stream key was revoked."),
-    "key_expired": Reason("The stream key expired on {when:%d %b %Y, %H:%M} UTC."),
-    "key_other_app": Reason("The stream key belongs to another application."),
-    "key_other_stream": Reason("The stream key belongs to another stream."),
-    "login_wrong": Reason("The encoder's user or password is wrong."),
+    "too_many_instances": Reason(
+        "The application has as many instances as it may.",
+        advice="Let the application have more instances, or look at who asks for so many.",
+    ),
+    "app_disabled": Reason("The application is disabled.", advice="Enable the application, if it is to be used again."),
+    "key_missing": Reason(
+        "A stream key is needed: put it where the stream's name goes, or add ?key=... to the name.",
+        advice="Put the stream key into the encoder.",
+    ),
+    "key_unknown": Reason("The stream key is not known.", advice="Paste the key again; rotate it if it is lost."),
+    "key_disabled": Reason("The stream key is disabled.", advice="Enable the key, or give out another."),
+    "key_revoked": Reason("The stream key was revoked.", advice="Give out another key."),
+    "key_expired": Reason(
+        "The stream key expired on {when:%d %b %Y, %H:%M} UTC.", advice="Make a new key, or move its expiry."
+    ),
+    "key_other_app": Reason(
+        "The stream key belongs to another application.",
+        advice="Correct the application in the encoder's server address.",
+    ),
+    "key_other_stream": Reason(
+        "The stream key belongs to another stream.", advice="Correct the stream's name, or use its own key."
+    ),
+    "login_wrong": Reason(
+        "The encoder's user or password is wrong.",
+        advice="Correct the user and the password in the encoder; they are set in the admin, Encoder log-ins.",
+    ),
     "login_challenge": Reason(
-        "The encoder answered a challenge that was not given to it: it comes from another address, or makes one up."
+        "The encoder answered a challenge that was not given to it: it comes from another address, or makes one up.",
+        advice="Nothing, unless it goes on: then the encoder's address changes with each connection.",
     ),
-    "login_method": Reason("The encoder logs in by a method that is not known here: adobe and llnw are."),
-    "login_disabled": Reason("The encoder's log-in is disabled."),
-    "login_revoked": Reason("The encoder's log-in was revoked."),
-    "login_expired": Reason("The encoder's log-in expired on {when:%d %b %Y, %H:%M} UTC."),
-    "login_other_stream": Reason("The encoder's log-in belongs to another stream. Its own one may have an empty name."),
-    "network_not_allowed": Reason("The stream key may not be used from the address {address}."),
+    "login_method": Reason(
+        "The encoder logs in by a method that is not known here: adobe and llnw are.",
+        advice="Use an encoder that logs in by authmod=adobe or llnw, or a stream key.",
+    ),
+    "login_disabled": Reason("The encoder's log-in is disabled.", advice="Enable the log-in, or give out another."),
+    "login_revoked": Reason("The encoder's log-in was revoked.", advice="Give out another log-in."),
+    "login_expired": Reason(
+        "The encoder's log-in expired on {when:%d %b %Y, %H:%M} UTC.", advice="Make a new log-in, or move its expiry."
+    ),
+    "login_other_stream": Reason(
+        "The encoder's log-in belongs to another stream. Its own one may have an empty name.",
+        advice="Correct the stream's name in the encoder, or leave it empty.",
+    ),
+    "network_not_allowed": Reason(
+        "The stream key may not be used from the address {address}.",
+        advice="Add the address to the key's networks, if it is the right one.",
+    ),
     "name_invalid": Reason("The name can't be a stream's name."),
-    "stream_disabled": Reason("The stream is disabled.", NOT_FOUND),
-    "stream_unknown": Reason("There is no such stream.", NOT_FOUND),
+    "stream_disabled": Reason(
+        "The stream is disabled.", NOT_FOUND, advice="Enable the stream, if it is to be used again."
+    ),
+    "stream_unknown": Reason("There is no such stream.", NOT_FOUND, advice="Correct the stream's name in the player."),
     "too_many_awaited": Reason(
         "Players wait for as many streams on this node as may be waited for. Try again when the stream is live.",
         TRANSIENT,
+        advice="Look at who asks for so many names; let the application be published to with keys only.",
     ),
-    "elsewhere": Reason("The stream is published on another node of this server. Play it from {where}.", NOT_FOUND),
+    "elsewhere": Reason(
+        "The stream is published on another node of this server. Play it from {where}.",
+        NOT_FOUND,
+        advice="Have the player connect to the node that is named, or the encoder to the players' node.",
+    ),
     "recording_unknown": Reason("There is no recording of this stream.", NOT_FOUND),
-    "busy": Reason("Busy: another encoder is live on this stream.", {"publish": "NetStream.Publish.BadName"}),
-    "play_not_allowed": Reason("The application's streams can't be played."),
-    "token_missing": Reason("A play token is needed: add ?token=... to the name."),
-    "token_invalid": Reason("The play token is not valid for this stream."),
-    "token_expired": Reason("The play token has expired."),
+    "busy": Reason(
+        "Busy: another encoder is live on this stream.",
+        {"publish": "NetStream.Publish.BadName"},
+        advice="Stop the other encoder, or let newer publishers take the stream over.",
+    ),
+    "play_not_allowed": Reason(
+        "The application's streams can't be played.",
+        advice="Change the application's play policy, if its streams are to be played.",
+    ),
+    "token_missing": Reason(
+        "A play token is needed: add ?token=... to the name.", advice="Give the player a play token."
+    ),
+    "token_invalid": Reason("The play token is not valid for this stream.", advice="Give the player a new play token."),
+    "token_expired": Reason("The play token has expired.", advice="Give the player a new play token."),
     "download_expired": Reason("The download was not begun in time. Ask for it again where its address came from."),
     "download_unknown": Reason("The recording is gone, or the token is for another one.", NOT_FOUND),
     "over_limit": Reason(
         "The stream was ended, since its bitrate stayed over the key's limit of {kbps} kbit/s. With less, it can be "
-        "published again from {when:%H:%M:%S} UTC on."
+        "published again from {when:%H:%M:%S} UTC on.",
+        advice="Lower the encoder's bitrate, or raise the limit of its key.",
     ),
     "test_over": Reason(
-        "The test has ended: one with a test-only key lasts {minutes} minutes at most. Another can begin in a minute."
+        "The test has ended: one with a test-only key lasts {minutes} minutes at most. Another can begin in a minute.",
+        advice="Wait for a minute, then test again; or use a key that is not for tests.",
     ),
     "banned": Reason(
         "Too many wrong keys, tokens or passwords came from this address. It is heard again from "
-        "{when:%d %b %Y, %H:%M:%S} UTC on, or once an operator lifts the ban."
+        "{when:%d %b %Y, %H:%M:%S} UTC on, or once an operator lifts the ban.",
+        advice="Correct the keys in use there, then lift the ban (admin, Bans) or let it pass.",
     ),
-    "database_slow": Reason("The server could not check this in time. Try again in a few seconds.", TRANSIENT),
-    "database_error": Reason("The server can't check this now. Try again in a few seconds.", TRANSIENT),
-    "callback_refused": Reason("The service that decides who may do this refused it: {why}."),
+    "database_slow": Reason(
+        "The server could not check this in time. Try again in a few seconds.",
+        TRANSIENT,
+        advice="Look at the database's load.",
+    ),
+    "database_error": Reason(
+        "The server can't check this now. Try again in a few seconds.",
+        TRANSIENT,
+        advice="Look at the database and at the server's log.",
+    ),
+    "callback_refused": Reason(
+        "The service that decides who may do this refused it: {why}.",
+        advice="Ask whoever runs the authorisation service, if this one should get in.",
+    ),
     "callback_failed": Reason(
-        "The service that decides who may do this gave no usable answer. Try again in a few seconds.", TRANSIENT
+        "The service that decides who may do this gave no usable answer. Try again in a few seconds.",
+        TRANSIENT,
+        advice="Look at the authorisation service (RTMPWEB_AUTH_URL): it gave no usable answer within 2 s.",
     ),
-    "draining": Reason("The server is being drained: connect again in a moment, or to another server.", TRANSIENT),
-    "too_many_connections": Reason("There were as many connections as there may be, in all or from this address."),
-    "internal_error": Reason("The server failed to answer this. Its log says why.", TRANSIENT),
+    "draining": Reason(
+        "The server is being drained: connect again in a moment, or to another server.",
+        TRANSIENT,
+        advice="Nothing, if the drain is meant: it comes back elsewhere. Else: manage.py node resume.",
+    ),
+    "too_many_connections": Reason(
+        "There were as many connections as there may be, in all or from this address.",
+        advice="Raise RTMPWEB_MAX_CONNECTIONS (or ..._PER_ADDRESS), or block the address.",
+    ),
+    "internal_error": Reason(
+        "The server failed to answer this. Its log says why.", TRANSIENT, advice="Look at the server's log."
+    ),
 }
 
 
@@ -101,7 +177,6 @@ UNCHECKED = {"unknown_app", "banned", "database_slow", "database_error", "intern
 
 
 def describe(reason: str, **values: object) -> str:
-    """What the client is told."""
     return REASONS[reason].description.format(**values)
 
 

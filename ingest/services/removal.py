@@ -31,7 +31,7 @@ from ingest.services.sql import MOST, count_up_to
 
 WAIT_S = 15.0
 """For what goes on to be over: nodes end it within 2 s, and what happened is told each 3 s."""
-LOOK_S = 0.1
+POLL_S = 0.1
 RUN_S = 60.0
 """For history to let go of what is deleted."""
 
@@ -65,12 +65,11 @@ class Removal:
     players: int
 
     def as_dict(self) -> dict[str, Any]:
-        """By the parts' names."""
         goes, stays = ({part.name: part.count for part in parts} for parts in (self.goes, self.stays))
         return {"goes": goes, "stays": stays, "publishers": self.publishers, "players": self.players}
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """In sentences, without what there is none of."""
         goes, stays = _listed(self.goes), _listed(self.stays)
         found = [f"With it go: {goes}." if goes else "Nothing goes with it."]
@@ -82,7 +81,6 @@ class Removal:
 
 
 def of_streams(streams: "QuerySet[Stream]") -> Removal:
-    """What deletes these streams."""
     stays = (_part("recordings", Recording.objects.filter(stream__in=streams)), _history(streams))
     return Removal(list(_going(streams)), stays, *_open(streams))
 
@@ -225,7 +223,7 @@ def _wait(doomed: _Doomed, written: Sequence[int]) -> None:
     while left := _left(doomed, written):
         if monotonic() >= ends:
             raise InTheWay(f"{doomed.name} is not deleted yet: it is disabled, but {left} Then delete it again.")
-        sleep(LOOK_S)
+        sleep(POLL_S)
 
 
 def _left(doomed: _Doomed, written: Sequence[int]) -> str:

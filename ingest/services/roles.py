@@ -49,8 +49,6 @@ def _permissions(model: str, *verbs: str, app: str = "ingest") -> tuple[Permissi
 
 
 class Grant(NamedTuple):
-    """What these roles have."""
-
     roles: Sequence[str]
     abilities: Sequence[Ability]
     permissions: Sequence[Permission] = ()

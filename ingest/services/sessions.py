@@ -35,7 +35,7 @@ MEDIA = ("video_codec", "audio_codec", "width", "height")
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndRow:
     """How a session ends. `at`: None: now."""
 
     session: uuid.UUID
@@ -55,10 +55,10 @@ def end(
 ) -> bool:
     """Ends one session, as `end_all` does. False: it had ended already, and stays as it was."""
     with transaction.atomic():
-        return bool(end_all([Ending(session, reason, description, at, totals)], outbox.hold_of([session])))
+        return bool(end_all([EndRow(session, reason, description, at, totals)], outbox.hold_of([session])))
 
 
-def end_all(endings: Sequence[Ending], held: outbox.Held) -> list[uuid.UUID]:
+def end_all(endings: Sequence[EndRow], held: outbox.Held) -> list[uuid.UUID]:
     """Ends the sessions, in this order, and frees their leases; within a transaction. Returns which of them ended now:
     who had ended already stays as it was.
 
@@ -67,7 +67,7 @@ def end_all(endings: Sequence[Ending], held: outbox.Held) -> list[uuid.UUID]:
     What others may wait for is held in one order, here and in admission: what the streams were told (`held`), the
     leases, the sessions, their keys. Who ends several has held their leases before (`leases.hold`).
     """
-    about: dict[uuid.UUID, Ending] = {}
+    about: dict[uuid.UUID, EndRow] = {}
     for ending in endings:
         about.setdefault(ending.session, ending)
     leases.release(sessions=list(about))
@@ -81,7 +81,7 @@ def end_all(endings: Sequence[Ending], held: outbox.Held) -> list[uuid.UUID]:
     return [row.pk for row in ended]
 
 
-def _finish(row: Session, ending: Ending) -> Session:
+def _finish(row: Session, ending: EndRow) -> Session:
     said = ending.description
     if ending.reason == row.stop_requested and (row.stop_note or row.stop_by is not None):
         said = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
@@ -95,7 +95,6 @@ def _finish(row: Session, ending: Ending) -> Session:
 
 
 def _used(of: type[StreamKey | EncoderLogin], at: Mapping[int | None, datetime | None]) -> None:
-    """The keys or log-ins were in use until then."""
     set_each(of, ["last_used_at"], ((at[pk], pk) for pk in sorted(pk for pk in at if pk is not None)))
 
 
@@ -172,7 +171,7 @@ def _displaced_by(row: Session) -> Session | None:
 
 
 @dataclass(frozen=True, slots=True)
-class MediaSaid:
+class MediaRow:
     """What the sequence headers say, beside what the publisher claims."""
 
     session: uuid.UUID
@@ -180,7 +179,7 @@ class MediaSaid:
     metadata: Mapping[str, Any]
 
 
-def set_media(said: Sequence[MediaSaid]) -> None:
+def set_media(said: Sequence[MediaRow]) -> None:
     """Keeps it with the sessions, with what their encoders are called; within a transaction."""
     if not said:
         return

@@ -68,7 +68,6 @@ class ObjectRow:
         return sum(len(name) + len(value or b"") + PROPERTY_BYTES for name, value in self.changes.items())
 
     def then(self, later: "ObjectRow") -> "ObjectRow":
-        """Both in one."""
         return ObjectRow(self.app, self.name, later.version, later.at, self.changes | later.changes)
 
 

@@ -13,7 +13,6 @@ _writer: TelemetryWriter | None = None
 
 
 def get_writer() -> TelemetryWriter | None:
-    """This process's writer."""
     return _writer
 
 

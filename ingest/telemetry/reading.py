@@ -294,8 +294,6 @@ def _gather(lake: Path, wanted: _Wanted, points: int, deadline: float) -> Series
 
 
 class _Reader:
-    """Goes through the lake once."""
-
     def __init__(self, lake: Path, wanted: _Wanted, deadline: float) -> None:
         self._lake = lake
         self._wanted = wanted

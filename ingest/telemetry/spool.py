@@ -114,7 +114,6 @@ class Spool:
         return read_spool(self.path)
 
     def remove(self) -> None:
-        """Deletes the file and lets go of it."""
         self.path.unlink(missing_ok=True)
         self.release()
 

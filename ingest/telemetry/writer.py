@@ -224,7 +224,6 @@ class TelemetryWriter:
             self._works(f"{what} {feed.table.name}")
 
     def _drop_oldest(self, feed: TableQueue, kept: int) -> None:
-        """Of what waits for the disk."""
         lost = left = max(0, sum(batch.num_rows for batch in feed.waiting) - kept)
         while left:
             oldest = feed.waiting.popleft()

@@ -84,7 +84,7 @@ class FirstStart:
     """What this start made; the secrets in it can't be found out later."""
 
     password: str | None = None
-    key: media_urls.Paste | None = None
+    key: media_urls.ConnectionStrings | None = None
 
 
 def migrate() -> None:

@@ -9,9 +9,9 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.lists import latest_events
 from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
+from dashboard.streams.queries import latest_events
 from ingest.models import Application, StatusEvent, Stream
 from ingest.services import play_tokens
 from ingest.services.audit import Actor
@@ -265,7 +265,7 @@ def test_a_play_token_is_valid_for_the_stream_and_as_long_as_asked(operator: Cli
     answer = operator.generic("POST", f"{API}/token")
     assert answer.status_code == 201
     made = answer.json()
-    assert play_tokens.verify(token=made["token"], stream=stream.pk) == "valid"
+    assert play_tokens.PLAY.verify(made["token"], stream.pk) == "valid"
     for name, scheme in (("play_url", "rtmp://"), ("flv_url", "http://"), ("ws_url", "ws://")):
         assert made[name].startswith(scheme)
         assert made[name].endswith(f"?token={made['token']}")

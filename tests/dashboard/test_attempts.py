@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from ingest.consumers import recorder
+from ingest.log_records import Bound
 from ingest.models import Attempt, AuditEntry, Ban, Stream, StreamKey
 from ingest.services import keys
 from ingest.services.authorization import Peer
@@ -59,7 +60,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which pages are told a few a second: it stands still, and nothing was refused in its second before."""
     held = Clock(1000.9)
-    monkeypatch.setattr(recorder, "_page_attempts", recorder._EachSecond(recorder.PAGE_ATTEMPTS_S, held))
+    monkeypatch.setattr(recorder, "_page_attempts", Bound(recorder.PAGE_ATTEMPTS_S, clock=held))
     return held
 
 

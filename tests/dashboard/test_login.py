@@ -17,7 +17,7 @@ from django.core.asgi import get_asgi_application
 from django.test import Client, override_settings
 
 from dashboard import accounts
-from dashboard.throttle import ACCOUNT, DEVICE
+from dashboard.accounts import ACCOUNT, DEVICE
 from ingest.models import AuditEntry, Stream
 from rtmpweb.middleware import ProxiedClient
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
@@ -78,7 +78,7 @@ def test_an_address_that_goes_through_users_waits_even_if_it_owns_an_account(mir
     assert log_in(Client(), PASSWORD, address="192.0.2.10") == "in"
 
 
-def strangers_guess(times: int = ACCOUNT.failures, **cookies: str) -> None:
+def strangers_guess(times: int = ACCOUNT.most, **cookies: str) -> None:
     """At mira's password, from as many addresses as it takes so that none of them has to wait."""
     for number in range(times):
         client = Client()
@@ -118,7 +118,7 @@ def test_a_browsers_cookie_is_no_way_round(mira: User, noor: User) -> None:
     name = accounts.cookie_name("mira")
     taken = {name: owner.cookies[name].value}
     forged = {name: other.cookies[accounts.cookie_name("noor")].value}
-    strangers_guess(ACCOUNT.failures + DEVICE.failures, **taken)
+    strangers_guess(ACCOUNT.most + DEVICE.most, **taken)
     for cookies in (taken, forged):
         client = Client()
         client.cookies.load(cookies)

@@ -59,8 +59,8 @@ def test_a_token_is_for_a_minute_one_stream_and_what_is_live(viewer: Client, str
     assert refusal(token, "cam-2") == "token_invalid"
     assert refusal(token, wanted="any") == "token_invalid"
     assert refusal(token, wanted="recorded") in ("token_invalid", "recording_unknown")
-    assert play_tokens.verify(token=token, stream=stream.pk) == "invalid"
-    assert not check(play_tokens.issue(stream=stream.pk)).is_preview
+    assert play_tokens.PLAY.verify(token, stream.pk) == "invalid"
+    assert not check(play_tokens.PLAY.issue(stream.pk)).is_preview
 
 
 def test_the_pages_themselves_have_no_token(viewer: Client, stream: Stream) -> None:

@@ -122,9 +122,9 @@ def test_a_download_leads_to_the_listener(viewer: Client, make: Make, settings: 
     url, _, token = answer["Location"].partition("?token=")
     assert (answer.status_code, url) == (302, "https://media.example.org/recordings/live/gr%C3%BC%C3%9Fe%201.flv")
     assert answer["Cache-Control"] == "private, no-store"
-    assert play_tokens.download(token=token) == (row.pk, "valid")
+    assert play_tokens.DOWNLOAD.read(token) == (row.pk, "valid")
     later = timezone.now() + timedelta(seconds=61)
-    assert play_tokens.download(token=token, now=later) == (row.pk, "expired")
+    assert play_tokens.DOWNLOAD.read(token, now=later) == (row.pk, "expired")
 
 
 def test_without_the_media_listener_a_download_says_what_to_set(viewer: Client, make: Make, settings: Any) -> None:
@@ -178,7 +178,7 @@ def test_a_token_plays_one_recording(operator: Client, make: Make, settings: Any
     answer = operator.post(path, {"hours": 2}, content_type="application/json")
     made = answer.json()
     assert answer.status_code == 201
-    assert play_tokens.recording_of(token=made["token"]) == (row.pk, "valid")
+    assert play_tokens.RECORDING.read(made["token"]) == (row.pk, "valid")
     assert made["flv_url"] == f"http://127.0.0.1:8001/recordings/live/new.flv?token={made['token']}"
     assert operator.generic("POST", path).status_code == 201, "for the usual time"
     row.application.play_policy = "none"

@@ -15,9 +15,9 @@ from pytest_django import Settings
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
-from dashboard.system.heartbeats import Pulse
+from dashboard.system.heartbeats import HeartbeatThread
 from dashboard.system.probes import Probe
-from dashboard.system.unavailable import Watched
+from dashboard.system.unavailable import WatchMiddleware
 from dashboard.system.watch import Watch
 from ingest import live_store
 from ingest.models import Node, Stream
@@ -91,7 +91,7 @@ def test_one_of_two_that_is_missing(client: Client, settled: None, db: None) -> 
 
 
 def test_a_pulse_beats_until_it_is_stopped(transactional_db: None) -> None:
-    pulse = Pulse([DEFAULT, ANALYTICS], "w@a", lambda: {"java": "none"})
+    pulse = HeartbeatThread([DEFAULT, ANALYTICS], "w@a", lambda: {"java": "none"})
     pulse.start()
     wait_for(lambda: Heartbeat.objects.count() == 2, timeout_s=5, what="both queues are beaten for")
     assert Heartbeat.objects.get(kind=ANALYTICS).detail == {"java": "none"}
@@ -242,7 +242,7 @@ def test_a_web_process_looks_on_while_its_disk_hangs(client: Client, db: None, m
 
 
 def test_a_web_process_counts_from_its_start_and_not_from_its_first_request(client: Client, db: None) -> None:
-    Watched(None)
+    WatchMiddleware(None)
     ready = timezone.now()
     found = parts(client)
     assert since(found["web"]) <= ready
@@ -336,16 +336,16 @@ def test_a_question_that_hangs_is_down_since_it_was_asked() -> None:
         return "well"
 
     probe = Probe("It", ask)
-    assert probe.look(5)
+    assert probe.check(5)
     assert probe.found == "well"
     began = timezone.now()
-    assert not probe.look(0.1)
-    assert not probe.look(0.1)
+    assert not probe.check(0.1)
+    assert not probe.check(0.1)
     assert probe.hangs
     assert probe.since is not None
     assert began <= probe.since < timezone.now()
     answers.release(2)
-    wait_for(lambda: probe.look(1), timeout_s=5, what="it answers again")
+    wait_for(lambda: probe.check(1), timeout_s=5, what="it answers again")
     assert probe.up
     assert asked.acquire(blocking=False)
 
@@ -362,12 +362,12 @@ def test_a_question_that_failed_late_is_asked_again_by_the_next_look() -> None:
         return "well"
 
     probe = Probe("It", ask)
-    assert not probe.look(0.1)
+    assert not probe.check(0.1)
     assert probe.hangs
     failing.set()
     assert probe._pending is not None
     wait_for(probe._pending.done, timeout_s=5, what="the first question failed")
-    assert probe.look(5)
+    assert probe.check(5)
     assert probe.found == "well"
 
 

@@ -166,7 +166,7 @@ async def test_a_slow_browser_skips_the_backlog_and_gets_a_fresh_snapshot(
         await relay_one(consumer, message)
         relayed += 1
 
-    monkeypatch.setattr(consumers.Relay, "relay", counted)
+    monkeypatch.setattr(consumers.LiveConsumer, "live_tick", counted)
     taken = asyncio.Event()
     taken.set()
     got: list[Any] = []

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ingest.models import Lease, Node, Session, Stream
-from ingest.services import admission
+from ingest.services import admission, leases
 from ingest.services.admission import Grant
 from ingest.services.authorization import Peer, PublishRequest
 
@@ -33,14 +33,13 @@ def publish(
     asked: float | None = None,
     address: str = "192.0.2.8",
     node: str = "node-b",
-    **more: Any,
+    **knows: Any,
 ) -> Grant:
-    """Of a publisher of live/, by its key. `asked`: when it asked first; `more`: what `admit_publish` takes beside."""
+    """Of a publisher of live/, by its key. `asked`: when it asked first; `knows`: of `leases.Knowledge`."""
+    peer = Peer(address=address, encoder="OBS", node=node, channel="")
     return admission.admit_publish(
-        session=uuid.uuid4(),
-        request=PublishRequest("live", secret, secret, True),
-        peer=Peer(address=address, encoder="OBS", node=node, channel=""),
+        admission.Ask(uuid.uuid4(), PublishRequest("live", secret, secret, True), peer),
         now=at(now),
         asked_at=at(now if asked is None else asked),
-        **more,
+        knowledge=leases.Knowledge(at(now), **knows),
     )

@@ -11,8 +11,10 @@ from tests.server_process import ROOT
 
 TELL = """
 import sys
-from ingest.services import processes
-print(processes.own(), flush=True)
+import django
+django.setup()
+from ingest.services import nodes
+print(nodes.own_process(), flush=True)
 sys.stdin.read()
 """
 

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from ingest.models import Application, HealthOverride, Lease, Recording, Session, Stream, StreamKey
 from ingest.services import admission, authorization, keys, play_tokens, playback, sessions
-from ingest.services.admission import Grant
+from ingest.services.admission import Ask, Grant
 from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
 from ingest.services.playback import PlayGrant, Wanted
@@ -28,7 +28,7 @@ def with_name(name: str, credential: str, app: str = "live") -> PublishRequest:
 
 
 def publish(request: PublishRequest, now: datetime = NOW, peer: Peer = PEER) -> Grant:
-    return admission.admit_publish(session=uuid.uuid4(), request=request, peer=peer, now=now, asked_at=now)
+    return admission.admit_publish(Ask(uuid.uuid4(), request, peer), now=now, asked_at=now)
 
 
 def refusal(act: Callable[[], object]) -> Refused:
@@ -75,18 +75,18 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
     other = Application.objects.create(name="other", play_policy="token")
     elsewhere = Stream.objects.create(application=other, name="cam1")
     Application.objects.update(play_policy="token")
-    right = play_tokens.issue(stream=stream.pk, now=NOW)
+    right = play_tokens.PLAY.issue(stream.pk, now=NOW)
     connect(token=right)
     connect(credential=right)
-    connect(token=play_tokens.issue_preview(stream=stream.pk, now=NOW))
+    connect(token=play_tokens.PREVIEW.issue(stream.pk, now=NOW))
     film = Recording.objects.create(application=stream.application, name="film", file="film.flv")
-    connect(token=play_tokens.issue_recording(recording=film.pk, now=NOW))
+    connect(token=play_tokens.RECORDING.issue(film.pk, now=NOW))
     cases = {
-        play_tokens.issue_recording(recording=film.pk + 1, now=NOW): "token_invalid",
+        play_tokens.RECORDING.issue(film.pk + 1, now=NOW): "token_invalid",
         "nonsense": "token_invalid",
         right[:-1]: "token_invalid",
-        play_tokens.issue(stream=elsewhere.pk, now=NOW): "token_invalid",
-        play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+        play_tokens.PLAY.issue(elsewhere.pk, now=NOW): "token_invalid",
+        play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
     refused = {token: refusal(partial(connect, token=token)) for token in cases}
     assert {token: each.reason for token, each in refused.items()} == cases
@@ -95,14 +95,14 @@ def test_a_play_token_on_the_application_is_checked_at_connect(stream: Stream) -
 
 def test_where_playing_takes_no_token_anything_may_be_called_one(stream: Stream) -> None:
     connect(token="a CDN's own")
-    connect(token=play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW))
+    connect(token=play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(0), now=NOW))
     assert refusal(lambda: connect(token=keys.generate())).reason == "key_unknown"
     other = Application.objects.create(name="other")
     film = Recording.objects.create(application=other, name="film", file="film.flv")
     elsewhere = Stream.objects.create(application=other, name="cam1")
     for token in (
-        play_tokens.issue_recording(recording=film.pk, now=NOW),
-        play_tokens.issue(stream=elsewhere.pk, now=NOW),
+        play_tokens.RECORDING.issue(film.pk, now=NOW),
+        play_tokens.PLAY.issue(elsewhere.pk, now=NOW),
     ):
         assert refusal(partial(connect, token=token)).reason == "token_invalid", "of another application"
 
@@ -242,7 +242,7 @@ def test_a_second_publisher_is_busy(key: NewKey) -> None:
     second = as_name(keys.create(stream=key.key.stream).secret)
     for act in (
         lambda: publish(second),
-        lambda: admission.check_publish(request=second, address="192.0.2.8", now=NOW, asked_at=NOW),
+        lambda: admission.check_publish(Ask(uuid.uuid4(), second, PEER), now=NOW, asked_at=NOW),
     ):
         refused = refusal(act)
         assert (refused.reason, refused.code) == ("busy", "NetStream.Publish.BadName")
@@ -368,14 +368,14 @@ def test_streams_that_are_not_there_or_not_to_be_played(stream: Stream, key: New
 
 def test_tokens(stream: Stream, cam2: Stream) -> None:
     Application.objects.update(play_policy="token")
-    token = play_tokens.issue(stream=stream.pk, lifetime=timedelta(minutes=5), now=NOW)
+    token = play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(minutes=5), now=NOW)
     assert play(token=token).path == "live/cam1"
     cases = {
         "": "token_missing",
         "nonsense": "token_invalid",
         token[:-1]: "token_invalid",
-        play_tokens.issue(stream=cam2.pk, now=NOW): "token_invalid",
-        play_tokens.issue(stream=stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
+        play_tokens.PLAY.issue(cam2.pk, now=NOW): "token_invalid",
+        play_tokens.PLAY.issue(stream.pk, lifetime=timedelta(0), now=NOW): "token_expired",
     }
     assert {given: refusal(partial(play, token=given)).reason for given in cases} == cases
     assert refusal(lambda: play(token=token, now=NOW + timedelta(minutes=5))).reason == "token_expired"

@@ -15,6 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ingest.consumers import recorder
 from ingest.contracts import EventRecord
+from ingest.log_records import Bound
 from ingest.models import Application, Attempt, Lease, Session, StatusEvent, Stream
 from ingest.services import keys
 from ingest.services.attempts import ALL_NEW_A_MINUTE, NEW_A_MINUTE, AttemptRow, Attempts, Waiting
@@ -172,7 +173,7 @@ async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(monkey
     """By an event loop, as the consumers do it: pages are told, too."""
     lake, now = Lake(), 1000.9
     in_lake = []
-    monkeypatch.setattr(recorder, "_lake_attempts", recorder._EachSecond(recorder.LAKE_ATTEMPTS_S, lambda: now))
+    monkeypatch.setattr(recorder, "_lake_attempts", Bound(recorder.LAKE_ATTEMPTS_S, clock=lambda: now))
     set_writer(lake)  # type: ignore[arg-type]
     try:
         for now in (1000.9, 1001.0, 1001.9):  # noqa: B007 - the clock.

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
 
+from ingest import clock
 from ingest.consumers import login, upkeep
 from ingest.models import Application, Attempt, Ban, Session, Stream
 from ingest.rtmp import events
@@ -307,7 +308,7 @@ async def test_wrong_tokens_are_guesses_too(process: HistoryWriter, stream: Stre
         return await (play_from(port, "cam1", f"live{query}") if on_app else play_from(port, f"cam1{query}"))
 
     await Application.objects.aupdate(play_policy="token")
-    token = play_tokens.issue(stream=stream.pk)
+    token = play_tokens.PLAY.issue(stream.pk)
     code = "NetConnection.Connect.Rejected" if on_app else "NetStream.Play.Failed"
     async with listening() as port:
         assert await play(token) == "live"
@@ -335,7 +336,7 @@ async def test_another_nodes_ban_holds_here_with_the_next_look_and_ends_by_itsel
         await impose()
         await looks.another()
         assert "Too many" in await publish_to(port, key.secret)
-        monkeypatch.setattr(login, "clock", SimpleNamespace(now=lambda: time.time() + 600))
+        monkeypatch.setattr(login, "clock", SimpleNamespace(now=lambda: time.time() + 600, utc_now=clock.utc_now))
         assert await publish_to(port, key.secret) == "live"
 
 

@@ -174,7 +174,7 @@ async def test_an_operator_s_look_is_not_asked_about(asked: HttpReceiver, scheme
     connection = Connection()
     connection.app.scope["scheme"] = scheme
     await connection.connect()
-    event = connection.play_event("cam1", play_tokens.issue_preview(stream=stream.pk)) | {"start": -1.0}
+    event = connection.play_event("cam1", play_tokens.PREVIEW.issue(stream.pk)) | {"start": -1.0}
     accepted = await connection.ask(event)
     assert accepted["type"] == "rtmp.play.accept"
     assert accepted["preview"] is True

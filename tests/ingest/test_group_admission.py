@@ -49,16 +49,14 @@ def together(
     """What the queue before the database does: who is refused by reading alone is not asked about again."""
     checked = admission.check_group(asks, now=NOW)
     left = [one for one, answer in zip(asks, checked, strict=True) if answer is None]
-    admitted = admission.admit_group(left, now=NOW, shared_now=NOW, standing=standing, in_time=in_time)
+    admitted = admission.admit_group(left, now=NOW, knowledge=leases.Knowledge(NOW, standing), in_time=in_time)
     answers = iter(admitted)
     return [next(answers) if answer is None else answer for answer in checked]
 
 
 def singly(one: Ask) -> Grant | Exception:
     try:
-        return admission.admit_publish(
-            session=one.session, request=one.request, peer=one.peer, now=NOW, asked_at=NOW, shared_now=NOW
-        )
+        return admission.admit_publish(one, now=NOW, asked_at=NOW)
     except (Refused, NotYet) as answer:
         return answer
 

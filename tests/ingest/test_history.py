@@ -14,8 +14,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, SharedObject, StatusEvent, Stream
 from ingest.services import history_writer, keys
 from ingest.services.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow, Attempts
-from ingest.services.history import BanRow, BeginRow, DiscardRow, EndRow, EventRow, Operation, write
+from ingest.services.history import BanRow, BeginRow, DiscardRow, EventRow, Operation, write
 from ingest.services.history_writer import HistoryWriter
+from ingest.services.sessions import EndRow
 from ingest.services.shared_objects import ObjectRow
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS

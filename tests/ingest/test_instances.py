@@ -62,7 +62,7 @@ def connect(app: str, credential: str = "") -> None:
 def publish(app: str, credential: str, *, instance: str = "", name: str | None = None) -> Grant:
     """With the credential as the name, or beside one."""
     request = PublishRequest(app, name or "", credential, name is None, instance=instance)
-    return admission.admit_publish(session=uuid.uuid4(), request=request, peer=PEER, now=NOW, asked_at=NOW)
+    return admission.admit_publish(admission.Ask(uuid.uuid4(), request, PEER), now=NOW, asked_at=NOW)
 
 
 def play(name: str, app: str = "live") -> playback.Playable:

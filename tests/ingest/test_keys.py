@@ -207,10 +207,12 @@ def test_a_key_whose_limit_was_lifted_does_not_rest(stream: Stream, change: dict
 
 def test_a_name_that_is_a_key_is_hidden(stream: Stream, key: NewKey) -> None:
     keys.create(stream=stream, secret="oldserver-key-1")
-    assert keys.hide(name="cam1") == "cam1"
-    assert keys.hide(name=key.secret) == f"{key.secret[:7]}…"
-    assert keys.hide(name=keys.generate())[-1] == "…"
-    assert "server" not in keys.hide(name="oldserver-key-1")
+    unknown = keys.generate()
+    hidden = keys.hide_all(["cam1", key.secret, unknown, "oldserver-key-1"])
+    assert hidden["cam1"] == "cam1"
+    assert hidden[key.secret] == f"{key.secret[:7]}…"
+    assert hidden[unknown][-1] == "…"
+    assert "server" not in hidden["oldserver-key-1"]
 
 
 TABLE = """\

@@ -1,7 +1,6 @@
 """Leases: held, renewed, lost; and if they expired while the database was away, nobody takes a live stream for it."""
 
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -16,7 +15,7 @@ from ingest.services import keys, leases, nodes, sessions
 from ingest.services.admission import NotYet
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from ingest.services.leases import Claim
+from ingest.services.leases import Claim, Knowledge
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import NOW, at, hold, publish
 from tests.ingest.control import Connection, NodeApp
@@ -44,13 +43,13 @@ def claim(asked_at: datetime = NOW) -> Claim:
 
 def take(stream: Stream, node: Node, now: datetime = NOW) -> tuple[uuid.UUID, int]:
     session = session_of(stream, node)
-    taken = leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(now), now=now)
+    taken = leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(now), knowledge=Knowledge(now))
     return session, taken.fencing
 
 
-def is_free(stream: Stream, now: datetime, standing: Callable[[uuid.UUID], leases.Standing] = leases.unknown) -> bool:
+def is_free(stream: Stream, now: datetime, known: leases.Standing = "unknown") -> bool:
     try:
-        leases.check(stream=stream.pk, claim=claim(now), now=now, standing=standing)
+        leases.check(stream=stream.pk, claim=claim(now), knowledge=Knowledge(now, lambda session: known))
     except leases.Busy:
         return False
     return True
@@ -61,7 +60,9 @@ def test_fencing_numbers_grow_over_release_and_expiry(stream: Stream, node: Node
     leases.release(sessions=[first])
     second, two = take(stream, node)
     late = NOW + timedelta(seconds=10)
-    taken = leases.take(stream=stream.pk, session=session_of(stream, node), node=node.pk, claim=claim(), now=late)
+    taken = leases.take(
+        stream=stream.pk, session=session_of(stream, node), node=node.pk, claim=claim(), knowledge=Knowledge(late)
+    )
     assert (one, two, taken.fencing) == (1, 2, 3)
     assert taken.why == "expired"
     assert taken.former is not None
@@ -79,14 +80,13 @@ def test_a_held_lease_is_busy_until_it_expires(stream: Stream, node: Node) -> No
 def test_what_a_process_knows_of_its_sessions_counts_more_than_the_expiry(stream: Stream, node: Node) -> None:
     take(stream, node)
     late = NOW + timedelta(minutes=1)
-    assert not is_free(stream, late, lambda session: "alive")
-    assert is_free(stream, NOW, lambda session: "ended")
+    assert not is_free(stream, late, "alive")
+    assert is_free(stream, NOW, "ended")
     second = session_of(stream, node)
 
     def again(now: datetime, known: leases.Standing) -> leases.Taken:
-        return leases.take(
-            stream=stream.pk, session=second, node=node.pk, claim=claim(), now=now, standing=lambda session: known
-        )
+        knowledge = Knowledge(now, lambda session: known)
+        return leases.take(stream=stream.pk, session=second, node=node.pk, claim=claim(), knowledge=knowledge)
 
     with pytest.raises(leases.Busy):
         again(late, "alive")
@@ -146,7 +146,7 @@ def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
 
     def contend(session: uuid.UUID) -> None:
         try:
-            leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(), now=NOW)
+            leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim(), knowledge=Knowledge(NOW))
         except leases.Busy:
             lost.append(session)
         else:
@@ -232,7 +232,7 @@ def test_nobody_waits_for_a_database_that_comes_and_goes(held: Session, key: New
 
 
 def test_a_silence_of_before_the_outage_may_be_over(held: Session, key: NewKey) -> None:
-    leases.fell_silent(since={held.pk: at(1)})
+    leases.mark_silent(since={held.pk: at(1)})
     with pytest.raises(NotYet):
         publish(key.secret, BACK + 1, reached_since=at(BACK))
 

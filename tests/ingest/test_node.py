@@ -208,7 +208,7 @@ async def test_a_node_looks_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Upkeep, "_revocations", looks)
     for name in ("_start", "_leases", "_sweep"):
         monkeypatch.setattr(Upkeep, name, AsyncMock())
-    upkeep = Upkeep(NODE, "", never, never, never, never)
+    upkeep = Upkeep(NODE, "", never)
     upkeep._row = 1
     for second in range(5):
         for round_ in upkeep.due(100.0 + second):

@@ -119,7 +119,10 @@ def left(stream: Stream, **fields: Any) -> Session:
 
 async def starts_until(condition: Callable[[], Any]) -> None:
     """A node starts, and stops when the condition holds."""
-    await starts_until(condition)
+    node = NodeApp()
+    await node.tell("node.started")
+    await tick_until(node, condition)
+    await node.stop()
 
 
 def sampled(

@@ -57,7 +57,7 @@ def test_a_name_that_nobody_had_is_taken_and_shown_as_stopped_until_the_node_is_
 def test_the_name_of_who_is_gone_is_taken_at_once(how: str) -> None:
     if how == "it stopped in order":
         former(str(nodes.own_process()))
-        nodes.stopped(name=NODE, now=timezone.now())
+        nodes.set_state(name=NODE, state=Node.State.DOWN, now=timezone.now())
     elif how == "it died":
         former(ended_process())
     else:
@@ -97,8 +97,8 @@ def test_a_node_whose_name_was_taken_writes_nothing_there() -> None:
     Node.objects.update(process=process_elsewhere())
     with pytest.raises(nodes.NameTaken):
         nodes.seen(name=NODE, now=now + timedelta(minutes=1))
-    for tell in (nodes.draining, nodes.stopped):
-        tell(name=NODE, now=now + timedelta(minutes=1))
+    for state in (Node.State.DRAINING, Node.State.DOWN):
+        nodes.set_state(name=NODE, state=state, now=now + timedelta(minutes=1))
     found = Node.objects.get()
     assert (found.state, found.seen_at, found.process) == ("up", row.seen_at, process_elsewhere())
 

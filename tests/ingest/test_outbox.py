@@ -9,8 +9,9 @@ import pytest
 from ingest.consumers import decisions
 from ingest.models import OutboxEvent, Session, Stream
 from ingest.services import outbox, recordings, sessions
-from ingest.services.history import DiscardRow, EndRow, EventRow
+from ingest.services.history import DiscardRow, EventRow
 from ingest.services.history_writer import HistoryWriter
+from ingest.services.sessions import EndRow
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS, Connection
 from tests.ingest.faults import at_once

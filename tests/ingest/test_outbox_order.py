@@ -14,10 +14,11 @@ from ingest.models import Lease, OutboxEvent, Recording, Session, StatusEvent, S
 from ingest.services import admission, outbox, recordings, sessions
 from ingest.services.attempts import Attempts
 from ingest.services.authorization import Peer, PublishRequest
-from ingest.services.history import EndRow, EventRow, Operation, status_event
+from ingest.services.history import EventRow, Operation, status_event
 from ingest.services.history import write as write_history
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
+from ingest.services.sessions import EndRow
 from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import TOTALS
 from tests.ingest.faults import Work, at_once
@@ -199,7 +200,7 @@ def test_a_stream_is_taken_over_from_a_lost_node_while_that_is_back(stream: Stre
     request, peer = PublishRequest("live", key.secret, key.secret, True), Peer("192.0.2.9", "", "node-b", "")
 
     def take_over() -> None:
-        admission.admit_publish(session=uuid.uuid4(), request=request, peer=peer, now=later, asked_at=later)
+        admission.admit_publish(admission.Ask(uuid.uuid4(), request, peer), now=later, asked_at=later)
 
     with transaction.atomic():
         outbox.hold([stream.pk])

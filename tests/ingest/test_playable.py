@@ -124,7 +124,7 @@ def test_a_recording_goes_by_its_streams_rules(stream: Stream) -> None:
     assert check("film").stream == stream
     Application.objects.update(play_policy="token")
     assert refusal("film") == "token_missing"
-    assert check("film", token=play_tokens.issue(stream=stream.pk, now=NOW)).name == "film"
+    assert check("film", token=play_tokens.PLAY.issue(stream.pk, now=NOW)).name == "film"
     Stream.objects.update(enabled=False)
     assert refusal("film") == "stream_disabled"
 
@@ -134,7 +134,7 @@ def test_a_recording_of_another_stream_under_a_streams_name(stream: Stream, cam2
     film = recorded(stream.application, "cam1", stream=cam2)
     assert row(check()) == film.pk
     Application.objects.update(play_policy="token")
-    own, others = (play_tokens.issue(stream=each.pk, now=NOW) for each in (stream, cam2))
+    own, others = (play_tokens.PLAY.issue(each.pk, now=NOW) for each in (stream, cam2))
     assert row(check(token=own)) is None
     found = check(token=others)
     assert (row(found), found.is_recording_alone) == (film.pk, True)
@@ -163,7 +163,7 @@ def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recordi
         assert refusal(name, wanted) == "token_missing"  # type: ignore[arg-type]
         assert refusal(name, wanted, "nonsense") == "token_invalid"  # type: ignore[arg-type]
     assert (check("cam1").stream, row(check("cam1"))) == (stream, None), "it waits for what is live"
-    of_stream = play_tokens.issue(stream=stream.pk, now=NOW)
+    of_stream = play_tokens.PLAY.issue(stream.pk, now=NOW)
     assert row(check("show", "recorded", of_stream)) == signed.pk
     assert (row(check(token=of_stream)), check(token=of_stream).is_recording_alone) == (own.pk, False)
     Stream.objects.update(enabled=False)
@@ -173,13 +173,13 @@ def test_a_recording_needs_a_token_where_what_is_live_needs_none(signed: Recordi
 def test_a_recordings_own_token_plays_it_and_no_other(signed: Recording) -> None:
     newer = recorded(signed.application, "show", stream=signed.stream, age_h=-1)
     other = recorded(signed.application, "film")
-    of = {each.pk: play_tokens.issue_recording(recording=each.pk, now=NOW) for each in (signed, newer, other)}
+    of = {each.pk: play_tokens.RECORDING.issue(each.pk, now=NOW) for each in (signed, newer, other)}
     for wanted in ("any", "recorded"):
         for name, meant in (("show", signed), ("mp4:show.mp4", newer), ("film", other)):
             assert row(check(name, wanted, of[meant.pk])) == meant.pk
     assert refusal("show", "recorded", of[other.pk]) == "token_invalid"
     assert refusal("film", "recorded", of[signed.pk]) == "token_invalid"
-    late = play_tokens.issue_recording(recording=signed.pk, lifetime=timedelta(0), now=NOW)
+    late = play_tokens.RECORDING.issue(signed.pk, lifetime=timedelta(0), now=NOW)
     assert refusal("show", "recorded", late) == "token_expired"
     Application.objects.update(play_policy="none")
     assert refusal("show", "recorded", of[signed.pk]) == "play_not_allowed"
@@ -189,14 +189,14 @@ def test_where_playing_takes_a_token_it_is_no_token_for_what_is_live(signed: Rec
     """Nor counts it as a guess when it has expired."""
     film = recorded(signed.application, "cam1", stream=stream)
     Application.objects.update(play_policy="token")
-    token = play_tokens.issue_recording(recording=film.pk, now=NOW)
+    token = play_tokens.RECORDING.issue(film.pk, now=NOW)
     found = check(token=token)
     assert (row(found), found.is_recording_alone, found.recording and found.recording["alone"]) == (film.pk, True, True)
     assert refusal(wanted="live", token=token) == "token_invalid"
-    assert play_tokens.verify(token=token, stream=stream.pk, now=NOW) == "invalid"
-    assert play_tokens.download(token=token, now=NOW) == (0, "invalid")
+    assert play_tokens.PLAY.verify(token, stream.pk, now=NOW) == "invalid"
+    assert play_tokens.DOWNLOAD.read(token, now=NOW) == (0, "invalid")
     assert playback.play_length_s(app="live", name="cam1", credential=token, now=NOW) == 5
-    late = play_tokens.issue_recording(recording=film.pk, lifetime=timedelta(0), now=NOW)
+    late = play_tokens.RECORDING.issue(film.pk, lifetime=timedelta(0), now=NOW)
     assert refusal(token=late) == "token_expired"
 
 
@@ -234,7 +234,7 @@ def test_a_key_is_no_name_to_wait_for(stream: Stream) -> None:
 
 
 def download(recording: Recording, name: str = "cam1", *, by_http: bool = True, **times: Any) -> Playable:
-    token = play_tokens.issue_download(recording=recording.pk, now=NOW)
+    token = play_tokens.DOWNLOAD.issue(recording.pk, now=NOW)
     now = NOW + timedelta(**times)
     return playback.check(app="live", name=name, credential=token, now=now, wanted="recorded", by_http=by_http)
 
@@ -259,7 +259,7 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     other = Application.objects.create(name="other")
     recorded(other, "cam1")
     Application.objects.update(play_policy="token")
-    token = play_tokens.issue_download(recording=meant.pk, now=NOW)
+    token = play_tokens.DOWNLOAD.issue(meant.pk, now=NOW)
     assert refusal(wanted="live", token=token) == refusal(wanted="recorded", token=token) == "token_invalid"
 
     def refused(recording: Recording, name: str = "cam1", **options: Any) -> str:
@@ -271,10 +271,10 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     assert refused(meant, "cam2") == "download_unknown"
     assert refused(Recording.objects.get(application=other)) == "download_unknown"
     assert refused(meant, seconds=61) == "download_expired"
-    assert play_tokens.verify(token=token, stream=meant.pk, now=NOW) == "invalid"
-    assert play_tokens.download(token=play_tokens.issue(stream=meant.pk)) == (0, "invalid")
+    assert play_tokens.PLAY.verify(token, meant.pk, now=NOW) == "invalid"
+    assert play_tokens.DOWNLOAD.read(play_tokens.PLAY.issue(meant.pk)) == (0, "invalid")
     Recording.objects.filter(pk=meant.pk).delete()
-    meant.pk = play_tokens.download(token=token, now=NOW)[0]
+    meant.pk = play_tokens.DOWNLOAD.read(token, now=NOW)[0]
     assert refused(meant) == "download_unknown"
 
 
@@ -342,9 +342,9 @@ def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Setti
     settings.RTMP_ADDRESS, settings.MEDIA_ADDRESS = ("0.0.0.0", 1935), ("0.0.0.0", 8001)
     found: dict[str, Any] = run_json("playtoken", "live/caf\u00e9", "--hours", "2")
     token = found["token"]
-    assert play_tokens.verify(token=token, stream=cafe.pk) == "valid"
+    assert play_tokens.PLAY.verify(token, cafe.pk) == "valid"
     later = timezone.now() + timedelta(hours=2, minutes=1)
-    assert play_tokens.verify(token=token, stream=cafe.pk, now=later) == "expired"
+    assert play_tokens.PLAY.verify(token, cafe.pk, now=later) == "expired"
     assert abs(datetime.fromisoformat(found["expires_at"]) - later) < timedelta(minutes=2)
     assert found["stream"] == "live/caf\u00e9"
     assert found["play_url"] == f"rtmp://127.0.0.1/live/caf%C3%A9?token={token}"
@@ -392,7 +392,7 @@ def test_a_recordings_link_is_for_that_one(recording: Recording, settings: Any) 
     settings.MEDIA_ADDRESS = ("127.0.0.1", 8001)
     found = run_json("playtoken", "--recording", str(recording.pk), "--hours", "1")
     token = found["token"]
-    assert play_tokens.recording_of(token=token) == (recording.pk, "valid")
+    assert play_tokens.RECORDING.read(token) == (recording.pk, "valid")
     assert found["recording"] == "live/show 1"
     assert found["play_url"] == f"rtmp://127.0.0.1/live/show%201?token={token}"
     assert found["flv_url"] == f"http://127.0.0.1:8001/recordings/live/show%201.flv?token={token}"

@@ -90,7 +90,7 @@ async def test_a_herd_does_not_stand_in_a_publishers_way(encoder: Connection, ke
 
 async def test_players_are_told_apart_by_what_they_show(stream: Stream) -> None:
     await Application.objects.aupdate(play_policy="token")
-    token = play_tokens.issue(stream=stream.pk)
+    token = play_tokens.PLAY.issue(stream.pk)
     players = await connected(4)
     for player, shown in zip(players, [token, "wrong", "", token], strict=True):
         await player.tell(player.play_event("cam1", shown))
@@ -306,7 +306,7 @@ def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, se
     with pytest.raises(NotHere) as refused:
         playback.refuse_elsewhere(found=playback.check(**check, credential=""), node=HERE, now=now)
     assert (refused.value.reason, refused.value.stream) == ("elsewhere", stream.pk)
-    token = play_tokens.issue_download(recording=row.pk)
+    token = play_tokens.DOWNLOAD.issue(row.pk)
     download = playback.check(**check, credential=token, wanted="recorded", by_http=True)
     playback.refuse_elsewhere(found=download, node=HERE, now=now)
 

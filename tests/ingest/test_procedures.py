@@ -214,7 +214,7 @@ async def test_the_length_of_a_recording(stream: Stream, application: Applicatio
         await Application.objects.aupdate(play_policy="token")
         assert await client.call("getStreamLength", "cam1") == 0
         assert await client.call("getStreamLength", "cam1?token=wrong") == 0
-        token = await sync_to_async(play_tokens.issue)(stream=stream.pk)
+        token = await sync_to_async(play_tokens.PLAY.issue)(stream.pk)
         assert await client.call("getStreamLength", f"cam1?token={token}") == 7.25
     flush()
     assert not await Session.objects.aexists(), "it plays nothing"

@@ -92,7 +92,7 @@ def test_what_would_go_and_stay_is_told_in_figures(published: Stream, folder: Pa
         "mutes": 1,
     }
     assert plan.as_dict()["stays"] == {"recordings": 1, "sessions": 1}
-    goes, _, stays = plan.said.partition(" What stays: ")
+    goes, _, stays = plan.summary.partition(" What stays: ")
     assert all(part in goes for part in ("1 stream key", "2 encoder log-ins", "1 report plan", "1 mute"))
     assert "health" not in goes
     assert stays == "1 recording, 1 session."

@@ -31,8 +31,8 @@ async def published(encoder: RtmpClient, secrets: dict[str, str]) -> dict[str, i
     """{public name: message stream id}, in the order of Flash Media Live Encoder."""
     await encoder.connect("live")
     for secret in secrets.values():
-        encoder.protocol.release_stream(secret)
-        encoder.protocol.fc_publish(secret)
+        encoder.protocol.call("releaseStream", secret)
+        encoder.protocol.call("FCPublish", secret)
     streams = {name: await encoder.create_stream() for name in secrets}
     for name, stream_id in streams.items():
         await encoder.publish(secrets[name], stream_id=stream_id)
@@ -122,7 +122,7 @@ async def test_every_way_to_end_said_at_once_ends_a_session_once(secrets: dict[s
         for procedure in ("closeStream", "FCUnpublish"):
             encoder.protocol.notify(procedure, stream_id=stream_id)
         await encoder.publish(secret, stream_id=stream_id)
-        encoder.protocol.fc_unpublish(secret)
+        encoder.protocol.call("FCUnpublish", secret)
         encoder.protocol.notify("closeStream", stream_id=stream_id)
         encoder.protocol.notify("deleteStream", secret, stream_id=0)
         encoder.protocol.notify("deleteStream", float(stream_id), stream_id=0)

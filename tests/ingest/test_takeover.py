@@ -12,7 +12,7 @@ from ingest.consumers.active import ACTIVE, ActiveSession, standing
 from ingest.consumers.decisions import WRITE
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, sessions
-from ingest.services.admission import Grant, NotYet, Replaced
+from ingest.services.admission import Ask, Grant, NotYet, Replaced
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
@@ -52,7 +52,7 @@ def held(key: NewKey) -> Session:
 def silent_since(seconds: float) -> None:
     session = Lease.objects.get().session_id
     assert session is not None
-    leases.fell_silent(since={session: at(seconds)})
+    leases.mark_silent(since={session: at(seconds)})
 
 
 def renewed(seconds: float) -> None:
@@ -100,7 +100,7 @@ def test_a_publisher_that_is_live_keeps_its_stream(held: Session, key: NewKey) -
 def test_a_publisher_that_speaks_again_keeps_its_stream(held: Session, key: NewKey) -> None:
     silent_since(1)
     assert again(key.secret, 3) == 4
-    leases.spoke_again(sessions={held.pk})
+    leases.clear_silent(sessions={held.pk})
     assert again(key.secret, 4, asked=3) == 6.5
     renewed(6)
     assert is_refused(key.secret, 6.5, asked=3)
@@ -205,10 +205,10 @@ def test_silences_are_told_in_one_statement(stream: Stream, django_assert_num_qu
         held.append(publish(keys.create(stream=each).secret).session)
     since = {session: at(number / 10) for number, session in enumerate(held)}
     with django_assert_num_queries(1):  # type: ignore[operator]
-        leases.fell_silent(since=since)
+        leases.mark_silent(since=since)
     assert dict(Lease.objects.values_list("session_id", "silent_since")) == since
     with django_assert_num_queries(1):  # type: ignore[operator]
-        leases.spoke_again(sessions=held[:19])
+        leases.clear_silent(sessions=held[:19])
     assert Lease.objects.get(silent_since__isnull=False).session_id == held[19]
 
 
@@ -236,7 +236,7 @@ def test_the_former_publisher_has_its_stream_again(replaceable: Session, key: Ne
 
 
 def test_its_silence_is_still_known(replaceable: Session, key: NewKey) -> None:
-    leases.fell_silent(since={replaceable.pk: NOW})
+    leases.mark_silent(since={replaceable.pk: NOW})
     second = publish(key.secret, 4)
     assert second.replaced is not None
     sessions.discard(session=second.session, silent_since=second.replaced.silent_since)
@@ -306,8 +306,8 @@ async def test_a_takeover_whose_answer_was_lost_displaces_nobody(
     live = (await encoder.publish(key.secret))["session_id"]
     admit = admission.admit_publish
 
-    def lose(**fields: Any) -> Grant:
-        admit(**fields)
+    def lose(ask: Ask, **fields: Any) -> Grant:
+        admit(ask, **fields)
         raise OperationalError("gone after the commit")
 
     monkeypatch.setattr(admission, "admit_publish", lose)

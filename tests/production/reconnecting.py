@@ -111,7 +111,7 @@ class Publisher:
             client.protocol.send_video(stream_id, 0, key_frame(0, 4000))
             client._writer.write(client.protocol.data_to_send(1000))
         elif end in ("deleted", "unpublished"):
-            client.protocol.fc_unpublish(self.key)
+            client.protocol.call("FCUnpublish", self.key)
             if end == "deleted":
                 client.protocol.delete_stream(stream_id)
             await client.flush()

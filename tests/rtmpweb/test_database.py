@@ -44,7 +44,7 @@ from dashboard.system.watch import get_watch
 watch = get_watch()
 watch.start()
 database = next(part for part in watch.report().parts if part.kind == "database")
-watch.hurry()
+watch.check_now()
 client = Client(SERVER_NAME="localhost")
 print(json.dumps({
     "kinds": [part.kind for part in watch.report().parts],

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 URL = "http://127.0.0.1:8000/"
 
 
-def make() -> tuple[server.FirstStart, str, media_urls.Paste]:
+def make() -> tuple[server.FirstStart, str, media_urls.ConnectionStrings]:
     """All that is missing, with its password and key."""
     made = server.make_what_is_missing()
     assert made.password

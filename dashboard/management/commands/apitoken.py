@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from dashboard import access
 from dashboard.models import ApiToken
-from ingest.management.base import put_json
+from ingest.management.base import iso, put_json
 from ingest.services import audit, installation
 from ingest.services.roles import ROLES
 
@@ -27,27 +27,26 @@ def moment(text: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=timezone.get_default_timezone())
 
 
-def iso(value: datetime | None) -> str | None:
-    return value.isoformat().replace("+00:00", "Z") if value else None
+TIMES = ("created_at", "expires_at", "last_used_at", "revoked_at")
 
 
 class Command(BaseCommand):
     help = "Makes, lists and revokes API tokens."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        acts = parser.add_subparsers(dest="act", required=True)
-        create = acts.add_parser("create", help="make a token; its secret is printed once")
+        actions = parser.add_subparsers(dest="action", required=True)
+        create = actions.add_parser("create", help="make a token; its secret is printed once")
         create.add_argument("name")
         create.add_argument("--role", required=True, choices=list(ROLES))
         create.add_argument("--expires", type=moment, metavar="TIME", help="ISO 8601, such as 2030-01-31T12:00Z")
-        listing = acts.add_parser("list", help="list all tokens, newest first")
-        revoke = acts.add_parser("revoke", help="make a token useless at once")
+        listing = actions.add_parser("list", help="list all tokens, newest first")
+        revoke = actions.add_parser("revoke", help="make a token useless at once")
         revoke.add_argument("name")
-        for act in (create, listing, revoke):
-            act.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+        for parser in (create, listing, revoke):
+            parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        {"create": self.create, "list": self.list, "revoke": self.revoke}[options["act"]](options)
+        {"create": self.create, "list": self.list, "revoke": self.revoke}[options["action"]](options)
 
     def create(self, options: dict[str, Any]) -> None:
         name = options["name"]
@@ -71,10 +70,7 @@ class Command(BaseCommand):
                 "name": token.name,
                 "role": token.role,
                 "prefix": token.prefix,
-                "created_at": iso(token.created_at),
-                "expires_at": iso(token.expires_at),
-                "last_used_at": iso(token.last_used_at),
-                "revoked_at": iso(token.revoked_at),
+                **{name: iso(getattr(token, name)) for name in TIMES},
             }
             for token in ApiToken.objects.all()
         ]

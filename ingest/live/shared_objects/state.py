@@ -88,7 +88,7 @@ class Stored(NamedTuple):
 
 def plain(value: Any) -> Any:
     """The value for those who read AMF0 only."""
-    return amf0.Plain().convert(value)
+    return amf0.Amf3ToAmf0().convert(value)
 
 
 def store(value: Any, *, amf3: bool) -> Stored | None:

@@ -1,97 +1,82 @@
 """`manage.py node`: the media nodes; drains one before its machine is stopped or updated."""
 
 import time
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from ingest.management import base
+from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Node
 from ingest.services import actions as services_actions
-from ingest.services import audit, nodes
+from ingest.services import nodes
 
 GRACE_S = 60
 MOST_GRACE_S = 24 * 3600
 
-LOOK_S = 0.5
+POLL_S = 0.5
 """Between two looks of --wait."""
 
 END_S = 15.0
 """How long --wait waits beyond the grace: for sessions to end and be written."""
 
+NAME = Argument("name", help="the node's name, as `list` shows it")
 
-class Command(BaseCommand):
+
+class Command(VerbCommand):
     help = (
         "Lists the media nodes; drains one, so that it can be stopped without anyone noticing, or has it go on; "
         "forgets one that is gone."
     )
+    errors = (nodes.NodeError,)
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="act", required=True, metavar="list|drain|resume|forget")
-        listing = verbs.add_parser("list", help="list the nodes and what is live on them")
-        drain = verbs.add_parser(
-            "drain", help="take no new connections; ask clients to connect elsewhere; end what is left after a time"
-        )
-        drain.add_argument("--grace", type=int, default=GRACE_S, metavar="SECONDS", help=f"that time; {GRACE_S}")
-        drain.add_argument("--wait", action="store_true", help="return when nothing is live there any more")
-        resume = verbs.add_parser("resume", help="take connections again")
-        forget = verbs.add_parser("forget", help="miss it no more: it is down, and gone for good")
-        for act in (drain, resume, forget):
-            act.add_argument("name", help="the node's name, as `list` shows it")
-        for act in (listing, drain, resume, forget):
-            act.add_argument("--json", action="store_true", help="print JSON")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        does = {"list": self._list, "drain": self._drain, "resume": self._resume, "forget": self._forget}
-        try:
-            does[options["act"]](**options)
-        except nodes.NodeError as error:
-            raise CommandError(str(error)) from None
-
-    def _list(self, *, json: bool, **options: Any) -> None:
+    @Verb("list the nodes and what is live on them")
+    def _list(self) -> Answer:
         rows = [_row(node) for node in _nodes()]
-        if json:
-            base.put_json(self.stdout, {"items": rows, "count": len(rows)})
-            return
-        for row in rows:
-            self.stdout.write(_line(row))
+        return base.listing(rows, map(_line, rows))
 
-    def _drain(self, *, name: str, grace: int, wait: bool, json: bool, **options: Any) -> None:
+    @Verb(
+        "take no new connections; ask clients to connect elsewhere; end what is left after a time",
+        NAME,
+        Argument("--grace", type=int, default=GRACE_S, metavar="SECONDS", help=f"that time; {GRACE_S}"),
+        Argument("--wait", action="store_true", help="return when nothing is live there any more"),
+    )
+    def _drain(self, name: str, grace: int, wait: bool) -> Answer:
         if not 0 <= grace <= MOST_GRACE_S:
             raise CommandError(f"--grace is {grace}: expected 0 to {MOST_GRACE_S} seconds.")
-        services_actions.drain_node(audit.command("node"), name, grace_s=grace)
+        services_actions.drain_node(self.actor, name, grace_s=grace)
         if wait:
-            self._wait(name, grace)
-        self._show(name, json)
+            _wait(name, grace)
+        return _shown(name)
 
-    def _resume(self, *, name: str, json: bool, **options: Any) -> None:
-        services_actions.resume_node(audit.command("node"), name)
-        self._show(name, json)
+    @Verb("take connections again", NAME)
+    def _resume(self, name: str) -> Answer:
+        services_actions.resume_node(self.actor, name)
+        return _shown(name)
 
-    def _forget(self, *, name: str, json: bool, **options: Any) -> None:
-        services_actions.forget_node(audit.command("node"), name)
-        self._show(name, json)
+    @Verb("miss it no more: it is down, and gone for good", NAME)
+    def _forget(self, name: str) -> Answer:
+        services_actions.forget_node(self.actor, name)
+        return _shown(name)
 
-    def _wait(self, name: str, grace: int) -> None:
-        deadline = time.monotonic() + grace + END_S
-        while True:
-            node = _nodes().get(name=name)
-            if node.state != Node.State.UP and not node.publishers and not node.players:
-                return
-            if time.monotonic() > deadline:
-                raise CommandError(
-                    f"The node {name} is not drained after {grace + END_S:.0f} s: {_line(_row(node))}. Is it running? "
-                    "Its log says more."
-                )
-            time.sleep(LOOK_S)
 
-    def _show(self, name: str, json: bool) -> None:
-        row = _row(_nodes().get(name=name))
-        if json:
-            base.put_json(self.stdout, row)
-        else:
-            self.stdout.write(_line(row))
+def _wait(name: str, grace: int) -> None:
+    deadline = time.monotonic() + grace + END_S
+    while True:
+        node = _nodes().get(name=name)
+        if node.state != Node.State.UP and not node.publishers and not node.players:
+            return
+        if time.monotonic() > deadline:
+            raise CommandError(
+                f"The node {name} is not drained after {grace + END_S:.0f} s: {_line(_row(node))}. Is it running? "
+                "Its log says more."
+            )
+        time.sleep(POLL_S)
+
+
+def _shown(name: str) -> Answer:
+    row = _row(_nodes().get(name=name))
+    return Answer(row, [_line(row)])
 
 
 def _nodes() -> Any:

@@ -1,105 +1,77 @@
 """`manage.py stream`: makes, shows, disables and deletes streams."""
 
-from argparse import ArgumentParser
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from ingest.management import base
+from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Stream
 from ingest.services import actions as services_actions
-from ingest.services import audit, removal
-from ingest.services.removal import InTheWay, Removal
+from ingest.services import removal
+from ingest.services.removal import Removal
 
-ACTOR = partial(audit.command, "stream")
+STREAM = Argument("stream", metavar="APP/NAME")
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = (
         "Makes, shows, disables and deletes streams. One that is disabled is refused to publishers and players, and "
         "what goes on of it ends within 2 s, on whichever node it is."
     )
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="act", required=True, metavar="create|show|list|disable|enable|delete")
-        create = verbs.add_parser("create", help="make a stream in its application")
-        show = verbs.add_parser("show", help="its settings, and what there is of it")
-        listing = verbs.add_parser("list", help="list streams")
-        disable = verbs.add_parser("disable", help="refuse it to all, and end what goes on of it")
-        enable = verbs.add_parser("enable", help="allow it again")
-        delete = verbs.add_parser("delete", help="delete it with its keys and all that is set up for it")
-        for act in (create, show, disable, enable, delete):
-            act.add_argument("stream", metavar="APP/NAME")
-        listing.add_argument("app", metavar="APP", nargs="?", help="only of this application")
-        delete.add_argument(
-            "--recordings", action="store_true", help="with its recordings and their files; else they stay"
-        )
-        base.add_deletion_arguments(delete)
-        for act in (create, show, listing, disable, enable, delete):
-            act.add_argument("--json", action="store_true", help="print JSON")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        does: dict[str, Callable[..., None]] = {
-            "create": self._create,
-            "show": self._show,
-            "list": self._list,
-            "disable": partial(self._enable, enabled=False),
-            "enable": partial(self._enable, enabled=True),
-            "delete": self._delete,
-        }
-        try:
-            does[options["act"]](**options)
-        except InTheWay as problem:
-            raise CommandError(str(problem)) from None
-
-    def _create(self, *, stream: str, json: bool, **options: Any) -> None:
+    @Verb("make a stream in its application", STREAM)
+    def _create(self, stream: str) -> Answer:
         app, name = base.split_path(stream)
         if Stream.objects.filter(application__name=app, name=name).exists():
             raise CommandError(f"There is a stream {stream!r} already.")
-        self._put(base.stream_of(stream, make=ACTOR()), "Made", json)
+        return _changed(base.stream_of(stream, make=self.actor), "Made")
 
-    def _show(self, *, stream: str, json: bool, **options: Any) -> None:
+    @Verb("its settings, and what there is of it", STREAM)
+    def _show(self, stream: str) -> Answer:
         found = base.stream_of(stream)
-        plan = _plan(found)
-        if json:
-            base.put_json(self.stdout, _row(found) | {"deletion": plan.as_dict()})
-        else:
-            self.stdout.write(f"{_line(found)}\nIf it is deleted: {plan.said}")
+        return base.shown(_row(found), _line(found), _plan(found))
 
-    def _list(self, *, app: str | None, json: bool, **options: Any) -> None:
+    @Verb("list streams", Argument("app", metavar="APP", nargs="?", help="only of this application"))
+    def _list(self, app: str | None) -> Answer:
         rows = Stream.objects.select_related("application", "owner")
         if app is not None:
             rows = rows.filter(application=base.application_of(app))
-        found = list(rows)
-        if json:
-            base.put_json(self.stdout, {"items": [_row(row) for row in found], "count": len(found)})
-            return
-        for row in found:
-            self.stdout.write(_line(row))
-        if not found:
-            self.stdout.write("There are no streams. Make one with: manage.py stream create APP/NAME")
+        empty = "There are no streams. Make one with: manage.py stream create APP/NAME"
+        return base.listing([_row(row) for row in rows], map(_line, rows), empty=empty)
 
-    def _enable(self, *, stream: str, enabled: bool, json: bool, **options: Any) -> None:
+    @Verb("refuse it to all, and end what goes on of it", STREAM)
+    def _disable(self, stream: str) -> Answer:
+        return self._set_enabled(stream, False)
+
+    @Verb("allow it again", STREAM)
+    def _enable(self, stream: str) -> Answer:
+        return self._set_enabled(stream, True)
+
+    @Verb(
+        "delete it with its keys and all that is set up for it",
+        STREAM,
+        Argument("--recordings", action="store_true", help="with its recordings and their files; else they stay"),
+        *base.DELETION,
+    )
+    def _delete(self, stream: str, recordings: bool, force: bool, **options: bool) -> Answer:
         found = base.stream_of(stream)
-        services_actions.set_enabled(ACTOR(), found, enabled)
-        self._put(found, "Changed", json)
+        return self.delete(
+            stream,
+            _plan(found),
+            lambda: removal.delete_stream(self.actor, found, force=force, with_recordings=recordings),
+            force=force,
+            **options,
+        )
 
-    def _delete(self, *, stream: str, recordings: bool, force: bool, yes: bool, json: bool, **options: Any) -> None:
+    def _set_enabled(self, stream: str, enabled: bool) -> Answer:
         found = base.stream_of(stream)
-        base.confirm_deletion(self.stdout, found.path, _plan(found), force=force, yes=yes, json=json)
-        done = removal.delete_stream(ACTOR(), found, force=force, with_recordings=recordings)
-        if json:
-            base.put_json(self.stdout, {"deleted": stream, **done.as_dict()})
-        else:
-            self.stdout.write(f"Deleted {stream}.")
+        services_actions.set_enabled(self.actor, found, enabled)
+        return _changed(found, "Changed")
 
-    def _put(self, stream: Stream, done: str, json: bool) -> None:
-        if json:
-            base.put_json(self.stdout, _row(stream))
-        else:
-            self.stdout.write(f"{done} {_line(stream)}")
+
+def _changed(stream: Stream, done: str) -> Answer:
+    return Answer(_row(stream), [f"{done} {_line(stream)}"])
 
 
 def _plan(stream: Stream) -> Removal:

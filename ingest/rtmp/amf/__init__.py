@@ -1,5 +1,5 @@
 """Values as bytes: AMF0 (`amf0`), in which AMF3 (`amf3`) may be embedded. Here is what both are made of: the types that
-Python has no own for, with AMF0's markers (section 2.1), and reading and writing within limits."""
+Python has no own for, and reading and writing within limits."""
 
 import struct
 from collections.abc import Callable
@@ -8,9 +8,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final
 
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.limits import Limits
-
-__all__ = ["UNDEFINED", "UNSUPPORTED", "Date", "Reader", "Reference", "Singleton", "Writer", "XmlDocument", "utf8"]
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 
 
 class Singleton(Enum):
@@ -55,24 +53,6 @@ class Reference:
     """Which of the enclosing values: 0 is the outermost, 1 the one directly in it."""
 
 
-NUMBER: Final = 0x00
-BOOLEAN: Final = 0x01
-STRING: Final = 0x02
-OBJECT: Final = 0x03
-NULL: Final = 0x05
-UNDEFINED_MARKER: Final = 0x06
-REFERENCE: Final = 0x07
-ECMA_ARRAY: Final = 0x08
-OBJECT_END: Final = 0x09
-STRICT_ARRAY: Final = 0x0A
-DATE: Final = 0x0B
-LONG_STRING: Final = 0x0C
-UNSUPPORTED_MARKER: Final = 0x0D
-XML_DOCUMENT: Final = 0x0F
-TYPED_OBJECT: Final = 0x10
-AMF3: Final = 0x11
-
-
 class EcmaArray(dict[str, Any]):
     """An associative array (section 2.10): on the wire an object with a count before it, which is only a hint."""
 
@@ -110,7 +90,6 @@ class Writer:
     __slots__ = ("indices", "out")
 
     encoding: ClassVar[str]
-    """For the texts of errors."""
     writers: ClassVar[dict[type, Callable[[Any, Any], None]]]
     """By type, for its subclasses too."""
 
@@ -127,6 +106,17 @@ class Writer:
             if writer is None:
                 raise LocalProtocolError(f"{self.encoding} has no encoding for {type(value).__name__}")
         writer(self, value)
+
+    @classmethod
+    def encode(cls, *values: Any) -> bytes:
+        """The values one after the other, as the body of one message: with tables that they share.
+
+        Raises LocalProtocolError.
+        """
+        encoder = cls(bytearray())
+        for value in values:
+            encoder.value(value)
+        return bytes(encoder.out)
 
 
 def utf8(text: str) -> bytes:
@@ -152,9 +142,10 @@ class Reader:
     __slots__ = ("base", "data", "elements", "end", "limits", "position", "references", "sizes")
 
     encoding: ClassVar[str]
-    """For the texts of errors."""
     readers: ClassVar[dict[int, Callable[[Any, int], Any]]]
     """By marker: what reads that which follows it, at a depth."""
+    constants: ClassVar[dict[int, Any]]
+    """Values that are nothing but their marker."""
     refused: ClassVar[dict[int, str]] = {}
     """Why, for markers that have no reader but a meaning."""
 
@@ -182,8 +173,20 @@ class Reader:
         marker = self.data[position]
         reader = self.readers.get(marker)
         if reader is None:
+            if marker in self.constants:
+                return self.constants[marker]
             raise RemoteProtocolError(self.refused.get(marker, f"unknown {self.encoding} marker {marker:#04x}"))
         return reader(self, depth)
+
+    @classmethod
+    def decode(cls, data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
+        """The value at `position`, with tables of its own, and where the next one starts.
+
+        Raises RemoteProtocolError.
+        """
+        decoder = cls(data, position, limits, limits.amf_elements)
+        value = decoder.value(0)
+        return value, decoder.position
 
     def take(self, form: struct.Struct) -> Any:
         """The first field of `form`."""

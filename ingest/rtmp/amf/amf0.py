@@ -28,24 +28,8 @@ import struct
 from typing import Any, Final, TypeVar
 
 from ingest.rtmp.amf import (
-    AMF3,
-    BOOLEAN,
-    DATE,
-    ECMA_ARRAY,
-    LONG_STRING,
-    NULL,
-    NUMBER,
-    OBJECT,
-    OBJECT_END,
-    REFERENCE,
-    STRICT_ARRAY,
-    STRING,
-    TYPED_OBJECT,
     UNDEFINED,
-    UNDEFINED_MARKER,
     UNSUPPORTED,
-    UNSUPPORTED_MARKER,
-    XML_DOCUMENT,
     Amf3,
     Date,
     EcmaArray,
@@ -55,10 +39,11 @@ from ingest.rtmp.amf import (
     TypedObject,
     Writer,
     XmlDocument,
-    amf3,
     utf8,
 )
-from ingest.rtmp.amf.amf3_to_amf0 import Plain
+from ingest.rtmp.amf.amf3_decoder import Decoder as Amf3Decoder
+from ingest.rtmp.amf.amf3_encoder import Encoder as Amf3Encoder
+from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 
@@ -66,11 +51,11 @@ __all__ = [
     "UNDEFINED",
     "UNSUPPORTED",
     "Amf3",
+    "Amf3ToAmf0",
     "Date",
     "Decoder",
     "EcmaArray",
     "Encoder",
-    "Plain",
     "Reference",
     "Singleton",
     "TypedObject",
@@ -79,6 +64,23 @@ __all__ = [
     "decode_all",
     "encode",
 ]
+
+NUMBER: Final = 0x00
+BOOLEAN: Final = 0x01
+STRING: Final = 0x02
+OBJECT: Final = 0x03
+NULL: Final = 0x05
+UNDEFINED_MARKER: Final = 0x06
+REFERENCE: Final = 0x07
+ECMA_ARRAY: Final = 0x08
+OBJECT_END: Final = 0x09
+STRICT_ARRAY: Final = 0x0A
+DATE: Final = 0x0B
+LONG_STRING: Final = 0x0C
+UNSUPPORTED_MARKER: Final = 0x0D
+XML_DOCUMENT: Final = 0x0F
+TYPED_OBJECT: Final = 0x10
+AMF3: Final = 0x11
 
 _f64: Final = struct.Struct(">d")
 _u16: Final = struct.Struct(">H")
@@ -91,23 +93,24 @@ _Dict = TypeVar("_Dict", bound=dict[str, Any])
 class Decoder(Reader):
     """The table of references is that of section 4.1.3.
 
-    `plain`: values in AMF3 are given as what AMF0 has for them, see `plain.Plain`.
+    `as_amf0`: values in AMF3 are given as what AMF0 has for them, see `Amf3ToAmf0`.
     """
 
-    __slots__ = ("amf3", "plain")
+    __slots__ = ("amf3", "amf3_to_amf0")
 
     encoding = "AMF0"
+    constants = {NULL: None, UNDEFINED_MARKER: UNDEFINED, UNSUPPORTED_MARKER: UNSUPPORTED}
     refused = {
         0x04: "an AMF0 movie clip is reserved and has no encoding",
         OBJECT_END: "an AMF0 object end outside of an object",
         0x0E: "an AMF0 record set is reserved and has no encoding",
     }
 
-    def __init__(self, data: bytes, position: int, limits: Limits, elements: int, *, plain: bool = False) -> None:
+    def __init__(self, data: bytes, position: int, limits: Limits, elements: int, *, as_amf0: bool = False) -> None:
         super().__init__(data, position, limits, elements)
-        self.amf3: amf3.Decoder | None = None
+        self.amf3: Amf3Decoder | None = None
         """Once needed. Its tables are those of the message (AMF3 4.1)."""
-        self.plain = Plain() if plain else None
+        self.amf3_to_amf0 = Amf3ToAmf0() if as_amf0 else None
 
     def rest(self) -> list[Any]:
         """All values from `position` to `end`."""
@@ -150,15 +153,6 @@ class Decoder(Reader):
     def xml(self, depth: int) -> XmlDocument:
         return XmlDocument(self.text(self.take(_u32)))
 
-    def null(self, depth: int) -> None:
-        return None
-
-    def undefined(self, depth: int) -> Singleton:
-        return UNDEFINED
-
-    def unsupported(self, depth: int) -> Singleton:
-        return UNSUPPORTED
-
     def date(self, depth: int) -> Date:
         position = self.position
         self.position = position + _date.size
@@ -181,15 +175,15 @@ class Decoder(Reader):
     def avmplus(self, depth: int) -> Any:
         """One value in AMF3 (section 3.1), after which AMF0 goes on."""
         if self.amf3 is None:
-            self.amf3 = amf3.Decoder(self.data, 0, self.limits, 0)
+            self.amf3 = Amf3Decoder(self.data, 0, self.limits, 0)
         inner, before = self.amf3, self.elements
         inner.position, inner.elements, inner.base = self.position, self.elements, depth
         value = inner.value(depth)
         self.position, self.elements = inner.position, inner.elements
-        if self.plain is None:
+        if self.amf3_to_amf0 is None:
             return value
         self.spend(before - self.elements)  # As much again, for what becomes of them.
-        return self.plain.convert(value, depth)
+        return self.amf3_to_amf0.convert(value, depth)
 
     def properties(self, target: _Dict, depth: int, count: int | None = None) -> _Dict:
         """Properties to the end (section 2.11). Only an ECMA array may lack its end, at the end of the message."""
@@ -219,25 +213,18 @@ Decoder.readers = {
     BOOLEAN: Decoder.boolean,
     STRING: Decoder.string,
     OBJECT: Decoder.object,
-    NULL: Decoder.null,
-    UNDEFINED_MARKER: Decoder.undefined,
     REFERENCE: Decoder.marked_reference,
     ECMA_ARRAY: Decoder.ecma_array,
     STRICT_ARRAY: Decoder.strict_array,
     DATE: Decoder.date,
     LONG_STRING: Decoder.long_string,
-    UNSUPPORTED_MARKER: Decoder.unsupported,
     XML_DOCUMENT: Decoder.xml,
     TYPED_OBJECT: Decoder.typed_object,
     AMF3: Decoder.avmplus,
 }
 
 
-def decode(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
-    """The value at `position` and where the next one starts. Raises RemoteProtocolError."""
-    decoder = Decoder(data, position, limits, limits.amf_elements)
-    value = decoder.value(0)
-    return value, decoder.position
+decode = Decoder.decode
 
 
 def decode_all(
@@ -257,7 +244,6 @@ _long: Final = struct.Struct(">BI")
 _SINGLETONS: Final = {UNDEFINED: UNDEFINED_MARKER, UNSUPPORTED: UNSUPPORTED_MARKER}
 
 MAX_REFERENCES: Final = 0x10000
-"""A reference has 16 bits."""
 
 
 class Encoder(Writer):
@@ -273,7 +259,7 @@ class Encoder(Writer):
         """Objects and arrays written so far, which is the next one's index."""
         self.open: list[int] = []
         """The indices of those being written, outermost first."""
-        self.amf3: amf3.Encoder | None = None
+        self.amf3: Amf3Encoder | None = None
         """Once needed. Its tables are those of the message (AMF3 4.1)."""
 
     def number(self, value: float) -> None:
@@ -333,7 +319,7 @@ class Encoder(Writer):
     def avmplus(self, value: Amf3) -> None:
         """Section 3.1."""
         if self.amf3 is None:
-            self.amf3 = amf3.Encoder(self.out)
+            self.amf3 = Amf3Encoder(self.out)
         self.out.append(AMF3)
         self.amf3.value(value.value)
 
@@ -389,9 +375,4 @@ Encoder.writers = {
 }
 
 
-def encode(*values: Any) -> bytes:
-    """The values one after the other, as the body of one message. Raises LocalProtocolError."""
-    encoder = Encoder(bytearray())
-    for value in values:
-        encoder.value(value)
-    return bytes(encoder.out)
+encode = Encoder.encode

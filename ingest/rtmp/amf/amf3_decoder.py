@@ -5,42 +5,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from ingest.rtmp.amf import BYTES_PER_ELEMENT, UNDEFINED, Date, Reader, Singleton, XmlDocument
-from ingest.rtmp.amf.amf3_types import (
-    ANONYMOUS,
-    ARRAY,
-    BYTE_ARRAY,
-    DATE,
-    DICTIONARY,
-    DOUBLE,
-    FALSE,
-    INTEGER,
-    MAX_INTEGER,
-    MAX_U29,
-    NULL,
-    NUMBERS,
-    OBJECT,
-    STRING,
-    TRUE,
-    UNDEFINED_MARKER,
-    VECTOR_DOUBLE,
-    VECTOR_INT,
-    VECTOR_OBJECT,
-    VECTOR_UINT,
-    WRAPPERS,
-    XML,
-    XML_DOCUMENT,
-    Array,
-    Dictionary,
-    Externalizable,
-    Items,
-    Object,
-    Traits,
-    Vector,
-    Xml,
-)
+from ingest.rtmp.amf import BYTES_PER_ELEMENT, UNDEFINED, Date, Reader, XmlDocument, amf3
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
 from ingest.rtmp.errors import RemoteProtocolError
-from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+from ingest.rtmp.limits import Limits
 
 _f64: Final = struct.Struct(">d")
 _u8: Final = struct.Struct(">B")
@@ -68,6 +36,7 @@ class Decoder(Reader):
     __slots__ = ("strings", "traits")
 
     encoding = "AMF3"
+    constants = {amf3.UNDEFINED_MARKER: UNDEFINED, amf3.NULL: None, amf3.FALSE: False, amf3.TRUE: True}
 
     def __init__(self, data: bytes, position: int, limits: Limits, elements: int) -> None:
         super().__init__(data, position, limits, elements)
@@ -96,21 +65,9 @@ class Decoder(Reader):
         except IndexError:
             raise RemoteProtocolError("an AMF3 integer is cut short") from None
 
-    def undefined(self, depth: int) -> Singleton:
-        return UNDEFINED
-
-    def null(self, depth: int) -> None:
-        return None
-
-    def false(self, depth: int) -> bool:
-        return False
-
-    def true(self, depth: int) -> bool:
-        return True
-
     def integer(self, depth: int) -> int:
         number = self.u29()
-        return number if number <= MAX_INTEGER else number - MAX_U29 - 1
+        return number if number <= amf3.MAX_INTEGER else number - amf3.MAX_U29 - 1
 
     def double(self, depth: int) -> float:
         number: float = self.take(_f64)
@@ -183,7 +140,7 @@ class Decoder(Reader):
         traits = self.new_traits(header >> 1) if header & 1 else self.known_traits(header >> 1)
         if traits.externalizable:
             return self.externalizable(traits.class_name, depth)
-        target: dict[str, Any] = {} if traits is ANONYMOUS else Object.of(traits)
+        target: dict[str, Any] = {} if traits is amf3.ANONYMOUS else Object.of(traits)
         entered = self.enter(target, depth)
         for name in traits.sealed:
             target[name] = self.value(depth + 1)
@@ -202,8 +159,8 @@ class Decoder(Reader):
             self.room(count, 1)
             self.spend(count)
             traits = Traits(class_name, tuple([self.name() for _ in range(count)]), bool(header & 2))
-            if traits == ANONYMOUS:
-                traits = ANONYMOUS
+            if traits == amf3.ANONYMOUS:
+                traits = amf3.ANONYMOUS
         self.traits.append((traits, len("".join((class_name, *traits.sealed)).encode()) // BYTES_PER_ELEMENT))
         return traits
 
@@ -217,7 +174,7 @@ class Decoder(Reader):
         return traits
 
     def externalizable(self, class_name: str, depth: int) -> Externalizable:
-        if class_name not in WRAPPERS:
+        if class_name not in amf3.WRAPPERS:
             raise RemoteProtocolError("an AMF3 object of an unknown externalizable class, whose end can't be known")
         target = Externalizable(class_name)
         entered = self.enter(target, depth)
@@ -225,21 +182,9 @@ class Decoder(Reader):
         self.leave(entered)
         return target
 
-    @_or_reference
-    def vector_int(self, count: int, depth: int) -> Vector:
-        return self.numbers(Items.INT, count)
-
-    @_or_reference
-    def vector_uint(self, count: int, depth: int) -> Vector:
-        return self.numbers(Items.UINT, count)
-
-    @_or_reference
-    def vector_double(self, count: int, depth: int) -> Vector:
-        return self.numbers(Items.DOUBLE, count)
-
     def numbers(self, items: Items, count: int) -> Vector:
         """Section 3.15: whether the length is fixed, the numbers."""
-        code, size = NUMBERS[items]
+        code, size = amf3.NUMBERS[items]
         fixed = self.take(_u8) != 0
         self.room(count, size)
         self.spend(count)
@@ -274,30 +219,23 @@ class Decoder(Reader):
             raise RemoteProtocolError("an AMF3 value is cut short")
 
 
+def _numbers(items: Items) -> Callable[[Decoder, int], Any]:
+    return _or_reference(lambda decoder, count, depth: decoder.numbers(items, count))
+
+
 Decoder.readers = {
-    UNDEFINED_MARKER: Decoder.undefined,
-    NULL: Decoder.null,
-    FALSE: Decoder.false,
-    TRUE: Decoder.true,
-    INTEGER: Decoder.integer,
-    DOUBLE: Decoder.double,
-    STRING: Decoder.string,
-    XML_DOCUMENT: Decoder.xml_document,
-    DATE: Decoder.date,
-    ARRAY: Decoder.array,
-    OBJECT: Decoder.object,
-    XML: Decoder.xml,
-    BYTE_ARRAY: Decoder.byte_array,
-    VECTOR_INT: Decoder.vector_int,
-    VECTOR_UINT: Decoder.vector_uint,
-    VECTOR_DOUBLE: Decoder.vector_double,
-    VECTOR_OBJECT: Decoder.vector_object,
-    DICTIONARY: Decoder.dictionary,
+    amf3.INTEGER: Decoder.integer,
+    amf3.DOUBLE: Decoder.double,
+    amf3.STRING: Decoder.string,
+    amf3.XML_DOCUMENT: Decoder.xml_document,
+    amf3.DATE: Decoder.date,
+    amf3.ARRAY: Decoder.array,
+    amf3.OBJECT: Decoder.object,
+    amf3.XML: Decoder.xml,
+    amf3.BYTE_ARRAY: Decoder.byte_array,
+    **{items: _numbers(items) for items in amf3.NUMBERS},
+    amf3.VECTOR_OBJECT: Decoder.vector_object,
+    amf3.DICTIONARY: Decoder.dictionary,
 }
 
-
-def decode(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
-    """The value at `position`, with tables of its own, and where the next one starts. Raises RemoteProtocolError."""
-    decoder = Decoder(data, position, limits, limits.amf_elements)
-    value = decoder.value(0)
-    return value, decoder.position
+decode = Decoder.decode

@@ -3,39 +3,8 @@
 import struct
 from typing import Any, Final
 
-from ingest.rtmp.amf import UNDEFINED, Date, Reference, Singleton, Writer, XmlDocument, utf8
-from ingest.rtmp.amf.amf3_types import (
-    ANONYMOUS,
-    ARRAY,
-    BYTE_ARRAY,
-    DATE,
-    DICTIONARY,
-    DOUBLE,
-    FALSE,
-    INTEGER,
-    MAX_HEADER,
-    MAX_INTEGER,
-    MAX_SEALED,
-    MAX_U29,
-    MIN_INTEGER,
-    NULL,
-    NUMBERS,
-    OBJECT,
-    STRING,
-    TRUE,
-    UNDEFINED_MARKER,
-    WRAPPERS,
-    XML,
-    XML_DOCUMENT,
-    Array,
-    Dictionary,
-    Externalizable,
-    Items,
-    Object,
-    Traits,
-    Vector,
-    Xml,
-)
+from ingest.rtmp.amf import UNDEFINED, Date, Reference, Singleton, Writer, XmlDocument, amf3, utf8
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
 from ingest.rtmp.errors import LocalProtocolError
 
 _number: Final = struct.Struct(">Bd")
@@ -76,36 +45,36 @@ class Encoder(Writer):
 
     def size(self, number: int) -> None:
         """The header of a value that follows: its length or count, with the low bit that tells it from a reference."""
-        if number > MAX_HEADER:
+        if number > amf3.MAX_HEADER:
             raise LocalProtocolError("a value is too long for AMF3")
         self.u29(number << 1 | 1)
 
     def singleton(self, value: Singleton) -> None:
         if value is not UNDEFINED:
             raise LocalProtocolError(f"AMF3 has no encoding for {value!r}")
-        self.out.append(UNDEFINED_MARKER)
+        self.out.append(amf3.UNDEFINED_MARKER)
 
     def null(self, value: None) -> None:
-        self.out.append(NULL)
+        self.out.append(amf3.NULL)
 
     def boolean(self, value: bool) -> None:
-        self.out.append(TRUE if value else FALSE)
+        self.out.append(amf3.TRUE if value else amf3.FALSE)
 
     def integer(self, value: int) -> None:
-        if MIN_INTEGER <= value <= MAX_INTEGER:
-            self.out.append(INTEGER)
-            self.u29(value & MAX_U29)
+        if amf3.MIN_INTEGER <= value <= amf3.MAX_INTEGER:
+            self.out.append(amf3.INTEGER)
+            self.u29(value & amf3.MAX_U29)
         else:
             self.double(value)
 
     def double(self, value: float) -> None:
         try:
-            self.out += _number.pack(DOUBLE, value)
+            self.out += _number.pack(amf3.DOUBLE, value)
         except (struct.error, OverflowError) as error:
             raise LocalProtocolError("a number is too large for AMF3") from error
 
     def string(self, value: str) -> None:
-        self.out.append(STRING)
+        self.out.append(amf3.STRING)
         self.name(value)
 
     def name(self, value: str) -> None:
@@ -146,15 +115,15 @@ class Encoder(Writer):
         self.u29(index << 1)
 
     def xml_document(self, value: XmlDocument) -> None:
-        if self.first(XML_DOCUMENT, value):
+        if self.first(amf3.XML_DOCUMENT, value):
             self.blob(utf8(value))
 
     def xml(self, value: Xml) -> None:
-        if self.first(XML, value):
+        if self.first(amf3.XML, value):
             self.blob(utf8(value))
 
     def byte_array(self, value: bytes) -> None:
-        if self.first(BYTE_ARRAY, value):
+        if self.first(amf3.BYTE_ARRAY, value):
             self.blob(value)
 
     def blob(self, value: bytes) -> None:
@@ -162,7 +131,7 @@ class Encoder(Writer):
         self.out += value
 
     def date(self, value: Date) -> None:
-        if self.first(DATE, value):
+        if self.first(amf3.DATE, value):
             self.size(0)
             try:
                 self.out += _f64.pack(value.milliseconds)
@@ -171,7 +140,7 @@ class Encoder(Writer):
 
     def array(self, value: list[Any] | tuple[Any, ...]) -> None:
         """Section 3.11."""
-        if self.enter(ARRAY, value):
+        if self.enter(amf3.ARRAY, value):
             self.size(len(value))
             self.members(value.associative if isinstance(value, Array) else {})
             self.values(value)
@@ -191,14 +160,14 @@ class Encoder(Writer):
         self.name("")
 
     def plain_object(self, value: dict[str, Any]) -> None:
-        if self.enter(OBJECT, value):
-            self.header(ANONYMOUS)
+        if self.enter(amf3.OBJECT, value):
+            self.header(amf3.ANONYMOUS)
             self.members(value)
             self.open.pop()
 
     def object(self, value: Object) -> None:
         """Section 3.12."""
-        if not self.enter(OBJECT, value):
+        if not self.enter(amf3.OBJECT, value):
             return
         _, sealed, dynamic, _ = value.traits
         names = frozenset(sealed)
@@ -220,7 +189,7 @@ class Encoder(Writer):
             self.u29(index << 2 | 0b01)
             return
         self.traits[traits] = len(self.traits)
-        if len(traits.sealed) > MAX_SEALED:
+        if len(traits.sealed) > amf3.MAX_SEALED:
             raise LocalProtocolError("an AMF3 object has too many sealed members")
         self.u29(len(traits.sealed) << 4 | traits.dynamic << 3 | traits.externalizable << 2 | 0b11)
         self.name(traits.class_name)
@@ -228,9 +197,9 @@ class Encoder(Writer):
             self.name(name)
 
     def externalizable(self, value: Externalizable) -> None:
-        if value.class_name not in WRAPPERS:
+        if value.class_name not in amf3.WRAPPERS:
             raise LocalProtocolError("an externalizable class that is not known")
-        if self.enter(OBJECT, value):
+        if self.enter(amf3.OBJECT, value):
             self.header(Traits(value.class_name, externalizable=True))
             self.value(value.value)
             self.open.pop()
@@ -245,7 +214,7 @@ class Encoder(Writer):
             self.name(value.type_name)
             self.values(value)
         else:
-            code, _ = NUMBERS[value.items]
+            code, _ = amf3.NUMBERS[value.items]
             try:
                 self.out += struct.pack(f">{len(value)}{code}", *value)
             except (struct.error, OverflowError) as error:
@@ -254,7 +223,7 @@ class Encoder(Writer):
 
     def dictionary(self, value: Dictionary) -> None:
         """Section 3.16."""
-        if self.enter(DICTIONARY, value):
+        if self.enter(amf3.DICTIONARY, value):
             self.size(len(value))
             self.out.append(value.weak_keys)
             for pair in value:
@@ -284,10 +253,4 @@ Encoder.writers = {
     Reference: Encoder.reference,
 }
 
-
-def encode(*values: Any) -> bytes:
-    """The values one after the other, with tables that they share. Raises LocalProtocolError."""
-    encoder = Encoder(bytearray())
-    for value in values:
-        encoder.value(value)
-    return bytes(encoder.out)
+encode = Encoder.encode

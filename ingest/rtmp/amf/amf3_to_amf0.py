@@ -25,7 +25,7 @@ MAX_PLAIN_NUMBER: Final = 1e21
 """From here on ActionScript writes numbers with exponents, as Python does, not as up to 309 digits."""
 
 
-class Plain:
+class Amf3ToAmf0:
     """Converts the values of one message: what comes twice in them comes twice, and is the same, in the result too."""
 
     def __init__(self) -> None:
@@ -95,16 +95,16 @@ def _name(key: Any) -> str | None:
     return str(key) if isinstance(key, str | float | int) and not isinstance(key, bool) else None
 
 
-_CONVERTERS: dict[type, Callable[[Plain, Any, int], Any]] = {
-    int: Plain._number,
-    amf3.Xml: Plain._xml,
-    bytes: Plain._bytes,
-    Reference: Plain._reference,
-    list: Plain._items,
-    amf3.Vector: Plain._items,
-    dict: Plain._members,
-    amf3.Array: Plain._array,
-    amf3.Object: Plain._object,
-    amf3.Externalizable: Plain._wrapper,
-    amf3.Dictionary: Plain._dictionary,
+_CONVERTERS: dict[type, Callable[[Amf3ToAmf0, Any, int], Any]] = {
+    int: Amf3ToAmf0._number,
+    amf3.Xml: Amf3ToAmf0._xml,
+    bytes: Amf3ToAmf0._bytes,
+    Reference: Amf3ToAmf0._reference,
+    list: Amf3ToAmf0._items,
+    amf3.Vector: Amf3ToAmf0._items,
+    dict: Amf3ToAmf0._members,
+    amf3.Array: Amf3ToAmf0._array,
+    amf3.Object: Amf3ToAmf0._object,
+    amf3.Externalizable: Amf3ToAmf0._wrapper,
+    amf3.Dictionary: Amf3ToAmf0._dictionary,
 }

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from ingest.rtmp.codecs import audio, h26x, video
-from ingest.rtmp.codecs.audio import read_multichannel
 from ingest.rtmp.codecs.config import AudioConfig, VideoConfig
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo
 from ingest.rtmp.media_tags import AUDIO_CODECS, VIDEO_CODECS, AudioPacket, VideoPacket, codec_name
@@ -27,7 +26,6 @@ class VideoReaders:
     """What a codec can be told by; None where there is nothing to read."""
 
     header: Callable[[VideoConfig, bytes], None] | None = None
-    """Reads a sequence header."""
     keyframe: Callable[[VideoConfig, bytes], None] | None = None
     """Reads a coded frame; ValueError where it is no keyframe."""
 
@@ -95,8 +93,8 @@ def audio_config(message: LegacyAudio | ExtendedAudio | None) -> AudioConfig | N
     track = message.tracks[0]
     config = _new_audio(codec_name(track.fourcc))
     if message.packet_type == AudioPacket.MULTICHANNEL_CONFIG:
-        speakers = read_multichannel(track.body)
-        config.set_channels(speakers.channels if speakers else 0)
+        with suppress(ValueError):
+            audio.read_multichannel(config, track.body)
     elif message.packet_type in (AudioPacket.SEQUENCE_START, AudioPacket.CODED_FRAMES):
         _read_audio(config, track.body, is_header=message.is_sequence_start)
     else:

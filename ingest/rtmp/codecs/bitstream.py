@@ -9,34 +9,30 @@ MAX_LEB128_BYTES: Final = 8
 class BitReader:
     """Most significant bit first. Reading past the end raises ValueError, so no loop over what is read goes on."""
 
-    __slots__ = ("_left", "_value")
+    __slots__ = ("_value", "left")
 
     def __init__(self, data: bytes) -> None:
         self._value = int.from_bytes(data, "big")
-        self._left = len(data) * 8
-
-    @property
-    def left(self) -> int:
+        self.left = len(data) * 8
         """Bits that were not read yet."""
-        return self._left
 
     def bits(self, count: int) -> int:
-        if count > self._left:
+        if count > self.left:
             raise ValueError("the data end too early")
-        self._left -= count
-        return self._value >> self._left & ((1 << count) - 1)
+        self.left -= count
+        return self._value >> self.left & ((1 << count) - 1)
 
     def flag(self) -> bool:
         return bool(self.bits(1))
 
     def skip(self, count: int) -> None:
-        if count > self._left:
+        if count > self.left:
             raise ValueError("the data end too early")
-        self._left -= count
+        self.left -= count
 
     def align(self) -> None:
         """To the start of the next byte, if this is not one."""
-        self.skip(self._left % 8)
+        self.skip(self.left % 8)
 
     def unsigned(self) -> int:
         """ue(v): as many zeros as bits that follow the first one."""
@@ -138,6 +134,15 @@ class _ByteReader:
         if self.at > len(self._data):
             raise ValueError("the record ends too early")
         return int.from_bytes(self._data[self.at - count : self.at], "big")
+
+
+def read_cropping(reader: BitReader, chroma: int) -> tuple[int, int]:
+    """The cropping window, alike in all three: samples that are cut off across and down."""
+    if not reader.flag():
+        return 0, 0
+    left, right, top, bottom = (reader.unsigned() for _ in range(4))
+    unit_x, unit_y = CROP_UNITS[chroma]
+    return unit_x * (left + right), unit_y * (top + bottom)
 
 
 def read_vui_start(reader: BitReader) -> tuple[int, int] | None:

@@ -30,7 +30,6 @@ class VideoConfig:
     """Pixels that are shown."""
     height: int | None = None
     fps: float | None = None
-    """By the header, where it says so."""
     bit_depth: int | None = None
     """Of luma."""
     chroma: str | None = None
@@ -60,7 +59,6 @@ class AudioConfig:
     sample_rate: int | None = None
     """Hz, of what the decoder puts out."""
     channels: int | None = None
-    """The same."""
     bit_depth: int | None = None
     """Of codecs that keep each sample as it is."""
 

@@ -9,11 +9,17 @@
 from base64 import b32encode
 from typing import Final
 
-from ingest.rtmp.codecs.bitstream import CROP_UNITS, MAX_SPS_BYTES, BitReader, find_nal_unit, read_vui_start, unescaped
+from ingest.rtmp.codecs.bitstream import (
+    MAX_SPS_BYTES,
+    BitReader,
+    find_nal_unit,
+    read_cropping,
+    read_vui_start,
+    unescaped,
+)
 from ingest.rtmp.codecs.config import CHROMA, VideoConfig
 
 AVC_SPS: Final = 7
-"""nal_unit_type."""
 
 AVC_PROFILES: Final = {
     44: "CAVLC 4:4:4 Intra",
@@ -96,12 +102,8 @@ def _read_avc_sps(config: VideoConfig, reader: BitReader) -> None:
     if fields == 2:
         reader.skip(1)
     reader.skip(1)
-    left = right = top = bottom = 0
-    if reader.flag():
-        left, right, top, bottom = (reader.unsigned() for _ in range(4))
-    unit_x, unit_y = CROP_UNITS[chroma]
-    width = across * 16 - unit_x * (left + right)
-    config.set_size(width, down * 16 * fields - unit_y * fields * (top + bottom))
+    cropped_x, cropped_y = read_cropping(reader, chroma)
+    config.set_size(across * 16 - cropped_x, fields * (down * 16 - cropped_y))
     if reader.flag():
         config.sample_aspect = read_vui_start(reader)
         if reader.flag():
@@ -119,7 +121,6 @@ def _skip_avc_scaling_list(reader: BitReader, size: int) -> None:
 
 
 HEVC_SPS: Final = 33
-"""nal_unit_type."""
 
 HEVC_ARRAYS: Final = 22
 """Where the record's count of arrays stands."""
@@ -172,17 +173,19 @@ def _read_hevc_sps(config: VideoConfig, reader: BitReader) -> None:
     chroma = reader.at_most(3)
     if chroma == 3:
         reader.skip(1)
-    width, height = reader.unsigned(), reader.unsigned()
-    if reader.flag():
-        left, right, top, bottom = (reader.unsigned() for _ in range(4))
-        unit_x, unit_y = CROP_UNITS[chroma]
-        width, height = width - unit_x * (left + right), height - unit_y * (top + bottom)
-    config.set_size(width, height)
+    _read_size(config, reader, chroma)
     config.chroma = CHROMA[chroma]
     config.bit_depth = 8 + reader.at_most(8)
     _skip_to_hevc_vui(reader, sub_layers)
     if reader.flag():
         _read_hevc_vui(config, reader)
+
+
+def _read_size(config: VideoConfig, reader: BitReader, chroma: int) -> None:
+    """Of H.265 and H.266."""
+    width, height = reader.unsigned(), reader.unsigned()
+    cropped_x, cropped_y = read_cropping(reader, chroma)
+    config.set_size(width - cropped_x, height - cropped_y)
 
 
 def _skip_hevc_profile_tier_level(reader: BitReader, sub_layers: int) -> None:
@@ -347,12 +350,7 @@ def _read_vvc_sps(config: VideoConfig, reader: BitReader) -> None:
     reader.skip(1)
     if reader.flag():  # Reference pictures may be of other sizes.
         reader.skip(1)
-    width, height = reader.unsigned(), reader.unsigned()
-    if reader.flag():
-        left, right, top, bottom = (reader.unsigned() for _ in range(4))
-        unit_x, unit_y = CROP_UNITS[chroma]
-        width, height = width - unit_x * (left + right), height - unit_y * (top + bottom)
-    config.set_size(width, height)
+    _read_size(config, reader, chroma)
     if not reader.flag():  # With subpictures, their places would come first.
         config.bit_depth = 8 + reader.at_most(8)
 

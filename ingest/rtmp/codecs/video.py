@@ -17,7 +17,6 @@ AV1_DESCRIPTOR: Final = 0x80
 """descriptor_tag of MPEG-2 TS; its length follows, then what a record has."""
 
 AV1_SEQUENCE_HEADER: Final = 1
-"""obu_type."""
 AV1_MAX_OBUS: Final = 16
 """That are looked through for a sequence header. It stands first, or after a temporal delimiter."""
 AV1_MAX_SEQUENCE_BYTES: Final = 512
@@ -165,12 +164,10 @@ VP9_HEADER_BYTES: Final = 16
 VP8_START: Final = b"\x9d\x01\x2a"
 VP9_SYNC: Final = 0x498342
 VP9_RGB: Final = 7
-"""color_space of VP9."""
 
 VPX_CHROMA: Final = {0: "4:2:0", 1: "4:2:0", 2: "4:2:2", 3: "4:4:4", 4: "4:4:0"}
 """chromaSubsampling of a record: 0 and 1 differ in where the samples lie."""
 VP9_CHROMA: Final = {(True, True): "4:2:0", (True, False): "4:2:2", (False, True): "4:4:0", (False, False): "4:4:4"}
-"""By subsampling across and down."""
 
 
 VPX_FOURCC: Final = {"VP8": "vp08", "VP9": "vp09"}

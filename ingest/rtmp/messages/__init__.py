@@ -20,8 +20,6 @@ from typing import Final, NamedTuple
 
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError
 
-__all__ = ["Message", "MessageType", "RawMessage"]
-
 RawMessage = tuple[int, int, int, bytes]
 """A message as it is read: type id, timestamp in ms, message stream id, payload. A tuple, as each frame makes one."""
 
@@ -48,8 +46,6 @@ class MessageType(IntEnum):
 
 @dataclass(slots=True)
 class Message:
-    """A message to send."""
-
     type_id: int
     timestamp: int
     """Milliseconds, 32 bits."""
@@ -75,16 +71,15 @@ def video_message(stream_id: int, timestamp: int, payload: bytes) -> Message:
     return Message(MessageType.VIDEO, timestamp, stream_id, payload)
 
 
-_part_header: Final = struct.Struct(">IHBB3x")
-"""Type and size; the timestamp's middle bytes, its low byte, its high byte; the message stream."""
+TAG_HEADER: Final = struct.Struct(">IHBB3x")
+"""As FLV has it: type and size; the timestamp's middle bytes, its low byte, its high byte; the message stream."""
 _back_pointer: Final = struct.Struct(">I")
 
-MAX_PART_BYTES: Final = 0xFFFFFF
+MAX_U24: Final = 0xFFFFFF
+"""The lengths of messages, of FLV's tags and of tracks have 24 bits."""
 
 
 class AggregatePart(NamedTuple):
-    """A message within an aggregate."""
-
     type_id: int
     timestamp: int
     """Milliseconds, 32 bits."""
@@ -98,10 +93,10 @@ def decode_aggregate(timestamp: int, payload: bytes, most: int) -> tuple[list[Ag
     """
     parts: list[AggregatePart] = []
     position, offset = 0, 0
-    while position + _part_header.size <= len(payload):
-        type_and_size, middle, low, high = _part_header.unpack_from(payload, position)
-        start = position + _part_header.size
-        end = start + (type_and_size & MAX_PART_BYTES)
+    while position + TAG_HEADER.size <= len(payload):
+        type_and_size, middle, low, high = TAG_HEADER.unpack_from(payload, position)
+        start = position + TAG_HEADER.size
+        end = start + (type_and_size & MAX_U24)
         if end > len(payload):
             break
         if len(parts) >= most:
@@ -120,10 +115,10 @@ def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
         raise LocalProtocolError("an aggregate of no messages")
     out = bytearray()
     for type_id, timestamp, payload in parts:
-        if len(payload) > MAX_PART_BYTES:
+        if len(payload) > MAX_U24:
             raise LocalProtocolError("a message is too long for an aggregate")
         start = len(out)
-        out += _part_header.pack(
+        out += TAG_HEADER.pack(
             type_id << 24 | len(payload), timestamp >> 8 & 0xFFFF, timestamp & 0xFF, timestamp >> 24 & 0xFF
         )
         out += payload

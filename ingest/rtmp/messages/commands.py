@@ -92,7 +92,7 @@ SET_DATA_FRAME: Final = "@setDataFrame"
 
 @dataclass(slots=True)
 class Data:
-    """`values` and `payload` are AMF0 without AMF3 (see `amf0.Plain`)."""
+    """`values` and `payload` are AMF0 without AMF3 (see `amf0.Amf3ToAmf0`)."""
 
     name: str
     values: list[Any]
@@ -119,7 +119,7 @@ def decode_data(payload: bytes, limits: Limits) -> Data:
     much by little.
     """
     start = 1 if payload.startswith(FORMAT_BYTE) else 0
-    decoder = amf0.Decoder(payload, start, limits, limits.amf_elements, plain=True)
+    decoder = amf0.Decoder(payload, start, limits, limits.amf_elements, as_amf0=True)
     name = decoder.value(0)
     kept = name == SET_DATA_FRAME
     if kept:

@@ -98,7 +98,7 @@ librtmp takes as 1 if it is missing. Its answer: 0x0101, twice the size of the S
 
 
 def user_control(event: UserControl, *values: int | bytes) -> Message:
-    """The event with its values, as LAYOUTS has them; numbers are taken modulo 2^32."""
+    """The event with its values, as USER_CONTROL_LAYOUTS has them; numbers are taken modulo 2^32."""
     wrapped = [value & 0xFFFFFFFF if isinstance(value, int) else value for value in values]
     return Message(MessageType.USER_CONTROL, 0, 0, _event.pack(event) + USER_CONTROL_LAYOUTS[event].pack(*wrapped))
 
@@ -111,7 +111,7 @@ def read_user_control_event(payload: bytes) -> int:
 
 
 def read_user_control_values(event: UserControl, payload: bytes) -> tuple[Any, ...]:
-    """The event's values, as LAYOUTS has them; what follows them is overlooked."""
+    """The event's values, as USER_CONTROL_LAYOUTS has them; what follows them is overlooked."""
     layout = USER_CONTROL_LAYOUTS[event]
     if len(payload) < _event.size + layout.size:
         raise RemoteProtocolError("a user control message is too short")

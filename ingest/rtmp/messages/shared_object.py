@@ -28,12 +28,12 @@ Where a body goes on, it is read as several events of its type; each is written 
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ingest.rtmp.amf import STRING, amf0
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import Message, MessageType
@@ -45,117 +45,10 @@ _u32: Final = struct.Struct(">I")
 _head: Final = struct.Struct(">III")
 _event: Final = struct.Struct(">BI")
 
-_STRING_MARKER: Final = bytes([STRING])
+_STRING_MARKER: Final = bytes([amf0.STRING])
 
 PERSISTENT: Final = 2
 """Of the flags. Flash Media Server sets others, of which nothing is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """The client begins to share the object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The client shares it no longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestChange:
-    """The client asks to set a property; null and undefined delete it."""
-
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A property was set."""
-
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Success:
-    """The property that this client asked to set was set."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class SendMessage:
-    """A call of a handler of all who share the object."""
-
-    handler: str
-    values: list[Any] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What went wrong, as 'SharedObject.NoReadAccess' and 'error'."""
-
-    code: str
-    level: str
-
-
-@dataclass(frozen=True, slots=True)
-class Clear:
-    """All properties are gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """A property was deleted."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRemove:
-    """The client asks to delete a property."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class UseSuccess:
-    """The answer to Use."""
-
-
-@dataclass(frozen=True, slots=True)
-class OtherEvent:
-    """One that the specification doesn't know: Flash Media Server has 12, 13 and 14."""
-
-    event_type: int
-    body: bytes
-
-
-SharedObjectEvent = (
-    Use
-    | Release
-    | RequestChange
-    | Change
-    | Success
-    | SendMessage
-    | Status
-    | Clear
-    | Remove
-    | RequestRemove
-    | UseSuccess
-    | OtherEvent
-)
-
-
-@dataclass(slots=True)
-class SharedObject:
-    """A message's content."""
-
-    name: str
-    version: int
-    persistent: bool
-    events: list[SharedObjectEvent]
 
 
 class _Decoder(amf0.Decoder):
@@ -207,84 +100,146 @@ class _Encoder(amf0.Encoder):
         self.value(in_amf3(value) if self.in_amf3 else value)
 
 
-class _Body(NamedTuple):
-    """How the events of one class are read, once the decoder's end is the body's, and how one is written."""
+@dataclass(frozen=True, slots=True)
+class SharedObjectEvent:
+    """One of the table above; without a body, unless its class says so."""
 
-    read: Callable[[Any, _Decoder], Iterable[SharedObjectEvent]]
-    write: Callable[[Any, _Encoder], None]
+    @classmethod
+    def read(cls, decoder: _Decoder) -> Iterator["SharedObjectEvent"]:
+        """Those of one body, once the decoder's end is the body's."""
+        yield cls()
 
-
-def _read_nothing(kind: Any, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
-    yield kind()
-
-
-def _write_nothing(event: Any, encoder: _Encoder) -> None:
-    pass
+    def write(self, encoder: _Encoder) -> None:
+        """Appends the body. Raises LocalProtocolError."""
 
 
-def _read_names(kind: Any, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
-    for name in decoder.properties_left():
-        yield kind(name)
+@dataclass(frozen=True, slots=True)
+class _Named(SharedObjectEvent):
+    name: str
+
+    @classmethod
+    def read(cls, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
+        return (cls(name) for name in decoder.properties_left())
+
+    def write(self, encoder: _Encoder) -> None:
+        encoder.name(self.name)
 
 
-def _write_name(event: Any, encoder: _Encoder) -> None:
-    encoder.name(event.name)
+@dataclass(frozen=True, slots=True)
+class _Property(SharedObjectEvent):
+    name: str
+    value: Any
+
+    @classmethod
+    def read(cls, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
+        return (cls(name, decoder.value(0)) for name in decoder.properties_left())
+
+    def write(self, encoder: _Encoder) -> None:
+        encoder.name(self.name)
+        encoder.any_value(self.value)
 
 
-def _read_properties(kind: Any, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
-    for name in decoder.properties_left():
-        yield kind(name, decoder.value(0))
+class Use(SharedObjectEvent):
+    __slots__ = ()
 
 
-def _write_property(event: Any, encoder: _Encoder) -> None:
-    encoder.name(event.name)
-    encoder.any_value(event.value)
+class Release(SharedObjectEvent):
+    __slots__ = ()
 
 
-def _read_message(kind: Any, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
-    handler = decoder.handler()
-    if not isinstance(handler, str):
-        raise RemoteProtocolError("a message to a shared object without the name of its handler")
-    yield SendMessage(handler, decoder.rest())
+class RequestChange(_Property):
+    """Null and undefined delete the property."""
+
+    __slots__ = ()
 
 
-def _write_message(event: Any, encoder: _Encoder) -> None:
-    encoder.value(event.handler)
-    for value in event.values:
-        encoder.any_value(value)
+class Change(_Property):
+    __slots__ = ()
 
 
-def _read_status(kind: Any, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
-    yield Status(decoder.short_text(), decoder.short_text())
+class Success(_Named):
+    """The property that this client asked to set was set."""
+
+    __slots__ = ()
 
 
-def _write_status(event: Any, encoder: _Encoder) -> None:
-    encoder.name(event.code)
-    encoder.name(event.level)
+@dataclass(frozen=True, slots=True)
+class SendMessage(SharedObjectEvent):
+    """A call of a handler of all who share the object."""
+
+    handler: str
+    values: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
+        handler = decoder.handler()
+        if not isinstance(handler, str):
+            raise RemoteProtocolError("a message to a shared object without the name of its handler")
+        yield cls(handler, decoder.rest())
+
+    def write(self, encoder: _Encoder) -> None:
+        encoder.value(self.handler)
+        for value in self.values:
+            encoder.any_value(value)
 
 
-_NOTHING: Final = _Body(_read_nothing, _write_nothing)
-_NAME: Final = _Body(_read_names, _write_name)
-_PROPERTY: Final = _Body(_read_properties, _write_property)
-_MESSAGE: Final = _Body(_read_message, _write_message)
-_STATUS: Final = _Body(_read_status, _write_status)
+@dataclass(frozen=True, slots=True)
+class Status(SharedObjectEvent):
+    """What went wrong, as 'SharedObject.NoReadAccess' and 'error'."""
 
-EVENTS: Final[dict[int, tuple[type[SharedObjectEvent], _Body]]] = {
-    1: (Use, _NOTHING),
-    2: (Release, _NOTHING),
-    3: (RequestChange, _PROPERTY),
-    4: (Change, _PROPERTY),
-    5: (Success, _NAME),
-    6: (SendMessage, _MESSAGE),
-    7: (Status, _STATUS),
-    8: (Clear, _NOTHING),
-    9: (Remove, _NAME),
-    10: (RequestRemove, _NAME),
-    11: (UseSuccess, _NOTHING),
-}
-"""By event type."""
+    code: str
+    level: str
 
-_WRITERS: Final = {kind: (event_type, body.write) for event_type, (kind, body) in EVENTS.items()}
+    @classmethod
+    def read(cls, decoder: _Decoder) -> Iterator[SharedObjectEvent]:
+        yield cls(decoder.short_text(), decoder.short_text())
+
+    def write(self, encoder: _Encoder) -> None:
+        encoder.name(self.code)
+        encoder.name(self.level)
+
+
+class Clear(SharedObjectEvent):
+    __slots__ = ()
+
+
+class Remove(_Named):
+    __slots__ = ()
+
+
+class RequestRemove(_Named):
+    __slots__ = ()
+
+
+class UseSuccess(SharedObjectEvent):
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEvent(SharedObjectEvent):
+    """One that the specification doesn't know: Flash Media Server has 12, 13 and 14."""
+
+    event_type: int
+    body: bytes
+
+    def write(self, encoder: _Encoder) -> None:
+        encoder.out += self.body
+
+
+_KINDS: Final[list[type[SharedObjectEvent]]] = [
+    *(Use, Release, RequestChange, Change, Success, SendMessage),
+    *(Status, Clear, Remove, RequestRemove, UseSuccess),
+]
+EVENTS: Final = dict(enumerate(_KINDS, 1))
+EVENT_TYPES: Final = {kind: event_type for event_type, kind in EVENTS.items()}
+
+
+@dataclass(slots=True)
+class SharedObject:
+    name: str
+    version: int
+    persistent: bool
+    events: list[SharedObjectEvent]
 
 
 def decode_shared_object(payload: bytes, limits: Limits, *, amf3: bool = False) -> SharedObject:
@@ -327,8 +282,7 @@ def _read_events(decoder: _Decoder, end: int) -> Iterator[SharedObjectEvent]:
             raise RemoteProtocolError("an event of a shared object is cut short")
         decoder.end = after
         if event_type in EVENTS:
-            kind, body = EVENTS[event_type]
-            yield from body.read(kind, decoder)
+            yield from EVENTS[event_type].read(decoder)
             if decoder.position > after:  # Within a value in AMF3, which knows the end of the message alone.
                 raise RemoteProtocolError("a value in a shared object is cut short")
         else:
@@ -348,12 +302,8 @@ def encode_events(events: Iterable[SharedObjectEvent], *, amf3: bool = False) ->
     for event in events:
         start = len(out)
         out += bytes(_event.size)
-        if isinstance(event, OtherEvent):
-            event_type = event.event_type
-            out += event.body
-        else:
-            event_type, write = _WRITERS[type(event)]
-            write(event, encoder)
+        event_type = event.event_type if isinstance(event, OtherEvent) else EVENT_TYPES[type(event)]
+        event.write(encoder)
         _event.pack_into(out, start, event_type, len(out) - start - _event.size)
     return bytes(out)
 

@@ -93,9 +93,8 @@ def open_from(path: Path, info: RecordingInfo, start_ms: int, limits: Limits) ->
     part = _open(path)
     try:
         _, timestamp, _ = _tag_at(part, point.offset, limits)
-        marks = info.index.marks
         head = [
-            file_start(audio=marks.has_audio, video=marks.has_video),
+            file_start(audio=info.index.has_audio, video=info.index.has_video),
             tag_bytes(MessageType.DATA_AMF0, METADATA_AT, info.metadata),
         ]
         for offset in info.index.headers_at(point.offset):
@@ -105,7 +104,7 @@ def open_from(path: Path, info: RecordingInfo, start_ms: int, limits: Limits) ->
         part.close()
         raise
     part.head, part.offset = b"".join(head), point.offset
-    if info.index.is_cut or info.index.fault:
+    if info.index.is_truncated or info.index.fault:
         part.end = max(info.index.end + POINTER_BYTES, part.offset)
     return part
 

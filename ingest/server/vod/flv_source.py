@@ -147,7 +147,9 @@ def read_info(path: Path, known: RecordingInfo | None, limits: Limits, *, fresh_
             return known
         if known is not None and has_grown and time.monotonic() - known.checked_at < fresh_s:
             return known
-        index = read_index(stream, limits, known=known.index if known and has_grown else None, rest=CpuShare())
+        index = read_index(
+            stream, limits, previous=known.index if known and has_grown else None, on_progress=CpuShare()
+        )
     index.metadata = {name: value for name, value in index.metadata.items() if name not in FILE_PROPERTIES}
     metadata = encode_metadata({"duration": index.duration_ms / 1000, **index.metadata})
     return RecordingInfo(identity, version, index, metadata, time.monotonic())
@@ -222,7 +224,7 @@ class FlvSource:
     def _is_from_the_start(self, span: Span) -> bool:
         """What stands before the first keyframe, such as sound, is played too."""
         index = self.info.index
-        return not span.is_single and (not index.marks.points or span.start_ms <= index.marks.points[0].time_ms)
+        return not span.is_single and (not index.points or span.start_ms <= index.points[0].time_ms)
 
     def _find(self, span: Span) -> list[RecordedMessage]:
         """Puts the reader where the span begins: the headers that hold there."""
@@ -307,7 +309,7 @@ class FlvSource:
         told = _describe(tag)
         if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
             return None
-        is_wanted = told.is_frame and tag.type_id == (VIDEO if self.info.index.marks.has_video else AUDIO)
+        is_wanted = told.is_frame and tag.type_id == (VIDEO if self.info.index.has_video else AUDIO)
         if span.is_single and not is_wanted:
             return None
         payload = self._fitting(tag, told)

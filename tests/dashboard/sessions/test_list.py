@@ -9,7 +9,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.sessions.queries import PAGE_SIZE, Search
+from dashboard.lists import PAGE_SIZE
+from dashboard.sessions.queries import SessionFilter
 from ingest.models import Node, Session, Stream, StreamKey
 from tests.dashboard.conftest import csv_rows, file_text, make_session, make_stream, put_node, snapshot, text_of
 
@@ -143,16 +144,16 @@ def test_a_page_costs_the_same_whatever_it_shows(stream: Stream, django_assert_m
     for number in range(30):
         make_session(stream, ended_ago_s=5, address=str(number))
     with django_assert_max_num_queries(4):
-        Search.of({"stream": "cam"}).page("")
+        SessionFilter.of({"stream": "cam"}).page("")
 
 
 @pytest.mark.both_forms
 def test_a_filter_is_answered_by_an_index(stream: Stream) -> None:
     """On both databases: what a page asks for does not sort or read all of history."""
     plans = {
-        "": Search.of({"order": "new"}).rows(),
-        "address": Search.of({"address": "192.0.2.1"}).rows(),
-        "reason": Search.of({"reason": "kicked"}).rows(),
+        "": SessionFilter.of({"order": "new"}).rows(),
+        "address": SessionFilter.of({"address": "192.0.2.1"}).rows(),
+        "reason": SessionFilter.of({"reason": "kicked"}).rows(),
     }
     if connection.vendor == "postgresql":  # So small a table it would rather read whole.
         with connection.cursor() as cursor:

@@ -61,7 +61,7 @@ def point_at(index: FlvIndex, time_ms: int) -> SeekPoint:
 
 
 def times_of(index: FlvIndex) -> list[int]:
-    return [point.time_ms for point in index.marks.points]
+    return [point.time_ms for point in index.points]
 
 
 def written(tags: Tags, *, finished: bool = True) -> BytesIO:

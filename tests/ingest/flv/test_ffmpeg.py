@@ -48,7 +48,7 @@ def read(path: Path) -> list[Tag]:
     reader = TagReader()
     with path.open("rb") as stream:
         tags = list(reader.read(stream))
-    assert not reader.is_cut
+    assert not reader.is_truncated
     return tags
 
 
@@ -99,12 +99,12 @@ def test_the_index_is_what_ffmpeg_found(clip: Path) -> None:
     found = packets(clip)
     keyframes = [(dts, pos) for kind, dts, pos, is_keyframe, _ in found if kind == "video" and is_keyframe]
     if keyframes:
-        assert index.marks.points == seen.marks.points == keyframes
+        assert index.points == seen.points == keyframes
     else:
-        assert [point.offset for point in seen.marks.points] == [
-            next(pos for _, dts, pos, _, _ in found if dts >= point.time_ms) for point in seen.marks.points
+        assert [point.offset for point in seen.points] == [
+            next(pos for _, dts, pos, _, _ in found if dts >= point.time_ms) for point in seen.points
         ]
-        assert len(seen.marks.points) == SECONDS + 1
+        assert len(seen.points) == SECONDS + 1
     assert seen.duration_ms == max(tag.timestamp for tag in read(clip))
     assert index.duration_ms == pytest.approx(SECONDS * 1000, abs=150)
     before = index.headers_at(found[0][2])
@@ -170,7 +170,7 @@ def test_a_cut_file_plays_to_its_end(clip: Path, tmp_path: Path) -> None:
     path.write_bytes(data[: tags_of(data)[-20].offset + 20])
     reader = TagReader()
     tags = list(reader.read(BytesIO(path.read_bytes())))
-    assert reader.is_cut
+    assert reader.is_truncated
     assert tags[0].type_id == DATA
     whole = frames(tags)
     assert packets(path)[: len(whole)] == whole, "FFmpeg gives a cut last packet too"

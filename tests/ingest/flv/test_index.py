@@ -51,7 +51,7 @@ def test_the_keyframe_at_or_before() -> None:
         point = point_at(index, time)
         assert point.time_ms == expected
         assert stream.getvalue()[point.offset : point.offset + 16].endswith(KEY[:5])
-    assert (index.duration_ms, index.is_cut, index.fault) == (3907, False, "")
+    assert (index.duration_ms, index.is_truncated, index.fault) == (3907, False, "")
 
 
 def test_the_headers_that_hold_at_a_place() -> None:
@@ -59,7 +59,7 @@ def test_the_headers_that_hold_at_a_place() -> None:
     tags = [*media(2), (VIDEO, 2000, AVC_HEADER), (VIDEO, 2000, KEY), (VIDEO, 3000, other), (VIDEO, 3000, KEY)]
     stream = file_of(tags)
     index = scan(stream)
-    starts = {mark.offset: stream.getvalue()[mark.offset + 11 :] for mark in index.marks.headers}
+    starts = {mark.offset: stream.getvalue()[mark.offset + 11 :] for mark in index.headers}
     assert len(starts) == 3, "the repeated header is no other"
     before, after = (
         [starts[offset] for offset in index.headers_at(point_at(index, time).offset)] for time in (2000, 3000)
@@ -133,7 +133,7 @@ def test_a_file_without_video_has_points_in_its_sound() -> None:
 
 def test_without_media() -> None:
     index = read_index(BytesIO(HEADER))
-    assert (index.at_or_before(0), index.duration_ms, index.is_cut, index.headers_at(99)) == (None, 0, False, [])
+    assert (index.at_or_before(0), index.duration_ms, index.is_truncated, index.headers_at(99)) == (None, 0, False, [])
     # The last says that its header has 4 GB: who goes on with the file must not write there.
     for data in (b"", b"FLV\x01", b"FLV\x01\x05\xfc\xff\xff\x08" + bytes(4)):
         with pytest.raises(FlvError, match="no FLV file"):
@@ -182,17 +182,17 @@ def test_the_headers_of_a_file_that_changes_all_the_time(count: int) -> None:
     index = scan(file_of(tags))
     sound = len(HEADER)
     before = len(tag(*tags[1]))
-    points = index.marks.points
+    points = index.points
     assert len(points) >= min(count, MAX_HEADERS // 4)
     assert points[-1].time_ms > (count - 16) * 2000
     assert all(index.headers_at(point.offset) == [sound, point.offset - before] for point in points)
-    assert len(index.marks.headers) <= MAX_HEADERS
+    assert len(index.headers) <= MAX_HEADERS
 
 
 def test_headers_that_no_picture_follows_cost_no_points() -> None:
     many = [(VIDEO, 1000, AVC_HEADER + number.to_bytes(4, "big")) for number in range(2 * MAX_HEADERS)]
     index = scan(file_of([*media(2), *many, (VIDEO, 2000, KEY)]))
-    first, second, last = index.marks.points
+    first, second, last = index.points
     assert [index.headers_at(point.offset)[0] for point in (first, second)] == [len(HEADER)] * 2
     assert index.headers_at(last.offset)[-1] == last.offset - len(tag(*many[-1]))
 
@@ -213,7 +213,7 @@ def test_junk_ends_the_file_where_it_begins() -> None:
     index = scan(BytesIO(good + bytes(500)))
     assert index.end == len(good) - 4
     assert "no tag at byte" in index.fault
-    assert len(index.marks.points) == 3
+    assert len(index.points) == 3
 
 
 def test_truncation_at_every_byte() -> None:
@@ -260,7 +260,7 @@ def test_metadata_that_are_true_are_believed() -> None:
     stream = claims(media(4))
     index = read_index(stream)
     assert index.duration_ms == 60_000, "which no tag says"
-    assert index.marks.points == scan(stream).marks.points
+    assert index.points == scan(stream).points
     assert len(index.headers_at(10**6)) == 2
 
 
@@ -319,15 +319,15 @@ def test_points_are_what_they_are_called() -> None:
 
 
 def facts(index: FlvIndex) -> tuple[object, ...]:
-    marks = index.marks
-    return marks.points, marks.headers, index.duration_ms, index.end, index.last, index.is_cut, index.fault
+    marks = index
+    return marks.points, marks.headers, index.duration_ms, index.end, index.last, index.is_truncated, index.fault
 
 
 def test_what_was_added_is_enough() -> None:
     known = read_index(file_of(media(20), cut=5))
     before = facts(known)
     longer = file_of(media(30))
-    grown = read_index(longer, known=known)
+    grown = read_index(longer, previous=known)
     assert facts(grown) == facts(read_index(file_of(media(30))))
     assert longer.reads < 1.1 * len(media(10)), "one for each tag that was added, and a few"
     assert facts(known) == before, "others read it meanwhile"
@@ -336,20 +336,20 @@ def test_what_was_added_is_enough() -> None:
 def test_headers_that_were_added() -> None:
     other = AVC_HEADER + b"other"
     tags = [*media(2), (VIDEO, 2000, other), (VIDEO, 2000, KEY)]
-    grown = read_index(file_of(tags), known=read_index(file_of(media(2))))
+    grown = read_index(file_of(tags), previous=read_index(file_of(media(2))))
     assert facts(grown) == facts(read_index(file_of(tags)))
-    assert len(grown.headers_at(grown.marks.points[-1].offset)) == 2
+    assert len(grown.headers_at(grown.points[-1].offset)) == 2
 
 
 def test_another_file_in_its_place() -> None:
     tags = [(VIDEO, 0, AVC_HEADER), (8, 0, AAC_HEADER), *((VIDEO, at, KEY) for at in range(0, 9000, 70))]
     known = read_index(file_of(media(3)))
-    assert facts(read_index(file_of(tags), known=known)) == facts(read_index(file_of(tags)))
+    assert facts(read_index(file_of(tags), previous=known)) == facts(read_index(file_of(tags)))
 
 
 def test_it_rests() -> None:
     rests = []
-    read_index(file_of(media(30)), rest=lambda: rests.append(1))
+    read_index(file_of(media(30)), on_progress=lambda: rests.append(1))
     assert len(rests) > len(media(30)) / 100
 
 
@@ -367,8 +367,17 @@ def test_what_is_not_read_is_marked_alike(tags: Tags) -> None:
 
     quickly = marked()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seek_points, "PLAIN_PICTURES", frozenset())
-        patch.setattr(seek_points, "PLAIN_SOUNDS", frozenset())
+        patch.setattr(seek_points, "PLAIN_VIDEO_FRAMES", frozenset())
+        patch.setattr(seek_points, "PLAIN_AUDIO_FRAMES", frozenset())
         slowly = marked()
-    for name in ("has_audio", "has_video", "is_plain", "duration_ms", "headers", "points", "_has_frames", "_track"):
+    for name in (
+        "has_audio",
+        "has_video",
+        "index_is_complete",
+        "duration_ms",
+        "headers",
+        "points",
+        "_has_frames",
+        "_track",
+    ):
         assert getattr(quickly, name) == getattr(slowly, name), name

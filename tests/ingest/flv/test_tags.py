@@ -100,7 +100,7 @@ def test_truncation_at_every_byte() -> None:
         assert list(reader.read(BytesIO(FILE[:size]))) == [
             item for item in whole if item.offset + 11 + len(item.payload) <= size
         ]
-        assert reader.is_cut == (size not in ends), size
+        assert reader.is_truncated == (size not in ends), size
 
 
 def test_from_the_middle_of_a_file() -> None:
@@ -110,7 +110,7 @@ def test_from_the_middle_of_a_file() -> None:
         stream.seek(item.offset)
         reader = TagReader(at=item.offset)
         assert list(reader.read(stream)) == whole[whole.index(item) :]
-        assert not reader.is_cut
+        assert not reader.is_truncated
 
 
 tags = st.tuples(st.sampled_from([AUDIO, VIDEO, DATA, DATA_AMF3]), st.integers(0, 2**32 - 1), st.binary(max_size=40))

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from ingest.rtmp.capabilities import CapsEx
-from ingest.rtmp.media import ExtendedVideo, Track, timestamp_offset, write_video
+from ingest.rtmp.media import ExtendedVideo, ModEx, Track, write_video
 from ingest.rtmp.media_tags import FrameType, MultitrackType, VideoPacket
 
 MULTITRACK, MOD_EX = int(CapsEx.MULTITRACK), int(CapsEx.MOD_EX)
+NANO_OFFSET = (ModEx(0, (500).to_bytes(3, "big")),)
 BOTH = MULTITRACK | MOD_EX
 ONE, MANY, CODECS = MultitrackType.ONE_TRACK, MultitrackType.MANY_TRACKS, MultitrackType.MANY_TRACKS_MANY_CODECS
 
@@ -28,7 +29,7 @@ def together(kind: MultitrackType, *messages: ExtendedVideo) -> ExtendedVideo:
 
 
 def delayed(message: ExtendedVideo) -> ExtendedVideo:
-    return replace(message, mod_ex=(timestamp_offset(500),))
+    return replace(message, mod_ex=NANO_OFFSET)
 
 
 SENT: list[tuple[ExtendedVideo, int, dict[int, ExtendedVideo | None]]] = [

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from ingest.live import LiveStream
 from ingest.live.media import audio_tag, video_tag
 from ingest.live.message import ALL_EXTENSIONS, plain_payload
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, timestamp_offset, write_audio, write_video
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, Track, write_audio, write_video
 from ingest.rtmp.media_tags import AudioPacket
 from tests.ingest.live.extended import (
     CODECS,
     MANY,
     MOD_EX,
     MULTITRACK,
+    NANO_OFFSET,
     ONE,
     SENT,
     delayed,
@@ -75,7 +76,7 @@ def test_the_lowest_track_stands_for_the_stream() -> None:
 
 def test_sound() -> None:
     sound = ExtendedAudio(AudioPacket.CODED_FRAMES, (Track(b"Opus", b"one", 0), Track(b"Opus", b"two", 1)), MANY)
-    both = replace(sound, mod_ex=(timestamp_offset(500),))
+    both = replace(sound, mod_ex=NANO_OFFSET)
     alone = replace(sound, tracks=sound.tracks[:1], multitrack=None)
     stream = started()
     plain, tracks, extensions, able = (Player(stream, takes=takes) for takes in (0, MULTITRACK, MOD_EX, ALL_EXTENSIONS))

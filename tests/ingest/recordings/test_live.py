@@ -216,7 +216,7 @@ async def test_a_node_closes_at_its_start_what_its_former_process_left(
     assert mended.ended_at.timestamp() == pytest.approx(now - 3600, abs=0.1), "when it was last written"
     with (folder / mended.file).open("rb") as stream:
         index = read_index(stream)
-    assert not index.is_cut
+    assert not index.is_truncated
     assert index.metadata["duration"] == 2.807
 
 

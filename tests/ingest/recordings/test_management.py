@@ -102,8 +102,8 @@ def test_add_brings_mp4_into_flv(stream: Stream, folder: Path, tmp_path: Path) -
         assert of_kind(read_packets(str(path)), kind) == of_kind(read_packets(str(clip)), kind)
     with path.open("rb") as stream_:
         index = read_index(stream_)
-        assert [round(point.time_ms / 500) for point in index.marks.points] == [0, 1, 2, 3]
-        assert not index.is_cut
+        assert [round(point.time_ms / 500) for point in index.points] == [0, 1, 2, 3]
+        assert not index.is_truncated
 
 
 @pytest.mark.parametrize("content", [b"", b"FLV", b"no media at all" * 100])

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf import Date, Reference, amf0
 from ingest.rtmp.amf.amf0 import EcmaArray, TypedObject
-from ingest.rtmp.amf.amf3 import Array, Date, Dictionary, Externalizable, Items, Object, Reference, Vector, Xml
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
 from tests.ingest.rtmp.amf0 import strategies as amf0_values
 from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
+from tests.ingest.rtmp.amf3 import codec as amf3
 from tests.ingest.rtmp.amf3 import strategies as amf3_values
 from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
 from tests.ingest.rtmp.amf3.strategies import same
@@ -314,7 +315,7 @@ def test_traits_count_by_the_bytes_of_all_their_names(class_name: str, sealed: l
     data = b"\x09\x07\x01\x0a" + traits + nothing + 2 * (b"\x0a\x01" + nothing)
     cost = 1 + 3 + len(sealed) + 3 * len(sealed) + 2 * (sum(map(len, names)) // 64)
     first, *_ = amf3.decode(data, 0, Limits(amf_elements=cost))[0]
-    assert first.traits == amf3.Traits(class_name, tuple(sealed))
+    assert first.traits == Traits(class_name, tuple(sealed))
     with pytest.raises(LimitExceeded):
         amf3.decode(data, 0, Limits(amf_elements=cost - 1))
 

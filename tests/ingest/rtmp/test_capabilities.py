@@ -13,22 +13,15 @@ from ingest.rtmp.amf import amf0
 from ingest.rtmp.capabilities import (
     NO_CAPABILITIES,
     RELAY_CAPABILITIES,
-    AudioCodecs,
     Capabilities,
     CapsEx,
     FourCcInfo,
-    VideoCodecs,
-    VideoFunction,
     read_capabilities,
 )
-from tests.ingest.rtmp.messages.vectors import AUDIO_CODECS, VIDEO_CODECS
 from tests.ingest.rtmp.pair import SERVER_NONCE
 from tests.recordings import from_client
 
 FLAGS: list[tuple[type[IntFlag], dict[str, int]]] = [
-    (AudioCodecs, AUDIO_CODECS),
-    (VideoCodecs, VIDEO_CODECS),
-    (VideoFunction, {"CLIENT_SEEK": 1}),
     (FourCcInfo, {"CAN_DECODE": 1, "CAN_ENCODE": 2, "CAN_FORWARD": 4}),
     (CapsEx, {"RECONNECT": 1, "MULTITRACK": 2, "MOD_EX": 4, "TIMESTAMP_NANO_OFFSET": 8}),
 ]

@@ -32,11 +32,12 @@ from hypothesis import strategies as st
 from pyamf import flex
 from pyamf.amf3 import ByteArray
 
-from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf import amf0
 from ingest.rtmp.amf.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Object, Xml
 from tests.ingest.rtmp.amf0.strategies import names as any_names
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS
+from tests.ingest.rtmp.amf3 import codec as amf3
 from tests.ingest.rtmp.amf3.strategies import integers, names, numbers, texts
 from tests.ingest.rtmp.wire import ids
 

@@ -165,7 +165,7 @@ class TestRefused:
     async def test_before_connect_nothing_is_done(self, app: ScriptedApp, port: int) -> None:
         async with RtmpClient(port=port) as client:
             for count, procedure in enumerate(("createStream", "x"), 1):
-                client.protocol.send_command(0, procedure, client.protocol.calls.make(procedure), None)
+                client.protocol.send_command(0, procedure, client.protocol.calls.start(procedure), None)
                 await client.flush()
                 await client.wait_count(events.ResultReceived, count)
                 refused = client.of(events.ResultReceived)[-1]
@@ -182,7 +182,7 @@ class TestRefused:
                 await client.create_stream()
             with pytest.raises(Refused, match=FAILED):
                 await client.create_stream()
-            client.protocol.send_command(0, "connect", client.protocol.calls.make("again"), {"app": "other"})
+            client.protocol.send_command(0, "connect", client.protocol.calls.start("again"), {"app": "other"})
             await client.flush()
             refused = await client.wait_for(events.ResultReceived, lambda event: event.procedure == "again")
             assert refused.values[-1]["code"] == "NetConnection.Connect.Rejected"
@@ -259,7 +259,7 @@ class TestClose:
             await client.publish("cam2")
             await client.play("cam3")
             await client.send_audio(first, 0, sound(1))
-            client.protocol.close_connection()
+            client.protocol.notify("close")
             await client.flush()
             await client.wait_closed()
         gone = await app.event("rtmp.disconnect")
@@ -269,7 +269,7 @@ class TestClose:
 
     async def test_what_comes_after_it_is_not_read(self, app: ScriptedApp, port: int) -> None:
         async with connected(port) as client:
-            client.protocol.close_connection()
+            client.protocol.notify("close")
             client.protocol.call("x")
             await client.flush()
             await client.wait_closed()

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf import amf0, amf3_decoder
 from ingest.rtmp.amf.amf0 import (
     UNDEFINED,
     UNSUPPORTED,
     Amf3,
+    Amf3ToAmf0,
     Date,
     EcmaArray,
-    Plain,
     Reference,
     TypedObject,
     XmlDocument,
@@ -186,14 +186,14 @@ ROWS: list[tuple[str, Any, Any]] = [
 
 @pytest.mark.parametrize(("name", "value", "expected"), ROWS, ids=ids(ROWS))
 def test_rows(name: str, value: Any, expected: Any) -> None:
-    plain = Plain().convert(value)
+    plain = Amf3ToAmf0().convert(value)
     assert same(plain, expected), plain
     assert same(amf0.decode(amf0.encode(plain))[0], expected)
 
 
 def decode_plain(data: bytes, limits: Limits | None = None) -> list[Any]:
     limits = limits or Limits()
-    return amf0.Decoder(data, 0, limits, limits.amf_elements, plain=True).rest()
+    return amf0.Decoder(data, 0, limits, limits.amf_elements, as_amf0=True).rest()
 
 
 class TestWithinAmf0:
@@ -225,7 +225,7 @@ class TestWithinAmf0:
 
     def test_a_reference_to_what_another_property_of_its_name_replaced(self) -> None:
         data = bytes.fromhex("11 0a 0b 01 03 61 09 03 01 0a 01 05 6d65 0a 04 01 00 00 03 62 0a 04 01")
-        assert amf3.decode(data, 1)[0] == {"a": UNDEFINED, "b": {"me": Reference(2)}}
+        assert amf3_decoder.decode(data, 1)[0] == {"a": UNDEFINED, "b": {"me": Reference(2)}}
         assert decode_plain(data) == [{"a": UNDEFINED, "b": {"me": UNDEFINED}}]
 
 
@@ -241,7 +241,7 @@ def test_whatever_it_is_amf0_can_say_it(message: list[Any]) -> None:
 def test_any_bytes_become_amf0(data: bytes) -> None:
     data = b"\x11" + data
     try:
-        value, _ = amf3.decode(data, 1)
+        value, _ = amf3_decoder.decode(data, 1)
     except RemoteProtocolError:
         return
-    amf0.encode(Plain().convert(value))
+    amf0.encode(Amf3ToAmf0().convert(value))

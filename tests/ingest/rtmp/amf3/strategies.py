@@ -4,19 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf.amf3 import (
-    UNDEFINED,
-    WRAPPERS,
-    Array,
-    Date,
-    Dictionary,
-    Externalizable,
-    Items,
-    Object,
-    Vector,
-    Xml,
-    XmlDocument,
-)
+from ingest.rtmp.amf import UNDEFINED, Date, XmlDocument
+from ingest.rtmp.amf.amf3 import WRAPPERS, Array, Dictionary, Externalizable, Items, Object, Vector, Xml
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 names = texts.filter(bool)

@@ -2,19 +2,8 @@
 
 from typing import Any
 
-from ingest.rtmp.amf.amf3 import (
-    UNDEFINED,
-    Array,
-    Date,
-    Dictionary,
-    Externalizable,
-    Items,
-    Object,
-    Reference,
-    Vector,
-    Xml,
-    XmlDocument,
-)
+from ingest.rtmp.amf import UNDEFINED, Date, Reference, XmlDocument
+from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
 from tests.ingest.rtmp.wire import h
 
 Case = tuple[str, Any, bytes]

@@ -56,7 +56,7 @@ def test_encode(vector: Case) -> None:
 def test_every_event_has_its_vector() -> None:
     seen = {type(event) for _, content, _, _ in OBJECTS for event in content.events}
     assert len(EVENTS) == 11
-    assert seen == {kind for kind, _ in EVENTS.values()} | {OtherEvent}
+    assert seen == {*EVENTS.values(), OtherEvent}
 
 
 @pytest.mark.parametrize("vector", OBJECTS, ids=ids(OBJECTS))

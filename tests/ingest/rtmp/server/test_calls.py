@@ -247,7 +247,7 @@ class TestClose:
         publisher.client.play(player, "other")
         publisher.run()
         before = len(publisher.server_events)
-        publisher.client.close_connection()
+        publisher.client.notify("close")
         publisher.client.create_stream()
         publisher.run()
         assert [event for event in publisher.server_events[before:] if not isinstance(event, events.StatusSent)] == [
@@ -257,7 +257,7 @@ class TestClose:
         ]
 
     def test_of_an_idle_connection(self, pair: ConnectionPair) -> None:
-        assert answers(pair, pair.client.close_connection) == []
+        assert answers(pair, lambda: pair.client.notify("close")) == []
         assert pair.take_server(events.CloseRequested) == [events.CloseRequested()]
 
 

@@ -246,7 +246,7 @@ class TestPausing:
         server.accept_connect(request.request_id)
         found = take(server)
         assert [type(event) for event in found] == [events.StatusSent, events.StreamCreated, events.PublishRequested]
-        assert (server.paused, server.goes_on) == (False, True)
+        assert (server.paused, server.has_more_events) == (False, True)
 
         server.accept_publish(found[-1].request_id, "Go.", public_name="cam")
         found = take(server)
@@ -256,7 +256,7 @@ class TestPausing:
             events.StatusSent(1, "status", "NetStream.Unpublish.Success", "Publishing stopped."),
             events.PublishStopped(1, "FCUnpublish"),
         ]
-        assert (server.paused, server.goes_on) == (False, False)
+        assert (server.paused, server.has_more_events) == (False, False)
         assert server.ignored_messages == 1
 
     def test_media_of_a_refused_publish_is_ignored(self) -> None:

@@ -39,7 +39,7 @@ class TestLongNames:
     def test_are_not_remembered_by_fc_publish(self, pair: ConnectionPair) -> None:
         before = held_bytes(pair.server)
         for number in range(32):
-            pair.client.fc_publish(f"\N{GRINNING FACE}{number:05}" + "a" * 65_000)
+            pair.client.call("FCPublish", f"\N{GRINNING FACE}{number:05}" + "a" * 65_000)
             pair.run()
         assert len(pair.take_client(events.ResultReceived)) == 33
         assert held_bytes(pair.server) < before + 100_000
@@ -192,7 +192,7 @@ class TestFcPublish:
         return [values for _, values in commands(pair) if values[0] in ("onFCPublish", "onFCUnpublish", "onStatus")]
 
     def test_on_fc_publish_comes_with_the_decision_and_the_public_name(self, pair: ConnectionPair) -> None:
-        pair.client.fc_publish(f"cam?key={SECRET}")
+        pair.client.call("FCPublish", f"cam?key={SECRET}")
         pair.create_stream()
         assert self.notices(pair) == []
         pair.client.publish(1, f"cam?key={SECRET}")
@@ -205,7 +205,7 @@ class TestFcPublish:
 
     def test_not_when_the_publish_is_refused(self) -> None:
         pair = ConnectionPair(decide=DENYING).connected()
-        pair.client.fc_publish(SECRET)
+        pair.client.call("FCPublish", SECRET)
         pair.create_stream()
         pair.client.publish(1, SECRET)
         pair.run()
@@ -214,17 +214,17 @@ class TestFcPublish:
     def test_after_publish_it_is_answered_at_once(self) -> None:
         pair = ConnectionPair()
         pair.publishing(SECRET + "?x")
-        pair.client.fc_publish("garbage|@setDataFrame()")
+        pair.client.call("FCPublish", "garbage|@setDataFrame()")
         pair.run()
         assert len(self.notices(pair)) == 1
-        pair.client.fc_publish(SECRET + "?x")
+        pair.client.call("FCPublish", SECRET + "?x")
         pair.run()
         assert self.notices(pair)[-1][0] == "onFCPublish"
 
     def test_names_that_wait_are_limited_and_one_too_many_is_refused(self) -> None:
         pair = ConnectionPair(server_limits=Limits(message_streams=2)).connected()
         for name in ("cam0", "cam1", "cam0", "cam", "n" * 1025):
-            pair.client.fc_publish(name)
+            pair.client.call("FCPublish", name)
         results = pair.take_client(events.ResultReceived)[1:]
         assert [result.succeeded for result in results] == [True, True, True, False, False]
         assert [result.values[-1]["description"] for result in results[3:]] == [
@@ -329,7 +329,7 @@ class TestUnpublish:
         assert ended(secret) == [events.PublishStopped(1, "deleteStream"), events.StreamDeleted(1)]
 
     def test_close_stream_leaves_the_stream_to_be_used_again(self, publisher: ConnectionPair) -> None:
-        found = answers(publisher, lambda: publisher.client.close_stream(1))
+        found = answers(publisher, lambda: publisher.client.call("closeStream", stream_id=1))
         assert [values[3]["code"] for _, values in found] == ["NetStream.Unpublish.Success"]
         assert ended(publisher) == [events.PublishStopped(1, "closeStream")]
         publisher.client.publish(1, "cam")
@@ -354,7 +354,7 @@ class TestUnpublish:
     @pytest.mark.parametrize("procedure", ["FCUnpublish", "deleteStream"])
     def test_a_name_means_the_stream_that_has_it_now(self, publisher: ConnectionPair, procedure: str) -> None:
         """The encoder ended another one by that name before, and made a new one."""
-        publisher.client.close_stream(1)
+        publisher.client.call("closeStream", stream_id=1)
         stream_id = publisher.create_stream()
         publisher.client.publish(stream_id, "cam")
         publisher.run()

@@ -123,9 +123,9 @@ class TestOthers:
 ENDS: dict[str, Callable[[Slow, int], object]] = {
     "by id": lambda pair, stream_id: pair.client.delete_stream(stream_id),
     "by name": lambda pair, _: pair.client.call("deleteStream", "slow"),
-    "unpublish": lambda pair, _: pair.client.fc_unpublish("slow"),
-    "close stream": lambda pair, stream_id: pair.client.close_stream(stream_id),
-    "close": lambda pair, _: pair.client.close_connection(),
+    "unpublish": lambda pair, _: pair.client.call("FCUnpublish", "slow"),
+    "close stream": lambda pair, stream_id: pair.client.call("closeStream", stream_id=stream_id),
+    "close": lambda pair, _: pair.client.notify("close"),
 }
 
 
@@ -166,7 +166,7 @@ class TestItsOwn:
     def test_a_further_request_within_it_waits_for_its_own_decision(self, live: Slow) -> None:
         stream_id = live.asks()
         live.client.send_video(stream_id, 0, b"first")
-        live.client.close_stream(stream_id)
+        live.client.call("closeStream", stream_id=stream_id)
         live.client.publish(stream_id, "slow again")
         live.client.send_video(stream_id, 0, b"second")
         live.run()
@@ -287,9 +287,9 @@ def told(operations: list[tuple[str, int]], *, late: bool) -> dict[int, list[tup
         elif kind == "video":
             pair.client.send_video(stream_id, number, b"%d" % number)
         elif kind == "unpublish":
-            pair.client.fc_unpublish(NAMES[stream_id])
+            pair.client.call("FCUnpublish", NAMES[stream_id])
         elif kind == "close":
-            pair.client.close_stream(stream_id)
+            pair.client.call("closeStream", stream_id=stream_id)
         pair.run()
         while pair.pending and (not late or kind == "decide"):
             pair.accept(-1)

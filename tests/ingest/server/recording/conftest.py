@@ -74,7 +74,7 @@ def tags_of(path: Path) -> list[Tag]:
     reader = TagReader()
     with path.open("rb") as stream:
         found = list(reader.read(stream))
-    assert not reader.is_cut
+    assert not reader.is_truncated
     return found
 
 

@@ -81,7 +81,7 @@ async def test_a_full_disk(recorded: Recorded, small_files: int) -> None:
     assert path.stat().st_size == failed["size_bytes"] <= small_files
     with path.open("rb") as stream:
         index = read_index(stream)
-    assert not index.is_cut
+    assert not index.is_truncated
     assert index.metadata["duration"] * 1000 == failed["duration_ms"] > 0
 
 

@@ -15,6 +15,7 @@ from ingest.live.gop_cache import Keyframe
 from ingest.rtmp.media import ExtendedVideo, LegacyVideo, Track, read_video, write_video
 from ingest.rtmp.media_tags import MultitrackType
 from tests.ingest.live.payloads import make_stream, publisher
+from tests.ingest.rtmp.media.writing import write_legacy_video
 
 MOST = 4 << 20
 
@@ -71,7 +72,7 @@ def with_codec_id(messages: tuple[bytes, ...], codec: int) -> list[bytes]:
         track = message.tracks[0]
         packet_type = int(not message.is_sequence_start)
         legacy = LegacyVideo(message.frame_type, codec, packet_type, track.composition_time_ms, body=track.body)
-        made.append(write_video(legacy))
+        made.append(write_legacy_video(legacy))
     return made
 
 

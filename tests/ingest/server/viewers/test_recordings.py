@@ -128,7 +128,7 @@ async def test_a_file_that_is_cut_is_sent_to_its_last_whole_tag(media_port: int,
     answer = await ask(media_port, f"{URL}?start=7")
     reader = TagReader()
     assert list(reader.feed(bytes(answer.body)))[-1].payload == tags()[-2][2]
-    assert not reader.is_cut
+    assert not reader.is_truncated
 
 
 async def test_a_download(media_port: int, app: ScriptedApp, file: File) -> None:
