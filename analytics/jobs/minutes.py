@@ -63,7 +63,7 @@ class Samples:
         if (numbers[1:] < numbers[:-1]).any():
             bits = len(
                 numbers
-            ).bit_length()  # Sorting whole numbers that have their positions takes a third of argsort.
+            ).bit_length()  # Sorting numbers that bear their positions takes a third of argsort.
             numbers = np.sort(numbers << bits | np.arange(len(numbers)))
             self._order = numbers & ((1 << bits) - 1)
             numbers >>= bits
