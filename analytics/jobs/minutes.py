@@ -61,9 +61,7 @@ class Samples:
         numbers = _labelled(rows) << MINUTE_BITS | rows["at_us"].to_numpy() % HOUR_US // MINUTE_US
         self._order = None
         if (numbers[1:] < numbers[:-1]).any():
-            bits = len(
-                numbers
-            ).bit_length()  # Sorting numbers that bear their positions takes a third of argsort.
+            bits = len(numbers).bit_length()  # Sorting numbers that bear their positions takes a third of argsort.
             numbers = np.sort(numbers << bits | np.arange(len(numbers)))
             self._order = numbers & ((1 << bits) - 1)
             numbers >>= bits
