@@ -177,7 +177,7 @@ class Hours:
             pending += _if_pending(hour, rows.get(start), hour.fingerprint(before.tail if before else ""), now)
         return pending
 
-    def look(self, start: datetime) -> Hour | None:
+    def find(self, start: datetime) -> Hour | None:
         """One of them as it is now; None: it is gone."""
         hour = find_hour(self._lake, start)
         if hour:
@@ -199,7 +199,7 @@ class Days:
             one for start, day in found.items() for one in _if_pending(day, rows.get(start), day.fingerprint(), now)
         ]
 
-    def look(self, start: datetime) -> Day | None:
+    def find(self, start: datetime) -> Day | None:
         """One of them as its hours are now; None: it can't be computed."""
         return _days(start, start + DAY).get(start)
 

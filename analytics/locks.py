@@ -146,7 +146,7 @@ def expire(run: AnalyticsRun) -> None:
 
 def _of_day(start: datetime) -> str:
     """Of what the day of an hour would be made from now; "": it can't be made."""
-    day = ledger.Days().look(day_of(start))
+    day = ledger.Days().find(day_of(start))
     return day.fingerprint() if day else ""
 
 

@@ -181,7 +181,7 @@ class _Run:
         begun = True
         try:
             # As they are now that nobody changes their files.
-            there = [work for start in lock.starts if (work := works.look(start))]
+            there = [work for start in lock.starts if (work := works.find(start))]
             for part in _contiguous(works.grain, there):
                 self._compute(works, lock, part)
         except Stopped:

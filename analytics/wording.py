@@ -1,6 +1,12 @@
-"""Figures as a report says them: thousands by comma, a no-break space before the unit."""
+"""Figures as a report says them: thousands by comma, a no-break space before the unit; and tiles, the figures at the
+head of a report or a page, each beside that of the period before: tables of rows make them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from analytics.figures import Figures
 
 NBSP = "\N{NO-BREAK SPACE}"
 NOTHING = "\N{EN DASH}"
@@ -97,3 +103,42 @@ def marked(text: str) -> list[tuple[str, bool]]:
     """The parts of a text, and whether each stands between ** and so is bold."""
     parts = text.split("**")
     return [(part, place % 2 == 1) for place, part in enumerate(parts) if part]
+
+
+Show = Callable[["Figures"], tuple[str, str]]
+"""A value and its unit."""
+
+Compare = Callable[["Figures", "Figures", str], str]
+"""(now, then, what then is called): words."""
+
+
+class Tile(TypedDict):
+    """`comparison` is words ("week before: 99.4 %"), empty when there is nothing to compare with."""
+
+    label: str
+    value: str  # With thousands' commas; a dash when nothing was measured.
+    unit: str
+    comparison: str
+
+
+@dataclass(frozen=True, slots=True)
+class TileRow:
+    label: str
+    show: Show
+    compare: Compare
+    compares_always: bool = True
+    """Whether it has words for a period that nothing is known before."""
+
+
+def plain(name: str, unit: str = "", words: Callable[[Any], str] = short) -> Show:
+    return lambda figures: (words(getattr(figures, name)), unit)
+
+
+def tiles(rows: Sequence[TileRow], now: "Figures", then: "Figures | None", called: str) -> list[Tile]:
+    """`called`: the period before, such as "week before"."""
+    made: list[Tile] = []
+    for row in rows:
+        value, unit = row.show(now)
+        compared = row.compare(now, then or now, called) if then or row.compares_always else ""
+        made.append(Tile(label=row.label, value=value, unit="" if value == NOTHING else unit, comparison=compared))
+    return made

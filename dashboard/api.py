@@ -21,7 +21,6 @@ from ninja.operation import Operation
 from dashboard.access import bearer_abilities, require_ability
 from dashboard.alerts.api import router as alerts_router
 from dashboard.api_base import allow
-from dashboard.applications.api import router as applications_router
 from dashboard.attempts.api import router as attempts_router
 from dashboard.audit.api import router as audit_router
 from dashboard.history.api import router as rollups_router
@@ -33,6 +32,7 @@ from dashboard.sessions.api import router as sessions_router
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
 from dashboard.streams.actions import ActionProblem
 from dashboard.streams.api import router as streams_router
+from dashboard.streams.applications import router as applications_router
 from dashboard.system.api import router as system_router
 from dashboard.system.unavailable import failed
 from ingest.live_store import redis_errors

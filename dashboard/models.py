@@ -85,7 +85,7 @@ class AlertRule(Scope):
         """Whom it tells besides webhooks: channel and address."""
         return [(channel, each) for channel, field in ADDRESSED.items() for each in addresses(getattr(self, field))]
 
-    def judges(self, check: str, level: str) -> bool:
+    def matches(self, check: str, level: str) -> bool:
         """Whether an issue of the check at the level is its business."""
         return (not self.checks or check in self.checks) and (
             level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level)

@@ -73,7 +73,7 @@ def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: evaluation.Ru
         return False  # Another worker was first, or what it says is over.
     with isolated(f"The event {event.pk}"), transaction.atomic():
         engine.enqueue(messages)
-        rules.hear(event)
+        rules.handle(event)
     return True
 
 

@@ -26,7 +26,7 @@ from analytics import histograms, metrics, schemas, tables
 from analytics.jobs import dimensions, groups, minutes, partials
 from analytics.jobs.dimensions import GROUP, OF, PLAYERS_OF
 from analytics.jobs.events import happened_in_days, happened_in_hours
-from analytics.jobs.groups import DayTask, HourTask, of_day, of_hour, places
+from analytics.jobs.groups import DayTask, HourTask, of_day, of_hour, positions_in
 from analytics.jobs.minutes import NUMBERS, concatenated, overlapping
 from analytics.jobs.partials import Made, Task, read_part
 from analytics.jobs.sessions import TAIL_US, session_hours
@@ -164,7 +164,7 @@ def _merged(task: Task) -> Iterator[LakeFile]:
 
 def with_events(groups: pa.Table, happened: pa.Table) -> pa.Table:
     """schemas.GROUPS and HAPPENED_IN to ROLLUPS: of each group that is in one of them."""
-    (place,) = places(happened.select(GROUP), [groups])
+    (place,) = positions_in(happened.select(GROUP), [groups])
     alone = np.setdiff1d(np.arange(happened.num_rows), place)
     of_groups = np.concatenate((np.arange(groups.num_rows), np.full(len(alone), groups.num_rows)))
     of_events = np.concatenate((np.where(place < 0, happened.num_rows, place), alone))

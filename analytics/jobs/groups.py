@@ -57,7 +57,7 @@ def codes(rows: "pa.Table") -> "tuple[Numbers, Numbers]":
     return found, first
 
 
-def places(of: "pa.Table", others: "Sequence[pa.Table]") -> "list[Numbers]":
+def positions_in(of: "pa.Table", others: "Sequence[pa.Table]") -> "list[Numbers]":
     """For each row of the others, the one of `of` that is the same in all columns of that; -1: none."""
     import numpy as np
     import pyarrow as pa
@@ -211,7 +211,7 @@ def of_hour(task: HourTask) -> "pa.Table":
     sessions = read_part(Path(task["session_hours"]))
     minutes = pa.concat_tables([read_part(folder / "minutes.parquet", READ_OF_MINUTES) for folder in folders])
     buckets = pa.concat_tables([read_part(folder / "buckets.parquet") for folder in folders])
-    of_minutes, of_buckets = places(sessions.select(list(LABELS)), [minutes, buckets])
+    of_minutes, of_buckets = positions_in(sessions.select(list(LABELS)), [minutes, buckets])
     path, _ = codes(sessions.select(["app", "name"]))
     paths = sessions.num_rows
     minute = (array(minutes, "minute_us") - start_us) // MINUTE_US
@@ -267,7 +267,7 @@ def of_day(task: DayTask) -> "pa.Table":
         hours = every.filter(pc.equal(every["dimension"], name))
         group, first = codes(hours.select(NAMED))
         labels = hours.select(NAMED).take(first)
-        (place,) = places(labels, [labels_of(of, sessions)])
+        (place,) = positions_in(labels, [labels_of(of, sessions)])
         seen = pa.table({"group": place, "session": sessions["session"]}).filter(pa.array(place >= 0))
         counted = seen.group_by("group", use_threads=False).aggregate([("session", "count_distinct")])
         distinct = np.zeros(len(first), np.int64)

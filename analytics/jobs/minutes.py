@@ -61,7 +61,7 @@ class Samples:
         numbers = _labelled(rows) << MINUTE_BITS | rows["at_us"].to_numpy() % HOUR_US // MINUTE_US
         self._order = None
         if (numbers[1:] < numbers[:-1]).any():
-            bits = len(numbers).bit_length()  # Sorting whole numbers that have their places takes a third of argsort.
+            bits = len(numbers).bit_length()  # Sorting numbers that bear their positions takes a third of argsort.
             numbers = np.sort(numbers << bits | np.arange(len(numbers)))
             self._order = numbers & ((1 << bits) - 1)
             numbers >>= bits
@@ -88,11 +88,11 @@ class Samples:
         found: NDArray[np.bool] = getattr(self, name) == (place + 1 if place >= 0 else -1)
         return found
 
-    def labels_at(self, places: "NDArray[np.intp]") -> dict[str, "pa.ChunkedArray"]:
-        """The LABELS of the samples at these places."""
+    def labels_at(self, positions: "NDArray[np.intp]") -> dict[str, "pa.ChunkedArray"]:
+        """The LABELS of the samples at these positions."""
         if self._order is not None:
-            places = self._order[places]
-        return {name: self._rows[name].take(places) for name in LABELS}
+            positions = self._order[positions]
+        return {name: self._rows[name].take(positions) for name in LABELS}
 
     @property
     def rise(self) -> bool:
@@ -241,8 +241,8 @@ def _told_apart(numbers: "NDArray[np.int64]", values: "NDArray[Any]") -> "NDArra
     one[numbers] = values
     if (one[numbers] == values).all():  # As nearly always: a label is its session's.
         return numbers
-    found, places = np.unique(values, return_inverse=True)
-    told_apart: NDArray[np.int64] = np.unique(numbers * len(found) + places, return_inverse=True)[1]
+    found, positions = np.unique(values, return_inverse=True)
+    told_apart: NDArray[np.int64] = np.unique(numbers * len(found) + positions, return_inverse=True)[1]
     return told_apart
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from analytics import schemas
-from analytics.jobs.groups import array, codes, places
+from analytics.jobs.groups import array, codes, positions_in
 from analytics.jobs.minutes import LABELS, merged
 from analytics.metrics import BROADCAST_GAP_S
 
@@ -102,5 +102,5 @@ def _before(last_us: "Numbers", begins: NDArray[np.bool], before_us: "Numbers") 
 
 def _of(rows: pa.Table, name: str, hours: pa.Table, by: Sequence[str]) -> "Numbers":
     """The rows' column for each hour that is the same by these columns, or NONE."""
-    (place,) = places(rows.select(by), [hours])
+    (place,) = positions_in(rows.select(by), [hours])
     return np.append(array(rows, name), NONE)[place]

@@ -23,8 +23,7 @@ from analytics.reports.figures import Gathered
 from analytics.reports.findings import RANK, Found, Seen
 from analytics.rollups import DISTINCT_PLAYERS_WORDS
 from analytics.scopes import Scope
-from analytics.tiles import tiles
-from analytics.wording import percent, plural, short, with_unit
+from analytics.wording import percent, plural, short, tiles, with_unit
 from ingest.delivery.engine import enqueue, requeue
 from ingest.models import Stream
 from ingest.services import audit

@@ -5,7 +5,7 @@ Times are ISO 8601 in UTC unless said otherwise; bitrates kbit/s; shares percent
 
 from typing import Literal, NotRequired, TypedDict
 
-from analytics.tiles import Tile
+from analytics.wording import Tile
 
 MOST_ROWS = 200
 """Streams, worst first, that a page or a PDF shows: the CSV and the API have all of them."""

@@ -14,7 +14,7 @@ from analytics.metrics import PERCENTILES
 from analytics.models import Report
 from analytics.reports import charts
 from analytics.reports.document import Document, StreamRow
-from ingest.services.outgoing import absolute_url
+from ingest.services.media_urls import absolute_url
 
 COLUMNS = tuple(StreamRow.__annotations__)
 

@@ -13,8 +13,7 @@ from xml.sax.saxutils import escape
 
 from analytics.reports import charts
 from analytics.reports.document import MOST_ROWS, Chart, Document, Refusal, StreamRow
-from analytics.tiles import Tile
-from analytics.wording import level_words, marked, number, percent, short, with_unit
+from analytics.wording import Tile, level_words, marked, number, percent, short, with_unit
 
 if TYPE_CHECKING:
     from reportlab.platypus import Flowable, Paragraph

@@ -10,14 +10,17 @@ from analytics.periods import DAY, HOUR, Period
 from analytics.reports.document import Lacking
 from analytics.reports.figures import Gathered
 from analytics.reports.findings import STEADY_PERCENT, Found
-from analytics.tiles import Compare, Show, TileRow, plain
 from analytics.wording import (
     NOTHING,
+    Compare,
+    Show,
+    TileRow,
     count_words,
     data_size,
     listed,
     number,
     percent,
+    plain,
     plural,
     short,
     span,

@@ -83,7 +83,7 @@ class Rules:
     def read(cls) -> "Rules":
         return cls(scoped(AlertRule.objects.filter(enabled=True)))
 
-    def hear(self, event: OutboxEvent) -> None:
+    def handle(self, event: OutboxEvent) -> None:
         """Opens and clears alerts by an event, within its transaction."""
         match event.kind:
             case Kind.HEALTH_OPENED:
@@ -103,10 +103,10 @@ class Rules:
     def _opened(self, event: OutboxEvent) -> None:
         issue = event.payload["health"]
         level = issue["level"]
-        judging = [rule for rule in self._covering(event, About.HEALTH) if rule.judges(issue["check"], level)]
-        _open(judging, event, issue)
+        evaluated = [rule for rule in self._covering(event, About.HEALTH) if rule.matches(issue["check"], level)]
+        _open(evaluated, event, issue)
         open_ = _open_ones(_of_check(event)).select_related("rule")
-        less = [alert.pk for alert in open_ if not alert.rule.judges(issue["check"], level)]
+        less = [alert.pk for alert in open_ if not alert.rule.matches(issue["check"], level)]
         if less:
             _clear(Alert.objects.filter(pk__in=less), event.at, f"It is at level {level} now.")
 
@@ -185,7 +185,7 @@ def _clear_of_changed_rules(enabled: Iterable[AlertRule], now: datetime) -> None
 def _why_over(alert: Alert, rule: AlertRule) -> str:
     """ "": it is still the rule's business."""
     is_node, about = alert.check_code in NODE_CHECKS, ABOUTS.get(alert.check_code, About.HEALTH)
-    if about != rule.about or (about == About.HEALTH and not rule.judges(alert.check_code, alert.level)):
+    if about != rule.about or (about == About.HEALTH and not rule.matches(alert.check_code, alert.level)):
         return "The rule was changed."
     app = alert.subject.partition("/")[0]
     if rule.is_scoped if is_node else not rule.covers(app, alert.stream_id):
@@ -213,11 +213,11 @@ def _check_nodes(rules: Iterable[AlertRule], now: datetime) -> None:
     }
     for rule in rules:
         if rule.about == About.HEALTH and not rule.is_scoped:
-            judged = {at: issue for at, issue in known.items() if rule.judges(issue["check"], issue["level"])}
-            for (node, _), issue in judged.items():
+            matching = {at: issue for at, issue in known.items() if rule.matches(issue["check"], issue["level"])}
+            for (node, _), issue in matching.items():
                 _make([rule], node, None, None, datetime.fromtimestamp(issue["since"], UTC), issue)
             for alert in _open_ones(Alert.objects.filter(rule=rule, check_code__in=NODE_CHECKS)):
-                if (alert.subject, alert.check_code) not in judged:
+                if (alert.subject, alert.check_code) not in matching:
                     _clear(Alert.objects.filter(pk=alert.pk), now, "The issue is over.")
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from dashboard.models import Alert
 from ingest.models import Delivery, OutboxEvent, Webhook
-from ingest.services.outgoing import absolute_url
+from ingest.services.media_urls import absolute_url
 
 TEST = "test"
 """The kind of what a webhook is sent to try it."""

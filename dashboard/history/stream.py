@@ -18,8 +18,7 @@ from analytics.figures import Figures
 from analytics.models import Dimension, Grain, Report, ReportPlan, Rollup
 from analytics.periods import STEPS, Period
 from analytics.rollups import DIMENSION_WORDS, MOST_HOURS, Rollups, distinct_players, hours_in_lake
-from analytics.tiles import Compare, TileRow, plain
-from analytics.wording import with_unit
+from analytics.wording import Compare, TileRow, plain, with_unit
 from dashboard.history.periods import PagePeriod
 from dashboard.templatetags.ui import figure
 from ingest.models import Stream

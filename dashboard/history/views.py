@@ -24,7 +24,7 @@ from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
 from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Grain, Rollup
 from analytics.periods import Period
 from analytics.rollups import UNPACKED, Rollups
-from analytics.tiles import tiles
+from analytics.wording import tiles
 from dashboard import lists
 from dashboard.access import actor_of, require_ability
 from dashboard.history.comparison import (

@@ -18,8 +18,8 @@ from django.utils.html import format_html
 
 from ingest.admin import logins, recordings  # noqa: F401 - registers what they are named for.
 from ingest.admin.forms import HealthOverrideInline, StreamForm, StreamKeyForm
+from ingest.admin.logins import RevocableMixin
 from ingest.admin.removal import RemovalMixin
-from ingest.admin.secrets import RevocableMixin
 from ingest.admin_site import AnyAdmin, LongList, ReadOnlyMixin, RecentValues, StateFilter
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.services import actions as services_actions

@@ -18,8 +18,8 @@ from django.conf import settings
 
 from ingest.delivery.channel import MAX_EXCERPT, Answer, Channel
 from ingest.models import Delivery, Webhook
+from ingest.services.callback import SIGNATURE_HEADER, signature, tls_context
 from ingest.services.keys import keyed_hash
-from ingest.services.outgoing import SIGNATURE_HEADER, signature, tls_context
 
 if TYPE_CHECKING:
     import httpx

@@ -53,7 +53,7 @@ class KnownFrames:
             self._by_codec.add(first << 8 | payload[1])
 
     def has(self, data: memoryview, at: int) -> bool:
-        """Whether the message that begins here, of some bytes at least (`rtmp.chunks.run_reader`), is another."""
+        """Whether the message that begins here, of some bytes at least (`rtmp.run_reader`), is another."""
         if data[at] << 8 | data[at + 1] in self._by_codec:
             return True
         return bool(self._by_fourcc) and data[at : at + FOURCC_BYTES].tobytes() in self._by_fourcc

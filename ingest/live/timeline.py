@@ -213,7 +213,7 @@ class TrackTime:
         self.arrived = now
         return at
 
-    def go_on(self, timestamp: int, now: float) -> int:
+    def pass_on(self, timestamp: int, now: float) -> int:
         self._held_until = None
         self.arrived = now
         at = (timestamp + self.shift) & MASK
@@ -304,13 +304,13 @@ class PlayersTime:
         step = timestamp_difference(timestamp + track.shift, reached)
         least = int(track.is_held)
         if step >= least and (is_first or self._is_gap(track, step, away_ms, now)):
-            return track.go_on(timestamp, now)
+            return track.pass_on(timestamp, now)
         self.repairs += 1
         if step >= least or not track.may_wait(-step, now):
             self._set(track, self._found_shift(track, timestamp, reached, away_ms), now)
             step = timestamp_difference(timestamp + track.shift, reached)
         if step >= least:
-            return track.go_on(timestamp, now)
+            return track.pass_on(timestamp, now)
         return track.hold(reached if is_first else (reached + 1) & MASK, -step, now)
 
     def _begin(self, track: TrackTime, timestamp: int, now: float) -> None:

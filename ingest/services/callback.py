@@ -5,11 +5,17 @@ body is JSON with one; anything else, like no answer, refuses for now.
 
 It is asked on a thread of its own, by a few connections, for 2 s at most: neither the media's event loop nor the
 database's threads wait for it. One that gives no answer several times on end is left alone for some seconds, in which
-everything that would be asked is refused at once; then one question tries it."""
+everything that would be asked is refused at once; then one question tries it.
+
+It is signed, as messages to webhooks are (ingest.delivery.webhook): `X-Rtmpweb-Signature: t=SECONDS,v1=HEX`, which is
+HMAC-SHA-256 under the shared secret of the time, a full stop and the body."""
 
 import asyncio
+import hashlib
+import hmac
 import json
 import logging
+import ssl
 import threading
 import time
 from dataclasses import dataclass
@@ -18,21 +24,38 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
+import certifi
 from django.conf import settings
 
 from ingest import clean, clock
 from ingest.models import Application, EncoderLogin, Stream, StreamKey
 from ingest.models.names import instance_of
 from ingest.services.authorization import Peer
-from ingest.services.outgoing import SIGNATURE_HEADER, signature, tls_context
 from ingest.services.refusals import Action, Refused
 
 if TYPE_CHECKING:
     import httpx
 
+SIGNATURE_HEADER = "X-Rtmpweb-Signature"
+
 MAX_REASON = 200
 MAX_ANSWER = 4096
 """Bytes of an answer that are read."""
+
+
+def signature(secret: str, body: bytes, at: float) -> str:
+    """The header's value. `at`: seconds since the epoch, so that receivers can refuse what is old."""
+    seconds = int(at)
+    digest = hmac.new(secret.encode(), b"%d." % seconds + body, hashlib.sha256).hexdigest()
+    return f"t={seconds},v1={digest}"
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """Those that the system trusts, and those that certifi does, for a system that has none."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
 
 
 @dataclass(frozen=True, slots=True)

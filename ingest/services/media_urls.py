@@ -1,5 +1,5 @@
 """The exact strings that people paste into encoders and players, and the URLs by which streams and recordings are had
-from the media listener, and from which pages they may be."""
+from the media listener, and from which pages they may be; where our own pages are, for messages."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -235,3 +235,11 @@ def origins() -> frozenset[str]:
     suffix = "" if port == DEFAULT_PORTS[scheme] else f":{port}"
     hosts = {f"{scheme}://{host}{suffix}" for host in settings.ALLOWED_HOSTS if not host.startswith(("*", "."))}
     return frozenset(origin.lower() for origin in hosts.union(settings.CSRF_TRUSTED_ORIGINS) if "*" not in origin)
+
+
+def absolute_url(path: str) -> str:
+    """By the dashboard's public URL, if the settings say one; else by its own address."""
+    if settings.PUBLIC_URL:
+        return f"{settings.PUBLIC_URL}{path}"
+    host, port = settings.HTTP_ADDRESS or ("localhost", 8000)
+    return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"

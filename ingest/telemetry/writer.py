@@ -74,7 +74,7 @@ class TableQueue:
     """One table's way to the lake: what waits to be spooled, the open spool, and spools whose conversion failed."""
 
     table: Table
-    queue: list[object] = field(default_factory=list)
+    records: list[object] = field(default_factory=list)
     waiting: "deque[pa.RecordBatch]" = field(default_factory=deque)
     spool: Spool | None = None
     opened: float = 0.0
@@ -104,7 +104,7 @@ class TelemetryWriter:
         started = datetime.now(UTC)
         self._prefix = f"{file_prefix(node)}-{started:%Y%m%dT%H%M%S%f}"
         self._sequence = 0
-        self._feeds = {table.name: TableQueue(table) for table in TABLES}
+        self._queues = {table.name: TableQueue(table) for table in TABLES}
         self._lock = threading.Lock()
         self._queued = 0
         self.dropped = 0
@@ -152,7 +152,7 @@ class TelemetryWriter:
         with self._lock:
             fits = not self._closed and self._queued + len(records) <= self._capacity
             if fits:
-                self._feeds[table.name].queue.extend(records)
+                self._queues[table.name].records.extend(records)
                 self._queued += len(records)
             else:
                 self.dropped += len(records)
@@ -164,76 +164,76 @@ class TelemetryWriter:
     # --- The thread ---
 
     def _run(self) -> None:
-        for feed in self._feeds.values():
-            self._guard(self._claim_abandoned, feed)
+        for queue in self._queues.values():
+            self._guard(self._claim_abandoned, queue)
         answered = request_time(self._lake)
         stopping = False
         while not stopping:
             stopping = self._stop.wait(self._rotation.flush_s)
             requested = request_time(self._lake)
-            for feed in self._feeds.values():
-                self._guard(self._round, feed, rotate=stopping or requested != answered, last=stopping)
+            for queue in self._queues.values():
+                self._guard(self._round, queue, rotate=stopping or requested != answered, last=stopping)
             answered = requested
-        for feed in self._feeds.values():
-            for spool in feed.unconverted:
+        for queue in self._queues.values():
+            for spool in queue.unconverted:
                 spool.release()
 
-    def _guard(self, work: Callable[..., None], feed: TableQueue, **how: bool) -> None:
+    def _guard(self, work: Callable[..., None], queue: TableQueue, **how: bool) -> None:
         """One round that fails, for whatever reason, is not the last."""
-        what = f"{work.__name__} {feed.table.name}"
+        what = f"{work.__name__} {queue.table.name}"
         try:
-            work(feed, **how)
+            work(queue, **how)
         except Exception:
             if self._begins_to_fail(what):
                 log.exception("Telemetry failed; it goes on.")
         else:
             self._works(what)
 
-    def _round(self, feed: TableQueue, *, rotate: bool, last: bool) -> None:
-        self._take(feed)
-        self._spool(feed)
-        self._drop_oldest(feed, 0 if last else self._kept)
-        if feed.spool is not None and (rotate or self._due(feed)):
-            feed.unconverted.append(feed.spool)
-            feed.spool = None
-            feed.retry_at = 0.0
-        self._convert(feed, last=last)
+    def _round(self, queue: TableQueue, *, rotate: bool, last: bool) -> None:
+        self._take(queue)
+        self._spool(queue)
+        self._drop_oldest(queue, 0 if last else self._kept)
+        if queue.spool is not None and (rotate or self._due(queue)):
+            queue.unconverted.append(queue.spool)
+            queue.spool = None
+            queue.retry_at = 0.0
+        self._convert(queue, last=last)
 
-    def _take(self, feed: TableQueue) -> None:
+    def _take(self, queue: TableQueue) -> None:
         with self._lock:
-            records, feed.queue = feed.queue, []
+            records, queue.records = queue.records, []
             self._queued -= len(records)
-        batch = self._batch(feed.table, records) if records else None
+        batch = self._batch(queue.table, records) if records else None
         if batch is not None and (batch := self._in_time(batch)).num_rows:
-            feed.waiting.append(batch)
+            queue.waiting.append(batch)
 
-    def _spool(self, feed: TableQueue) -> None:
-        if not feed.waiting:
+    def _spool(self, queue: TableQueue) -> None:
+        if not queue.waiting:
             return
         try:
-            if feed.spool is None:
-                self._open(feed)
-            assert feed.spool is not None  # noqa: S101
-            while feed.waiting:
-                feed.spool.append(feed.waiting[0])
-                feed.waiting.popleft()
+            if queue.spool is None:
+                self._open(queue)
+            assert queue.spool is not None  # noqa: S101
+            while queue.waiting:
+                queue.spool.append(queue.waiting[0])
+                queue.waiting.popleft()
         except OSError as error:
-            self._complain(f"spool {feed.table.name}", UNSPOOLED, error)
+            self._complain(f"spool {queue.table.name}", UNSPOOLED, error)
             return
         for what in ("spool", "keep"):
-            self._works(f"{what} {feed.table.name}")
+            self._works(f"{what} {queue.table.name}")
 
-    def _drop_oldest(self, feed: TableQueue, kept: int) -> None:
-        lost = left = max(0, sum(batch.num_rows for batch in feed.waiting) - kept)
+    def _drop_oldest(self, queue: TableQueue, kept: int) -> None:
+        lost = left = max(0, sum(batch.num_rows for batch in queue.waiting) - kept)
         while left:
-            oldest = feed.waiting.popleft()
+            oldest = queue.waiting.popleft()
             if oldest.num_rows > left:
-                feed.waiting.appendleft(oldest.slice(left))
+                queue.waiting.appendleft(oldest.slice(left))
             left -= min(left, oldest.num_rows)
         if lost:
             self._lose(lost)
-            if self._begins_to_fail(f"keep {feed.table.name}"):
-                log.error("The oldest %s are dropped: the disk took nothing for too long.", feed.table.name)
+            if self._begins_to_fail(f"keep {queue.table.name}"):
+                log.error("The oldest %s are dropped: the disk took nothing for too long.", queue.table.name)
 
     def _lose(self, records: int) -> None:
         with self._lock:
@@ -272,43 +272,43 @@ class TelemetryWriter:
         log.warning(MISDATED, self._misdated, EARLIEST.year, f"{says:%Y-%m-%d %H:%M:%S} UTC")
         self._misdated, self._told_at = 0, time.monotonic()
 
-    def _open(self, feed: TableQueue) -> None:
+    def _open(self, queue: TableQueue) -> None:
         folder = spool_folder(self._lake)
         folder.mkdir(parents=True, exist_ok=True)
         self._sequence += 1
-        path = folder / f"{feed.table.name}.{self._prefix}-{self._sequence:06d}{SUFFIX}"
-        feed.spool = Spool.create(path, feed.table.schema)
-        feed.opened = time.monotonic()
-        feed.hour = int(clock.now() // 3600)
+        path = folder / f"{queue.table.name}.{self._prefix}-{self._sequence:06d}{SUFFIX}"
+        queue.spool = Spool.create(path, queue.table.schema)
+        queue.opened = time.monotonic()
+        queue.hour = int(clock.now() // 3600)
 
-    def _due(self, feed: TableQueue) -> bool:
-        assert feed.spool is not None  # noqa: S101
+    def _due(self, queue: TableQueue) -> bool:
+        assert queue.spool is not None  # noqa: S101
         return (
-            time.monotonic() - feed.opened >= self._rotation.age_s
-            or feed.spool.size_bytes >= self._rotation.size_bytes
-            or int(clock.now() // 3600) != feed.hour
+            time.monotonic() - queue.opened >= self._rotation.age_s
+            or queue.spool.size_bytes >= self._rotation.size_bytes
+            or int(clock.now() // 3600) != queue.hour
         )
 
-    def _convert(self, feed: TableQueue, *, last: bool) -> None:
-        if not feed.unconverted or (time.monotonic() < feed.retry_at and not last):
+    def _convert(self, queue: TableQueue, *, last: bool) -> None:
+        if not queue.unconverted or (time.monotonic() < queue.retry_at and not last):
             return
-        for spool in list(feed.unconverted):
+        for spool in list(queue.unconverted):
             try:
                 convert(self._lake, spool)
             except OSError as error:
-                self._complain(f"lake {feed.table.name}", UNCONVERTED, error)
-                feed.retry_at = time.monotonic() + self._rotation.retry_s
+                self._complain(f"lake {queue.table.name}", UNCONVERTED, error)
+                queue.retry_at = time.monotonic() + self._rotation.retry_s
                 return
             except Exception as error:  # It will not be otherwise the next time.
                 put_aside(spool, error)
-            feed.unconverted.remove(spool)
-        self._works(f"lake {feed.table.name}")
+            queue.unconverted.remove(spool)
+        self._works(f"lake {queue.table.name}")
 
-    def _claim_abandoned(self, feed: TableQueue) -> None:
+    def _claim_abandoned(self, queue: TableQueue) -> None:
         """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
         folder = spool_folder(self._lake)
-        remove_half_made(folder, feed.table.name)
-        for path in sorted(folder.glob(f"{feed.table.name}.*{SUFFIX}")):
+        remove_half_made(folder, queue.table.name)
+        for path in sorted(folder.glob(f"{queue.table.name}.*{SUFFIX}")):
             try:
                 spool = Spool.claim(path)
             except OSError as error:
@@ -316,8 +316,8 @@ class TelemetryWriter:
                 continue
             if spool is not None:
                 log.info("Recovering the telemetry that a former run left in %s.", path.name)
-                feed.unconverted.append(spool)
-        self._convert(feed, last=False)
+                queue.unconverted.append(spool)
+        self._convert(queue, last=False)
 
     def _complain(self, what: str, message: str, error: OSError) -> None:
         if self._begins_to_fail(what):

@@ -248,7 +248,7 @@ def test_the_page_has_them_beside_the_time_before(viewer: Client) -> None:
     hour(MONDAY, "ann", "bob")
     hour(MONDAY + 3 * DAY, "bob", "cy")
     answer = viewer.get("/analytics/?stream=live/cam-1&grain=hour&from=2026-11-02&to=2026-11-08")
-    further = {column.label: (now, then) for column, now, then in answer.context["further"]}
+    further = {column.shown.label: (now, then) for column, now, then in answer.context["further"]}
     assert further["Distinct players"] == ("3", "1")
     assert "standard deviation of 1.6\u00a0%" in answer.content.decode()
 

@@ -9,10 +9,9 @@ from ingest.flv.metadata import encode_metadata
 from ingest.rtmp.amf.amf0 import Amf3, encode
 from tests.fuzz.connections import ACCEPTED, ASKED, record
 from tests.ingest.flv import files
-from tests.ingest.rtmp import memory
+from tests.ingest.rtmp import chunk_vectors, memory
 from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
 from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
-from tests.ingest.rtmp.chunks import vectors as chunk_vectors
 from tests.ingest.rtmp.media import vectors as media_vectors
 from tests.ingest.rtmp.messages import test_aggregate as aggregate_vectors
 from tests.ingest.rtmp.messages import vectors as message_vectors

@@ -28,8 +28,8 @@ from tests.server_process import ROOT, Installation
 
 UMASK = """
 import os
-from ingest import private
-private.restrict_new_files()
+from ingest.services import data_folder
+data_folder.restrict_new_files()
 print(os.umask(0o022))
 """
 
@@ -216,12 +216,12 @@ def test_without_a_copy_nothing_is_migrated(installation: Installation) -> None:
 
 STANDBY = """
 from django.db import Error, connection
-from ingest import readonly
+from ingest.services import database
 try:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE tried (number integer)")
 except Error as error:
-    print(readonly.is_refused(error), readonly.cause(error).why)
+    print(database.is_write_refused(error), database.write_failure_cause(error).why)
 """
 
 

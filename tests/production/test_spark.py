@@ -147,9 +147,9 @@ ASKER = """
 import sys
 import django
 django.setup()
-from analytics import cluster, runner
+from analytics import runner
 for line in sys.stdin:
-    cluster.WORKER_S = float(line)
+    runner.WORKER_S = float(line)
     try:
         with runner.spark() as session:
             print("told", session.range(5).count(), flush=True)

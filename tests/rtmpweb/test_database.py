@@ -194,7 +194,7 @@ def test_a_data_folder_that_cant_be_made_is_named(tmp_path: Path, process: str) 
 LIMITS = """
 import json, time
 from django.db import OperationalError, connection
-from ingest.consumers import database
+from ingest.consumers import decisions
 
 def ask(statement):
     with connection.cursor() as cursor:
@@ -211,8 +211,8 @@ def slow():
 
 socket = connection.get_connection_params()
 print(json.dumps({
-    "write": database.WRITE.submit(slow).result(),
-    "read": database.READ.submit(slow).result(),
+    "write": decisions.WRITE.submit(slow).result(),
+    "read": decisions.READ.submit(slow).result(),
     "elsewhere": ask("SHOW statement_timeout"),
     "unanswered_ms": socket["tcp_user_timeout"],
     "keepalives": [socket[f"keepalives_{name}"] for name in ("idle", "interval", "count")],
@@ -235,7 +235,7 @@ PATIENCE = """
 import json
 from django.conf import settings
 from django.db import connection
-from ingest.consumers import database
+from ingest.consumers import decisions
 
 def fill():
     with connection.cursor() as cursor:
@@ -250,11 +250,11 @@ def size():
     return connection.ensure_connection() or settings.DATABASES["default"]["NAME"].stat().st_size
 
 began = size()
-database.WRITE.submit(fill).result()
+decisions.WRITE.submit(fill).result()
 decided = size()
 fill()
 found = {"began": began, "decided": decided, "elsewhere": size()}
-threads = {"write": database.WRITE, "read": database.READ}
+threads = {"write": decisions.WRITE, "read": decisions.READ}
 print(json.dumps(found | {name: executor.submit(patience).result() for name, executor in threads.items()}))
 """
 

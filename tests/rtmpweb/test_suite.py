@@ -126,10 +126,10 @@ def test_no_test_waits_long_for_nothing_but_time() -> None:
 @pytest.mark.parametrize(
     ("changed", "first"),
     [
-        ("ingest/rtmp/chunk_reader.py", "tests/ingest/rtmp/chunks/test_reader.py"),
+        ("ingest/rtmp/chunk_reader.py", "tests/ingest/rtmp/test_chunk_reader.py"),
         ("tests/rtmpweb/test_env.py", "tests/rtmpweb/test_env.py"),
         ("templates/dashboard/system.html", "tests/dashboard/test_system.py"),
-        ("dashboard/alerts/evaluation.py", "tests/dashboard/alerting/test_alerts.py"),
+        ("dashboard/alerts/evaluation.py", "tests/dashboard/alerts/test_alerts.py"),
         ("rtmpweb/env.py", "tests/rtmpweb/test_env.py"),
         ("docs/api.md", ""),
         ("README.md", ""),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ingest.rtmp import LimitExceeded, Limits, Message, RemoteProtocolError, encode_message
 from ingest.rtmp.chunk_reader import ChunkReader
 from ingest.rtmp.limits import limits_for
-from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, ONE_WAY, REFUSED, Raw
+from tests.ingest.rtmp.chunk_vectors import BOTH_WAYS, ONE_WAY, REFUSED, Raw
 from tests.ingest.rtmp.replay import cut, in_pieces, raw, read_chunks
 from tests.ingest.rtmp.wire import Sender, Sent, abort, basic, conversations, ids, set_chunk_size, type0, type3
 from tests.ingest.rtmp.wire import sizes as pieces

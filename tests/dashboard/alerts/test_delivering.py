@@ -18,7 +18,7 @@ from ingest.delivery.channel import Answer
 from ingest.delivery.webhook import secret_of
 from ingest.models import Delivery, DeliveryCount, OutboxEvent, Stream, Webhook
 from ingest.tasks import deliver
-from tests.dashboard.alerting.conftest import live
+from tests.dashboard.alerts.conftest import live
 from tests.dashboard.conftest import make_stream
 from tests.receivers import HttpReceiver, answer
 

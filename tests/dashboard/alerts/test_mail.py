@@ -17,7 +17,7 @@ from ingest.delivery import email, engine
 from ingest.delivery.channel import Answer
 from ingest.models import Delivery, Stream
 from rtmpweb import env
-from tests.dashboard.alerting.conftest import Told, live
+from tests.dashboard.alerts.conftest import Told, live
 from tests.dashboard.conftest import lacks
 from tests.receivers import MailReceiver, mail_receiver
 

@@ -16,7 +16,7 @@ from dashboard.streams import actions as streams_actions
 from ingest.models import Application, Delivery, Node, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
-from tests.dashboard.alerting.conftest import Told, live
+from tests.dashboard.alerts.conftest import Told, live
 from tests.dashboard.conftest import issue
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,7 @@ from ingest.rtmp import LocalProtocolError, Message, encode_message
 from ingest.rtmp.chunk_writer import ChunkWriter, SendQueue, basic_header
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import UserControl, user_control
-from tests.ingest.rtmp.chunks.vectors import BOTH_WAYS, Raw
+from tests.ingest.rtmp.chunk_vectors import BOTH_WAYS, Raw
 from tests.ingest.rtmp.replay import read_chunks
 from tests.ingest.rtmp.wire import Sent, abort, h, ids, set_chunk_size, type0, type1, type2, type3
 from tests.rtmpdecode import decode_stream

@@ -16,8 +16,8 @@ from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook
 from ingest.services import outbox, removal
 from ingest.services.audit import Actor
 from ingest.tasks import deliver
-from tests.dashboard.alerting.conftest import Told, live
-from tests.dashboard.alerting.test_alerts import after, rule, run, told
+from tests.dashboard.alerts.conftest import Told, live
+from tests.dashboard.alerts.test_alerts import after, rule, run, told
 from tests.dashboard.conftest import make_session, make_stream
 from tests.ingest.removing import meanwhile, node_ends
 
