@@ -15,7 +15,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse, StreamingHttpResponse
 
-from analytics import csv_lines
+from ingest import clean
 
 PAGE_SIZE = 50
 
@@ -89,7 +89,7 @@ def file_answer(name: str, form: str, columns: Sequence[str], items: Iterable[di
 
 
 def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
-    return _answer(f"{name}.csv", "text/csv; charset=utf-8", csv_lines.lines(columns, rows))
+    return _answer(f"{name}.csv", "text/csv; charset=utf-8", clean.csv_lines(columns, rows))
 
 
 def json_answer(name: str, items: Iterable[dict[str, Any]]) -> StreamingHttpResponse:

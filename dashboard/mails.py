@@ -4,7 +4,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from ingest.contracts.health import CHECK_NAMES
+from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery.kinds import MailContent, mail_of
 from ingest.models import Delivery
 

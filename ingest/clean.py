@@ -1,10 +1,15 @@
-"""Peers' texts and values made fit for database rows, JSON and log lines: bounded, printable, encodable."""
+"""Peers' texts and values made fit for database rows, JSON, log lines and CSV: bounded, printable, encodable, no
+formula."""
 
+import csv
+import io
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
-from unicodedata import category
+from unicodedata import category, normalize
 
 MAX_ITEMS = 64
 MAX_TEXT = 256
@@ -78,3 +83,39 @@ def encoder_name(known: str, metadata: Mapping[str, Any]) -> str:
     said = metadata.get("encoder")
     said = said.strip()[:MOST_ENCODER] if isinstance(said, str) else ""
     return said if said and GENERIC.fullmatch(known.strip()) else known
+
+
+FORMULA_SIGNS = frozenset("=+-@\N{MINUS SIGN}")
+"""What a formula begins with."""
+
+
+def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Generator[str, None, None]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_csv_cell(value) for value in row])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, str) and _is_formula(value):
+        return f"'{value}"
+    if isinstance(value, dict | list):
+        return json.dumps(value) if value else ""
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet might take it for one: also by a wide or a small sign, behind blanks, or behind what can't
+    be seen, such as U+FEFF.
+    """
+    if text[:1].isalnum():
+        return False
+    if text[:1] in ("\t", "\r", "\n"):
+        return True
+    first = next((sign for sign in text if not sign.isspace() and category(sign) not in ("Cc", "Cf")), "")
+    return normalize("NFKC", first)[:1] in FORMULA_SIGNS

@@ -8,12 +8,12 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from analytics import csv_lines
 from analytics.histograms import in_file
 from analytics.metrics import PERCENTILES
 from analytics.models import Report
 from analytics.reports import charts
 from analytics.reports.document import Document, StreamRow
+from ingest import clean
 from ingest.services.media_urls import absolute_url
 
 COLUMNS = tuple(StreamRow.__annotations__)
@@ -24,7 +24,7 @@ def report_csv(document: Document) -> str:
     period = document["period"]
     about = (period["since"], period["until"], period["time_zone"], document["metric_version"])
     rows = ([*about, *_cells(row)] for row in document["streams"])
-    return "".join(csv_lines.lines(("since", "until", "time_zone", "metric_version", *COLUMNS), rows))
+    return "".join(clean.csv_lines(("since", "until", "time_zone", "metric_version", *COLUMNS), rows))
 
 
 def _cells(row: StreamRow) -> Iterator[object]:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dashboard.alerts import evaluation, messages
 from dashboard.models import ADDRESSED, DAYS, AlertRule
-from ingest.contracts.health import CHECK_NAMES
+from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine
 from ingest.delivery.webhook import is_private
 from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook

@@ -20,7 +20,7 @@ from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import ACKNOWLEDGED, is_of_level
 from ingest import clean
-from ingest.contracts.health import NODE_CHECKS
+from ingest.contracts.figures import NODE_CHECKS
 from ingest.delivery import engine
 from ingest.models import Node, OutboxEvent, Session, StatusEvent, Stream
 from ingest.models.deliveries import scoped

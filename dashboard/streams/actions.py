@@ -21,7 +21,7 @@ from dashboard.models import Mute
 from dashboard.streams.queries import Now, open_publisher
 from ingest import clean, pages
 from ingest.contracts import Issue
-from ingest.contracts.health import STREAM_CHECKS
+from ingest.contracts.figures import STREAM_CHECKS
 from ingest.models import Session, StatusEvent, Stream
 from ingest.services import actions as services_actions
 from ingest.services import audit

@@ -12,7 +12,7 @@ from django.urls import register_converter
 from django.urls.converters import StringConverter
 
 from ingest.contracts import HealthRule, NodeFigures, StreamSnapshot
-from ingest.contracts.health import STREAM_CHECKS
+from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live.health import CHECKS, with_rules
 from ingest.live_store import LiveView, get_livestore
 from ingest.models import HealthOverride, Session, StatusEvent, Stream

@@ -24,7 +24,7 @@ from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_pub
 from dashboard.streams.measurements import summarize_last_minute
 from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
-from ingest.contracts.health import STREAM_CHECKS
+from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
 from ingest.models import Application, Attempt, Session, Stream, StreamKey
 from ingest.services import keys, media_urls

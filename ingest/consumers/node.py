@@ -34,7 +34,7 @@ from ingest.contracts import (
     StreamSnapshot,
 )
 from ingest.contracts.connection import RecordEvent
-from ingest.contracts.health import CHECK_NAMES
+from ingest.contracts.figures import CHECK_NAMES
 from ingest.live_store import CompactSample, Thumbnail, get_livestore
 from ingest.models import Node, names
 from ingest.pages import WallFeed, node_card

@@ -13,7 +13,7 @@ from ingest import clean, clock, pages
 from ingest.consumers import channel_layer, journal
 from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
-from ingest.contracts.health import CHECK_NAMES
+from ingest.contracts.figures import CHECK_NAMES
 from ingest.credentials import mask
 from ingest.log_records import Bound
 from ingest.models import Session

@@ -2,7 +2,7 @@
 the words that several of the payloads use."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 StreamState = Literal["live", "waiting", "offline"]
 Health = Literal["good", "warning", "bad", "none"]
@@ -106,7 +106,7 @@ class Sample:
 class Issue(TypedDict):
     """An open health issue."""
 
-    check: str  # One of ingest.contracts.health.STREAM_CHECKS.
+    check: str  # One of ingest.contracts.figures.STREAM_CHECKS.
     level: Literal["warning", "bad"]
     since: float
     actual: str
@@ -255,7 +255,7 @@ class NodeFigures(TypedDict):
     caches_bytes: NotRequired[int]  # Kept for late players of all streams,
     caches_dropped: NotRequired[int]  # how many groups of pictures gave way for others in the last minute,
     caches_dropped_in_all: NotRequired[int]  # and since the start.
-    issues: NotRequired[list[Issue]]  # Of the node: ingest.contracts.health.NODE_CHECKS; earlier versions tell none.
+    issues: NotRequired[list[Issue]]  # Of the node: ingest.contracts.figures.NODE_CHECKS; earlier versions tell none.
     draining: NotRequired[bool]  # It takes nothing new.
     recordings_failing: NotRequired[int]  # Publishers that are to be recorded, and are not just now.
     counters: NotRequired[MediaCounters]  # Those of recordings that were played are in `sent_bytes`, too.
@@ -290,3 +290,36 @@ class EventRecord:
     bytes_in: int
     bytes_out: int
     detail: str  # JSON.
+
+
+STREAM_CHECKS: Final = {
+    "starving": "Nothing arrives",
+    "bitrate_low": "Bitrate low",
+    "bitrate_high": "Bitrate high",
+    "bitrate_unstable": "Bitrate unstable",
+    "no_keyframes": "No keyframes",
+    "gop_long": "Keyframes too far apart",
+    "gop_short": "Keyframes too close together",
+    "fps_low": "Frame rate low",
+    "drift": "Behind real time",
+    "faster_than_realtime": "Faster than real time",
+    "no_audio": "No audio",
+    "no_video": "No video",
+    "av_skew": "Audio and video apart",
+    "ts_discontinuity": "Timestamps jump",
+    "rtt_high": "Round trip long",
+    "flapping": "Comes and goes",
+    "recording_failed": "Recording fails",
+    "slow_players": "Slow players",
+}
+"""What a stream is judged by, and what an override may name."""
+
+NODE_CHECKS: Final = {
+    "node_cpu": "Processor busy",
+    "disk_free": "Disk full",
+    "node_files": "Open files",
+    "disk_hangs": "Disk does not answer",
+    "caches_full": "No room for late players",
+}
+
+CHECK_NAMES: Final = STREAM_CHECKS | NODE_CHECKS

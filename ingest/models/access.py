@@ -11,7 +11,7 @@ from django.db.models import Q, Value
 from django.db.models.functions import Left, Replace, StrIndex
 from django.utils import timezone
 
-from ingest.contracts.health import STREAM_CHECKS
+from ingest.contracts.figures import STREAM_CHECKS
 from ingest.models.names import validate_app_name, validate_encoder_user, validate_networks, validate_stream_name
 
 

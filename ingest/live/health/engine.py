@@ -12,7 +12,7 @@ from operator import ge, gt, lt
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from ingest.contracts import Health, HealthRule, Issue
-from ingest.contracts.health import CHECK_NAMES
+from ingest.contracts.figures import CHECK_NAMES
 
 NBSP: Final = "\N{NO-BREAK SPACE}"
 

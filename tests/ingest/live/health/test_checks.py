@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.contracts import Issue, NodeFigures, ProcessFigures
-from ingest.contracts.health import CHECK_NAMES, STREAM_CHECKS
+from ingest.contracts.figures import CHECK_NAMES, STREAM_CHECKS
 from ingest.live.health import CHECKS, NODE_CHECKS, Check, Figures, HealthEngine, Target
 from ingest.live.health.engine import Level, Passed, span
 from ingest.live.health.measures import choose_target
