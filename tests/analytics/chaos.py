@@ -31,6 +31,7 @@ from django.db import connection
 from analytics import tables
 from analytics.metrics import METRICS, Merge
 from analytics.models import Dimension, Rollup
+from analytics.rollups import united_sketches
 from analytics.synthetic import generate
 from analytics.tables import SESSION_HOURS
 from tests.background import Background
@@ -296,10 +297,14 @@ def of_other_names(lake: Path, other: Path) -> set[StreamPath]:
 
 
 def comparable(rows: Iterable[dict[str, Any]], renamed: set[StreamPath]) -> list[str]:
-    """The rows, in an order; of the broadcasts of a stream that is `renamed` what they come to together."""
+    """The rows, in an order; of the broadcasts of a stream that is `renamed` what they come to together. A sketch is
+    told by how many players it counts: in which order it has them hangs on the order in which events came.
+    """
     found: list[str] = []
     broadcasts: Counter[str] = Counter()
-    for row in rows:
+    for each in rows:
+        sketch = each.get("players_sketch")
+        row = {**each, "players_sketch": united_sketches([sketch])} if sketch else each
         if (row["app"], row["name"]) not in renamed:
             found.append(repr(row))
         elif row.get("dimension") == Dimension.BROADCAST:
