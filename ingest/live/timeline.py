@@ -50,6 +50,20 @@ FEWEST_STEPS: Final = 3
 class Timeline:
     """The frames of one track: their decoding times, and what is irregular in them."""
 
+    __slots__ = (
+        "_gap_ms",
+        "_regular_ms",
+        "_steps",
+        "dts",
+        "frames",
+        "gaps",
+        "jumped",
+        "last",
+        "missing",
+        "nominal_fps",
+        "regressions",
+    )
+
     def __init__(self) -> None:
         self.frames = 0
         self.last = 0
@@ -142,6 +156,20 @@ MASK: Final = TIMESTAMP_WRAP - 1
 
 class TrackTime:
     """One track: `at` gives the players' time of each of its frames."""
+
+    __slots__ = (
+        "_behind_ms",
+        "_follows_by",
+        "_follows_until",
+        "_held_at",
+        "_held_until",
+        "_latest",
+        "_settled_at",
+        "_time",
+        "arrived",
+        "kind",
+        "shift",
+    )
 
     def __init__(self, time: "PlayersTime", kind: MediaKind) -> None:
         self.kind: MediaKind = kind

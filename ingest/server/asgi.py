@@ -31,6 +31,21 @@ ASGI_VERSION = {"version": "3.0", "spec_version": "1.0"}
 
 
 class Driver:
+    __slots__ = (
+        "_application",
+        "_ended",
+        "_handle",
+        "_inbox",
+        "_inbox_events",
+        "_label",
+        "_scope",
+        "_timer",
+        "_waiting",
+        "dropped",
+        "finishing",
+        "task",
+    )
+
     def __init__(
         self,
         application: ASGIApplication,

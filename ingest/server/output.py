@@ -26,6 +26,21 @@ from ingest.server.sockets import tcp_info, undelivered_bytes
 class Outlet:
     """The shell of a connection tells it of `pause_writing`, `resume_writing`, and when something was received."""
 
+    __slots__ = (
+        "_joins",
+        "_kept",
+        "_time",
+        "blocked_bytes",
+        "blocked_since",
+        "control_waiting",
+        "delivered_since",
+        "is_full",
+        "is_open",
+        "is_window_closed",
+        "transport",
+        "window",
+    )
+
     def __init__(
         self, transport: asyncio.Transport, window: SendingWindow, time: Callable[[], float], *, joins: bool
     ) -> None:
