@@ -190,11 +190,12 @@ class KilledNode:
 
     def _check_samples(self, session: str, began: float, life: Life) -> None:
         killed, samples = life.killed, f"read_parquet('{self.lake}/samples/v=1/*/*/*.parquet', union_by_name = true)"
-        rows = duckdb.execute(
+        query = (
             "SELECT DISTINCT sequence, at_us, video_bytes + audio_bytes + data_bytes, video_frames "  # noqa: S608
-            f"FROM {samples} WHERE replace(session, '-', '') = ? ORDER BY sequence",
-            [session.replace("-", "")],
-        ).fetchall()
+            f"FROM {samples} WHERE replace(session, '-', '') = ? ORDER BY sequence"
+        )
+        with duckdb.connect() as own:  # Each node has a thread, and the module's connection serves one at a time.
+            rows = own.execute(query, [session.replace("-", "")]).fetchall()
         assert rows, f"{session} lived {killed - began:.1f} s and has no sample"
         numbers, _, sizes, frames = zip(*rows, strict=True)
         assert list(numbers) == list(range(numbers[0], numbers[0] + len(rows))), f"{session}: samples {numbers}"
