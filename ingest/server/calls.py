@@ -6,16 +6,14 @@ Neither holds the connection up: media and commands go on while an answer is awa
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ingest import credentials
 from ingest.contracts import CallError, CallEvent, CallResult, Invoke, InvokeResult, LengthEvent, LengthResult
 from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, Phase, events
 from ingest.rtmp.status import CALL_FAILED
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
+from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ NOT_SENDABLE: Final = "The procedure's result can't be sent."
 class Calls:
     __slots__ = ("_asked", "_connection", "_invoked", "_put")
 
-    def __init__(self, connection: "Connection", put: Callable[..., None]) -> None:
+    def __init__(self, connection: Connection, put: Callable[..., None]) -> None:
         """`put` hands a message to the application."""
         self._connection = connection
         self._put = put
@@ -197,7 +195,7 @@ CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
 """What the application sends."""
 
 
-def _close_requested(connection: "Connection", event: events.CloseRequested, now: float) -> None:
+def _close_requested(connection: Connection, event: events.CloseRequested, now: float) -> None:
     connection.end("client_unpublish", "close from the client.", tell=False, linger_s=0)
 
 

@@ -14,12 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest.server.asgi import Ending
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
+from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -227,7 +225,7 @@ class Handshaking(asyncio.Transport):
 
 
 def shake_hands(
-    connection: "Connection", connected: socket.socket, peer: tuple[str, int], context: ssl.SSLContext
+    connection: Connection, connected: socket.socket, peer: tuple[str, int], context: ssl.SSLContext
 ) -> None:
     """Count the connection in and begin; then it gets its transport, or ends."""
     deadlines = connection.server.config.deadlines

@@ -11,22 +11,20 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
+from ingest.contracts.figures import NO_TOTALS
 from ingest.flv import FlvError
 from ingest.flv.tags import BEFORE_TAG_BYTES, POINTER_BYTES, read_tag_header, tag_bytes
 from ingest.live.message import METADATA_AT
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
-from ingest.server.application import NO_TOTALS, Session
-from ingest.server.config import Deadlines
+from ingest.server.context import Session
+from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import RETRY_S, Answer, Header
 from ingest.server.media.live_viewer import STREAM_ID, file_start
 from ingest.server.vod.flv_source import RecordingInfo
-
-if TYPE_CHECKING:
-    from ingest.server.media.connection import MediaConnection
 
 READ_BYTES: Final = 128 * 1024
 
@@ -137,14 +135,12 @@ FAILURES: Final[dict[type[Exception], Answer]] = {FileNotFoundError: GONE, FlvEr
 FLV: Final = ("Content-Type", "video/x-flv")
 
 
-class RecordingViewer(Session):
+class RecordingViewer(Session[MediaConnection]):
     """Two pieces of the file at most wait for the viewer."""
-
-    connection: "MediaConnection"
 
     def __init__(
         self,
-        connection: "MediaConnection",
+        connection: MediaConnection,
         accept: PlayAccept,
         recording: RecordedFile,
         *,
@@ -218,9 +214,9 @@ class RecordingViewer(Session):
             detail = "" if answer is GONE else getattr(error, "strerror", None) or error
             self.connection.refuse(answer, f"{answer.detail} {detail}".rstrip(), reason="completed")
 
-    def check_deadlines(self, deadlines: Deadlines, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """A disk that gives nothing for long ends it; what a thread has opened by then is closed when it is back."""
-        deadline_s = deadlines.disk_s
+        deadline_s = self.connection.server.config.deadlines.disk_s
         if self._waiting_since is None or now - self._waiting_since < deadline_s:
             return
         description = f"Nothing came from the disk for {deadline_s:g} s."

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.flv import FlvError
@@ -22,14 +22,12 @@ from ingest.log_records import about
 from ingest.rtmp import status
 from ingest.rtmp.messages.control import UserControl
 from ingest.server.asgi import Status
+from ingest.server.connection import Connection
 from ingest.server.output import flush_one
 from ingest.server.playing import Player
 from ingest.server.vod.flv_source import AUDIO, VIDEO, Batch, Span
 from ingest.server.vod.library import ReadAhead
 from ingest.server.vod.pacing import ChunkLane, Pacing, PlaybackQueue
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +51,7 @@ UNREADABLE: Final = Status("error", status.PLAY_FAILED, "The recording can't be 
 class Playback(Player):
     def __init__(
         self,
-        connection: "Connection",
+        connection: Connection,
         stream_id: int,
         accept: PlayAccept,
         recording: RecordedFile,
