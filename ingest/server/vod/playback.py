@@ -73,7 +73,7 @@ class Playback(Player):
         stream = connection.rtmp.streams.get(stream_id)
         self._pacing = Pacing(stream.buffer_ms if stream else None)
         takes = connection.rtmp.capabilities.caps_ex or 0
-        self._read_ahead = ReadAhead(library, Path(self.file), self._fetched, self._failed, takes=takes)
+        self._read_ahead = ReadAhead(library, Path(self.file), self._fetched, takes=takes)
         self._span = span
         self._joined = 0.0
         self._arrived: Batch | Exception | None = None
@@ -227,12 +227,8 @@ class Playback(Player):
 
     # --- What is fetched ---
 
-    def _fetched(self, batch: Batch) -> None:
-        self._arrived = batch
-        flush_one(self)
-
-    def _failed(self, error: Exception) -> None:
-        self._arrived = error
+    def _fetched(self, found: Batch | Exception) -> None:
+        self._arrived = found
         flush_one(self)
 
     def _receive_batch(self, batch: Batch, now: float) -> None:
