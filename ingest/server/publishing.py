@@ -55,13 +55,13 @@ class SessionRecording:
         """Frames that were missing when it was last asked why, and since when."""
         self._dropped_at = -inf
 
-    def start(self, now: float) -> None:
+    def start(self) -> None:
         recorders = self._connection.server.recorders
         if recorders is None:
             failure = Report("failed", code=FAILED, description=NOT_SET_UP)
             self._connection.loop.call_soon(self._reported, failure)  # GStreamer wants Publish.Start first.
         else:
-            self._recorder = recorders.begin(self._order, self._live, now, self._reported)
+            self._recorder = recorders.begin(self._order, self._live, self._reported)
 
     def stop(self) -> None:
         """The session ends: what there is of it is still written, and told of when it is."""
@@ -178,7 +178,7 @@ class Publishing(Session):
         if self.live.subscribers:
             self.connection.loop.call_soon(self._notify_players)  # Not in the midst of this connection's decision.
         if self._recording is not None:
-            self._recording.start(now)
+            self._recording.start()
 
     def audio(self, timestamp: int, payload: bytes) -> None:
         self.last_media = now = self._time()
