@@ -17,11 +17,10 @@ from ingest.contracts import MediaInfo
 from ingest.live.description import METADATA, TOLD_BY_KEYFRAMES, Description, MediaKind
 from ingest.live.fanout import Fanout
 from ingest.live.gop_cache import GopCache
-from ingest.live.log_memory import LogMemory
 from ingest.live.media import Tag, audio_tag, video_tag
 from ingest.live.message import AUDIO, METADATA_AT, METADATA_SLOT, VIDEO, Kind, SharedMessage, message_of
 from ingest.live.publication import LiveSettings, Publication
-from ingest.live.stream_log import StreamLog
+from ingest.live.stream_log import LogMemory, StreamLog
 from ingest.live.subscriber import Batch
 from ingest.live.timeline import MASK, SMALL_MS, PlayersTime
 from ingest.rtmp.run_reader import Run
@@ -249,7 +248,7 @@ class MediaPath:
         publication = self.publication
         if publication is None:
             return
-        publication.meter.data(len(payload))
+        publication.meter.data_bytes += len(payload)
         if name == CLEAR:
             self._clear_data(publication, values[0] if values else METADATA)
         elif name in NOT_RELAYED:
@@ -331,7 +330,7 @@ class MediaPath:
             self._log.is_extended = True
             self._fanout.all_leave_live_edge()
         if tag.is_faulty and self.publication is not None:
-            self.publication.meter.fault()
+            self.publication.meter.media_faults += 1
         if self._description.several(kind, tag, payload, now):
             self._update_tracks()
 

@@ -102,16 +102,15 @@ class Evaluation:
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         meter = self._meter
-        reading, before, elapsed_ms = meter.reading, meter.before, meter.elapsed_ms
-        self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
+        growth = meter.growth
+        self.limit.add(growth.wire_bytes, growth.elapsed_ms, now)
         figures.sent_kbps = self.limit.kbps
-        self._long.add(reading.video_bytes - before.video_bytes, elapsed_ms)
+        self._long.add(growth.video_bytes, growth.elapsed_ms)
         if self._long.is_full:
             figures.long_kbps = self._long.kbps
         is_broken = self._is_broken(figures)
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
-        found = reading.ts_gap - before.ts_gap + reading.ts_regress - before.ts_regress
-        self._discontinuities.add(found if counts else 0)
+        self._discontinuities.add(growth.ts_gap + growth.ts_regress if counts else 0)
         figures.discontinuities = self._discontinuities.sum
         figures.unevenness = None
         self._was_broken = is_broken

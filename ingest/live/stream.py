@@ -10,10 +10,10 @@ from ingest.contracts import Labels, MediaCounters, Sample, StreamState, Totals
 from ingest.live.counters import NOTHING_COUNTED, NOTHING_READ, Audience, Publisher, sum_counters
 from ingest.live.fanout import Several
 from ingest.live.gop_cache import Keyframe
-from ingest.live.log_memory import LogMemory
 from ingest.live.media_path import MediaPath
 from ingest.live.message import Kind, SharedMessage
 from ingest.live.publication import LiveSettings, Publication
+from ingest.live.stream_log import LogMemory
 from ingest.live.subscriber import Subscriber
 
 
