@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ingest import clean
-from ingest.contracts import Health, HealthRule, Issue, MediaInfo, Sample
+from ingest.contracts import Health, HealthRule, MediaInfo, Sample
 from ingest.live.counters import Audience, Evenness, Median, Publisher, Rate, Total
 from ingest.live.description import claimed, sanitise
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine, with_rules
@@ -76,9 +76,9 @@ class Evaluation:
         self._unrecorded_since: float | None = None
         self._was_broken = False
         """A track was missing a second ago."""
-        self.follow(publisher.limits.get("health", {}))
+        self.set_rules(publisher.limits.get("health", {}))
 
-    def follow(self, rules: Mapping[str, HealthRule]) -> None:
+    def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
         self.health.set_rules(with_rules(self._table, rules))
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
@@ -176,7 +176,7 @@ class Publication:
         self.encoder = publisher.encoder
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
-        self._evaluation = Evaluation(publisher, self.meter, settings, now)
+        self.evaluation = Evaluation(publisher, self.meter, settings, now)
         self._target_kbps = limits["target_kbps"]
         self.target_kbps: int | None = None
         """Of the video: what the stream's settings say, else what the metadata claims."""
@@ -212,27 +212,10 @@ class Publication:
         return self.meter.has_media and not self.meter.is_paused
 
     @property
-    def issues(self) -> list[Issue]:
-        """The open ones, worst first."""
-        return self._evaluation.health.issues
-
-    @property
     def health(self) -> Health:
         """The worst open issue; none while there is nothing to evaluate."""
-        health = self._evaluation.health
+        health = self.evaluation.health
         return health.worst if self.meter.last_media is not None or health.issues else "none"
-
-    @property
-    def is_unrecorded(self) -> bool:
-        """It is to be recorded, and was not when it was evaluated last."""
-        return bool(self._evaluation.figures.recording_failure)
-
-    def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
-        self._evaluation.follow(rules)
-
-    def breach(self, now: float) -> str:
-        """Why the session must end now, as a sentence; "" while it need not."""
-        return self._evaluation.limit.breach(now)
 
     # --- Once a second ---
 
@@ -240,7 +223,7 @@ class Publication:
         meter = self.meter
         meter.set_wall(now, wall)
         meter.measure(now, audience, self._claimed_fps)
-        self._evaluation.evaluate(now, wall, self._claimed_kbps)
+        self.evaluation.evaluate(now, wall, self._claimed_kbps)
         return meter.sample(now, health=self.health, target_kbps=self.target_kbps)
 
     def last(self, now: float, audience: Audience) -> Sample:
