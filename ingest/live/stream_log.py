@@ -110,7 +110,8 @@ class StreamLog:
     def __init__(self, limits: LogLimits, memory: LogMemory) -> None:
         self.is_extended = False
         """Some of the stream's messages are such as not every player takes."""
-        self._is_read = False
+        self.is_read = False
+        """There are readers, who are given what has no place in a group of pictures, too."""
         self._limits = limits
         self._memory = memory
         self._buffer = bytearray()
@@ -151,7 +152,7 @@ class StreamLog:
         """As in SharedMessage. `slot`: of a header, of which late players get the newest beside this."""
         if is_keyframe:
             self._begin()
-        elif self._first is None and not self._is_read:
+        elif self._first is None and not self.is_read:
             return
         size, number = len(payload), NUMBERS[kind]
         if size > OUT_CHUNK_SIZE:
@@ -186,7 +187,7 @@ class StreamLog:
     @property
     def takes(self) -> bool:
         """Whether anything that comes has a place: in a group of pictures, or for readers."""
-        return self._first is not None or self._is_read
+        return self._first is not None or self.is_read
 
     def append(
         self, number: int, timestamp: int, data: memoryview, at: int, size: int, chunk_size: int, arrived: float
@@ -257,7 +258,7 @@ class StreamLog:
             payloads = self._end + size - self._first_at - count * HEADER_BYTES
             if count > self._limits.frames or payloads > self._limits.size_bytes:
                 self.forget()
-                if not self._is_read:
+                if not self.is_read:
                     return False
         if (self._count + 1) * RECORD_BYTES > len(self._index):
             self._index += bytes(max(len(self._index) // 2, SMALLEST_INDEX * RECORD_BYTES))
@@ -273,7 +274,7 @@ class StreamLog:
             self._forget_made()
             if not self._memory.make_room(self, length):
                 self.forget()
-                if not self._is_read:
+                if not self.is_read:
                     return False
                 length = self._end + size + SMALLEST_BUFFER  # What is to be given has to be somewhere, for a moment.
         buffer = bytearray(length)
@@ -353,11 +354,6 @@ class StreamLog:
 
     # --- Readers ---
 
-    @property
-    def is_read(self) -> bool:
-        """Whether there are readers, who are given what has no place in a group of pictures, too."""
-        return self._is_read
-
     def place(self) -> Place:
         """For readers that are given the log at the same times."""
         place = Place()
@@ -369,7 +365,7 @@ class StreamLog:
         if is_read and not place.is_read:
             place.record, place.at = self._count, self._end
         place.is_read = is_read
-        self._is_read = any(each.is_read for each in self._places)
+        self.is_read = any(each.is_read for each in self._places)
 
     def pending_bytes(self, place: Place) -> int:
         """What its readers have not been given yet."""

@@ -189,7 +189,7 @@ class ApplicationSide:
         if not self.requests:
             self.finish()
         if self._returned:
-            self.connection.forget()
+            self.connection.server.forget(self.connection)
 
     def finish(self) -> None:
         """The last event; a connection that never got to `connect` has its scope made for it."""
@@ -210,7 +210,7 @@ class ApplicationSide:
         self.requests.clear()
         if self.connection.lost:
             self.finish()
-            self.connection.forget()
+            self.connection.server.forget(self.connection)
         else:
             self.connection.end("node_shutdown", "The application ended.")
 

@@ -162,10 +162,6 @@ class BaseConnection(asyncio.BufferedProtocol):
             with contextlib.suppress(OSError):  # The peer is gone already; connection_lost follows.
                 self.transport.write_eof()
 
-    def forget(self) -> None:
-        """The application has returned after the connection's end: nothing is left of it."""
-        self.server.forget(self)
-
     # --- From the clock ---
 
     def sweep(self, deadlines: Deadlines, now: float) -> None:

@@ -212,7 +212,7 @@ class RtmpServer(ServerContext):
 
     def _secure(self, connected: socket.socket, peer: Address) -> None:
         assert self._certificate  # noqa: S101 - `start` has read it.
-        shake_hands(Connection(self, "rtmps"), connected, peer, self._certificate.context)
+        shake_hands(Connection(self, "rtmps"), connected, peer, self._certificate.current.context)
 
     # --- The sweep ---
 

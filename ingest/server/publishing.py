@@ -207,10 +207,6 @@ class Publishing(Session):
                 return
         self.live.data(timestamp, name, values, payload, now, kept=kept)
 
-    @property
-    def is_watched(self) -> bool:
-        return bool(self.live.subscribers)
-
     def stop(self, now: float) -> Totals:
         try:
             self.report_description()

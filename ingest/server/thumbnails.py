@@ -313,7 +313,7 @@ class Thumbnails:
         if publisher is not None and turn.session != publisher.session_id:
             turn.session, turn.is_waiting = publisher.session_id, False
             turn.at = turn.keyframe = -inf
-        found = stream.keyframe(turn.keyframe, self._settings.keyframe_bytes)
+        found = stream.cache.keyframe(turn.keyframe, self._settings.keyframe_bytes)
         if found is None:
             return
         turn.at, turn.keyframe = now, found.arrived
