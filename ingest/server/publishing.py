@@ -301,16 +301,11 @@ def _requested(connection: "Connection", event: events.PublishRequested, now: fl
         control.ask("publish", event.request_id, event.stream_id, now, publish_event(event, control.caller))
 
 
-def _audio(connection: "Connection", event: events.AudioReceived, _now: float) -> None:
+def _media(connection: "Connection", event: events.AudioReceived | events.VideoReceived, _now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if type(session) is Publishing:
-        session.audio(event.timestamp, event.payload)
-
-
-def _video(connection: "Connection", event: events.VideoReceived, _now: float) -> None:
-    session = connection.sessions.get(event.stream_id)
-    if type(session) is Publishing:
-        session.video(event.timestamp, event.payload)
+        take = session.audio if type(event) is events.AudioReceived else session.video
+        take(event.timestamp, event.payload)
 
 
 def _data(connection: "Connection", event: events.DataReceived, now: float) -> None:
@@ -328,8 +323,8 @@ def _stopped(connection: "Connection", event: events.PublishStopped | events.Pla
 
 PUBLISH_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
     events.PublishRequested: _requested,
-    events.AudioReceived: _audio,
-    events.VideoReceived: _video,
+    events.AudioReceived: _media,
+    events.VideoReceived: _media,
     events.DataReceived: _data,
     events.PublishStopped: _stopped,
     events.PlayStopped: _stopped,
