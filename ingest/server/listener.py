@@ -221,7 +221,7 @@ class RtmpServer(ServerContext[BaseConnection]):
 
     def _secure(self, connected: socket.socket, peer: Address) -> None:
         assert self._certificate  # noqa: S101 - `start` has read it.
-        shake_hands(self._connection("rtmps"), connected, peer, self._certificate.context)
+        shake_hands(self._connection("rtmps"), connected, peer, self._certificate.current.context)
 
     # --- The sweep ---
 

@@ -175,7 +175,7 @@ class Node:
         session = self._server.sessions.get(session_id)
         publication = session.live.publication if isinstance(session, Publishing) else None
         if publication is not None:
-            publication.set_rules(rules)
+            publication.evaluation.set_rules(rules)
 
     # --- The tick ---
 

@@ -40,7 +40,7 @@ def player_for(connection: Connection, request: Request, accept: PlayAccept, for
     if recording and asked and (asked.start >= 0 or (asked.start != LIVE_ONLY and not is_live)):
         span = asked_span(asked.start, asked.duration, accept["start_unit"])
         if asked.transition == "switch" and asked.start < 0 and isinstance(former, Playback):
-            span = replace(span, start_ms=former.position_ms)
+            span = replace(span, start_ms=former.queue.position_ms)
         return Playback(connection, request.stream_id, accept, recording, span, finished)
     live = registry.get_or_create(accept["path"], accept["labels"])
     length_ms = asked.duration * UNIT_MS[accept["start_unit"]] if asked and asked.duration >= 0 else None

@@ -49,10 +49,6 @@ class Player(Session[Connection]):
         self.paused_since: float | None = None
         """When its client said that it pauses; None: it does not."""
 
-    @property
-    def paused(self) -> bool:
-        return self.paused_since is not None
-
     def before_stop(self, reason: EndReason, description: str, now: float) -> None:
         if self.switch:
             self.switch.give_up(reason, description, now)
@@ -273,7 +269,7 @@ class Playing(LiveOutput[Connection], Player):
         return True
 
     def _mute(self, now: float) -> None:
-        self.live.mute(self.subscriber, ALL_KINDS if self.paused else self.unwanted, now)
+        self.live.mute(self.subscriber, ALL_KINDS if self.paused_since is not None else self.unwanted, now)
 
     # --- What time brings about ---
 
@@ -300,7 +296,7 @@ class Playing(LiveOutput[Connection], Player):
 
     def _has_nothing_more(self, now: float) -> bool:
         """Its publisher has left, and something else waits; or none came for as long as it was to play."""
-        if self.paused or self.live.publisher is not None:
+        if self.paused_since is not None or self.live.publisher is not None:
             return False
         if self.subscriber.has_media:
             return self.connection.rtmp.has_next_item(self.stream_id)
@@ -383,7 +379,7 @@ class Playing(LiveOutput[Connection], Player):
             self._shift = TimelineShift(reached=reached, length_ms=self._length_ms)
         queued = queued[begins_at:] if begins_at is not None else []
         begins = queued[0].timestamp if queued else self.live.time.latest
-        headers = self.live.headers_for(self.subscriber, begins)
+        headers = self.live.cache.headers_for(self.subscriber, begins)
         self._stopped = False
         at_keyframe = self.live.lacks_keyframes or any(message.is_keyframe for message in queued)
         self.subscriber.begin([*headers, *queued], now, at_keyframe=at_keyframe)

@@ -53,13 +53,13 @@ class SessionRecording:
         """Frames that were missing when it was last asked why, and since when."""
         self._dropped_at = -inf
 
-    def start(self, now: float) -> None:
+    def start(self) -> None:
         recorders = self._connection.server.recorders
         if recorders is None:
             failure = Report("failed", code=FAILED, description=NOT_SET_UP)
             self._connection.loop.call_soon(self._reported, failure)  # GStreamer wants Publish.Start first.
         else:
-            self._recorder = recorders.begin(self._order, self._live, now, self._reported)
+            self._recorder = recorders.begin(self._order, self._live, self._reported)
 
     def stop(self) -> None:
         """The session ends: what there is of it is still written, and told of when it is."""
@@ -175,7 +175,7 @@ class Publishing(Session[Connection]):
         if self.live.subscribers:
             self.connection.loop.call_soon(self._notify_players)  # Not in the midst of this connection's decision.
         if self._recording is not None:
-            self._recording.start(now)
+            self._recording.start()
 
     def audio(self, timestamp: int, payload: bytes) -> None:
         self.last_media = now = self._time()
@@ -305,16 +305,11 @@ def _requested(connection: Connection, event: events.PublishRequested, now: floa
         control.ask("publish", event.request_id, event.stream_id, now, publish_event(event, control.caller))
 
 
-def _audio(connection: Connection, event: events.AudioReceived, _now: float) -> None:
+def _media(connection: Connection, event: events.AudioReceived | events.VideoReceived, _now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if type(session) is Publishing:
-        session.audio(event.timestamp, event.payload)
-
-
-def _video(connection: Connection, event: events.VideoReceived, _now: float) -> None:
-    session = connection.sessions.get(event.stream_id)
-    if type(session) is Publishing:
-        session.video(event.timestamp, event.payload)
+        take = session.audio if type(event) is events.AudioReceived else session.video
+        take(event.timestamp, event.payload)
 
 
 def _data(connection: Connection, event: events.DataReceived, now: float) -> None:
@@ -332,8 +327,8 @@ def _stopped(connection: Connection, event: events.PublishStopped | events.PlayS
 
 PUBLISH_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
     events.PublishRequested: _requested,
-    events.AudioReceived: _audio,
-    events.VideoReceived: _video,
+    events.AudioReceived: _media,
+    events.VideoReceived: _media,
     events.DataReceived: _data,
     events.PublishStopped: _stopped,
     events.PlayStopped: _stopped,

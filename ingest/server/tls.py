@@ -110,10 +110,6 @@ class ServedCertificate:
         self._warned = now() - timedelta(days=1)
         self._log_served()
 
-    @property
-    def context(self) -> ssl.SSLContext:
-        return self.current.context
-
     def reload(self) -> None:
         """Have the files read at once, changed or not."""
         self._asked.set()
