@@ -119,7 +119,7 @@ class Connection(BaseConnection):
         for session in self.sessions.values():
             if not session.has_media:
                 return None
-            is_watched = is_watched or bool(session.is_watched)
+            is_watched = is_watched or session.is_watched
         if not is_watched:
             return self.server.read_batching if self.sessions else None
         return self.server.watched_batching if self.read_fd is not None else None

@@ -188,6 +188,10 @@ class BaseConnection(asyncio.BufferedProtocol):
             with contextlib.suppress(OSError):  # The peer is gone already; connection_lost follows.
                 self.transport.write_eof()
 
+    def forget(self) -> None:
+        """The application has returned after the connection's end: nothing is left of it."""
+        self.server.forget(self, self.peer[0])
+
 
 Handler = Callable[[Any, Message], None]
 Answer = Callable[[Any, Request, Message], None]
@@ -315,7 +319,7 @@ class ApplicationSide:
         if not self.requests:
             self.finish()
         if self._returned:
-            self.connection.server.forget(self.connection, self.connection.peer[0])
+            self.connection.forget()
 
     def finish(self) -> None:
         """The last event; a connection that never got to `connect` has its scope made for it."""
@@ -336,7 +340,7 @@ class ApplicationSide:
         self.requests.clear()
         if self.connection.lost:
             self.finish()
-            self.connection.server.forget(self.connection, self.connection.peer[0])
+            self.connection.forget()
         else:
             self.connection.end("node_shutdown", "The application ended.")
 

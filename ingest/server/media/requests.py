@@ -163,7 +163,7 @@ class MediaControl(ApplicationSide):
         if self.driver or self.connection.is_attempt:
             super().lost()
         else:
-            self.connection.server.forget(self.connection, self.connection.peer[0])
+            self.connection.forget()
 
     def refuse(self, request: Request, code: str, description: str, *, passes: bool = False) -> None:
         self.connection.refuse(refusal(code, description, passes=passes), f"{code}: {description}")
