@@ -106,8 +106,8 @@ class Node:
             "asgi": ASGI_VERSION,
             "node": self._server.config.node,
             "addresses": self._server.addresses,
-            "tls_addresses": self._server.tls_addresses,
-            "media_addresses": self._server.media_addresses,
+            "tls_addresses": self._server.bound["rtmps"],
+            "media_addresses": self._server.bound["http"],
         }
         self._driver = Driver(
             self._server.application,
