@@ -88,10 +88,15 @@ class Evaluation:
         """Once a second, when the meter has measured. `claimed_kbps`: of the video, by the metadata."""
         publisher, figures = self._publisher, self.figures
         figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
-        figures.publishes = self._publishes(wall)
+        figures.publishes = sum(at > wall - PUBLISHES_S for at in self._began)
         if publisher.recording is not None:
             figures.recording_failure = publisher.recording()
-            figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
+            if not figures.recording_failure:
+                self._unrecorded_since = None
+            elif self._unrecorded_since is None:
+                self._unrecorded_since = now
+            since = self._unrecorded_since
+            figures.recording_failed_s = None if since is None else now - since
         flows = not self._meter.is_paused and figures.idle_s <= self._silent_s
         self._watch(figures, now, flows)
         by = (claimed_kbps, self._usual.value)
@@ -108,7 +113,9 @@ class Evaluation:
         self._long.add(growth.video_bytes, growth.elapsed_ms)
         if self._long.is_full:
             figures.long_kbps = self._long.kbps
-        is_broken = self._is_broken(figures)
+        is_broken = (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
+            figures.without_video_s > MISSING_S and meter.video_line.frames > 0
+        )
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
         self._discontinuities.add(growth.ts_gap + growth.ts_regress if counts else 0)
         figures.discontinuities = self._discontinuities.sum
@@ -128,24 +135,6 @@ class Evaluation:
         share = figures.fps_share
         if share is not None and share >= FULL_PERCENT:
             self._usual.add(figures.video_kbps)
-
-    def _is_broken(self, figures: Figures) -> bool:
-        meter = self._meter
-        return (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
-            figures.without_video_s > MISSING_S and meter.video_line.frames > 0
-        )
-
-    def _unrecorded_s(self, fails: bool, now: float) -> float | None:
-        if not fails:
-            self._unrecorded_since = None
-            return None
-        if self._unrecorded_since is None:
-            self._unrecorded_since = now
-        return now - self._unrecorded_since
-
-    def _publishes(self, wall: float) -> int:
-        since = wall - PUBLISHES_S
-        return len([at for at in self._began if at > since])
 
 
 MOST_FPS, MOST_KBPS = 1000, 1_000_000

@@ -8,7 +8,7 @@ twice as long. During the first seconds of a session nothing is evaluated, but f
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from operator import ge, gt, lt
+from operator import gt, lt
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from ingest.contracts import Health, HealthRule, Issue
@@ -77,16 +77,16 @@ class Check(Generic[F]):
     code: str
     """One of CHECK_NAMES."""
     warning: float
-    bad: float
-    """Infinite, or -infinite: there is only the warning."""
-    hold_s: float
-    """For so long the limit has to be passed for an issue to open; it clears after twice as long."""
     unit: str
     measure: Callable[[F], float | None]
     """None: there is nothing to evaluate."""
     title: Callable[[F, Passed], str]
     actual: Callable[[F, Passed], str]
     advice: str | Callable[[F, Passed], str]
+    bad: float = inf
+    """Infinite, or -infinite: there is only the warning."""
+    hold_s: float = 0.0
+    """For so long the limit has to be passed for an issue to open; it clears after twice as long."""
     expected: Callable[[F, Passed], str] | None = None
     """Where it isn't the limit in its unit."""
     passes: Callable[[float, float], bool] = gt
@@ -266,10 +266,7 @@ class HealthEngine(Generic[F]):
     def set_rules(self, checks: Sequence[Check[F]]) -> None:
         """From now on by other rules. What is open and still looked for stays so until it clears by them."""
         self._checks = checks
-        by: dict[object, list[tuple[Callable[[F], float | None], float]]] = {gt: [], ge: [], lt: []}
-        for check in checks:
-            by[check.passes].append((check.measure, float(check.warning)))
-        self._over, self._reached, self._under = by[gt], by[ge], by[lt]
+        self._limits = [(check.measure, check.passes, check.warning) for check in checks]
         self._worse = [check for check in checks if check.measure_bad is not None]
         former, self._rows = self._rows, {}
         for check in checks:
@@ -311,17 +308,9 @@ class HealthEngine(Generic[F]):
 
     def _is_quiet(self, figures: F) -> bool:
         """Whether no check finds anything: so it is nearly always, of hundreds of streams each second."""
-        for measure, limit in self._over:
+        for measure, passes, limit in self._limits:
             value = measure(figures)
-            if value is not None and value > limit:
-                return False
-        for measure, limit in self._reached:
-            value = measure(figures)
-            if value is not None and value >= limit:
-                return False
-        for measure, limit in self._under:
-            value = measure(figures)
-            if value is not None and value < limit:
+            if value is not None and passes(value, limit):
                 return False
         return not any(check.is_bad(figures) for check in self._worse)
 
