@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -34,34 +34,33 @@ LOCKED_S: Final = 0.25
 """Between two tries of a file that somebody else has."""
 
 
+@dataclass(eq=False, repr=False)
 class Recorder:
     """Of one publish session, from its start until its last file is closed."""
 
-    def __init__(
-        self,
-        recording: Recording,
-        settings: RecordingSettings,
-        writers: ThreadPool,
-        report: Callable[[Report], None],
-        live: LiveStream,
-    ) -> None:
-        self.recording = recording
-        self._settings = settings
-        self._writers = writers
-        self._report = report
-        self._live: LiveStream | None = live
-        """Until the session is over."""
-        self._loop = asyncio.get_running_loop()
-        self._subscriber = Subscriber(0, settings.queue, lambda _subscriber: None)
-        self._is_due = asyncio.Event()
-        self._busy_since: float | None = None
-        self.is_stalled = False
-        """The disk has taken nothing for too long, as was told."""
-        self.is_followed = False
-        """Another one waits to continue its file."""
-        self._under_way_bytes = 0
-        self._dropped = 0
-        """Frames, beside those that the queue itself has dropped."""
+    recording: Recording
+    _settings: RecordingSettings
+    _writers: ThreadPool
+    _report: Callable[[Report], None]
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _subscriber: Subscriber = field(init=False)
+    _live: LiveStream | None = None
+    """Until the session is over."""
+    _is_due: asyncio.Event = field(default_factory=asyncio.Event)
+    _busy_since: float | None = None
+    is_stalled: bool = False
+    """The disk has taken nothing for too long, as was told."""
+    is_followed: bool = False
+    """Another one waits to continue its file."""
+    _under_way_bytes: int = 0
+    _dropped: int = 0
+    """Frames, beside those that the queue itself has dropped."""
+
+    def __post_init__(self) -> None:
+        self._subscriber = Subscriber(0, self._settings.queue, lambda _subscriber: None)
+
+    def start(self, live: LiveStream) -> None:
+        self._live = live
         live.tap(self._subscriber, self._loop.time())
 
     def stop(self) -> None:
@@ -178,7 +177,8 @@ class Recorders:
         former = self._writing(order) if order.mode == "append" else None
         if order.mode == "append" and (order.app, order.name) in self._closed:
             order = replace(order, file=self._closed[order.app, order.name][0])
-        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report, live)
+        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report)
+        recorder.start(live)
         self._recorders[recorder] = self._loop.create_task(self._run(recorder, former))
         self._poll_later()
         return recorder

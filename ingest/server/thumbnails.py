@@ -115,16 +115,16 @@ class LostError(Exception):
     """The process can't be started, has ended, or did not answer in time; its text says which."""
 
 
+@dataclass(eq=False, repr=False)
 class Decoder:
     """One process at a time. Used by one thread, but for `kill`."""
 
-    def __init__(self, settings: ThumbnailSettings, program: tuple[str, ...] = PROGRAM) -> None:
-        self._settings = settings
-        self._program = program
-        self._process: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
-        self._asked = 0
-        self._closed = False
+    _settings: ThumbnailSettings
+    program: tuple[str, ...] = PROGRAM
+    _process: subprocess.Popen[bytes] | None = None
+    _socket: socket.socket | None = None
+    _asked: int = 0
+    _closed: bool = False
 
     def ask(self, request: Request) -> Answer:
         """Raises LostError; whatever went wrong, the next call begins anew."""
@@ -170,7 +170,7 @@ class Decoder:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [*self._program, *limits],
+                    [*self.program, *limits],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -6,7 +6,7 @@ A level opens when its limit has been passed for the check's hold without a brea
 twice as long. During the first seconds of a session nothing is evaluated, but for what is known before it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from operator import gt, lt
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
@@ -153,17 +153,15 @@ def _with_rule(check: Check[F], rule: HealthRule) -> Check[F]:
 WARM_UP_S: Final = 10.0
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class _Latch:
     """One level of one check: since when its limit is passed, and whether it is open."""
 
-    __slots__ = ("_over_since", "_well_since", "is_open", "since")
-
-    def __init__(self) -> None:
-        self.is_open = False
-        self.since = 0.0
-        """Wall time, of the one that is open."""
-        self._over_since: float | None = None
-        self._well_since: float | None = None
+    is_open: bool = False
+    since: float = 0.0
+    """Wall time, of the one that is open."""
+    _over_since: float | None = None
+    _well_since: float | None = None
 
     def update(self, is_over: bool, stays: bool, now: float, wall: float, hold_s: float) -> None:
         if self.is_open:
@@ -190,19 +188,17 @@ class _Latch:
             self._well_since += for_s
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class _Row(Generic[F]):
     """A check of one session that finds something, or did of late."""
 
-    __slots__ = ("_latches", "check", "is_at_rest", "is_over", "issue")
-
-    def __init__(self, check: Check[F]) -> None:
-        self.check = check
-        self.issue: Issue | None = None
-        self.is_over = False
-        """The warning's limit is passed, whether for its hold or not."""
-        self._latches: dict[Level, _Latch] = {level: _Latch() for level in LEVELS}
-        self.is_at_rest = False
-        """No level is open or about to be."""
+    check: Check[F]
+    issue: Issue | None = None
+    is_over: bool = False
+    """The warning's limit is passed, whether for its hold or not."""
+    _latches: dict[Level, _Latch] = field(default_factory=lambda: {level: _Latch() for level in LEVELS})
+    is_at_rest: bool = False
+    """No level is open or about to be."""
 
     def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
         check = self.check

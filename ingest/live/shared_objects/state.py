@@ -211,17 +211,15 @@ class _Part:
     """What was encoded so far: in AMF3, or not."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class InitialState:
-    """`bytes`: what is kept of encoded messages."""
+    """`held_bytes`: what is kept of encoded messages."""
 
-    __slots__ = ("_last", "_part_of", "_parts", "bytes")
-
-    def __init__(self) -> None:
-        self._parts: dict[_Part, None] = {}
-        self._part_of: dict[str, _Part] = {}
-        self._last: _Part | None = None
-        """Where new properties go while there is room."""
-        self.bytes = 0
+    _parts: dict[_Part, None] = field(default_factory=dict)
+    _part_of: dict[str, _Part] = field(default_factory=dict)
+    _last: _Part | None = None
+    """Where new properties go while there is room."""
+    held_bytes: int = 0
 
     def put(self, name: str, value: Stored) -> None:
         size = EVENT_BYTES + len(name) + value.size
@@ -261,7 +259,7 @@ class InitialState:
             if events is None:
                 changes = [Change(name, restore(slots[name].data, limits)[0]) for name in part.names]
                 events = part.events[amf3] = encoded_events(changes, amf3=amf3)
-                self.bytes += len(events)
+                self.held_bytes += len(events)
             yield before + events
             before = b""
         if before:
@@ -275,7 +273,7 @@ class InitialState:
         return part
 
     def _changed(self, part: _Part) -> None:
-        self.bytes -= sum(map(len, part.events.values()))
+        self.held_bytes -= sum(map(len, part.events.values()))
         part.events.clear()
 
 
