@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from ingest.addresses import unit_or_itself
 from ingest.contracts import RefusedConnections
@@ -42,15 +42,6 @@ ADDRESSES = 10
 ADVICE = "Raise the limit, block the address, or take another node."
 
 
-class ConnectionBounds(Protocol):
-    """As `ServerConfig` has them, and the settings of pages."""
-
-    @property
-    def max_connections(self) -> int: ...
-    @property
-    def max_connections_per_address(self) -> int: ...
-
-
 @dataclass(eq=False, repr=False)
 class ConnectionLimits:
     """Counts connections from their accept on, so that half-open handshakes have a bound too.
@@ -58,7 +49,8 @@ class ConnectionLimits:
     One address is what `ingest.addresses.unit` takes for one: of IPv6 a network.
     """
 
-    _config: ConnectionBounds
+    most: int
+    most_per_address: int
     _clock: Callable[[], float]
     scheme: str = "rtmp"
     setting: str = "RTMPWEB_MAX_CONNECTIONS"
@@ -75,9 +67,9 @@ class ConnectionLimits:
         """A place for one more connection of this address; False where there is none. `is_proxy`: who is behind it is
         still to be heard (`move`).
         """
-        config, unit = self._config, unit_or_itself(address)
-        if self._total >= config.max_connections:
-            self._refuse(address, unit, f"{config.max_connections} in all ({self.setting})")
+        unit = unit_or_itself(address)
+        if self._total >= self.most:
+            self._refuse(address, unit, f"{self.most} in all ({self.setting})")
             return False
         if not is_proxy and self._is_full(address, unit):
             return False
@@ -107,10 +99,9 @@ class ConnectionLimits:
         return list(found.values())
 
     def _is_full(self, address: str, unit: str) -> bool:
-        most = self._config.max_connections_per_address
-        if self._taken[unit] < most:
+        if self._taken[unit] < self.most_per_address:
             return False
-        self._refuse(address, unit, f"{most} from one address ({self.setting}_PER_ADDRESS)")
+        self._refuse(address, unit, f"{self.most_per_address} from one address ({self.setting}_PER_ADDRESS)")
         return True
 
     def _refuse(self, address: str, unit: str, limit: str) -> None:

@@ -190,12 +190,6 @@ class Control(ApplicationSide):
 
     # --- Inside ---
 
-    def refuse(self, request: Request, code: str, description: str) -> None:
-        if request.kind == "connect":
-            self._refuse_connect(request, code, description)
-        else:
-            self.refuse_stream(request, code, description)
-
     def _refuse_connect(self, request: Request, code: str, description: str, *, told: str = "") -> None:
         """`told`: what logs have in place of a description that names a user."""
         connection = self.connection
@@ -204,9 +198,12 @@ class Control(ApplicationSide):
         connection.end("rejected", told or f"{code}: {description}")
         connection.half_close()
 
-    def refuse_stream(self, request: Request, code: str, description: str) -> None:
+    def refuse(self, request: Request, code: str, description: str) -> None:
         """The status, then the close: librtmp waits for ever without one. Other sessions of the connection go on, and
         may still begin."""
+        if request.kind == "connect":
+            self._refuse_connect(request, code, description)
+            return
         connection, now = self.connection, self.connection.loop.time()
         if request.kind == "play":
             refuse_play(self, request, code, description)

@@ -13,7 +13,7 @@ from ingest.contracts import EndReason, PlayAccept
 from ingest.rtmp import events, status
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.states import StreamState
-from ingest.server.application import NO_TOTALS, Answer, Session
+from ingest.server.application import NO_TOTALS, Answer, ApplicationSide, Session
 from ingest.server.asgi import DESCRIPTIONS, Ending, Kind, Message, Request, Status, play_event
 from ingest.server.playing import Player, Playing
 from ingest.server.publishing import Publishing
@@ -203,13 +203,9 @@ def _end_refused(control: "Control", count: int) -> None:
         connection.end(*control.refusals[-1])
 
 
-def _reject(control: "Control", request: Request, message: Message) -> None:
-    refuse_play(control, request, message["code"], message["description"])
-
-
 PLAYS: Final[dict[str, tuple[Kind, Answer]]] = {
     "rtmp.play.accept": ("play", _accept),
-    "rtmp.play.reject": ("play", _reject),
+    "rtmp.play.reject": ("play", ApplicationSide.reject),
 }
 
 # --- What is asked of it ---

@@ -298,31 +298,23 @@ class Recording:
     def _report_begun(self, file: RecordingFile, dropped: int) -> None:
         if self._report is None:
             self._is_failing = False
-            self._report = Report(
-                "started",
-                name=self._name,
-                file=self._continues,
-                began=self._began,
-                is_continued=self._is_continued,
-                duration_ms=file.duration_ms,
-                size_bytes=file.size,
-                dropped_frames=dropped,
+            begun = Report(
+                "started", name=self._name, file=self._continues, began=self._began, is_continued=self._is_continued
             )
-            self._reports.append(self._report)
+            self._report = self._add(begun, file, dropped)
 
     def _report_over(self, file: RecordingFile, dropped: int, error: RecordingError | None = None) -> None:
         if self._report is not None:
-            over = replace(
-                self._report,
-                state="closed" if error is None else "failed",
-                duration_ms=file.duration_ms,
-                size_bytes=file.size,
-                dropped_frames=dropped,
-                code="" if error is None else error.code,
-                description="" if error is None else str(error),
-            )
-            self._reports.append(over)
+            over = replace(self._report, state="closed")
+            if error is not None:
+                over = replace(over, state="failed", code=error.code, description=str(error))
+            self._add(over, file, dropped)
         self._report = None
+
+    def _add(self, report: Report, file: RecordingFile, dropped: int) -> Report:
+        full = replace(report, duration_ms=file.duration_ms, size_bytes=file.size, dropped_frames=dropped)
+        self._reports.append(full)
+        return full
 
     def _fail(self, error: RecordingError, dropped: int) -> None:
         """Closes the file as far as the disk lets it. The recording is tried again later, and told of once until then.

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -134,7 +134,7 @@ class Decoder:
         connection = self._socket or self._start()
         self._asked += 1
         began = time.monotonic()
-        try:
+        with self._losing(f"it took over {settings.picture_s:g} s"):
             head = thumbnail_decoder.REQUEST.pack(
                 request.decoder.encode(),
                 settings.width,
@@ -152,14 +152,6 @@ class Decoder:
             if size > MOST_ANSWER_BYTES:
                 raise LostError(f"it answered with {size} bytes")
             answer = _read(connection, size, deadline)
-        except TimeoutError as error:
-            self.end()
-            raise LostError(f"it took over {settings.picture_s:g} s") from error
-        except OSError as error:
-            raise LostError(self._ended()) from error
-        except LostError:
-            self.end()
-            raise
         took_s = time.monotonic() - began
         return Answer(answer, "", took_s) if is_picture else Answer(b"", answer.decode(errors="replace"), took_s)
 
@@ -184,14 +176,22 @@ class Decoder:
         self._socket, self._asked = ours, 0
         if self._closed:  # While it started.
             self.kill()
-        try:
+        with self._losing(f"it did not start within {settings.start_s:g} s"):
             _read(ours, len(thumbnail_decoder.READY), time.monotonic() + settings.start_s)
-        except TimeoutError as error:
-            self.end()
-            raise LostError(f"it did not start within {settings.start_s:g} s") from error
-        except OSError as error:
-            raise LostError(self._ended()) from error
         return ours
+
+    @contextlib.contextmanager
+    def _losing(self, late: str) -> Iterator[None]:
+        """Who doesn't answer as it should is ended. `late`: what is said of one that doesn't in time."""
+        try:
+            yield
+        except OSError as error:
+            said = late if isinstance(error, TimeoutError) else self._ended()
+            self.end()
+            raise LostError(said) from error
+        except LostError:
+            self.end()
+            raise
 
     def _ended(self) -> str:
         """How, in words. It has closed its end, so it ends now, unless it hangs there."""
