@@ -99,7 +99,6 @@ class MediaPath:
 
     @property
     def media(self) -> MediaInfo:
-        """What headers and frames say. Replaced as a whole, never changed in place."""
         return self._description.media
 
     @property

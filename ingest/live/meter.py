@@ -160,7 +160,6 @@ class Meter:
         self.last_media = self.last_video = now
 
     def advance_audio(self, timestamp: int, steps: list[int], size: int, now: float) -> None:
-        """The same of sound."""
         self.audio_bytes += size
         self.audio_line.advance(timestamp, steps)
         self.last_media = self.last_audio = now
@@ -296,7 +295,6 @@ class Meter:
         figures.fps_media = frames * 1000 / growth.video_dts if growth.video_dts > 0 else None
 
     def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
-        """Of the second that was measured just now."""
         growth, audience, figures, labels = self.growth, self.audience, self.figures, self.publisher.labels
         elapsed_ms, fps, fps_media, age = growth.elapsed_ms, figures.fps, figures.fps_media, self._open_gop_age
         intervals, drift, drift_dev = figures.keyframe_intervals, self._drift, figures.drift_dev_ms

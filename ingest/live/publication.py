@@ -75,7 +75,6 @@ class Evaluation:
         """Ticks since media flow as they should."""
         self._unrecorded_since: float | None = None
         self._was_broken = False
-        """A track was missing a second ago."""
         self.set_rules(publisher.limits.get("health", {}))
 
     def set_rules(self, rules: Mapping[str, HealthRule]) -> None:

@@ -48,7 +48,6 @@ class LiveStream(MediaPath):
         self.labels = labels
         self.node = node
         self._audience = Audience()
-        """As of the latest tick."""
         self._received = NOTHING_COUNTED
         """Of the sessions that are over."""
         self.idle_since: float | None = None
@@ -142,7 +141,6 @@ class LiveStream(MediaPath):
             self._notify_publisher()
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """The player leaves. What it was sent stays in the stream's figures."""
         self._fanout.leave(subscriber)
         if not self.subscribers:
             self._notify_publisher()
@@ -234,13 +232,11 @@ class LiveStream(MediaPath):
 
     @property
     def is_idle(self) -> bool:
-        """Nobody publishes or plays, and no sample waits to be handed out."""
         return self.publication is None and not self.subscribers and not self._finished
 
 
 class Registry:
     def __init__(self, node: str, settings: LiveSettings | None = None, wake: Wake | None = None) -> None:
-        """`wake`: see `LiveStream`."""
         self.node = node
         self.settings = settings or LiveSettings()
         self.caches = LogMemory(self.settings.caches_bytes)

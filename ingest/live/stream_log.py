@@ -315,7 +315,6 @@ class StreamLog:
 
     @property
     def starts_at(self) -> int | None:
-        """The keyframe's timestamp."""
         return None if self._first is None else self._record(self._first)[1]
 
     @property
@@ -358,7 +357,6 @@ class StreamLog:
     # --- Readers ---
 
     def place(self) -> Place:
-        """For readers that are given the log at the same times."""
         place = Place()
         self._places.append(place)
         return place
@@ -371,7 +369,6 @@ class StreamLog:
         self.is_read = any(each.is_read for each in self._places)
 
     def pending_bytes(self, place: Place) -> int:
-        """What its readers have not been given yet."""
         return self._end - place.at if place.is_read else 0
 
     def take(self, place: Place) -> Span | None:

@@ -353,7 +353,6 @@ class TimelineShift:
     length_ms: float | None = None
     """How long the item is, from its first frame on; 0: one frame, None: as the stream."""
     is_over: bool = False
-    """Nothing more passes."""
     _shift_ms: int | None = None
     """From the stream's time to the player's; None before the first frame."""
     _first: int | None = None

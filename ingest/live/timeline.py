@@ -54,7 +54,6 @@ class Timeline:
 
     frames: int = 0
     last: int = 0
-    """Timestamp of the latest frame."""
     dts: int = 0
     """Milliseconds from the first frame to the latest, as the timestamps count them; not wrapped."""
     gaps: int = 0
@@ -145,7 +144,6 @@ class TrackTime:
     shift: int = 0
     """What is added to its timestamps, ms."""
     arrived: float = 0.0
-    """When its latest frame came."""
     latest: int = UNSTEADY
     """The latest timestamp; UNSTEADY: there is none, it is held, or another track was set just now."""
     _held_at: int = 0
@@ -181,7 +179,6 @@ class TrackTime:
 
     @property
     def reached(self) -> int:
-        """The players' time of its latest frame."""
         return self._held_at if self.latest == UNSTEADY else (self.latest + self.shift) & MASK
 
     def begin(self, floor: int, now: float) -> None:
@@ -285,7 +282,6 @@ class PlayersTime:
     # --- Rare ---
 
     def repair(self, track: TrackTime, timestamp: int, now: float) -> int:
-        """The players' time of a frame whose step is not small."""
         is_first = not track.has_begun
         if is_first:
             self._begin(track, timestamp, now)

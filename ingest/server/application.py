@@ -97,7 +97,6 @@ class ApplicationSide:
     answers: ClassVar[Mapping[str, tuple[Kind, Answer]]]
     """By type of message: which kind of request it answers, and what comes of that."""
     handlers: ClassVar[Mapping[str, Handler]]
-    """The other messages."""
 
     def __init__(self, connection: "BaseConnection") -> None:
         self.connection = connection
@@ -108,9 +107,7 @@ class ApplicationSide:
         """That are pending, by id: `connect`, or one for each message stream."""
         self.had_session = False
         self.caller = Caller()
-        """Who called, as far as it is known."""
         self.secrets = Secrets()
-        """What it has presented so far."""
         config = connection.server.config
         self.throttle = TokenBucket(config.questions_per_s, config.questions_at_once)
         """Of what the application is asked but `connect`."""
@@ -326,4 +323,3 @@ class ApplicationSide:
 
 
 SESSION_ENDS: Final = {"rtmp.publish.accept": "rtmp.unpublish", "rtmp.play.accept": "rtmp.stop"}
-"""What reports the end of a session that one accepts."""

@@ -47,7 +47,6 @@ class Driver:
     _timer: asyncio.TimerHandle | None = None
     finishing: bool = False
     dropped: int = 0
-    """Events that found the inbox full."""
     task: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -206,7 +205,6 @@ def close_code(reason: DisconnectReason) -> int:
 STREAM_ENDED: Final = "The stream has ended: its publisher left, and none has come back."
 
 LEFT: Final[tuple[EndReason, ...]] = ("client_unpublish", "tcp_reset")
-"""Of what a client does."""
 
 
 def session_reason(reason: DisconnectReason) -> EndReason:

@@ -178,7 +178,6 @@ CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
     "rtmp.length.result": lambda control, message: control.calls.length(message),
     "rtmp.invoke": lambda control, message: control.calls.invoke(message),
 }
-"""What the application sends."""
 
 
 def _close_requested(connection: "Connection", event: events.CloseRequested, now: float) -> None:
@@ -191,4 +190,3 @@ CALL_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
     events.ResultReceived: lambda connection, event, now: connection.control.calls.invoked(event),
     events.CloseRequested: _close_requested,
 }
-"""What the protocol tells."""

@@ -147,7 +147,6 @@ class BaseConnection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def _write_last(self, ending: Ending, *, tell: bool) -> None:
-        """Once all sessions are over."""
         raise NotImplementedError
 
     def broken(self, error: Exception) -> None:

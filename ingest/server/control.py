@@ -91,7 +91,6 @@ class Control(ApplicationSide):
         )
 
     def peer_ending(self) -> Ending:
-        """What the peer's close means."""
         connection = self.connection
         if connection.rtmp.bytes_received == 0:
             return Ending("tcp_reset", "Closed without sending anything.")

@@ -21,7 +21,6 @@ from ingest.server.tls import ServedCertificate, shake_hands
 logger = logging.getLogger(__name__)
 
 LISTEN_AGAIN_S = 1.0
-"""Between two tries to listen again after a drain."""
 PAUSED_S = 1.0
 """A sweep that is so late finds a process that stood still, rather than a busy one."""
 

@@ -39,7 +39,6 @@ class Outlet:
     blocked_since: float | None = None
     """Since when either is so, and the peer has taken nothing."""
     blocked_bytes: int = 0
-    """What was unsent then."""
     delivered_since: float | None = None
     """As far as it was looked at: since when the window is closed though TCP has delivered everything."""
     control_waiting: int = 0

@@ -64,7 +64,6 @@ class Player(Session):
         return False
 
     def completion(self) -> dict[str, Any]:
-        """What Play.Complete says of it."""
         return {}
 
     def reached(self, now: float) -> int | None:

@@ -206,7 +206,6 @@ def raise_open_file_limit(connections: int) -> bool:
 # --- What it takes ---
 
 POLL_S: Final = 2.0
-"""Between two looks at it."""
 
 BEGAN: Final = time.time()
 """When this was loaded: about the process's own start."""

@@ -153,7 +153,6 @@ MOST_WAITING: Final = 10_000
 
 
 Place = tuple[str, str]
-"""Application and name."""
 
 RECENT_S: Final = 10.0
 """For so long the application may not know yet which file was closed last: who comes back to append is given it."""

@@ -43,7 +43,6 @@ NO_KEYFRAME_MS: Final = 60_000
 """After so long without a keyframe another file begins with any picture: there may be none (intra refresh)."""
 
 CHECK_S: Final = 2.0
-"""Between two looks at the disk's free space."""
 
 NUMBERS: Final = 100
 """Of recordings that may begin in the same second under the same name."""
@@ -84,7 +83,6 @@ class Recording:
         self._is_beside = False
         """What it was to continue had another writer for too long: it has a file, and a name, of its own."""
         self._waits_until: float | None = None
-        """For the other writer."""
         self._headers: dict[tuple[Kind, int], SharedMessage] = {}
         self._pictured: int | None = None
         self._keyed: int | None = None

@@ -216,7 +216,6 @@ async def _resolve(address: Address) -> list[tuple[Any, ...]]:
 
 
 def _listen(info: tuple[Any, ...], backlog: int) -> socket.socket:
-    """A listening socket for one answer of getaddrinfo."""
     family, kind, protocol, _, target = info
     listener = socket.socket(family, kind, protocol)
     try:

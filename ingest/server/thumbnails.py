@@ -42,7 +42,6 @@ IN_BAND: Final = frozenset({"AV1", "VP9", "VP8"})
 class Request(NamedTuple):
     decoder: str
     header: bytes
-    """The codec's configuration record."""
     keyframe: bytes
 
 
@@ -247,7 +246,6 @@ class _Turn:
     session: str = ""
     at: float = -inf
     keyframe: float = -inf
-    """When it arrived."""
     failures: int = 0
     """One after the other; a new session is tried at once, but they count on."""
     is_waiting: bool = False

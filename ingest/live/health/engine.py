@@ -56,7 +56,6 @@ def times(number: int) -> str:
 
 
 F = TypeVar("F")
-"""The figures that are evaluated."""
 
 Level = Literal["warning", "bad"]
 LEVELS: Final[tuple[Level, ...]] = ("bad", "warning")
@@ -102,7 +101,6 @@ class Check(Generic[F]):
 
     @property
     def name(self) -> str:
-        """For headings and choices."""
         return CHECK_NAMES[self.code]
 
     def is_bad(self, figures: F) -> bool:
@@ -181,7 +179,6 @@ class _Latch:
             self.is_open = now - self._over_since >= hold_s
 
     def stand_still(self, for_s: float) -> None:
-        """It stays as it is, and the time counts neither for nor against it."""
         if self._over_since is not None:
             self._over_since += for_s
         if self._well_since is not None:
@@ -190,15 +187,12 @@ class _Latch:
 
 @dataclass(eq=False, repr=False, slots=True)
 class _Row(Generic[F]):
-    """A check of one session that finds something, or did of late."""
-
     check: Check[F]
     issue: Issue | None = None
     is_over: bool = False
     """The warning's limit is passed, whether for its hold or not."""
     _latches: dict[Level, _Latch] = field(default_factory=lambda: {level: _Latch() for level in LEVELS})
     is_at_rest: bool = False
-    """No level is open or about to be."""
 
     def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
         check = self.check

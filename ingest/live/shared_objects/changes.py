@@ -44,7 +44,6 @@ class Delivery(Generic[M]):
     receivers: Sequence[M]
     content: SharedObject
     cause: M
-    """Whose request it follows from."""
     units: int = 0
     """Work that making it was, in those of `ObjectLimits.work_per_s`."""
     data: bytes | None = None

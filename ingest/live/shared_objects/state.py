@@ -145,8 +145,6 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """Sets a property to null or undefined, which deletes it."""
-
     name: str
 
 
@@ -176,7 +174,6 @@ def read_steps(events: Iterable[SharedObjectEvent], limits: ObjectLimits, *, amf
 
 
 def waiting_size(step: Step) -> int:
-    """What a step that waits is counted."""
     return SLOT_BYTES + (len(step.name) + step.stored.size if isinstance(step, Put) else 0)
 
 
@@ -331,7 +328,6 @@ class LiveObject(Generic[M]):
             self.unsaved[name] = value.data
 
     def remove(self, name: str) -> bool:
-        """Whether there was such a property."""
         former = self.slots.pop(name, None)
         if former is None:
             return False

@@ -169,7 +169,6 @@ class MediaConnection(BaseConnection):
         self.end(reason, description or answer.detail)
 
     def play(self, accept: PlayAccept) -> None:
-        """What the application lets this viewer have."""
         assert self._request is not None  # noqa: S101 - what was asked came from it.
         assert self._target is not None  # noqa: S101 - likewise.
         if self._target.kind == "recordings":

@@ -48,7 +48,6 @@ class Part:
     tag: str
     """Names this state of the file (an ETag)."""
     head: bytes = b""
-    """What is sent before."""
     is_range: bool = False
 
     @property

@@ -39,7 +39,6 @@ class Library:
         self._scanning = ThreadPool(SCANNING_THREADS, "rtmpweb-looking")
         self._infos: OrderedDict[Path, RecordingInfo] = OrderedDict()
         self._asked: dict[Path, asyncio.Future[RecordingInfo]] = {}
-        """What is being looked at."""
 
     async def lookup(self, path: Path) -> RecordingInfo:
         """What is known of the file, as it is now. OSError, FlvError: it can't be played."""

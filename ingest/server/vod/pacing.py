@@ -97,9 +97,7 @@ class ChunkLane(SendQueue):
 
 
 WRITE_BYTES: Final = 64 * 1024
-"""Of one write, about."""
 SLICE_BYTES: Final = 256 * 1024
-"""Written before other connections have their turn."""
 
 
 @dataclass(eq=False, repr=False)
@@ -115,7 +113,6 @@ class PlaybackQueue:
     shift_ms: int = field(init=False)
     """By what the client's time is later than the file's."""
     wanted: set[int] = field(default_factory=lambda: {AUDIO, VIDEO})
-    """Message types."""
     had_ms: dict[int, int] = field(default_factory=dict)
     """By message type: up to where in the file the client was sent it, since the latest beginning."""
     queued_bytes: int = 0
