@@ -46,12 +46,12 @@ class Meter:
     started: float
     audience: Audience
     """As of now, and then of the latest second."""
-    figures: Figures
-    """For the checks: filled each second with what is measured."""
     node: str
     """This, application and name stand in samples."""
     app: str
     name: str
+    figures: Figures = field(init=False)
+    """For the checks: filled each second with what is measured."""
     first_media: float | None = None
     last_media: float | None = None
     """When the latest audio or video message came (monotonic), and the latest frame of each kind."""
@@ -108,6 +108,10 @@ class Meter:
     _wall_offset: float = 0.0
 
     def __post_init__(self) -> None:
+        limits = self.publisher.limits
+        self.figures = Figures(
+            expects_audio=limits["expect_audio"], expects_video=limits["expect_video"], max_kbps=limits["max_kbps"]
+        )
         self.call(self.publisher.encoder)
         self._socket = self._ask_socket()
         self._at_start = self._socket.bytes_received, self.audience.out_bytes, self.audience.dropped_frames

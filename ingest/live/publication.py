@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ingest import clean
 from ingest.contracts import Health, HealthRule, MediaInfo, Sample
-from ingest.live.counters import Audience, Evenness, Median, Publisher, Rate, Total
+from ingest.live.counters import Audience, Evenness, Median, Rate, Total
 from ingest.live.description import claimed, sanitise
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine, with_rules
 from ingest.live.health.measures import FULL_PERCENT, MISSING_S, BitrateLimit, LimitSettings, choose_target
@@ -52,7 +52,8 @@ PUBLISHES_S: Final = 600
 
 
 class Evaluation:
-    def __init__(self, publisher: Publisher, meter: Meter, settings: LiveSettings, now: float) -> None:
+    def __init__(self, meter: Meter, settings: LiveSettings) -> None:
+        publisher, now = meter.publisher, meter.started
         self._publisher = publisher
         self._meter = meter
         self.figures = meter.figures
@@ -143,29 +144,14 @@ MOST_FPS, MOST_KBPS = 1000, 1_000_000
 class Publication:
     """From the publisher's start to its stop; `meter` is the media path's."""
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        settings: LiveSettings,
-        now: float,
-        audience: Audience,
-        *,
-        node: str,
-        app: str,
-        name: str,
-    ) -> None:
-        """`audience`: as of now. Node, application and name stand in its samples."""
-        self.publisher = publisher
-        limits = publisher.limits
-        figures = Figures(
-            expects_audio=limits["expect_audio"], expects_video=limits["expect_video"], max_kbps=limits["max_kbps"]
-        )
-        self.meter = Meter(publisher, now, audience, figures, node=node, app=app, name=name)
+    def __init__(self, meter: Meter, settings: LiveSettings) -> None:
+        publisher = self.publisher = meter.publisher
+        self.meter = meter
         self.encoder = publisher.encoder
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
-        self.evaluation = Evaluation(publisher, self.meter, settings, now)
-        self._target_kbps = limits["target_kbps"]
+        self.evaluation = Evaluation(meter, settings)
+        self._target_kbps = publisher.limits["target_kbps"]
         self.target_kbps: int | None = None
         """Of the video: what the stream's settings say, else what the metadata claims."""
         self._believe()

@@ -170,7 +170,7 @@ class Recorders:
         self._closed: dict[Place, tuple[str, float]] = {}
         """By application and name: the file that was closed just now, and when, in seconds of the loop's clock."""
         self._waiting: deque[RecordEvent] = deque(maxlen=MOST_WAITING)
-        self._timer: asyncio.TimerHandle | None = None
+        self._polling = self._loop.create_task(self._poll())
 
     def begin(self, order: Order, live: LiveStream, report: Callable[[Report], None]) -> Recorder:
         former = self._writing(order) if order.mode == "append" else None
@@ -179,14 +179,12 @@ class Recorders:
         recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report)
         recorder.start(live)
         self._recorders[recorder] = self._loop.create_task(self._run(recorder, former))
-        self._poll_later()
         return recorder
 
     def tell_node(self, event: RecordEvent) -> None:
         """What a publisher's own application can't be told any more, or later if the node's is being started anew."""
         self._waiting.append({**event, "type": "node.record"})
         self._put_waiting()
-        self._poll_later()
 
     async def close(self, timeout_s: float) -> None:
         """Wait for the files of sessions that are over; for so long at most, as a disk may hang."""
@@ -197,8 +195,7 @@ class Recorders:
                 "%d recordings could not be closed, as the disk takes nothing. They are at the node's next start.",
                 len(self._recorders),
             )
-        if self._timer is not None:
-            self._timer.cancel()
+        self._polling.cancel()
         self._writers.close()
 
     def _writing(self, order: Order) -> Recorder | None:
@@ -222,19 +219,15 @@ class Recorders:
         if file and order.mode != "all":
             self._closed[order.app, order.name] = (file, self._loop.time())
 
-    def _poll_later(self) -> None:
-        if self._timer is None and (self._recorders or self._waiting or self._closed):
-            self._timer = self._loop.call_later(POLL_S, self._poll)
-
-    def _poll(self) -> None:
-        now = self._loop.time()
-        for recorder in list(self._recorders):
-            recorder.check_stall(now)
-        self._bound_memory()
-        self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
-        self._put_waiting()
-        self._timer = None
-        self._poll_later()
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            now = self._loop.time()
+            for recorder in list(self._recorders):
+                recorder.check_stall(now)
+            self._bound_memory()
+            self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
+            self._put_waiting()
 
     def _bound_memory(self) -> None:
         """One disk that hangs hangs for all of them: together they may hold no more than one node has to spare."""

@@ -140,12 +140,8 @@ def _plain(event: SharedObjectEvent) -> SharedObjectEvent:
 @dataclass(frozen=True, slots=True)
 class Put:
     name: str
-    stored: Stored
-
-
-@dataclass(frozen=True, slots=True)
-class Erase:
-    name: str
+    stored: Stored | None
+    """None: it was set to null or undefined, which deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +151,7 @@ class Refused:
     name: str | None
 
 
-Step = Use | Release | Put | Erase | RequestRemove | SendMessage | Refused
+Step = Use | Release | Put | RequestRemove | SendMessage | Refused
 
 
 def read_steps(events: Iterable[SharedObjectEvent], limits: ObjectLimits, *, amf3: bool) -> list[Step]:
@@ -174,12 +170,12 @@ def read_steps(events: Iterable[SharedObjectEvent], limits: ObjectLimits, *, amf
 
 
 def waiting_size(step: Step) -> int:
-    return SLOT_BYTES + (len(step.name) + step.stored.size if isinstance(step, Put) else 0)
+    return SLOT_BYTES + (len(step.name) + step.stored.size if isinstance(step, Put) and step.stored else 0)
 
 
 def _change(name: str, value: Any, limits: ObjectLimits, *, amf3: bool) -> Step:
     if value is None or value is UNDEFINED:
-        return Erase(name)
+        return Put(name, None)
     stored = store(value if amf3 else plain(value), amf3=amf3)
     return Put(name, stored) if stored is not None and _fits(stored, limits) else Refused(name)
 
