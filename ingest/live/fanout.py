@@ -40,7 +40,6 @@ class Fanout:
         """Those with a queue: by kind and needs of a message, and then by what they lack of the needs."""
         self._given = Given()
         self._departed = Audience()
-        """What those were sent that have left."""
 
     # --- Who there is ---
 

@@ -2,6 +2,7 @@
 
 And what it needs again for what it was not sent; and the last keyframe with its header, for thumbnails."""
 
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ingest.live.description import METADATA
@@ -32,21 +33,20 @@ class Keyframe(NamedTuple):
     payload: bytes
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class GopCache:
     """Of a stream that has a publisher: the newest header of each kind and slot, and the log's group of pictures."""
 
-    __slots__ = ("_bytes", "_headers", "_log", "_names", "_restamped", "_restamped_at", "audio_track", "video_track")
-
-    def __init__(self, log: StreamLog) -> None:
-        self._log = log
-        self.video_track = self.audio_track = NO_TRACK
-        """The main tracks: the lowest so far, each of which stands for the stream."""
-        self._headers: dict[tuple[Kind, int], SharedMessage] = {}
-        self._bytes = 0
-        self._names: dict[str, int] = {}
-        """The slots of data that later players are to have (@setDataFrame) until the publisher clears them."""
-        self._restamped: list[SharedMessage] = []
-        self._restamped_at: int | None = None
+    _log: StreamLog
+    video_track: int = NO_TRACK
+    audio_track: int = NO_TRACK
+    """The main tracks: the lowest so far, each of which stands for the stream."""
+    _headers: dict[tuple[Kind, int], SharedMessage] = field(default_factory=dict)
+    _bytes: int = 0
+    _names: dict[str, int] = field(default_factory=dict)
+    """The slots of data that later players are to have (@setDataFrame) until the publisher clears them."""
+    _restamped: list[SharedMessage] = field(default_factory=list)
+    _restamped_at: int | None = None
 
     def clear(self) -> None:
         for key in list(self._headers):

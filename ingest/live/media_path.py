@@ -10,6 +10,7 @@ Each message is told by its first bytes, counted, given the players' time, and a
 and recorders are given it (see `fanout`)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
@@ -32,21 +33,19 @@ EX_VIDEO: Final = 0x80
 EX_AUDIO: Final = 9
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class KnownFrames:
     """Of one publisher's main track of a kind."""
 
-    __slots__ = ("_by_codec", "_by_fourcc", "_is_video")
-
-    def __init__(self, *, is_video: bool) -> None:
-        self._is_video = is_video
-        self._by_codec: set[int] = set()
-        self._by_fourcc: set[bytes] = set()
+    is_video: bool
+    _by_codec: set[int] = field(default_factory=set)
+    _by_fourcc: set[bytes] = field(default_factory=set)
 
     def add(self, payload: bytes) -> None:
         if len(payload) < FOURCC_BYTES:
             return
         first = payload[0]
-        if first >= EX_VIDEO if self._is_video else first >> 4 == EX_AUDIO:
+        if first >= EX_VIDEO if self.is_video else first >> 4 == EX_AUDIO:
             self._by_fourcc.add(payload[:FOURCC_BYTES])
         else:
             self._by_codec.add(first << 8 | payload[1])
@@ -100,7 +99,6 @@ class MediaPath:
 
     @property
     def media(self) -> MediaInfo:
-        """What headers and frames say. Replaced as a whole, never changed in place."""
         return self._description.media
 
     @property

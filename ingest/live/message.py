@@ -121,7 +121,6 @@ WIRE: Final = {
     "video": (MessageType.VIDEO, CSID_VIDEO),
     "data": (MessageType.DATA_AMF0, CSID_DATA),
 }
-"""Message type and chunk stream of each kind."""
 
 METADATA_AT: Final = 0
 """The time of all onMetaData: they say what the stream is, not what happens at a time. FFmpeg takes those of another
@@ -255,7 +254,6 @@ class ExtendedMessage(SharedMessage):
         self.needs = needs
         self._plain: dict[int, SharedMessage | None] = {}
         self._track = -1
-        """Of which they are."""
 
     @property
     def variants(self) -> int:
@@ -325,7 +323,6 @@ def without_unsupported(messages: Iterable[SharedMessage], takes: int, main: Map
 
 
 STREAM_ID: Final = 1
-"""Of the serialised messages."""
 
 KINDS: Final[tuple[Kind, ...]] = ("data", "audio", "video")
 NUMBERS: Final[dict[Kind, int]] = {kind: number for number, kind in enumerate(KINDS)}
@@ -339,10 +336,8 @@ RECORD: Final = struct.Struct("<B3xIdII")
 HEADER_BYTES: Final = MESSAGE.size
 RECORD_BYTES: Final = RECORD.size
 STREAM_ID_AT: Final = 8
-"""In a message."""
 STREAM_FIELD: Final = int.from_bytes(STREAM_ID.to_bytes(4, "little"), "big")
 TYPES: Final = tuple((WIRE[kind][1], int(WIRE[kind][0])) for kind in KINDS)
-"""Chunk stream and message type of each kind."""
 
 TIMESTAMP: Final = struct.Struct(">I")
 """An extended one, behind the header; each chunk repeats it."""

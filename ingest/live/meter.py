@@ -46,12 +46,12 @@ class Meter:
     started: float
     audience: Audience
     """As of now, and then of the latest second."""
-    figures: Figures
-    """For the checks: filled each second with what is measured."""
     node: str
     """This, application and name stand in samples."""
     app: str
     name: str
+    figures: Figures = field(init=False)
+    """For the checks: filled each second with what is measured."""
     first_media: float | None = None
     last_media: float | None = None
     """When the latest audio or video message came (monotonic), and the latest frame of each kind."""
@@ -108,6 +108,10 @@ class Meter:
     _wall_offset: float = 0.0
 
     def __post_init__(self) -> None:
+        limits = self.publisher.limits
+        self.figures = Figures(
+            expects_audio=limits["expect_audio"], expects_video=limits["expect_video"], max_kbps=limits["max_kbps"]
+        )
         self.call(self.publisher.encoder)
         self._socket = self._ask_socket()
         self._at_start = self._socket.bytes_received, self.audience.out_bytes, self.audience.dropped_frames
@@ -160,7 +164,6 @@ class Meter:
         self.last_media = self.last_video = now
 
     def advance_audio(self, timestamp: int, steps: list[int], size: int, now: float) -> None:
-        """The same of sound."""
         self.audio_bytes += size
         self.audio_line.advance(timestamp, steps)
         self.last_media = self.last_audio = now
@@ -296,7 +299,6 @@ class Meter:
         figures.fps_media = frames * 1000 / growth.video_dts if growth.video_dts > 0 else None
 
     def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
-        """Of the second that was measured just now."""
         growth, audience, figures, labels = self.growth, self.audience, self.figures, self.publisher.labels
         elapsed_ms, fps, fps_media, age = growth.elapsed_ms, figures.fps, figures.fps_media, self._open_gop_age
         intervals, drift, drift_dev = figures.keyframe_intervals, self._drift, figures.drift_dev_ms

@@ -19,7 +19,7 @@ player is woken only when its queue was empty. All that is rare, such as sheddin
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
 from typing import Any, Final
@@ -85,72 +85,51 @@ class Gate(IntEnum):
     DROP_DISPOSABLE = 3  # All may but disposable frames.
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class PlayerQueue:
     """What waits for a player. `wake` is called with it when it is no longer empty.
 
     `wake` must not change the stream's subscribers: it only notes that there is something to write.
     """
 
-    __slots__ = (
-        "_audio",
-        "_burst",
-        "_bytes_limit",
-        "_cut_at",
-        "_drops_disposable",
-        "_gate",
-        "_is_raised",
-        "_is_slow",
-        "_keyframes",
-        "_messages_limit",
-        "_oldest_video",
-        "_over_since",
-        "_queue",
-        "_seconds_limit",
-        "_taken_at_cut",
-        "_video",
-        "_wake",
-        "dropped_audio",
-        "dropped_video",
-        "joined",
-        "last_drop",
-        "limits",
-        "pending_bytes",
-        "sheds",
-    )
+    limits: QueueLimits
+    _wake: Callable[[Any], object]
+    joined: float = 0.0
+    """Since when the player is there: no video that waits is older to it."""
+    pending_bytes: int = 0
+    """Payload bytes in the queue."""
+    dropped_video: int = 0
+    dropped_audio: int = 0
+    """Frames that the player did not get as it was too slow for them."""
+    sheds: int = 0
+    """Times that a bound was passed. Disposable frames and ends of groups of pictures are cut before that."""
+    last_drop: float | None = None
+    _queue: deque[SharedMessage] = field(default_factory=lambda: NOTHING)
+    _gate: Gate = Gate.JOINING
+    _oldest_video: float = inf
+    _burst: tuple[int, int] = (0, 0)
+    """Messages and bytes by which the bounds are raised until the queue was empty once."""
+    _drops_disposable: bool = False
+    """It has passed the part of its bounds over which disposable frames go, and not been empty since."""
+    _is_slow: bool = False
+    """The player is slow: it has but a part of the bounds,"""
+    _cut_at: float = 0.0
+    """this is when something was last cut for it,"""
+    _taken_at_cut: int = 0
+    """and how many pictures it had taken when a keyframe came last that it was not ready for."""
+    _is_raised: bool = False
+    """The bounds are not those of a queue that was empty."""
+    _video: int = 0
+    """Frames put into the queue and not dropped from it since."""
+    _audio: int = 0
+    _keyframes: int = 0
+    _over_since: float = 0.0
+    _messages_limit: int = field(init=False)
+    _bytes_limit: int = field(init=False)
+    _seconds_limit: float = field(init=False)
 
-    def __init__(self, limits: QueueLimits, wake: Callable[[Any], object]) -> None:
-        self.limits = limits
-        self.joined = 0.0
-        """Since when the player is there: no video that waits is older to it."""
-        self.pending_bytes = 0
-        """Payload bytes in the queue."""
-        self.dropped_video = 0
-        self.dropped_audio = 0
-        """Frames that the player did not get as it was too slow for them."""
-        self.sheds = 0
-        """Times that a bound was passed. Disposable frames and ends of groups of pictures are cut before that."""
-        self.last_drop: float | None = None
-        self._wake = wake
-        self._queue = NOTHING
-        self._gate = Gate.JOINING
-        self._oldest_video = inf
-        self._burst = (0, 0)
-        """Messages and bytes by which the bounds are raised until the queue was empty once."""
-        self._drops_disposable = False
-        """It has passed the part of its bounds over which disposable frames go, and not been empty since."""
-        self._is_slow = False
-        """The player is slow: it has but a part of the bounds,"""
-        self._cut_at = 0.0
-        """this is when something was last cut for it,"""
-        self._taken_at_cut = 0
-        """and how many pictures it had taken when a keyframe came last that it was not ready for."""
+    def __post_init__(self) -> None:
         self._set_limits()
-        self._is_raised = False  # The bounds are not those of a queue that was empty.
-        # Frames put into the queue and not dropped from it since.
-        self._video = 0
-        self._audio = 0
-        self._keyframes = 0
-        self._over_since = 0.0
 
     @property
     def first_waiting(self) -> SharedMessage | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ingest import clean
 from ingest.contracts import Health, HealthRule, MediaInfo, Sample
-from ingest.live.counters import Audience, Evenness, Median, Publisher, Rate, Total
+from ingest.live.counters import Audience, Evenness, Median, Rate, Total
 from ingest.live.description import claimed, sanitise
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine, with_rules
 from ingest.live.health.measures import FULL_PERCENT, MISSING_S, BitrateLimit, LimitSettings, choose_target
@@ -52,7 +52,8 @@ PUBLISHES_S: Final = 600
 
 
 class Evaluation:
-    def __init__(self, publisher: Publisher, meter: Meter, settings: LiveSettings, now: float) -> None:
+    def __init__(self, meter: Meter, settings: LiveSettings) -> None:
+        publisher, now = meter.publisher, meter.started
         self._publisher = publisher
         self._meter = meter
         self.figures = meter.figures
@@ -75,7 +76,6 @@ class Evaluation:
         """Ticks since media flow as they should."""
         self._unrecorded_since: float | None = None
         self._was_broken = False
-        """A track was missing a second ago."""
         self.set_rules(publisher.limits.get("health", {}))
 
     def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
@@ -88,10 +88,15 @@ class Evaluation:
         """Once a second, when the meter has measured. `claimed_kbps`: of the video, by the metadata."""
         publisher, figures = self._publisher, self.figures
         figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
-        figures.publishes = self._publishes(wall)
+        figures.publishes = sum(at > wall - PUBLISHES_S for at in self._began)
         if publisher.recording is not None:
             figures.recording_failure = publisher.recording()
-            figures.recording_failed_s = self._unrecorded_s(bool(figures.recording_failure), now)
+            if not figures.recording_failure:
+                self._unrecorded_since = None
+            elif self._unrecorded_since is None:
+                self._unrecorded_since = now
+            since = self._unrecorded_since
+            figures.recording_failed_s = None if since is None else now - since
         flows = not self._meter.is_paused and figures.idle_s <= self._silent_s
         self._watch(figures, now, flows)
         by = (claimed_kbps, self._usual.value)
@@ -108,7 +113,9 @@ class Evaluation:
         self._long.add(growth.video_bytes, growth.elapsed_ms)
         if self._long.is_full:
             figures.long_kbps = self._long.kbps
-        is_broken = self._is_broken(figures)
+        is_broken = (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
+            figures.without_video_s > MISSING_S and meter.video_line.frames > 0
+        )
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
         self._discontinuities.add(growth.ts_gap + growth.ts_regress if counts else 0)
         figures.discontinuities = self._discontinuities.sum
@@ -129,24 +136,6 @@ class Evaluation:
         if share is not None and share >= FULL_PERCENT:
             self._usual.add(figures.video_kbps)
 
-    def _is_broken(self, figures: Figures) -> bool:
-        meter = self._meter
-        return (figures.without_audio_s > MISSING_S and meter.audio_line.frames > 0) or (
-            figures.without_video_s > MISSING_S and meter.video_line.frames > 0
-        )
-
-    def _unrecorded_s(self, fails: bool, now: float) -> float | None:
-        if not fails:
-            self._unrecorded_since = None
-            return None
-        if self._unrecorded_since is None:
-            self._unrecorded_since = now
-        return now - self._unrecorded_since
-
-    def _publishes(self, wall: float) -> int:
-        since = wall - PUBLISHES_S
-        return len([at for at in self._began if at > since])
-
 
 MOST_FPS, MOST_KBPS = 1000, 1_000_000
 """What metadata may claim and be believed."""
@@ -155,29 +144,14 @@ MOST_FPS, MOST_KBPS = 1000, 1_000_000
 class Publication:
     """From the publisher's start to its stop; `meter` is the media path's."""
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        settings: LiveSettings,
-        now: float,
-        audience: Audience,
-        *,
-        node: str,
-        app: str,
-        name: str,
-    ) -> None:
-        """`audience`: as of now. Node, application and name stand in its samples."""
-        self.publisher = publisher
-        limits = publisher.limits
-        figures = Figures(
-            expects_audio=limits["expect_audio"], expects_video=limits["expect_video"], max_kbps=limits["max_kbps"]
-        )
-        self.meter = Meter(publisher, now, audience, figures, node=node, app=app, name=name)
+    def __init__(self, meter: Meter, settings: LiveSettings) -> None:
+        publisher = self.publisher = meter.publisher
+        self.meter = meter
         self.encoder = publisher.encoder
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
-        self.evaluation = Evaluation(publisher, self.meter, settings, now)
-        self._target_kbps = limits["target_kbps"]
+        self.evaluation = Evaluation(meter, settings)
+        self._target_kbps = publisher.limits["target_kbps"]
         self.target_kbps: int | None = None
         """Of the video: what the stream's settings say, else what the metadata claims."""
         self._believe()

@@ -13,7 +13,6 @@ from ingest.live.stream import LiveStream, Registry
 from ingest.live.subscriber import Subscriber
 
 SLOWEST: Final = 5
-"""Players that a snapshot names."""
 
 
 def snapshot(stream: LiveStream) -> StreamSnapshot:

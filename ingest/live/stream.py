@@ -11,6 +11,7 @@ from ingest.live.counters import NOTHING_COUNTED, NOTHING_READ, Audience, Publis
 from ingest.live.fanout import Several
 from ingest.live.media_path import MediaPath
 from ingest.live.message import Kind
+from ingest.live.meter import Meter
 from ingest.live.publication import LiveSettings, Publication
 from ingest.live.stream_log import LogMemory
 from ingest.live.subscriber import Subscriber
@@ -31,24 +32,13 @@ Wake = Callable[["LiveStream", bool], object]
 class LiveStream(MediaPath):
     """Its publisher, its players, and what is told of it once a second."""
 
-    def __init__(
-        self,
-        path: str,
-        labels: Labels,
-        *,
-        node: str,
-        settings: LiveSettings,
-        memory: LogMemory,
-        wake: Wake | None = None,
-    ) -> None:
-        """`wake`: None: each message is delivered as it comes."""
-        super().__init__(settings, memory, wake)
+    def __init__(self, path: str, labels: Labels, registry: "Registry") -> None:
+        super().__init__(registry.settings, registry.caches, registry.wake)
         self.path = path
         self.app, _, self.name = path.partition("/")
         self.labels = labels
-        self.node = node
+        self.node = registry.node
         self._audience = Audience()
-        """As of the latest tick."""
         self._received = NOTHING_COUNTED
         """Of the sessions that are over."""
         self.idle_since: float | None = None
@@ -69,10 +59,8 @@ class LiveStream(MediaPath):
             raise Busy(self.path)
         self._forget()
         self.labels = publisher.labels
-        audience = self._fanout.audience(now)
-        self.publication = Publication(
-            publisher, self._settings, now, audience, node=self.node, app=self.app, name=self.name
-        )
+        meter = Meter(publisher, now, self._fanout.audience(now), self.node, self.app, self.name)
+        self.publication = Publication(meter, self._settings)
         arrival = self.time.latest_arrival
         if arrival is not None and any(subscriber.has_media for subscriber in self.subscribers):
             self._begin_time((self.time.latest, arrival))
@@ -142,7 +130,6 @@ class LiveStream(MediaPath):
             self._notify_publisher()
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """The player leaves. What it was sent stays in the stream's figures."""
         self._fanout.leave(subscriber)
         if not self.subscribers:
             self._notify_publisher()
@@ -234,17 +221,15 @@ class LiveStream(MediaPath):
 
     @property
     def is_idle(self) -> bool:
-        """Nobody publishes or plays, and no sample waits to be handed out."""
         return self.publication is None and not self.subscribers and not self._finished
 
 
 class Registry:
     def __init__(self, node: str, settings: LiveSettings | None = None, wake: Wake | None = None) -> None:
-        """`wake`: see `LiveStream`."""
         self.node = node
         self.settings = settings or LiveSettings()
         self.caches = LogMemory(self.settings.caches_bytes)
-        self._wake = wake
+        self.wake = wake
         self.streams: dict[str, LiveStream] = {}
         """By path: app/name."""
         self.forgotten = NOTHING_COUNTED
@@ -257,10 +242,7 @@ class Registry:
         """A player may be the first to ask for a stream; it waits in it for the publisher."""
         stream = self.streams.get(path)
         if stream is None:
-            stream = LiveStream(
-                path, labels, node=self.node, settings=self.settings, memory=self.caches, wake=self._wake
-            )
-            self.streams[path] = stream
+            stream = self.streams[path] = LiveStream(path, labels, self)
         return stream
 
     def discard_idle(self, now: float) -> list[LiveStream]:

@@ -9,7 +9,7 @@ lag, or are sent less than all.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final
 
@@ -102,40 +102,43 @@ class LogMemory:
         return self.most_bytes - self.held_bytes + self._held.get(log, 0) - size_bytes
 
 
+@dataclass(eq=False, repr=False)
 class StreamLog:
     """Over a bound, its own or the node's, the group of pictures goes, and none is kept until the next keyframe. What
     the readers have not been given yet stays.
     """
 
-    def __init__(self, limits: LogLimits, memory: LogMemory) -> None:
-        self.is_extended = False
-        """Some of the stream's messages are such as not every player takes."""
-        self.is_read = False
-        """There are readers, who are given what has no place in a group of pictures, too."""
-        self._limits = limits
-        self._memory = memory
-        self._buffer = bytearray()
+    _limits: LogLimits
+    _memory: LogMemory
+    is_extended: bool = False
+    """Some of the stream's messages are such as not every player takes."""
+    is_read: bool = False
+    """There are readers, who are given what has no place in a group of pictures, too."""
+    _buffer: bytearray = field(default_factory=bytearray)
+    _view: memoryview = field(init=False)
+    _end: int = 0
+    """How much of the buffer is filled,"""
+    _bound: int = 0
+    """and to where it may be without a further look."""
+    _index: bytearray = field(default_factory=bytearray)
+    _count: int = 0
+    """Records that there are,"""
+    _index_bound: int = 0
+    """and may be."""
+    _first: int | None = None
+    """The keyframe's record; None: there is no group of pictures."""
+    _first_at: int = 0
+    _places: list[Place] = field(default_factory=list)
+    _slots: dict[int, int] = field(default_factory=dict)
+    """Of headers, by their records."""
+    _made: list[SharedMessage] = field(default_factory=list)
+    """The group of pictures' first messages, for late players; and the record behind them."""
+    _made_stop: int = 0
+    _made_bytes: int = 0
+    """What these may come to hold."""
+
+    def __post_init__(self) -> None:
         self._view = memoryview(self._buffer)
-        self._end = 0
-        """How much of the buffer is filled,"""
-        self._bound = 0
-        """and to where it may be without a further look."""
-        self._index = bytearray()
-        self._count = 0
-        """Records that there are,"""
-        self._index_bound = 0
-        """and may be."""
-        self._first: int | None = None
-        """The keyframe's record; None: there is no group of pictures."""
-        self._first_at = 0
-        self._places: list[Place] = []
-        self._slots: dict[int, int] = {}
-        """Of headers, by their records."""
-        self._made: list[SharedMessage] = []
-        """The group of pictures' first messages, for late players; and the record behind them."""
-        self._made_stop = 0
-        self._made_bytes = 0
-        """What these may come to hold."""
 
     # --- What comes ---
 
@@ -312,7 +315,6 @@ class StreamLog:
 
     @property
     def starts_at(self) -> int | None:
-        """The keyframe's timestamp."""
         return None if self._first is None else self._record(self._first)[1]
 
     @property
@@ -355,7 +357,6 @@ class StreamLog:
     # --- Readers ---
 
     def place(self) -> Place:
-        """For readers that are given the log at the same times."""
         place = Place()
         self._places.append(place)
         return place
@@ -368,7 +369,6 @@ class StreamLog:
         self.is_read = any(each.is_read for each in self._places)
 
     def pending_bytes(self, place: Place) -> int:
-        """What its readers have not been given yet."""
         return self._end - place.at if place.is_read else 0
 
     def take(self, place: Place) -> Span | None:

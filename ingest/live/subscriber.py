@@ -344,22 +344,21 @@ EXTENDED: Final = 0xFFFFFF
 """From here on a timestamp doesn't fit into a chunk's header (section 5.3.1.3)."""
 
 
+@dataclass(eq=False, repr=False)
 class TimelineShift:
     """Times: milliseconds, 32 bits."""
 
-    def __init__(self, *, reached: int | None = None, length_ms: float | None = None) -> None:
-        """`reached`: the player's time at which the first frame is put, so that nothing is before it; None: its time is
-        the stream's. `length_ms`: how long the item is, from its first frame on; 0: one frame, None: as the stream."""
-        self.length_ms = length_ms
-        self.is_over = False
-        """Nothing more passes."""
-        self._reached = reached
-        self._shift_ms: int | None = None
-        """From the stream's time to the player's; None before the first frame."""
-        self._first: int | None = None
+    reached: int | None = None
+    """The player's time, before which nothing is, of the first frame; None: its time is the stream's."""
+    length_ms: float | None = None
+    """How long the item is, from its first frame on; 0: one frame, None: as the stream."""
+    is_over: bool = False
+    _shift_ms: int | None = None
+    """From the stream's time to the player's; None before the first frame."""
+    _first: int | None = None
 
     def at(self, timestamp: int) -> int:
-        reached = self._reached
+        reached = self.reached
         if reached is None:
             return timestamp
         at = reached if self._shift_ms is None else (timestamp + self._shift_ms) & MASK
@@ -375,8 +374,8 @@ class TimelineShift:
                 break
             if self.length_ms is None or self._belongs(message, is_beginning):
                 taken.append(message)
-                if self._reached is not None and self._shift_ms is None and message.is_frame:
-                    self._shift_ms = self._reached - message.timestamp
+                if self.reached is not None and self._shift_ms is None and message.is_frame:
+                    self._shift_ms = self.reached - message.timestamp
         return taken
 
     def _belongs(self, message: SharedMessage, is_beginning: Callable[[SharedMessage], bool]) -> bool:

@@ -26,6 +26,7 @@ to the next. Where no player has seen a time yet, it is the publisher's own, but
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
@@ -47,40 +48,25 @@ MEASURED_STEPS: Final = 32
 FEWEST_STEPS: Final = 3
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Timeline:
     """The frames of one track: their decoding times, and what is irregular in them."""
 
-    __slots__ = (
-        "_gap_ms",
-        "_steps",
-        "dts",
-        "frames",
-        "gaps",
-        "jumped",
-        "last",
-        "missing",
-        "nominal_fps",
-        "regressions",
-        "regular_ms",
-    )
-
-    def __init__(self) -> None:
-        self.frames = 0
-        self.last = 0
-        """Timestamp of the latest frame."""
-        self.dts = 0
-        """Milliseconds from the first frame to the latest, as the timestamps count them; not wrapped."""
-        self.gaps = 0
-        self.regressions = 0
-        self.jumped = 0
-        """Milliseconds of `dts` by which clocks were set, forwards less backwards."""
-        self.missing = 0
-        """Estimated from steps longer than a frame's."""
-        self.nominal_fps: float | None = None
-        self._gap_ms: float = GAP_MS
-        self.regular_ms: float = GAP_MS
-        """No step from 0 up to this is irregular: a gap, or with frames missing."""
-        self._steps: deque[int] = deque(maxlen=MEASURED_STEPS)
+    frames: int = 0
+    last: int = 0
+    dts: int = 0
+    """Milliseconds from the first frame to the latest, as the timestamps count them; not wrapped."""
+    gaps: int = 0
+    regressions: int = 0
+    jumped: int = 0
+    """Milliseconds of `dts` by which clocks were set, forwards less backwards."""
+    missing: int = 0
+    """Estimated from steps longer than a frame's."""
+    nominal_fps: float | None = None
+    _gap_ms: float = GAP_MS
+    regular_ms: float = GAP_MS
+    """No step from 0 up to this is irregular: a gap, or with frames missing."""
+    _steps: deque[int] = field(default_factory=lambda: deque(maxlen=MEASURED_STEPS))
 
     def add(self, timestamp: int) -> None:
         self.frames += 1
@@ -149,41 +135,26 @@ UNSTEADY: Final = -TIMESTAMP_WRAP
 MASK: Final = TIMESTAMP_WRAP - 1
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class TrackTime:
     """One track: `at` gives the players' time of each of its frames."""
 
-    __slots__ = (
-        "_behind_ms",
-        "_follows_by",
-        "_follows_until",
-        "_held_at",
-        "_held_until",
-        "_settled_at",
-        "_time",
-        "arrived",
-        "kind",
-        "latest",
-        "shift",
-    )
-
-    def __init__(self, time: "PlayersTime", kind: MediaKind) -> None:
-        self.kind: MediaKind = kind
-        self.shift = 0
-        """What is added to its timestamps, ms."""
-        self.arrived = 0.0
-        """When its latest frame came."""
-        self._time = time
-        self.latest = UNSTEADY
-        """The latest timestamp; UNSTEADY: there is none, it is held, or another track was set just now."""
-        self._held_at = 0
-        """The players' time that was reached, while the latest timestamp doesn't tell it."""
-        self._held_until: float | None = None
-        self._behind_ms = 0
-        """How far it had gone back when it began to be held."""
-        self._settled_at: float | None = None
-        self._follows_by = 0
-        """What another track was set by, ms, while this one was not; 0: nothing to follow."""
-        self._follows_until = 0.0
+    _time: "PlayersTime"
+    kind: MediaKind
+    shift: int = 0
+    """What is added to its timestamps, ms."""
+    arrived: float = 0.0
+    latest: int = UNSTEADY
+    """The latest timestamp; UNSTEADY: there is none, it is held, or another track was set just now."""
+    _held_at: int = 0
+    """The players' time that was reached, while the latest timestamp doesn't tell it."""
+    _held_until: float | None = None
+    _behind_ms: int = 0
+    """How far it had gone back when it began to be held."""
+    _settled_at: float | None = None
+    _follows_by: int = 0
+    """What another track was set by, ms, while this one was not; 0: nothing to follow."""
+    _follows_until: float = 0.0
 
     def at(self, timestamp: int, now: float) -> int:
         """The players' time of a frame. The media path."""
@@ -208,7 +179,6 @@ class TrackTime:
 
     @property
     def reached(self) -> int:
-        """The players' time of its latest frame."""
         return self._held_at if self.latest == UNSTEADY else (self.latest + self.shift) & MASK
 
     def begin(self, floor: int, now: float) -> None:
@@ -312,7 +282,6 @@ class PlayersTime:
     # --- Rare ---
 
     def repair(self, track: TrackTime, timestamp: int, now: float) -> int:
-        """The players' time of a frame whose step is not small."""
         is_first = not track.has_begun
         if is_first:
             self._begin(track, timestamp, now)

@@ -30,51 +30,31 @@ ASGIApplication = Callable[[Any, Receive, Send], Awaitable[None]]
 ASGI_VERSION = {"version": "3.0", "spec_version": "1.0"}
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Driver:
-    __slots__ = (
-        "_application",
-        "_ended",
-        "_handle",
-        "_inbox",
-        "_inbox_events",
-        "_label",
-        "_scope",
-        "_timer",
-        "_waiting",
-        "dropped",
-        "finishing",
-        "task",
-    )
+    _application: ASGIApplication
+    _scope: Mapping[str, Any]
+    handle: Callable[[Message], None]
+    """Gets what the application sends."""
+    ended: Callable[["Driver"], None]
+    """Called once: it returned, failed or was cancelled."""
+    inbox_events: int
+    label: str
+    _inbox: list[Mapping[str, Any]] = field(default_factory=list)
+    """Nearly always empty: a deque is ten times as large then."""
+    _waiting: asyncio.Future[None] | None = None
+    """The application's, for the next event."""
+    _timer: asyncio.TimerHandle | None = None
+    finishing: bool = False
+    dropped: int = 0
+    task: asyncio.Task[None] = field(init=False)
 
-    def __init__(
-        self,
-        application: ASGIApplication,
-        scope: Mapping[str, Any],
-        *,
-        handle: Callable[[Message], None],
-        ended: Callable[["Driver"], None],
-        inbox_events: int,
-        label: str,
-    ) -> None:
-        """`handle` gets what the application sends; `ended` is called once: it returned, failed or was cancelled."""
-        self._application = application
-        self._scope = scope
-        self._handle = handle
-        self._ended = ended
-        self._inbox_events = inbox_events
-        self._label = label
-        self._inbox: list[Mapping[str, Any]] = []  # It is nearly always empty: a deque is ten times as large then.
-        self._waiting: asyncio.Future[None] | None = None
-        """The application's, for the next event."""
-        self._timer: asyncio.TimerHandle | None = None
-        self.finishing = False
-        self.dropped = 0
-        """Events that found the inbox full."""
+    def __post_init__(self) -> None:
         self.task = asyncio.get_running_loop().create_task(self._run())
 
     def put(self, event: Mapping[str, Any], *, droppable: bool = False) -> bool:
         """Hand an event over. One that is droppable is left out while the application is behind: False."""
-        if droppable and len(self._inbox) >= self._inbox_events:
+        if droppable and len(self._inbox) >= self.inbox_events:
             self.dropped += 1
             return False
         self._inbox.append(event)
@@ -97,7 +77,7 @@ class Driver:
             self._timer = asyncio.get_running_loop().call_later(timeout_s, self._overdue)
 
     def _overdue(self) -> None:
-        logger.warning("%s: the application did not return after its last event and is cancelled", self._label)
+        logger.warning("%s: the application did not return after its last event and is cancelled", self.label)
         self.task.cancel()
 
     async def _run(self) -> None:
@@ -106,11 +86,11 @@ class Driver:
         except asyncio.CancelledError:
             pass
         except Exception:
-            logger.exception("%s: the application failed", self._label)
+            logger.exception("%s: the application failed", self.label)
         finally:
             if self._timer:
                 self._timer.cancel()
-            self._ended(self)
+            self.ended(self)
 
     async def _receive(self) -> Mapping[str, Any]:
         while not self._inbox:
@@ -120,7 +100,7 @@ class Driver:
         return self._inbox.pop(0)
 
     async def _send(self, message: Message) -> None:
-        self._handle(message)
+        self.handle(message)
 
 
 DisconnectReason = EndReason | Literal["rejected"]
@@ -225,7 +205,6 @@ def close_code(reason: DisconnectReason) -> int:
 STREAM_ENDED: Final = "The stream has ended: its publisher left, and none has come back."
 
 LEFT: Final[tuple[EndReason, ...]] = ("client_unpublish", "tcp_reset")
-"""Of what a client does."""
 
 
 def session_reason(reason: DisconnectReason) -> EndReason:

@@ -6,6 +6,7 @@ Neither holds the connection up: media and commands go on while an answer is awa
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ingest import credentials
@@ -22,16 +23,14 @@ TOO_OFTEN: Final = "Too many lengths were asked for. Try again later."
 NOT_SENDABLE: Final = "The procedure's result can't be sent."
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Calls:
-    __slots__ = ("_asked", "_connection", "_invoked", "_put")
-
-    def __init__(self, connection: Connection, put: Callable[..., None]) -> None:
-        self._connection = connection
-        self._put = put
-        self._asked: dict[int, asyncio.TimerHandle] = {}
-        """By request id: until when the application may answer."""
-        self._invoked: dict[float, tuple[int, asyncio.TimerHandle]] = {}
-        """By transaction id: the application's request id, and until when the client may answer."""
+    _connection: Connection
+    _put: Callable[..., None]
+    _asked: dict[int, asyncio.TimerHandle] = field(default_factory=dict)
+    """By request id: until when the application may answer."""
+    _invoked: dict[float, tuple[int, asyncio.TimerHandle]] = field(default_factory=dict)
+    """By transaction id: the application's request id, and until when the client may answer."""
 
     # --- The client calls ---
 
@@ -177,7 +176,6 @@ CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
     "rtmp.length.result": lambda control, message: control.calls.length(message),
     "rtmp.invoke": lambda control, message: control.calls.invoke(message),
 }
-"""What the application sends."""
 
 
 def _close_requested(connection: Connection, event: events.CloseRequested, now: float) -> None:
@@ -190,4 +188,3 @@ CALL_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
     events.ResultReceived: lambda connection, event, now: connection.control.calls.invoked(event),
     events.CloseRequested: _close_requested,
 }
-"""What the protocol tells."""

@@ -42,7 +42,6 @@ class Connection(BaseConnection):
         self.ping_sent: float | None = None
         """When the peer was asked for a sign of life."""
         self.pinged_at = self.opened
-        """When the latest ping was sent."""
         self._ping_timestamp: int | None = None
         """What it carries, if it isn't answered."""
         self.limits = peer_limits(server.config.limits, self.opened)

@@ -173,7 +173,6 @@ class BaseConnection(asyncio.BufferedProtocol):
             self.transport.close()
 
     def _write_last(self, ending: Ending, *, tell: bool) -> None:
-        """Once all sessions are over."""
         raise NotImplementedError
 
     def broken(self, error: Exception) -> None:
@@ -209,7 +208,6 @@ class ApplicationSide:
     answers: ClassVar[Mapping[str, tuple[Kind, Answer]]]
     """By type of message: which kind of request it answers, and what comes of that."""
     handlers: ClassVar[Mapping[str, Handler]]
-    """The other messages."""
     event_handlers: ClassVar[Mapping[type, EventHandler]] = {}
     """By type of event of the protocol: what comes of it (the connection, the event, now)."""
 
@@ -222,9 +220,7 @@ class ApplicationSide:
         """That are pending, by id: `connect`, or one for each message stream."""
         self.had_session = False
         self.caller = Caller()
-        """Who called, as far as it is known."""
         self.secrets = Secrets()
-        """What it has presented so far."""
         config = connection.server.config
         self.throttle = TokenBucket(config.questions_per_s, config.questions_at_once)
         """Of what the application is asked but `connect`."""
@@ -456,4 +452,3 @@ class ApplicationSide:
 
 
 SESSION_ENDS: Final = {"rtmp.publish.accept": "rtmp.unpublish", "rtmp.play.accept": "rtmp.stop"}
-"""What reports the end of a session that one accepts."""

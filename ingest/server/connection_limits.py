@@ -3,7 +3,9 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
 
 from ingest.addresses import unit_or_itself
 from ingest.contracts import RefusedConnections
@@ -40,50 +42,34 @@ ADDRESSES = 10
 ADVICE = "Raise the limit, block the address, or take another node."
 
 
-class ConnectionBounds(Protocol):
-    """As `ServerConfig` has them, and the settings of pages."""
-
-    @property
-    def max_connections(self) -> int: ...
-    @property
-    def max_connections_per_address(self) -> int: ...
-
-
+@dataclass(eq=False, repr=False)
 class ConnectionLimits:
     """Counts connections from their accept on, so that half-open handshakes have a bound too.
 
     One address is what `ingest.addresses.unit` takes for one: of IPv6 a network.
     """
 
-    def __init__(
-        self,
-        config: ConnectionBounds,
-        clock: Callable[[], float],
-        *,
-        scheme: str = "rtmp",
-        setting: str = "RTMPWEB_MAX_CONNECTIONS",
-        advice: str = ADVICE,
-    ) -> None:
-        """`scheme`, `setting` (the bound in all; `..._PER_ADDRESS` is the other) and `advice` are for the log."""
-        self._config = config
-        self._clock = clock
-        self._scheme = scheme
-        self._setting = setting
-        self._advice = advice
-        self._taken: Counter[str] = Counter()
-        self._total = 0
-        self.refused = 0
-        self._refused: dict[str, RefusedConnections] = {}
-        """By what counts as one address; each with the first that came of it."""
-        self._logged = float("-inf")
+    most: int
+    most_per_address: int
+    _clock: Callable[[], float]
+    scheme: str = "rtmp"
+    setting: str = "RTMPWEB_MAX_CONNECTIONS"
+    advice: str = ADVICE
+    """For the log, as the two before. `setting`: the bound in all; `..._PER_ADDRESS` is the other."""
+    _taken: Counter[str] = field(default_factory=Counter)
+    _total: int = 0
+    refused: int = 0
+    _refused: dict[str, RefusedConnections] = field(default_factory=dict)
+    """By what counts as one address; each with the first that came of it."""
+    _logged: float = -inf
 
     def take(self, address: str, *, is_proxy: bool = False) -> bool:
         """A place for one more connection of this address; False where there is none. `is_proxy`: who is behind it is
         still to be heard (`move`).
         """
-        config, unit = self._config, unit_or_itself(address)
-        if self._total >= config.max_connections:
-            self._refuse(address, unit, f"{config.max_connections} in all ({self._setting})")
+        unit = unit_or_itself(address)
+        if self._total >= self.most:
+            self._refuse(address, unit, f"{self.most} in all ({self.setting})")
             return False
         if not is_proxy and self._is_full(address, unit):
             return False
@@ -113,10 +99,9 @@ class ConnectionLimits:
         return list(found.values())
 
     def _is_full(self, address: str, unit: str) -> bool:
-        most = self._config.max_connections_per_address
-        if self._taken[unit] < most:
+        if self._taken[unit] < self.most_per_address:
             return False
-        self._refuse(address, unit, f"{most} from one address ({self._setting}_PER_ADDRESS)")
+        self._refuse(address, unit, f"{self.most_per_address} from one address ({self.setting}_PER_ADDRESS)")
         return True
 
     def _refuse(self, address: str, unit: str, limit: str) -> None:
@@ -129,9 +114,9 @@ class ConnectionLimits:
             self._logged = now
             logger.warning(
                 "%s %s: connection closed, as there are %s. %d were refused since the start. %s",
-                self._scheme,
+                self.scheme,
                 address,
                 limit,
                 self.refused,
-                self._advice,
+                self.advice,
             )

@@ -97,7 +97,6 @@ class Control(ApplicationSide):
             )
 
     def peer_ending(self) -> Ending:
-        """What the peer's close means."""
         connection = self.connection
         if connection.rtmp.bytes_received == 0:
             return Ending("tcp_reset", "Closed without sending anything.")
@@ -227,12 +226,6 @@ class Control(ApplicationSide):
 
     # --- Inside ---
 
-    def refuse(self, request: Request, code: str, description: str) -> None:
-        if request.kind == "connect":
-            self._refuse_connect(request, code, description)
-        else:
-            self.refuse_stream(request, code, description)
-
     def _refuse_connect(self, request: Request, code: str, description: str, *, told: str = "") -> None:
         """`told`: what logs have in place of a description that names a user."""
         connection = self.connection
@@ -241,9 +234,12 @@ class Control(ApplicationSide):
         connection.end("rejected", told or f"{code}: {description}")
         connection.half_close()
 
-    def refuse_stream(self, request: Request, code: str, description: str) -> None:
+    def refuse(self, request: Request, code: str, description: str) -> None:
         """The status, then the close: librtmp waits for ever without one. Other sessions of the connection go on, and
         may still begin."""
+        if request.kind == "connect":
+            self._refuse_connect(request, code, description)
+            return
         connection, now = self.connection, self.connection.loop.time()
         if request.kind == "play":
             self._refuse_play(request, code, description)

@@ -37,8 +37,12 @@ def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
         return
     if connection.lost:
         return
-    for check in CLOSING_CHECKS if connection.ending else CHECKS:
-        if check(connection, deadlines, now):
+    if connection.ending:
+        closing(connection, deadlines, now)
+        return
+    for check in CHECKS:
+        check(connection, deadlines, now)
+        if connection.ending:
             return
     connection.next_check_at = min(now + CHECK_EVERY * deadlines.sweep_s, _next_deadline(connection, deadlines))
 
@@ -59,35 +63,33 @@ def _next_deadline(connection: Connection, deadlines: Deadlines) -> float:
     return due
 
 
-def closing(connection: BaseConnection, deadlines: Deadlines, now: float) -> bool:
+def closing(connection: BaseConnection, deadlines: Deadlines, now: float) -> None:
     """The client had its time to close first. A transport that can't get rid of its last bytes is cut off."""
     if connection.close_at is None or now < connection.close_at:
-        return False
+        return
     if not connection.transport.is_closing():
         connection.transport.close()
     if now >= connection.close_at + deadlines.write_s:
         connection.transport.abort()
-    return True
 
 
-def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float) -> bool:
+def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float) -> None:
     outlet = connection.outlet
     if outlet.blocked_since is None:
-        return False
+        return
     if _may_rest(connection, deadlines, now):
         outlet.blocked_since = now  # It has its time again once it goes on.
-        return False
+        return
     waiting = outlet.unsent_bytes()
     if waiting < outlet.blocked_bytes:
         outlet.blocked_bytes, outlet.blocked_since = waiting, now
-        return False
+        return
     if now - outlet.blocked_since < deadlines.write_s or outlet.is_delivered:
-        return False
+        return
     plays = any(session.event == "rtmp.stop" for session in connection.sessions.values())
     reason: EndReason = "too_slow" if plays else "idle_timeout"
     connection.end(reason, f"The peer took nothing for {deadlines.write_s:g} s.", tell=False, linger_s=0)
     connection.transport.abort()
-    return True
 
 
 def _may_rest(connection: BaseConnection, deadlines: Deadlines, now: float) -> bool:
@@ -102,11 +104,11 @@ def _may_rest(connection: BaseConnection, deadlines: Deadlines, now: float) -> b
     )
 
 
-def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _window(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """A window that stays closed: does the player read all the same? Pings find out (see `SendingWindow`)."""
     outlet = connection.outlet
     if not outlet.is_window_closed:
-        return False
+        return
     window = outlet.window
     if window.wants_probe:
         window.probe(connection.ping(now))
@@ -117,35 +119,31 @@ def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     if window.is_read or (outlet.delivered_since is not None and now - outlet.delivered_since >= deadlines.window_s):
         window.give_up()
         connection.follow_window()
-    return False
 
 
-def _rates(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _rates(connection: Connection, deadlines: Deadlines, now: float) -> None:
     for (counted, name), limit in zip(RATES, connection.limits, strict=True):
         if limit.is_passed(getattr(connection.rtmp, counted), now):
             connection.end("protocol_error", f"More than {limit.per_second} {name} a second.")
-            return True
-    return False
+            return
 
 
-def _handshake(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _handshake(connection: Connection, deadlines: Deadlines, now: float) -> None:
     if connection.ready_since is not None or now - connection.opened < deadlines.handshake_s:
-        return False
+        return
     connection.end("idle_timeout", f"No whole handshake within {deadlines.handshake_s:g} s.", linger_s=0)
-    return True
 
 
-def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """An encoder may connect long before somebody presses Start, and stay when he has pressed Stop: `_ping` ends those
     that are gone. Who was not let in by `connect` has no such time."""
     since = connection.idle_since
     if connection.sessions or connection.has_activity or since is None or connection.control.requests:
-        return False
+        return
     limit = _idle_limit(connection, deadlines)
     if now - since < limit:
-        return False
+        return
     connection.end("idle_timeout", f"No publish or play within {limit:g} s.")
-    return True
 
 
 def _idle_limit(connection: Connection, deadlines: Deadlines) -> float:
@@ -158,7 +156,7 @@ def _silence_limit(session: Publishing) -> float:
     return session.idle_timeout_s if session.has_media else session.first_media_timeout_s
 
 
-def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) -> None:
     for session in list(connection.sessions.values()):
         if not isinstance(session, Publishing):
             continue
@@ -170,39 +168,33 @@ def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) 
         if now - session.last_media >= limit:
             what = "media" if session.has_media else "first media"
             connection.stop_session(session, "idle_timeout", f"No {what} for {limit:g} s.")
-    return connection.ending is not None
 
 
-def _players(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _players(connection: Connection, deadlines: Deadlines, now: float) -> None:
     for session in list(connection.sessions.values()):
         session.check_deadlines(now)
-    return connection.ending is not None
 
 
-def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _ping(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """Any received byte counts as life. It may carry the ping's own time: uvloop's clock goes by milliseconds."""
     if connection.ping_sent is None or connection.last_received >= connection.ping_sent:
         connection.ping_sent = None
         if now - connection.last_received >= deadlines.ping_after_s and connection.ready_since is not None:
             connection.ping_sent = now
             connection.ping(now)
-        return False
+        return
     if now - connection.ping_sent < deadlines.ping_answer_s or _may_rest(connection, deadlines, now):
-        return False
+        return
     connection.end("idle_timeout", f"No byte within {deadlines.ping_answer_s:g} s of a ping.")
-    return True
 
 
-def _round_trip(connection: Connection, deadlines: Deadlines, now: float) -> bool:
+def _round_trip(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """Pings measure it where the kernel does not tell it."""
     if not TELLS_ROUND_TRIPS and connection.sessions and now - connection.pinged_at >= deadlines.ping_after_s:
         connection.ping(now)
-    return False
 
 
-Check = Callable[[Connection, Deadlines, float], bool]
-
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Callable[[Connection, Deadlines, float], None], ...] = (
     write_stuck,
     _window,
     _rates,
@@ -213,4 +205,3 @@ CHECKS: tuple[Check, ...] = (
     _ping,
     _round_trip,
 )
-CLOSING_CHECKS: tuple[Check, ...] = (closing,)

@@ -25,7 +25,6 @@ from ingest.server.tls import ServedCertificate, shake_hands
 logger = logging.getLogger(__name__)
 
 LISTEN_AGAIN_S = 1.0
-"""Between two tries to listen again after a drain."""
 PAUSED_S = 1.0
 """A sweep that is so late finds a process that stood still, rather than a busy one."""
 
@@ -55,20 +54,12 @@ class RtmpServer(ServerContext[BaseConnection]):
     @property
     def addresses(self) -> list[Address]:
         """(host, port) of each plain listener, as bound."""
-        return self._listening.plain
-
-    @property
-    def tls_addresses(self) -> list[Address]:
-        return self._listening.tls
-
-    @property
-    def media_addresses(self) -> list[Address]:
-        return self._listening.media
+        return self.bound["rtmp"]
 
     @property
     def bound(self) -> dict[str, list[Address]]:
         """The same by scheme; without addresses for those that are off."""
-        return {"rtmp": self.addresses, "rtmps": self.tls_addresses, "http": self.media_addresses}
+        return self._listening.bound
 
     async def start(self) -> None:
         """Raises ListenError, or CertificateError for a pair that can't be served."""

@@ -48,7 +48,6 @@ class Node:
         self._restart: asyncio.TimerHandle | None = None
         self._tick: Tick | None = None
         self._slice: asyncio.Handle | None = None
-        """Of the tick that is under way."""
         self._stopped = False
         self._slices = TimeSlices(self._loop)
         """Of ends that are told to many players at once."""

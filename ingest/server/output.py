@@ -14,6 +14,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ingest.live import LiveStream
@@ -21,45 +22,27 @@ from ingest.rtmp import SendingWindow
 from ingest.server.sockets import tcp_info, undelivered_bytes
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class Outlet:
     """The shell of a connection tells it of `pause_writing`, `resume_writing`, and when something was received."""
 
-    __slots__ = (
-        "_joins",
-        "_kept",
-        "_time",
-        "blocked_bytes",
-        "blocked_since",
-        "control_waiting",
-        "delivered_since",
-        "is_full",
-        "is_open",
-        "is_window_closed",
-        "transport",
-        "window",
-    )
-
-    def __init__(
-        self, transport: asyncio.Transport, window: SendingWindow, time: Callable[[], float], *, joins: bool
-    ) -> None:
-        """`joins`: one write for all that is given at once, which makes fewer and fuller TLS records."""
-        self.transport = transport
-        self.window = window
-        self.is_open = True
-        self.is_full = False
-        self.is_window_closed = False
-        self.blocked_since: float | None = None
-        """Since when either is so, and the peer has taken nothing."""
-        self.blocked_bytes = 0
-        """What was unsent then."""
-        self.delivered_since: float | None = None
-        """As far as it was looked at: since when the window is closed though TCP has delivered everything."""
-        self.control_waiting = 0
-        """Bytes of answers that were written since the buffer is full, or a strict window."""
-        self._kept = bytearray()
-        """What waits for room in a strict window, which does not count it as sent yet."""
-        self._time = time
-        self._joins = joins
+    transport: asyncio.Transport
+    window: SendingWindow
+    _time: Callable[[], float]
+    joins: bool
+    """One write for all that is given at once, which makes fewer and fuller TLS records."""
+    is_open: bool = True
+    is_full: bool = False
+    is_window_closed: bool = False
+    blocked_since: float | None = None
+    """Since when either is so, and the peer has taken nothing."""
+    blocked_bytes: int = 0
+    delivered_since: float | None = None
+    """As far as it was looked at: since when the window is closed though TCP has delivered everything."""
+    control_waiting: int = 0
+    """Bytes of answers that were written since the buffer is full, or a strict window."""
+    _kept: bytearray = field(default_factory=bytearray)
+    """What waits for room in a strict window, which does not count it as sent yet."""
 
     def write_control(self, data: bytes) -> None:
         """What the protocol gave, which counts it itself."""
@@ -83,7 +66,7 @@ class Outlet:
             self._keep(b"".join(parts))
             return
         window.sent = sent
-        if self._joins:
+        if self.joins:
             self.transport.write(b"".join(parts))
         else:
             self.transport.writelines(parts)

@@ -68,7 +68,6 @@ class Player(Session[Connection]):
         return False
 
     def completion(self) -> dict[str, Any]:
-        """What Play.Complete says of it."""
         return {}
 
     def reached(self, now: float) -> int | None:

@@ -126,7 +126,7 @@ class ThreadPool:
     def __init__(self, most: int, name: str = NAME) -> None:
         self._most = most
         self._name = name
-        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     def submit(self, job: Job) -> None:
@@ -157,18 +157,14 @@ class ThreadPool:
     def close(self) -> None:
         """The threads end after the jobs that they have."""
         for _ in self._threads:
-            self._jobs.put(_end)
+            self._jobs.put(None)
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not _end:
+        while job := self._jobs.get():
             try:
                 job()
             except Exception:
                 logger.exception("A job of recording failed")
-
-
-def _end() -> None:
-    """Stands for the end of a thread."""
 
 
 SWITCH_INTERVAL_S = 0.0005
@@ -210,7 +206,6 @@ def raise_open_file_limit(connections: int) -> bool:
 # --- What it takes ---
 
 POLL_S: Final = 2.0
-"""Between two looks at it."""
 
 BEGAN: Final = time.time()
 """When this was loaded: about the process's own start."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final
@@ -34,34 +34,33 @@ LOCKED_S: Final = 0.25
 """Between two tries of a file that somebody else has."""
 
 
+@dataclass(eq=False, repr=False)
 class Recorder:
     """Of one publish session, from its start until its last file is closed."""
 
-    def __init__(
-        self,
-        recording: Recording,
-        settings: RecordingSettings,
-        writers: ThreadPool,
-        report: Callable[[Report], None],
-        live: LiveStream,
-    ) -> None:
-        self.recording = recording
-        self._settings = settings
-        self._writers = writers
-        self._report = report
-        self._live: LiveStream | None = live
-        """Until the session is over."""
-        self._loop = asyncio.get_running_loop()
-        self._subscriber = Subscriber(0, settings.queue, lambda _subscriber: None)
-        self._is_due = asyncio.Event()
-        self._busy_since: float | None = None
-        self.is_stalled = False
-        """The disk has taken nothing for too long, as was told."""
-        self.is_followed = False
-        """Another one waits to continue its file."""
-        self._under_way_bytes = 0
-        self._dropped = 0
-        """Frames, beside those that the queue itself has dropped."""
+    recording: Recording
+    _settings: RecordingSettings
+    _writers: ThreadPool
+    _report: Callable[[Report], None]
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _subscriber: Subscriber = field(init=False)
+    _live: LiveStream | None = None
+    """Until the session is over."""
+    _is_due: asyncio.Event = field(default_factory=asyncio.Event)
+    _busy_since: float | None = None
+    is_stalled: bool = False
+    """The disk has taken nothing for too long, as was told."""
+    is_followed: bool = False
+    """Another one waits to continue its file."""
+    _under_way_bytes: int = 0
+    _dropped: int = 0
+    """Frames, beside those that the queue itself has dropped."""
+
+    def __post_init__(self) -> None:
+        self._subscriber = Subscriber(0, self._settings.queue, lambda _subscriber: None)
+
+    def start(self, live: LiveStream) -> None:
+        self._live = live
         live.tap(self._subscriber, self._loop.time())
 
     def stop(self) -> None:
@@ -154,7 +153,6 @@ MOST_WAITING: Final = 10_000
 
 
 Place = tuple[str, str]
-"""Application and name."""
 
 RECENT_S: Final = 10.0
 """For so long the application may not know yet which file was closed last: who comes back to append is given it."""
@@ -172,22 +170,21 @@ class Recorders:
         self._closed: dict[Place, tuple[str, float]] = {}
         """By application and name: the file that was closed just now, and when, in seconds of the loop's clock."""
         self._waiting: deque[RecordEvent] = deque(maxlen=MOST_WAITING)
-        self._timer: asyncio.TimerHandle | None = None
+        self._polling = self._loop.create_task(self._poll())
 
     def begin(self, order: Order, live: LiveStream, report: Callable[[Report], None]) -> Recorder:
         former = self._writing(order) if order.mode == "append" else None
         if order.mode == "append" and (order.app, order.name) in self._closed:
             order = replace(order, file=self._closed[order.app, order.name][0])
-        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report, live)
+        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report)
+        recorder.start(live)
         self._recorders[recorder] = self._loop.create_task(self._run(recorder, former))
-        self._poll_later()
         return recorder
 
     def tell_node(self, event: RecordEvent) -> None:
         """What a publisher's own application can't be told any more, or later if the node's is being started anew."""
         self._waiting.append({**event, "type": "node.record"})
         self._put_waiting()
-        self._poll_later()
 
     async def close(self, timeout_s: float) -> None:
         """Wait for the files of sessions that are over; for so long at most, as a disk may hang."""
@@ -198,8 +195,7 @@ class Recorders:
                 "%d recordings could not be closed, as the disk takes nothing. They are at the node's next start.",
                 len(self._recorders),
             )
-        if self._timer is not None:
-            self._timer.cancel()
+        self._polling.cancel()
         self._writers.close()
 
     def _writing(self, order: Order) -> Recorder | None:
@@ -223,19 +219,15 @@ class Recorders:
         if file and order.mode != "all":
             self._closed[order.app, order.name] = (file, self._loop.time())
 
-    def _poll_later(self) -> None:
-        if self._timer is None and (self._recorders or self._waiting or self._closed):
-            self._timer = self._loop.call_later(POLL_S, self._poll)
-
-    def _poll(self) -> None:
-        now = self._loop.time()
-        for recorder in list(self._recorders):
-            recorder.check_stall(now)
-        self._bound_memory()
-        self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
-        self._put_waiting()
-        self._timer = None
-        self._poll_later()
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            now = self._loop.time()
+            for recorder in list(self._recorders):
+                recorder.check_stall(now)
+            self._bound_memory()
+            self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
+            self._put_waiting()
 
     def _bound_memory(self) -> None:
         """One disk that hangs hangs for all of them: together they may hold no more than one node has to spare."""

@@ -43,7 +43,6 @@ NO_KEYFRAME_MS: Final = 60_000
 """After so long without a keyframe another file begins with any picture: there may be none (intra refresh)."""
 
 CHECK_S: Final = 2.0
-"""Between two looks at the disk's free space."""
 
 NUMBERS: Final = 100
 """Of recordings that may begin in the same second under the same name."""
@@ -84,7 +83,6 @@ class Recording:
         self._is_beside = False
         """What it was to continue had another writer for too long: it has a file, and a name, of its own."""
         self._waits_until: float | None = None
-        """For the other writer."""
         self._headers: dict[tuple[Kind, int], SharedMessage] = {}
         self._pictured: int | None = None
         self._keyed: int | None = None
@@ -298,31 +296,23 @@ class Recording:
     def _report_begun(self, file: RecordingFile, dropped: int) -> None:
         if self._report is None:
             self._is_failing = False
-            self._report = Report(
-                "started",
-                name=self._name,
-                file=self._continues,
-                began=self._began,
-                is_continued=self._is_continued,
-                duration_ms=file.duration_ms,
-                size_bytes=file.size,
-                dropped_frames=dropped,
+            begun = Report(
+                "started", name=self._name, file=self._continues, began=self._began, is_continued=self._is_continued
             )
-            self._reports.append(self._report)
+            self._report = self._add(begun, file, dropped)
 
     def _report_over(self, file: RecordingFile, dropped: int, error: RecordingError | None = None) -> None:
         if self._report is not None:
-            over = replace(
-                self._report,
-                state="closed" if error is None else "failed",
-                duration_ms=file.duration_ms,
-                size_bytes=file.size,
-                dropped_frames=dropped,
-                code="" if error is None else error.code,
-                description="" if error is None else str(error),
-            )
-            self._reports.append(over)
+            over = replace(self._report, state="closed")
+            if error is not None:
+                over = replace(over, state="failed", code=error.code, description=str(error))
+            self._add(over, file, dropped)
         self._report = None
+
+    def _add(self, report: Report, file: RecordingFile, dropped: int) -> Report:
+        full = replace(report, duration_ms=file.duration_ms, size_bytes=file.size, dropped_frames=dropped)
+        self._reports.append(full)
+        return full
 
     def _fail(self, error: RecordingError, dropped: int) -> None:
         """Closes the file as far as the disk lets it. The recording is tried again later, and told of once until then.

@@ -68,7 +68,6 @@ class SharedObjects:
         self._objects: ObjectRegistry[User] = ObjectRegistry(self, limits, wire)
         self._users: dict[Connection, User] = {}
         self._loads: dict[int, _Load] = {}
-        """By request id."""
         self._request_ids = itertools.count(1)
         self._timers: dict[Shared, asyncio.TimerHandle] = {}
         """Until what has changed is handed over."""

@@ -133,43 +133,36 @@ class Listening:
     ) -> None:
         """`secure` gets each connected socket of the TLS port, and its peer's address."""
         self._config = config
-        self._plain_protocol = plain
-        self._media_protocol = media
+        self._protocols = {"rtmp": plain, "http": media}
         self._secure = secure
         self._servers: list[asyncio.Server] = []
         self._accepting: set[asyncio.Task[None]] = set()
-        self.plain: list[Address] = []
-        """(host, port) as bound, also while closed."""
-        self.tls: list[Address] = []
-        self.media: list[Address] = []
+        self.bound: dict[str, list[Address]] = {"rtmp": [], "rtmps": [], "http": []}
+        """By scheme: (host, port) of each, as bound, also while closed; none for those that are off."""
 
     async def open(self) -> None:
         """Bind and listen, from the second time on at the addresses of the first. ListenError: nothing is open then."""
         config = self._config
-        servers: list[asyncio.Server] = []
-        media: list[asyncio.Server] = []
+        servers: dict[str, list[asyncio.Server]] = {"rtmp": [], "http": []}
         listeners: list[socket.socket] = []
-        scheme, address = "rtmp", ("", 0)
+        scheme, address = "", ("", 0)
         try:
-            for address in self.plain or filter(None, [config.rtmp]):
-                servers += [await self._open(self._plain_protocol, address)]
-            scheme = "http"
-            for address in self.media or filter(None, [config.media]):
-                media += [await self._open(self._media_protocol, address)]
-            scheme = "rtmps"
-            for address in self.tls or filter(None, [config.rtmps]):
-                for info in await _resolve(address):
-                    listeners += [_listen(info, config.backlog)]
+            for scheme, wanted in (("rtmp", config.rtmp), ("http", config.media), ("rtmps", config.rtmps)):
+                for address in self.bound[scheme] or filter(None, [wanted]):
+                    if scheme == "rtmps":
+                        for info in await _resolve(address):
+                            listeners += [_listen(info, config.backlog)]
+                    else:
+                        servers[scheme] += [await self._open(self._protocols[scheme], address)]
         except OSError as error:
-            opened: list[asyncio.Server | socket.socket] = [*servers, *media, *listeners]
+            opened: list[asyncio.Server | socket.socket] = [*servers["rtmp"], *servers["http"], *listeners]
             for each in opened:
                 each.close()
             raise ListenError(scheme, address, error) from error
-        self.plain = _bound(servers)
-        self.media = _bound(media)
-        self.tls = [listener.getsockname()[:2] for listener in listeners]
-        self._servers = [*servers, *media]
+        self.bound = {"rtmp": _bound(servers["rtmp"]), "rtmps": [], "http": _bound(servers["http"])}
+        self._servers = [*servers["rtmp"], *servers["http"]]
         for listener in listeners:
+            self.bound["rtmps"].append(listener.getsockname()[:2])
             self._begin_to_accept(listener)
 
     def close(self) -> None:
@@ -223,7 +216,6 @@ async def _resolve(address: Address) -> list[tuple[Any, ...]]:
 
 
 def _listen(info: tuple[Any, ...], backlog: int) -> socket.socket:
-    """A listening socket for one answer of getaddrinfo."""
     family, kind, protocol, _, target = info
     listener = socket.socket(family, kind, protocol)
     try:

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -42,7 +42,6 @@ IN_BAND: Final = frozenset({"AV1", "VP9", "VP8"})
 class Request(NamedTuple):
     decoder: str
     header: bytes
-    """The codec's configuration record."""
     keyframe: bytes
 
 
@@ -115,16 +114,16 @@ class LostError(Exception):
     """The process can't be started, has ended, or did not answer in time; its text says which."""
 
 
+@dataclass(eq=False, repr=False)
 class Decoder:
     """One process at a time. Used by one thread, but for `kill`."""
 
-    def __init__(self, settings: ThumbnailSettings, program: tuple[str, ...] = PROGRAM) -> None:
-        self._settings = settings
-        self._program = program
-        self._process: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
-        self._asked = 0
-        self._closed = False
+    _settings: ThumbnailSettings
+    program: tuple[str, ...] = PROGRAM
+    _process: subprocess.Popen[bytes] | None = None
+    _socket: socket.socket | None = None
+    _asked: int = 0
+    _closed: bool = False
 
     def ask(self, request: Request) -> Answer:
         """Raises LostError; whatever went wrong, the next call begins anew."""
@@ -134,7 +133,7 @@ class Decoder:
         connection = self._socket or self._start()
         self._asked += 1
         began = time.monotonic()
-        try:
+        with self._losing(f"it took over {settings.picture_s:g} s"):
             head = thumbnail_decoder.REQUEST.pack(
                 request.decoder.encode(),
                 settings.width,
@@ -152,14 +151,6 @@ class Decoder:
             if size > MOST_ANSWER_BYTES:
                 raise LostError(f"it answered with {size} bytes")
             answer = _read(connection, size, deadline)
-        except TimeoutError as error:
-            self.end()
-            raise LostError(f"it took over {settings.picture_s:g} s") from error
-        except OSError as error:
-            raise LostError(self._ended()) from error
-        except LostError:
-            self.end()
-            raise
         took_s = time.monotonic() - began
         return Answer(answer, "", took_s) if is_picture else Answer(b"", answer.decode(errors="replace"), took_s)
 
@@ -170,7 +161,7 @@ class Decoder:
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [*self._program, *limits],
+                    [*self.program, *limits],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -184,14 +175,22 @@ class Decoder:
         self._socket, self._asked = ours, 0
         if self._closed:  # While it started.
             self.kill()
-        try:
+        with self._losing(f"it did not start within {settings.start_s:g} s"):
             _read(ours, len(thumbnail_decoder.READY), time.monotonic() + settings.start_s)
-        except TimeoutError as error:
-            self.end()
-            raise LostError(f"it did not start within {settings.start_s:g} s") from error
-        except OSError as error:
-            raise LostError(self._ended()) from error
         return ours
+
+    @contextlib.contextmanager
+    def _losing(self, late: str) -> Iterator[None]:
+        """Who doesn't answer as it should is ended. `late`: what is said of one that doesn't in time."""
+        try:
+            yield
+        except OSError as error:
+            said = late if isinstance(error, TimeoutError) else self._ended()
+            self.end()
+            raise LostError(said) from error
+        except LostError:
+            self.end()
+            raise
 
     def _ended(self) -> str:
         """How, in words. It has closed its end, so it ends now, unless it hangs there."""
@@ -247,7 +246,6 @@ class _Turn:
     session: str = ""
     at: float = -inf
     keyframe: float = -inf
-    """When it arrived."""
     failures: int = 0
     """One after the other; a new session is tried at once, but they count on."""
     is_waiting: bool = False

@@ -375,7 +375,8 @@ class Factory(HTTPFactory):  # type: ignore[misc]
         self.server = server
         self.limits = limits
         self.places = ConnectionLimits(
-            limits,
+            limits.max_connections,
+            limits.max_connections_per_address,
             self.reactor.seconds,
             scheme="http",
             setting="RTMPWEB_HTTP_CONNECTIONS",

@@ -264,9 +264,9 @@ class Embedded:
         if config.rtmp is not None:
             settings.RTMP_ADDRESS = (config.rtmp[0], self._rtmp.addresses[0][1])
         if config.rtmps is not None:
-            settings.RTMPS_ADDRESS = (config.rtmps[0], self._rtmp.tls_addresses[0][1])
+            settings.RTMPS_ADDRESS = (config.rtmps[0], self._rtmp.bound["rtmps"][0][1])
         if config.media is not None:
-            settings.MEDIA_ADDRESS = (config.media[0], self._rtmp.media_addresses[0][1])
+            settings.MEDIA_ADDRESS = (config.media[0], self._rtmp.bound["http"][0][1])
 
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
@@ -288,7 +288,7 @@ class Embedded:
         """Takes signals and says so, in the running loop: until it runs, uvloop drops a signal that has a handler."""
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
-        if self._rtmp is not None and self._rtmp.tls_addresses:
+        if self._rtmp is not None and self._rtmp.bound["rtmps"]:
             loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
         self._say_ready()
 

@@ -6,9 +6,9 @@ A level opens when its limit has been passed for the check's hold without a brea
 twice as long. During the first seconds of a session nothing is evaluated, but for what is known before it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
-from operator import ge, gt, lt
+from operator import gt, lt
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from ingest.contracts import Health, HealthRule, Issue
@@ -56,7 +56,6 @@ def times(number: int) -> str:
 
 
 F = TypeVar("F")
-"""The figures that are evaluated."""
 
 Level = Literal["warning", "bad"]
 LEVELS: Final[tuple[Level, ...]] = ("bad", "warning")
@@ -77,16 +76,16 @@ class Check(Generic[F]):
     code: str
     """One of CHECK_NAMES."""
     warning: float
-    bad: float
-    """Infinite, or -infinite: there is only the warning."""
-    hold_s: float
-    """For so long the limit has to be passed for an issue to open; it clears after twice as long."""
     unit: str
     measure: Callable[[F], float | None]
     """None: there is nothing to evaluate."""
     title: Callable[[F, Passed], str]
     actual: Callable[[F, Passed], str]
     advice: str | Callable[[F, Passed], str]
+    bad: float = inf
+    """Infinite, or -infinite: there is only the warning."""
+    hold_s: float = 0.0
+    """For so long the limit has to be passed for an issue to open; it clears after twice as long."""
     expected: Callable[[F, Passed], str] | None = None
     """Where it isn't the limit in its unit."""
     passes: Callable[[float, float], bool] = gt
@@ -102,7 +101,6 @@ class Check(Generic[F]):
 
     @property
     def name(self) -> str:
-        """For headings and choices."""
         return CHECK_NAMES[self.code]
 
     def is_bad(self, figures: F) -> bool:
@@ -153,17 +151,15 @@ def _with_rule(check: Check[F], rule: HealthRule) -> Check[F]:
 WARM_UP_S: Final = 10.0
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class _Latch:
     """One level of one check: since when its limit is passed, and whether it is open."""
 
-    __slots__ = ("_over_since", "_well_since", "is_open", "since")
-
-    def __init__(self) -> None:
-        self.is_open = False
-        self.since = 0.0
-        """Wall time, of the one that is open."""
-        self._over_since: float | None = None
-        self._well_since: float | None = None
+    is_open: bool = False
+    since: float = 0.0
+    """Wall time, of the one that is open."""
+    _over_since: float | None = None
+    _well_since: float | None = None
 
     def update(self, is_over: bool, stays: bool, now: float, wall: float, hold_s: float) -> None:
         if self.is_open:
@@ -183,26 +179,20 @@ class _Latch:
             self.is_open = now - self._over_since >= hold_s
 
     def stand_still(self, for_s: float) -> None:
-        """It stays as it is, and the time counts neither for nor against it."""
         if self._over_since is not None:
             self._over_since += for_s
         if self._well_since is not None:
             self._well_since += for_s
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class _Row(Generic[F]):
-    """A check of one session that finds something, or did of late."""
-
-    __slots__ = ("_latches", "check", "is_at_rest", "is_over", "issue")
-
-    def __init__(self, check: Check[F]) -> None:
-        self.check = check
-        self.issue: Issue | None = None
-        self.is_over = False
-        """The warning's limit is passed, whether for its hold or not."""
-        self._latches: dict[Level, _Latch] = {level: _Latch() for level in LEVELS}
-        self.is_at_rest = False
-        """No level is open or about to be."""
+    check: Check[F]
+    issue: Issue | None = None
+    is_over: bool = False
+    """The warning's limit is passed, whether for its hold or not."""
+    _latches: dict[Level, _Latch] = field(default_factory=lambda: {level: _Latch() for level in LEVELS})
+    is_at_rest: bool = False
 
     def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
         check = self.check
@@ -266,10 +256,7 @@ class HealthEngine(Generic[F]):
     def set_rules(self, checks: Sequence[Check[F]]) -> None:
         """From now on by other rules. What is open and still looked for stays so until it clears by them."""
         self._checks = checks
-        by: dict[object, list[tuple[Callable[[F], float | None], float]]] = {gt: [], ge: [], lt: []}
-        for check in checks:
-            by[check.passes].append((check.measure, float(check.warning)))
-        self._over, self._reached, self._under = by[gt], by[ge], by[lt]
+        self._limits = [(check.measure, check.passes, check.warning) for check in checks]
         self._worse = [check for check in checks if check.measure_bad is not None]
         former, self._rows = self._rows, {}
         for check in checks:
@@ -311,17 +298,9 @@ class HealthEngine(Generic[F]):
 
     def _is_quiet(self, figures: F) -> bool:
         """Whether no check finds anything: so it is nearly always, of hundreds of streams each second."""
-        for measure, limit in self._over:
+        for measure, passes, limit in self._limits:
             value = measure(figures)
-            if value is not None and value > limit:
-                return False
-        for measure, limit in self._reached:
-            value = measure(figures)
-            if value is not None and value >= limit:
-                return False
-        for measure, limit in self._under:
-            value = measure(figures)
-            if value is not None and value < limit:
+            if value is not None and passes(value, limit):
                 return False
         return not any(check.is_bad(figures) for check in self._worse)
 

@@ -1,6 +1,5 @@
 """The table of checks of a node, by the figures that it tells each second."""
 
-from math import inf
 from operator import ge, lt
 from typing import Final
 
@@ -27,7 +26,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     Check(
         code="node_cpu",
         warning=90,
-        bad=inf,
         hold_s=10,
         unit="%",
         measure=lambda figures: figures["cpu_percent"],
@@ -56,7 +54,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         code="node_files",
         warning=80,
         bad=95,
-        hold_s=0,
         unit="%",
         warms_up=False,
         measure=_files_share,
@@ -74,7 +71,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         code="disk_hangs",
         warning=5,
         bad=30,
-        hold_s=0,
         unit="s",
         measure=lambda figures: figures.get("disk_hangs_s"),
         actual=lambda figures, passed: span(passed.value),
@@ -84,8 +80,6 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     Check(
         code="caches_full",
         warning=1,
-        bad=inf,
-        hold_s=0,
         unit="a minute",
         passes=ge,
         measure=lambda figures: figures.get("caches_dropped"),

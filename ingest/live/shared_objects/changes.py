@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from ingest.live.shared_objects.state import (
-    Erase,
     LiveObject,
     M,
     Put,
@@ -44,7 +43,6 @@ class Delivery(Generic[M]):
     receivers: Sequence[M]
     content: SharedObject
     cause: M
-    """Whose request it follows from."""
     units: int = 0
     """Work that making it was, in those of `ObjectLimits.work_per_s`."""
     data: bytes | None = None
@@ -129,6 +127,10 @@ class ChangeBatch(Generic[M]):
     def _put(self, step: Put) -> None:
         if not self._may_write():
             return
+        if step.stored is None:
+            self.answer.append(Success(step.name))
+            self._remove(step.name)
+            return
         shared, objects, limits = self.shared, self.objects, self.objects.limits
         cost = shared.cost(step.name, step.stored)
         if (
@@ -142,11 +144,6 @@ class ChangeBatch(Generic[M]):
         self.changed = True
         self.answer.append(Success(step.name))
         self.others.append(Change(step.name, restore(step.stored.data, objects.wire)[0]))
-
-    def _erase(self, step: Erase) -> None:
-        if self._may_write():
-            self.answer.append(Success(step.name))
-            self._remove(step.name)
 
     def _request_remove(self, step: RequestRemove) -> None:
         """The client is told in any case: it waits for that."""
@@ -181,7 +178,6 @@ _STEPS: Final[dict[type, Callable[[ChangeBatch[Any], Any], None]]] = {
     Use: ChangeBatch._use,
     Release: ChangeBatch._release,
     Put: ChangeBatch._put,
-    Erase: ChangeBatch._erase,
     RequestRemove: ChangeBatch._request_remove,
     SendMessage: ChangeBatch._send,
     Refused: ChangeBatch._refused,

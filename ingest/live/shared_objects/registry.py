@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol
 
 from ingest.live.shared_objects.changes import NO_WRITE, ChangeBatch, Delivery
@@ -37,21 +38,21 @@ class ObjectPersistence(Protocol[M]):
         """Its last client, this one, is leaving. False: it could not be handed over, and has to be kept."""
 
 
+@dataclass(eq=False, repr=False)
 class ObjectRegistry(Generic[M]):
     """By application instance, persistence and name. An object is here while it is used, or unsaved."""
 
-    def __init__(self, persistence: ObjectPersistence[M], limits: ObjectLimits, wire: Limits) -> None:
-        """`wire`: what one message of a peer may hold; ours hold no more."""
-        self._persistence = persistence
-        self.limits = limits
-        self.wire = wire
-        self._objects: dict[tuple[str, bool, str], LiveObject[M]] = {}
-        self._used: dict[M, dict[LiveObject[M], None]] = {}
-        self._of_app: Counter[str] = Counter()
-        self.bytes = 0
-        """What all objects take, and what waits for them."""
-        self.encoded_bytes = 0
-        """What is kept of messages, see `whole`."""
+    _persistence: ObjectPersistence[M]
+    limits: ObjectLimits
+    wire: Limits
+    """What one message of a peer may hold; ours hold no more."""
+    _objects: dict[tuple[str, bool, str], LiveObject[M]] = field(default_factory=dict)
+    _used: dict[M, dict[LiveObject[M], None]] = field(default_factory=dict)
+    _of_app: Counter[str] = field(default_factory=Counter)
+    held_bytes: int = 0
+    """What all objects take, and what waits for them."""
+    encoded_bytes: int = 0
+    """What is kept of messages, see `whole`."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -91,7 +92,7 @@ class ObjectRegistry(Generic[M]):
 
     def loaded(self, shared: LiveObject[M], version: int, slots: Mapping[str, Stored]) -> list[Delivery[M]]:
         """The object, as it was saved. What those who wait for it have asked for is done by `resume`, for each."""
-        if self.bytes + sum(shared.cost(name, value) for name, value in slots.items()) > self.limits.node_bytes:
+        if self.held_bytes + sum(shared.cost(name, value) for name, value in slots.items()) > self.limits.node_bytes:
             return self.failed(shared, NOT_CREATED)
         shared.pending, shared.waiting, shared.loader = shared.waiting or {}, None, None
         shared.version = version
@@ -130,7 +131,7 @@ class ObjectRegistry(Generic[M]):
         limits = self.limits
         no_room = (
             self._of_app[member.app] >= limits.per_application
-            or self.bytes + OBJECT_BYTES + len(name) > limits.node_bytes
+            or self.held_bytes + OBJECT_BYTES + len(name) > limits.node_bytes
             or self._has_all(member)
         )
         return NOT_CREATED if no_room else None
@@ -146,7 +147,7 @@ class ObjectRegistry(Generic[M]):
         shared: LiveObject[M] = LiveObject(member.app, name, persistent)
         self._objects[(member.app, persistent, name)] = shared
         self._of_app[member.app] += 1
-        self.bytes += OBJECT_BYTES + len(name)
+        self.held_bytes += OBJECT_BYTES + len(name)
         if persistent:
             shared.waiting = {}
         return shared
@@ -161,7 +162,7 @@ class ObjectRegistry(Generic[M]):
             return self.refuse(member, shared.name, NO_WRITE, persistent=shared.persistent) if _asks(steps) else []
         steps = [step for step in steps if not isinstance(step, SendMessage)]
         cost = sum(map(waiting_size, steps))
-        full = shared.waiting_bytes + cost > self.limits.object_bytes or self.bytes + cost > self.limits.node_bytes
+        full = shared.waiting_bytes + cost > self.limits.object_bytes or self.held_bytes + cost > self.limits.node_bytes
         if member not in waiting:
             refused = self._refusal(member, shared.persistent) or (
                 NOT_CREATED if full or self._has_all(member) or len(waiting) >= self.limits.clients else None
@@ -175,7 +176,7 @@ class ObjectRegistry(Generic[M]):
         elif full:
             return self.refuse(member, shared.name, NO_WRITE, persistent=shared.persistent)
         shared.waiting_bytes += cost
-        self.bytes += cost
+        self.held_bytes += cost
         waiting[member] += steps
         if shared.loader is None:
             shared.loader = member
@@ -187,7 +188,7 @@ class ObjectRegistry(Generic[M]):
         steps = (shared.pending if shared.waiting is None else shared.waiting).pop(member, [])
         cost = sum(map(waiting_size, steps))
         shared.waiting_bytes -= cost
-        self.bytes -= cost
+        self.held_bytes -= cost
         return steps
 
     def _act(self, shared: LiveObject[M], member: M, steps: list[Step]) -> list[Delivery[M]]:
@@ -199,7 +200,7 @@ class ObjectRegistry(Generic[M]):
     # --- What a turn asks for ---
 
     def has_room(self, cost: int) -> bool:
-        return self.bytes + cost <= self.limits.node_bytes
+        return self.held_bytes + cost <= self.limits.node_bytes
 
     def join(self, shared: LiveObject[M], member: M) -> str | None:
         waited = shared in self._used.get(member, ())
@@ -236,7 +237,7 @@ class ObjectRegistry(Generic[M]):
         self._count(shared, -1)
         head = SharedObject(shared.name, shared.version, shared.persistent, [])
         data = shared.whole.messages(head, shared.slots, self.wire, amf3=member.amf3)
-        if self.encoded_bytes + shared.whole.bytes > self.limits.encoded_bytes:
+        if self.encoded_bytes + shared.whole.held_bytes > self.limits.encoded_bytes:
             shared.whole.forget()
         self._count(shared, 1)
         return data
@@ -244,8 +245,8 @@ class ObjectRegistry(Generic[M]):
     # --- State ---
 
     def _count(self, shared: LiveObject[M], sign: int) -> None:
-        self.bytes += sign * shared.size
-        self.encoded_bytes += sign * shared.whole.bytes
+        self.held_bytes += sign * shared.size
+        self.encoded_bytes += sign * shared.whole.held_bytes
 
     def _end_unused(self, shared: LiveObject[M], member: M) -> None:
         if not (shared.members or shared.pending) and (not shared.unsaved or self._persistence.save(shared, member)):
@@ -255,7 +256,7 @@ class ObjectRegistry(Generic[M]):
         key = (shared.app, shared.persistent, shared.name)
         if self._objects.get(key) is shared:
             del self._objects[key]
-            self.bytes -= OBJECT_BYTES + len(shared.name)
+            self.held_bytes -= OBJECT_BYTES + len(shared.name)
             self._count(shared, -1)
             self._of_app[shared.app] -= 1
             if not self._of_app[shared.app]:

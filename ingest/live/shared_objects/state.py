@@ -140,14 +140,8 @@ def _plain(event: SharedObjectEvent) -> SharedObjectEvent:
 @dataclass(frozen=True, slots=True)
 class Put:
     name: str
-    stored: Stored
-
-
-@dataclass(frozen=True, slots=True)
-class Erase:
-    """Sets a property to null or undefined, which deletes it."""
-
-    name: str
+    stored: Stored | None
+    """None: it was set to null or undefined, which deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +151,7 @@ class Refused:
     name: str | None
 
 
-Step = Use | Release | Put | Erase | RequestRemove | SendMessage | Refused
+Step = Use | Release | Put | RequestRemove | SendMessage | Refused
 
 
 def read_steps(events: Iterable[SharedObjectEvent], limits: ObjectLimits, *, amf3: bool) -> list[Step]:
@@ -176,13 +170,12 @@ def read_steps(events: Iterable[SharedObjectEvent], limits: ObjectLimits, *, amf
 
 
 def waiting_size(step: Step) -> int:
-    """What a step that waits is counted."""
-    return SLOT_BYTES + (len(step.name) + step.stored.size if isinstance(step, Put) else 0)
+    return SLOT_BYTES + (len(step.name) + step.stored.size if isinstance(step, Put) and step.stored else 0)
 
 
 def _change(name: str, value: Any, limits: ObjectLimits, *, amf3: bool) -> Step:
     if value is None or value is UNDEFINED:
-        return Erase(name)
+        return Put(name, None)
     stored = store(value if amf3 else plain(value), amf3=amf3)
     return Put(name, stored) if stored is not None and _fits(stored, limits) else Refused(name)
 
@@ -211,17 +204,15 @@ class _Part:
     """What was encoded so far: in AMF3, or not."""
 
 
+@dataclass(eq=False, repr=False, slots=True)
 class InitialState:
-    """`bytes`: what is kept of encoded messages."""
+    """`held_bytes`: what is kept of encoded messages."""
 
-    __slots__ = ("_last", "_part_of", "_parts", "bytes")
-
-    def __init__(self) -> None:
-        self._parts: dict[_Part, None] = {}
-        self._part_of: dict[str, _Part] = {}
-        self._last: _Part | None = None
-        """Where new properties go while there is room."""
-        self.bytes = 0
+    _parts: dict[_Part, None] = field(default_factory=dict)
+    _part_of: dict[str, _Part] = field(default_factory=dict)
+    _last: _Part | None = None
+    """Where new properties go while there is room."""
+    held_bytes: int = 0
 
     def put(self, name: str, value: Stored) -> None:
         size = EVENT_BYTES + len(name) + value.size
@@ -261,7 +252,7 @@ class InitialState:
             if events is None:
                 changes = [Change(name, restore(slots[name].data, limits)[0]) for name in part.names]
                 events = part.events[amf3] = encoded_events(changes, amf3=amf3)
-                self.bytes += len(events)
+                self.held_bytes += len(events)
             yield before + events
             before = b""
         if before:
@@ -275,7 +266,7 @@ class InitialState:
         return part
 
     def _changed(self, part: _Part) -> None:
-        self.bytes -= sum(map(len, part.events.values()))
+        self.held_bytes -= sum(map(len, part.events.values()))
         part.events.clear()
 
 
@@ -333,7 +324,6 @@ class LiveObject(Generic[M]):
             self.unsaved[name] = value.data
 
     def remove(self, name: str) -> bool:
-        """Whether there was such a property."""
         former = self.slots.pop(name, None)
         if former is None:
             return False

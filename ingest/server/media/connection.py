@@ -189,7 +189,8 @@ class MediaConnection(BaseConnection):
             closing(self, deadlines, now)
         elif self._request is None:
             self._await_head(deadlines, now)
-        elif not write_stuck(self, deadlines, now):
+        else:
+            write_stuck(self, deadlines, now)
             self._check_deadlines(deadlines, now)
 
     def _await_head(self, deadlines: Deadlines, now: float) -> None:
@@ -201,6 +202,8 @@ class MediaConnection(BaseConnection):
             self.end("idle_timeout", http.TOO_LATE.detail, linger_s=0)
 
     def _check_deadlines(self, deadlines: Deadlines, now: float) -> None:
+        if self.ending:
+            return
         if self._limit.is_passed(self._received_bytes, now):
             self.end("protocol_error", "It sends more than a viewer has to say.")
             return

@@ -90,8 +90,6 @@ def refusal(code: str, description: str, *, passes: bool = False) -> Answer:
 
 
 class Origins:
-    """From which pages the media may be played."""
-
     def __init__(self, allowed: Set[str]) -> None:
         self._allowed = allowed
 

@@ -27,7 +27,6 @@ def file_start(*, audio: bool, video: bool) -> bytes:
 
 
 def tag_of(message: SharedMessage) -> bytes:
-    """Made when the first viewer needs it."""
     tag = message.tag
     if tag is None:
         tag = message.tag = tag_bytes(WIRE[message.kind][0], message.timestamp, message.payload)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.contracts.figures import NO_TOTALS
 from ingest.flv import FlvError
-from ingest.flv.tags import BEFORE_TAG_BYTES, POINTER_BYTES, read_tag_header, tag_bytes
+from ingest.flv.tags import POINTER_BYTES, Tag, tag_bytes
 from ingest.live.message import METADATA_AT
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
@@ -26,7 +26,7 @@ from ingest.server.context import Session
 from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import RETRY_S, Answer, Header
 from ingest.server.media.live_viewer import STREAM_ID, file_start
-from ingest.server.vod.flv_source import RecordingInfo
+from ingest.server.vod.flv_source import RecordingInfo, tag_at
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ _range: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 @dataclass(slots=True)
 class Part:
-    descriptor: int
+    stream: BinaryIO
     offset: int
     end: int
     size: int
@@ -46,7 +46,6 @@ class Part:
     tag: str
     """Names this state of the file (an ETag)."""
     head: bytes = b""
-    """What is sent before."""
     is_range: bool = False
 
     @property
@@ -55,14 +54,11 @@ class Part:
 
     def read(self) -> bytes:
         """The next piece, before the end."""
-        data = os.pread(self.descriptor, min(READ_BYTES, self.end - self.offset), self.offset)
+        data = os.pread(self.stream.fileno(), min(READ_BYTES, self.end - self.offset), self.offset)
         if not data:
             raise OSError("The file has become shorter.")
         self.offset += len(data)
         return data
-
-    def close(self) -> None:
-        os.close(self.descriptor)
 
 
 class NoSuchRange(Exception):  # noqa: N818 - an answer, not an error.
@@ -81,7 +77,7 @@ def open_whole(path: Path, wanted: str, only_if: str) -> Part:
         first = int(found[1]) if found[1] else max(part.size - int(found[2]), 0)
         last = int(found[2]) if found[1] and found[2] else part.size - 1
         if first >= part.size or last < first:
-            part.close()
+            part.stream.close()
             raise NoSuchRange(part.size)
         part.offset, part.end, part.is_range = first, min(last + 1, part.size), True
     return part
@@ -96,16 +92,16 @@ def open_from(path: Path, info: RecordingInfo, start_ms: int, limits: Limits) ->
         raise FlvError("there is nothing to play in it")
     part = _open(path)
     try:
-        _, timestamp, _ = _tag_at(part, point.offset, limits)
+        timestamp = _tag_at(part, point.offset, limits).timestamp
         head = [
             file_start(audio=info.index.has_audio, video=info.index.has_video),
             tag_bytes(MessageType.DATA_AMF0, METADATA_AT, info.metadata),
         ]
         for offset in info.index.headers_at(point.offset):
-            type_id, _, payload = _tag_at(part, offset, limits)
-            head.append(tag_bytes(type_id, timestamp, payload))
+            tag = _tag_at(part, offset, limits)
+            head.append(tag_bytes(tag.type_id, timestamp, tag.payload))
     except BaseException:
-        part.close()
+        part.stream.close()
         raise
     part.head, part.offset = b"".join(head), point.offset
     if info.index.is_truncated or info.index.fault:
@@ -114,20 +110,16 @@ def open_from(path: Path, info: RecordingInfo, start_ms: int, limits: Limits) ->
 
 
 def _open(path: Path) -> Part:
-    descriptor = os.open(path, os.O_RDONLY)
-    found = os.fstat(descriptor)
-    return Part(descriptor, 0, found.st_size, found.st_size, f'"{found.st_mtime_ns:x}-{found.st_size:x}"')
+    stream = path.open("rb", buffering=0)
+    found = os.fstat(stream.fileno())
+    return Part(stream, 0, found.st_size, found.st_size, f'"{found.st_mtime_ns:x}-{found.st_size:x}"')
 
 
-def _tag_at(part: Part, offset: int, limits: Limits) -> tuple[int, int, bytes]:
-    before = os.pread(part.descriptor, BEFORE_TAG_BYTES, offset - POINTER_BYTES)
-    if len(before) < BEFORE_TAG_BYTES:
+def _tag_at(part: Part, offset: int, limits: Limits) -> Tag:
+    tag = tag_at(part.stream, offset, limits)
+    if tag is None:
         raise FlvError("the file has become shorter")
-    header = read_tag_header(before, 0, offset, limits)
-    payload = os.pread(part.descriptor, header.size, offset - POINTER_BYTES + BEFORE_TAG_BYTES)
-    if len(payload) < header.size:
-        raise FlvError("the file has become shorter")
-    return header.type_id, header.timestamp, payload
+    return tag
 
 
 GONE: Final = Answer(HTTPStatus.NOT_FOUND, "The recording's file is missing.")
@@ -186,7 +178,7 @@ class RecordingViewer(Session[MediaConnection]):
         except Exception as error:
             self.connection.broken(error)
         finally:
-            self._library.submit(part.close)
+            self._library.submit(part.stream.close)
 
     async def _from_disk(self, work: Awaitable[T]) -> T:
         self._waiting_since = self.connection.loop.time()

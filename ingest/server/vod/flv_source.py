@@ -155,6 +155,12 @@ def _describe(tag: Tag) -> media.Tag:
     return media.video_tag(tag.payload) if tag.type_id == VIDEO else media.audio_tag(tag.payload)
 
 
+def tag_at(stream: BinaryIO, offset: int, limits: Limits) -> Tag | None:
+    """None where the file has become shorter."""
+    stream.seek(offset)
+    return next(TagReader(limits, at=offset).read(stream), None)
+
+
 class FlvSource:
     """An open file, from which one player is fed. Its methods may be called in any thread."""
 
@@ -245,9 +251,7 @@ class FlvSource:
 
     def _header_at(self, offset: int, time_ms: int) -> RecordedMessage | None:
         """None for one that isn't sent."""
-        self._stream.seek(offset)
-        reader = TagReader(self._limits, at=offset)
-        tag = next(reader.read(self._stream), None)
+        tag = tag_at(self._stream, offset, self._limits)
         if tag is None or tag.type_id not in (AUDIO, VIDEO):
             raise FlvError(f"the file has no header at byte {offset} any more")
         payload = self._fitting(tag, _describe(tag))

@@ -9,6 +9,7 @@ own, which leave most of the time to the event loop: those that feed players don
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -38,7 +39,6 @@ class Library:
         self._scanning = ThreadPool(SCANNING_THREADS, "rtmpweb-looking")
         self._infos: OrderedDict[Path, RecordingInfo] = OrderedDict()
         self._asked: dict[Path, asyncio.Future[RecordingInfo]] = {}
-        """What is being looked at."""
 
     async def lookup(self, path: Path) -> RecordingInfo:
         """What is known of the file, as it is now. OSError, FlvError: it can't be played."""
@@ -75,36 +75,35 @@ BEGIN_S: Final = 0.05
 """Between two beginnings: a client that seeks without end gets the last of its wishes, so many times a second."""
 
 
+@dataclass(eq=False, repr=False)
 class ReadAhead:
     """At most one job is under way. What comes of one that is no longer wanted is forgotten.
 
     `take` is called with each batch that was asked for, or with why there is none.
     """
 
-    def __init__(self, library: Library, path: Path, take: Callable[[Batch | Exception], None], *, takes: int) -> None:
-        """`takes`: which messages the player understands beside plain ones, as flags of CapsEx."""
-        self.info: RecordingInfo | None = None
-        """Not before the first batch."""
-        self.waiting_since: float | None = None
-        """While a batch is to come: since when."""
-        self._library = library
-        self._loop = library.loop
-        self._path = path
-        self._take = take
-        self._takes = takes
-        self._source: FlvSource | None = None
-        self._span: Span | None = None
-        """Where to begin anew, once that can be."""
-        self._wanted = asyncio.Event()
-        self._is_closed = False
-        self._task: asyncio.Task[None] | None = None
+    _library: Library
+    _path: Path
+    _take: Callable[[Batch | Exception], None]
+    takes: int
+    """Which messages the player understands beside plain ones, as flags of CapsEx."""
+    info: RecordingInfo | None = None
+    """Not before the first batch."""
+    waiting_since: float | None = None
+    """While a batch is to come: since when."""
+    _source: FlvSource | None = None
+    _span: Span | None = None
+    """Where to begin anew, once that can be."""
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_closed: bool = False
+    _task: asyncio.Task[None] | None = None
 
     def begin(self, span: Span) -> None:
         """Fetch the first batch of the span, in place of all that is under way."""
         self._span = span
         self._want()
         if self._task is None:
-            self._task = self._loop.create_task(self._run())
+            self._task = self._library.loop.create_task(self._run())
 
     def more(self) -> None:
         """Fetch the next batch, unless one is to come anyway."""
@@ -118,7 +117,7 @@ class ReadAhead:
             self._library.submit(self._source.close)
 
     def _want(self) -> None:
-        self.waiting_since = self._loop.time()
+        self.waiting_since = self._library.loop.time()
         self._wanted.set()
 
     async def _run(self) -> None:
@@ -136,8 +135,8 @@ class ReadAhead:
         while not self._is_closed:
             job: Callable[[], Batch] = source.read
             if self._span is not None:
-                await asyncio.sleep(began + BEGIN_S - self._loop.time())
-                began = self._loop.time()
+                await asyncio.sleep(began + BEGIN_S - self._library.loop.time())
+                began = self._library.loop.time()
                 job, self._span = partial(source.begin, self._span), None
             self._wanted.clear()
             try:
@@ -150,7 +149,7 @@ class ReadAhead:
 
     def _open(self, info: RecordingInfo) -> FlvSource | None:
         """None where the player has gone while this waited for a thread."""
-        return None if self._is_closed else FlvSource(self._path, info, self._library.limits, self._takes)
+        return None if self._is_closed else FlvSource(self._path, info, self._library.limits, self.takes)
 
     def _put(self, found: Batch | Exception) -> None:
         if not self._is_closed:

@@ -7,6 +7,7 @@ between any two chunks: control never waits for a long frame."""
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from ingest.live.message import OUT_CHUNK_SIZE
@@ -96,35 +97,35 @@ class ChunkLane(SendQueue):
 
 
 WRITE_BYTES: Final = 64 * 1024
-"""Of one write, about."""
 SLICE_BYTES: Final = 256 * 1024
-"""Written before other connections have their turn."""
 
 
+@dataclass(eq=False, repr=False)
 class PlaybackQueue:
     """A queue of messages before a lane, which has what one write takes: short messages in the file's order, or a long
     one, cut, with the sound behind it in between."""
 
-    def __init__(self, lane: ChunkLane, outlet: Outlet, library: Library, start_ms: int) -> None:
-        self.chunk_lane = lane
-        self.shift_ms = -start_ms
-        """By what the client's time is later than the file's."""
-        self.wanted = {AUDIO, VIDEO}
-        """Message types."""
-        self.had_ms: dict[int, int] = {}
-        """By message type: up to where in the file the client was sent it, since the latest beginning."""
-        self.position_ms = start_ms
-        """The same of all that there was, wanted or not."""
-        self.queued_bytes = 0
-        self.sent_bytes = 0
-        """With chunk headers."""
-        self.frames = {AUDIO: 0, VIDEO: 0}
-        self.keyframes = 0
-        self._outlet = outlet
-        self._library = library
-        self._queue: deque[RecordedMessage] = deque()
-        self._is_long = False
-        """What waits in the lane is a long message, with sound behind it."""
+    chunk_lane: ChunkLane
+    _outlet: Outlet
+    _library: Library
+    position_ms: int
+    """Up to where in the file the client was sent all that there was, wanted or not."""
+    shift_ms: int = field(init=False)
+    """By what the client's time is later than the file's."""
+    wanted: set[int] = field(default_factory=lambda: {AUDIO, VIDEO})
+    had_ms: dict[int, int] = field(default_factory=dict)
+    """By message type: up to where in the file the client was sent it, since the latest beginning."""
+    queued_bytes: int = 0
+    sent_bytes: int = 0
+    """With chunk headers."""
+    frames: dict[int, int] = field(default_factory=lambda: {AUDIO: 0, VIDEO: 0})
+    keyframes: int = 0
+    _queue: deque[RecordedMessage] = field(default_factory=deque)
+    _is_long: bool = False
+    """What waits in the lane is a long message, with sound behind it."""
+
+    def __post_init__(self) -> None:
+        self.shift_ms = -self.position_ms
 
     def add(self, pieces: Iterable[RecordedMessage]) -> None:
         for piece in pieces:

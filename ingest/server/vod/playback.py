@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
+from ingest.contracts.figures import NO_TOTALS
 from ingest.flv import FlvError
 from ingest.log_records import about
 from ingest.rtmp import status
@@ -60,7 +61,6 @@ class Playback(Player):
     ) -> None:
         super().__init__(connection, stream_id, accept, finished)
         self.file = recording["file"]
-        self.dropped_frames = 0
         self._counts_from_start = True
         self._outlet = connection.outlet
         library = connection.server.library
@@ -102,22 +102,21 @@ class Playback(Player):
         self._quiet()
         self._read_ahead.close()
         self.queue.finish_message()
-        return Totals(
-            bytes_in=0,
-            bytes_out=self.queue.sent_bytes,
-            video_frames=self.queue.frames[VIDEO],
-            audio_frames=self.queue.frames[AUDIO],
-            keyframes=self.queue.keyframes,
-            dropped_frames=self.dropped_frames,
-            duration_ms=round((now - self._joined) * 1000),
-        )
+        return {
+            **NO_TOTALS,
+            "bytes_out": self.queue.sent_bytes,
+            "video_frames": self.queue.frames[VIDEO],
+            "audio_frames": self.queue.frames[AUDIO],
+            "keyframes": self.queue.keyframes,
+            "duration_ms": round((now - self._joined) * 1000),
+        }
 
     def sample(self) -> PlayerSample:
         return PlayerSample(
             session_id=self.session_id,
             path=self.path,
             out_bytes=self.queue.sent_bytes,
-            dropped_frames=self.dropped_frames,
+            dropped_frames=0,
             queued_ms=0,
         )
 
@@ -274,7 +273,10 @@ class Playback(Player):
                 is_due = next_ms is None or next_ms <= self._pacing.until_ms(now)
                 self._timer = loop.call_later(0 if is_due else self._pacing.wait_s(next_ms or 0, now), flush_one, self)
         elif self._is_last:
-            self._end(now)
+            if self._fault:
+                self._give_up(FlvError(self._fault), now)
+            else:
+                self._finished(self, now)
 
     def _quiet(self) -> None:
         for handle in (self._timer, self._next_slice):
@@ -299,12 +301,6 @@ class Playback(Player):
             self._is_dry = True
             self.connection.rtmp.send_user_control(UserControl.STREAM_DRY, self.stream_id)
             self.connection.write_control()
-
-    def _end(self, now: float) -> None:
-        if self._fault:
-            self._give_up(FlvError(self._fault), now)
-            return
-        self._finished(self, now)
 
     def stay(self, now: float) -> bool:
         stays = self._sent_all is None

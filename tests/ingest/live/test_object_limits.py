@@ -60,7 +60,7 @@ def test_a_refused_client_leaves_nothing_behind(persistent: bool) -> None:
     node.ask(one, Use(), RequestChange("a", "x" * 900), persistent=persistent)
     assert one.statuses == [NOT_CREATED if persistent else NO_WRITE]
     node.objects.leave(one)
-    assert (len(node.objects), node.objects.bytes, node.objects._used) == (0, 0, {})
+    assert (len(node.objects), node.objects.held_bytes, node.objects._used) == (0, 0, {})
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_what_waits_for_an_object_is_bounded() -> None:
     for _ in range(20):
         node.ask(one, RequestChange("a", "x" * 900), persistent=True)
     assert one.statuses == [NO_WRITE] * 19
-    assert node.objects.bytes < OBJECT_BYTES + 2100
+    assert node.objects.held_bytes < OBJECT_BYTES + 2100
     node.objects.leave(one)
-    assert node.objects.bytes == 0
+    assert node.objects.held_bytes == 0
 
 
 def test_messages_have_no_more_in_them_than_our_own_readers_take() -> None:
@@ -264,13 +264,13 @@ class Sharing(RuleBasedStateMachine):
     def is_counted(self) -> None:
         objects = self.node.objects
         held = sum(each.size + each.waiting_bytes + OBJECT_BYTES + len(each.name) for each in objects._objects.values())
-        assert objects.bytes == held
-        assert objects.encoded_bytes == sum(each.whole.bytes for each in objects._objects.values())
+        assert objects.held_bytes == held
+        assert objects.encoded_bytes == sum(each.whole.held_bytes for each in objects._objects.values())
 
     def teardown(self) -> None:
         for copy in self.copies:
             self.node.objects.leave(copy)
-        assert (len(self.node.objects), self.node.objects.bytes, self.node.objects.encoded_bytes) == (0, 0, 0)
+        assert (len(self.node.objects), self.node.objects.held_bytes, self.node.objects.encoded_bytes) == (0, 0, 0)
         assert (self.node.objects._used, self.node.objects._of_app) == ({}, {})
 
 

@@ -105,7 +105,7 @@ def test_a_temporary_object_ends_with_its_last_client() -> None:
     assert one.properties == {"a": 1.0}
     node.ask(other, Release())
     node.objects.leave(one)
-    assert (len(node.objects), node.objects.bytes) == (0, 0)
+    assert (len(node.objects), node.objects.held_bytes) == (0, 0)
     again = Copy()
     shared(node, again)
     assert again.properties == {}
@@ -206,7 +206,7 @@ def test_what_the_application_does_not_have(access: Any, persistent: bool, code:
     node, one = Node(), Copy(access=access)
     node.ask(one, Use(), RequestChange("a", 1.0), persistent=persistent)
     assert heard(one) == [[Status(code, "error")]]
-    assert (len(node.objects), node.objects.bytes, node.loading) == (0, 0, [])
+    assert (len(node.objects), node.objects.held_bytes, node.loading) == (0, 0, [])
 
 
 def test_nothing_is_written_to_an_object_that_is_not_used() -> None:
@@ -237,7 +237,7 @@ def test_a_persistent_object_is_loaded_once_and_waited_for() -> None:
     for copy in (one, other, elsewhere):
         node.objects.leave(copy)
     assert node.saved == {"a": amf0.encode(1.0), "b": amf0.encode(False)}
-    assert node.objects.bytes == 0
+    assert node.objects.held_bytes == 0
 
 
 def test_what_changed_is_saved_and_no_more() -> None:
@@ -258,7 +258,7 @@ def test_a_load_that_fails() -> None:
     node.deliver(node.objects.failed(node.loading.pop(), NOT_CREATED))
     node.settle(one, other)
     assert heard(one) == heard(other) == [[Status(NOT_CREATED, "error")]]
-    assert (len(node.objects), node.objects.bytes) == (0, 0)
+    assert (len(node.objects), node.objects.held_bytes) == (0, 0)
 
 
 def test_values_that_cannot_be_read_are_no_object() -> None:
@@ -281,7 +281,7 @@ def test_another_client_loads_it_when_the_first_is_gone() -> None:
     assert node.asked_through == [one, other]
     assert node.loading[0] is node.loading[1]
     node.objects.leave(other)
-    assert (len(node.objects), node.objects.bytes) == (0, 0)
+    assert (len(node.objects), node.objects.held_bytes) == (0, 0)
 
 
 def test_what_could_not_be_handed_over_stays() -> None:

@@ -39,10 +39,10 @@ async def test_a_tls_connection_that_can_not_be_begun_is_the_only_one_lost(caplo
     listening = Listening(config, asyncio.Protocol, secure, asyncio.Protocol)
     await listening.open()
     try:
-        reader, writer = await asyncio.open_connection(*listening.tls[0])
+        reader, writer = await asyncio.open_connection(*listening.bound["rtmps"][0])
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
-        with socket.create_connection(listening.tls[0]):
+        with socket.create_connection(listening.bound["rtmps"][0]):
             (await asyncio.wait_for(begun.get(), 5)).close()
     finally:
         listening.close()
@@ -51,7 +51,7 @@ async def test_a_tls_connection_that_can_not_be_begun_is_the_only_one_lost(caplo
 
 
 def places(most: int) -> ConnectionLimits:
-    return ConnectionLimits(ServerConfig(node="node-1", max_connections_per_address=most), lambda: 0.0)
+    return ConnectionLimits(10_000, most, lambda: 0.0)
 
 
 def test_an_ipv6_network_has_the_places_of_one_address() -> None:
@@ -242,7 +242,7 @@ async def test_what_is_left_ends_after_the_grace_and_the_node_stays(app: Scripte
 async def test_a_resumed_node_listens_where_it_did(app: ScriptedApp, serve: Serve, tmp_path: Path) -> None:
     pair = make_pair(tmp_path)
     server = await serve(config={"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key})
-    ports = [server.addresses[0][1], server.tls_addresses[0][1]]
+    ports = [server.addresses[0][1], server.bound["rtmps"][0][1]]
     async with publishing(server):
         await app.node.send({"type": "node.resume"})  # Nothing to resume.
         await app.node.send(DRAIN)
@@ -251,7 +251,7 @@ async def test_a_resumed_node_listens_where_it_did(app: ScriptedApp, serve: Serv
         await app.node.send({"type": "node.drain", "grace_s": 0.5})
         await app.node.send({"type": "node.resume"})
         await app.wait_until(lambda: bool(app.node.of("node.resumed")))
-        assert [server.addresses[0][1], server.tls_addresses[0][1]] == ports
+        assert [server.addresses[0][1], server.bound["rtmps"][0][1]] == ports
         async with publishing(server, name="cam2"), connected(ports[1], tls=pair.client()):
             await asyncio.sleep(0.6)  # The former grace is over, and ended nothing.
             assert len(server.sessions) == 2

@@ -33,7 +33,7 @@ ServeTls = Callable[..., Awaitable[RtmpServer]]
 
 
 def tls_port(server: RtmpServer) -> int:
-    return server.tls_addresses[0][1]
+    return server.bound["rtmps"][0][1]
 
 
 def tls(pair: Pair, **settings: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ async def test_publish_and_play_through_tls_and_without(
         await app.event("rtmp.unpublish", connection=0)
     assert [instance.scope["scheme"] for instance in app.connections] == ["rtmps", "rtmps", "rtmp"]
     assert app.connections[0].scope["server"] == ("127.0.0.1", secure)
-    assert app.node.scope["tls_addresses"] == tls_server.tls_addresses
+    assert app.node.scope["tls_addresses"] == tls_server.bound["rtmps"]
     await app.wait_until(lambda: all(instance.of("rtmp.disconnect") for instance in app.connections))
 
 

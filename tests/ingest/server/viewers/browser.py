@@ -20,7 +20,7 @@ class Browser:
     """What viewers by HTTP and by WebSocket have in common. `tags` grow as they come; `closed`: by the server."""
 
     def __init__(self, at: int | RtmpServer) -> None:
-        self.port = at if isinstance(at, int) else at.media_addresses[0][1]
+        self.port = at if isinstance(at, int) else at.bound["http"][0][1]
         self.status = 0
         self.tags: list[Tag] = []
         self.closed = False

@@ -22,7 +22,7 @@ async def server(serve: Serve) -> RtmpServer:
 
 @pytest.fixture
 def media_port(server: RtmpServer) -> int:
-    return server.media_addresses[0][1]
+    return server.bound["http"][0][1]
 
 
 @pytest_asyncio.fixture

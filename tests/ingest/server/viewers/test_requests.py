@@ -217,7 +217,7 @@ async def test_any_bytes_do_no_harm(
 
 async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config=MEDIA, handshake_s=60)
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.media_addresses[0][1])
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.bound["http"][0][1])
 
     async def drip() -> None:
         for byte in f"GET {CAM} HTTP/1.1\r\nHost: a\r\nX: ".encode() + bytes(b"y" * 1000):
@@ -237,7 +237,7 @@ async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApp) -> N
 async def test_a_connection_that_asks_for_nothing_is_closed_and_is_no_attempt(serve: Serve, app: ScriptedApp) -> None:
     """Browsers open connections that they may need."""
     server = await serve(config=MEDIA, handshake_s=0.1)
-    assert await exchange(server.media_addresses[0][1], b"") == b""
+    assert await exchange(server.bound["http"][0][1], b"") == b""
     set_deadlines(server, handshake_s=60)
     await ask(server, CAM, method="HEAD")
     assert len(app.connections) == 1
@@ -252,7 +252,7 @@ async def one_more(port: int) -> bytes:
 
 async def test_the_places_are_those_of_all_connections(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config=MEDIA | {"max_connections_per_address": 1})
-    media_port = server.media_addresses[0][1]
+    media_port = server.bound["http"][0][1]
     async with Viewer(media_port, CAM) as viewer:
         await viewer.wait_accepted()
         assert await one_more(media_port) == b""
@@ -265,7 +265,7 @@ async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
     serve: Serve, app: ScriptedApp, kind: type[Viewer | SocketViewer]
 ) -> None:
     server = await serve(config=MEDIA, write_s=0.5)
-    rtmp, media = server.addresses[0][1], server.media_addresses[0][1]
+    rtmp, media = server.addresses[0][1], server.bound["http"][0][1]
     async with publishing(rtmp) as (publisher, _), kind(media, CAM) as viewer:
         await check_it_is_ended(server, app, publisher, viewer)
 
@@ -301,7 +301,7 @@ async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: Scrip
 
 async def test_a_silent_websocket_is_pinged_and_one_that_does_not_answer_ended(serve: Serve, app: ScriptedApp) -> None:
     server = await serve(config=MEDIA, ping_after_s=0.1, ping_answer_s=0.3)
-    media_port = server.media_addresses[0][1]
+    media_port = server.bound["http"][0][1]
     reader, writer = await asyncio.open_connection("127.0.0.1", media_port)
     writer.write(f"GET {CAM} {UPGRADE}".encode())
     await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
