@@ -17,7 +17,6 @@ from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, ActiveSessi
 from ingest.consumers.admissions import Single
 from ingest.consumers.calls import Calls
 from ingest.consumers.channel_layer import mailbox
-from ingest.consumers.recorder import SessionEvent
 from ingest.consumers.shared_objects import Objects
 from ingest.contracts import (
     DisconnectEvent,
@@ -33,7 +32,7 @@ from ingest.contracts import (
     UnpublishEvent,
 )
 from ingest.contracts.connection import RecordEvent
-from ingest.models import Application
+from ingest.models import Application, StatusEvent
 from ingest.procedures import CallContext
 from ingest.services import callback, database, playback, sessions
 from ingest.services.admission import Ask, Grant, NotYet
@@ -70,7 +69,7 @@ class RtmpConsumer(Calls, Objects):
         """By session id: what is to take the place of what a message stream plays (play2)."""
         self.channel_name = ""
         """By which the channel layer reaches this connection's sessions."""
-        self.buffered: list[SessionEvent] = []
+        self.buffered: list[StatusEvent] = []
         """The latest of what came before a session."""
         self.attempts = 0
         self.had_session = False
@@ -357,9 +356,7 @@ class RtmpConsumer(Calls, Objects):
                 peer=self.peer,
                 app=self.shown_app,
                 app_is_known=self.app_is_known,
-                name="",
                 reason=reason,
-                code="",
                 description=event["description"],
             )
         self._end_all("tcp_reset" if reason == "rejected" else reason, event["description"])

@@ -3,14 +3,13 @@ of them gets into the database, in one transaction, in statements that don't gro
 
 import uuid
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Session, StatusEvent, Stream
-from ingest.services import bans, leases, nodes, outbox, recordings, sessions, shared_objects
-from ingest.services.attempts import AttemptRow, Attempts
+from ingest.services import attempts, bans, leases, nodes, outbox, recordings, sessions, shared_objects
+from ingest.services.attempts import OpenAttempt
 from ingest.services.sessions import EndRow, MediaRow
 from ingest.services.shared_objects import Key, ObjectRow
 from ingest.services.sql import insert_each
@@ -29,18 +28,6 @@ class BeginRow:
     address: str
     encoder: str
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    session: uuid.UUID
-    sequence: int
-    at: datetime
-    kind: str
-    level: str = ""
-    code: str = ""
-    description: str = ""
-    detail: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +56,29 @@ class RecordRow:
     event: RecordEvent
 
 
-Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
+Operation = BeginRow | StatusEvent | MediaRow | OpenAttempt | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
 ENDS = (EndRow, DiscardRow)
 KEPT = (BeginRow, BanRow, RecordRow, *ENDS)
 
 
-def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
+def write(batch: Sequence[Operation]) -> dict[Key, int]:
     """Writes the operations, those of each session in order. Repeating a batch changes nothing.
 
     Sessions begin first, all in one statement: nothing that is told of one comes before its begin. Attempts and
     shared objects belong to none. The streams of all of which others are told are held before anything is written (see
     `outbox`), and then the leases of all that end. Returns the bytes of each object that was written.
     """
-    telling = (
-        operation.session
-        for operation in batch
-        if isinstance(operation, EndRow | RecordRow)
-        or (isinstance(operation, EventRow) and outbox.tells(operation.kind, operation.code))
-    )
-    held = outbox.hold_of(set(telling))
+    telling = {operation.session for operation in batch if isinstance(operation, EndRow | RecordRow)}
+    events = (operation for operation in batch if isinstance(operation, StatusEvent))
+    telling |= {event.session_id for event in events if outbox.tells(event.kind, event.code)}
+    held = outbox.hold_of(telling)
     leases.hold(sessions={operation.session for operation in batch if isinstance(operation, ENDS)})
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
-    attempts.write([operation for operation in batch if isinstance(operation, AttemptRow)])
+    attempts.write([operation for operation in batch if isinstance(operation, OpenAttempt)])
     sizes = shared_objects.save_object(operation for operation in batch if isinstance(operation, ObjectRow))
     several = _Several(held)
     for operation in batch:
-        if isinstance(operation, EventRow | MediaRow | EndRow):
+        if isinstance(operation, StatusEvent | MediaRow | EndRow):
             several.add(operation)
         elif isinstance(operation, BanRow):
             bans.impose(
@@ -124,9 +108,9 @@ class _Several:
         self._media: list[MediaRow] = []
         self._ends: list[EndRow] = []
 
-    def add(self, row: EventRow | MediaRow | EndRow) -> None:
-        if isinstance(row, EventRow):
-            self._events.append(status_event(row))
+    def add(self, row: StatusEvent | MediaRow | EndRow) -> None:
+        if isinstance(row, StatusEvent):
+            self._events.append(row)
         elif isinstance(row, MediaRow):
             self._media.append(row)
         else:
@@ -177,16 +161,3 @@ def _came(names: Set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         return {}
     rows = Stream.objects.filter(application__name__in={app for app, _ in names}, name__in={name for _, name in names})
     return {(app, name): pk for app, name, pk in rows.values_list("application__name", "name", "pk")}
-
-
-def status_event(row: EventRow) -> StatusEvent:
-    return StatusEvent(
-        session_id=row.session,
-        sequence=row.sequence,
-        at=row.at,
-        kind=row.kind,
-        level=row.level,
-        code=row.code,
-        description=row.description,
-        detail=row.detail,
-    )

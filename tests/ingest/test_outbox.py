@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ingest.consumers import decisions
-from ingest.models import OutboxEvent, Session, Stream
+from ingest.models import OutboxEvent, Session, StatusEvent, Stream
 from ingest.services import outbox, recordings, sessions
-from ingest.services.history import DiscardRow, EventRow
+from ingest.services.history import DiscardRow
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.sessions import EndRow
 from tests.ingest.admitting import NOW, hold
@@ -25,17 +25,30 @@ def session(stream: Stream) -> Session:
     return hold(stream)
 
 
-def started(session: Session) -> EventRow:
-    return EventRow(session.pk, 1, NOW, "session.started", "status", session.kind)
+def started(session: Session) -> StatusEvent:
+    return StatusEvent(
+        session_id=session.pk, sequence=1, at=NOW, kind="session.started", level="status", code=session.kind
+    )
 
 
-def judged(session: Session, sequence: int, kind: str = "opened", check: str = "starving", at_s: float = 0) -> EventRow:
+def judged(
+    session: Session, sequence: int, kind: str = "opened", check: str = "starving", at_s: float = 0
+) -> StatusEvent:
     detail = {"actual": "14 s", "expected": "5 s at most", "advice": "Check the encoder."}
     at = NOW + timedelta(seconds=at_s)
-    return EventRow(session.pk, sequence, at, f"health.{kind}", "bad", check, "Nothing has arrived.", detail)
+    return StatusEvent(
+        session_id=session.pk,
+        sequence=sequence,
+        at=at,
+        kind=f"health.{kind}",
+        level="bad",
+        code=check,
+        description="Nothing has arrived.",
+        detail=detail,
+    )
 
 
-def flapping(session: Session, sequence: int, at_s: float) -> list[EventRow]:
+def flapping(session: Session, sequence: int, at_s: float) -> list[StatusEvent]:
     return [judged(session, sequence, at_s=at_s), judged(session, sequence + 1, "cleared", at_s=at_s + 0.5)]
 
 
