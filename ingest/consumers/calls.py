@@ -31,10 +31,6 @@ TOO_SLOW = "The procedure took too long."
 
 
 class Calls(Connecting):
-    @property
-    def call_context(self) -> CallContext:
-        raise NotImplementedError
-
     def __init__(self) -> None:
         super().__init__()
         self.running = 0
@@ -45,6 +41,18 @@ class Calls(Connecting):
         """By request id: the channel that waits for the client's answer."""
         self._length: asyncio.Lock | None = None
         """One at a time: who asks for many takes no places of others'."""
+
+    @property
+    def call_context(self) -> CallContext:
+        return CallContext(
+            app=self.app,
+            instance=self.instance,
+            address=self.scope["client"][0],
+            node=self.scope["node"],
+            flash_ver=self.scope["flash_ver"],
+            sessions=tuple(session.id for session in self.streams.values()),
+            authenticated=self.authenticated,
+        )
 
     # --- The client calls ---
 

@@ -56,7 +56,7 @@ def refusal(act: Callable[[], object]) -> str:
 
 
 def connect(app: str, credential: str = "") -> None:
-    authorization.connect(app=app, credential=credential, address=PEER.address, now=NOW)
+    authorization.connect(authorization.ConnectRequest(app, PEER.address, credential), NOW)
 
 
 def publish(app: str, credential: str, *, instance: str = "", name: str | None = None) -> Grant:
