@@ -119,9 +119,9 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     """Ends the session, once: its last event, its row, its lease."""
     if ACTIVE.pop(str(session.id), None) is None:
         return
-    for issue in session.issues.values():
+    for issue in session.issues:
         cleared(session, issue, by=ENDED)
-    session.issues = {}
+    session.issues = ()
     event = event_now(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
     COUNTS.ended(session.kind, reason)

@@ -67,7 +67,7 @@ def set_enabled(actor: Actor, row: Stream | Application, enabled: bool) -> None:
 
 def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_urls.PlayLink:
     """A token that plays the stream, and the URLs with it. The entry says until when, never the token."""
-    link = media_urls.make_play_link(stream=stream, lifetime=lifetime)
+    link = media_urls.make_play_link(stream, lifetime)
     audit.record(actor, "play_token.create", stream.path, stream=stream, expires_at=link.expires_at)
     return link
 
@@ -77,7 +77,7 @@ def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_url
 
 def recording_link(actor: Actor, *, recording: Recording, lifetime: timedelta) -> media_urls.PlayLink:
     """A token that plays the recording, and the URLs with it. The entry says until when, never the token."""
-    link = media_urls.make_recording_link(recording=recording, lifetime=lifetime)
+    link = media_urls.make_play_link(recording, lifetime)
     _record_recording(actor, "recording_token.create", recording, expires_at=link.expires_at)
     return link
 

@@ -19,7 +19,6 @@ import ssl
 import threading
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
@@ -73,27 +72,27 @@ class Question:
     """Label and prefix."""
     login: str | None = None
 
-    def body(self, *, address: str, encoder: str, node: str, session: str | None, at: datetime) -> bytes:
+    def body(self, peer: Peer, session: str | None) -> bytes:
         label, prefix = self.shown_key or ("", "")
-        said: dict[str, Any] = {
+        asked: dict[str, Any] = {
             "action": self.action,
             "app": self.app,
             "instance": self.instance,
             "name": self.name,
-            "address": clean.text(address, 64),
-            "encoder": clean.text(encoder, 255),
-            "node": clean.text(node, 128),
+            "address": clean.text(peer.address, 64),
+            "encoder": clean.text(peer.encoder, 255),
+            "node": clean.text(peer.node, 128),
             "session": session,
             "key": {"label": label, "prefix": prefix} if self.shown_key is not None else None,
             "login": self.login,
-            "at": at.isoformat().replace("+00:00", "Z"),
+            "at": clock.utc_now().isoformat().replace("+00:00", "Z"),
         }
-        return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode()
 
     def refuse(self, why: str) -> NoReturn:
         """In the service's words, if it has any."""
-        said = why.rstrip(". ") or "it gave no reason"
-        raise Refused(self.action, "callback_refused", stream=self.stream, key=self.key, why=said)
+        reason = why.rstrip(". ") or "it gave no reason"
+        raise Refused(self.action, "callback_refused", stream=self.stream, key=self.key, why=reason)
 
     def fail(self) -> NoReturn:
         raise Refused(self.action, "callback_failed", stream=self.stream, key=self.key)
@@ -124,22 +123,13 @@ def question(
     )
 
 
-def evaluate(asked: Question, status: int, body: bytes) -> None:
-    """Raises Refused, unless the answer allows it."""
-    if 200 <= status < 300:
-        return
-    if status == 403:
-        asked.refuse(reason_of(body))
-    asked.fail()
-
-
 def reason_of(body: bytes) -> str:
     """What a refusal's body says, cleaned and bounded; "" where it says nothing that can be read."""
     try:
-        said = json.loads(body)
+        answer = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    reason = said.get("reason") if isinstance(said, dict) else None
+    reason = answer.get("reason") if isinstance(answer, dict) else None
     return clean.text(reason.strip(), MAX_REASON) if isinstance(reason, str) else ""
 
 
@@ -268,14 +258,13 @@ class Permission:
         """Raises Refused, unless there is nothing to be asked or the service allows it."""
         if asked is None or self._given:
             return
-        peer = self._peer
-        body = asked.body(
-            address=peer.address, encoder=peer.encoder, node=peer.node, session=self._session, at=clock.utc_now()
-        )
         try:
-            status, answer = await get_callback_client().ask(body)
+            status, answer = await get_callback_client().ask(asked.body(self._peer, self._session))
         except Unanswered as problem:
             logger.debug("The callback gave no answer: %s", problem)
             asked.fail()
-        evaluate(asked, status, answer)
+        if status == 403:
+            asked.refuse(reason_of(answer))
+        if not 200 <= status < 300:
+            asked.fail()
         self._given = True

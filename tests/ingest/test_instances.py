@@ -206,7 +206,7 @@ def test_the_strings_to_paste(inside: NewKey, settings: Any) -> None:
     assert (shown.stream, shown.server) == ("live/room/cam", "rtmp://127.0.0.1/live/room")
     assert shown.publish_url == f"rtmp://127.0.0.1/live/room/{inside.secret}"
     assert shown.play_url == "rtmp://127.0.0.1/live/room/cam"
-    link = media_urls.make_play_link(stream=inside.key.stream)
+    link = media_urls.make_play_link(inside.key.stream)
     assert link.flv_url.startswith("http://127.0.0.1:8001/live/live/room/cam.flv?token=")
 
 

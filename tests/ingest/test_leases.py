@@ -158,13 +158,14 @@ def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
 
 
 def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stream) -> None:
-    node = nodes.started(name="node-a", address="", now=NOW).node
-    other = nodes.started(name="node-b", address="", now=NOW).node
+    node = nodes.started(name="node-a", address="", now=NOW)
+    other = nodes.started(name="node-b", address="", now=NOW)
     left, _ = take(stream, node)
     elsewhere = session_of(stream, other)
     seen = NOW + timedelta(seconds=6)
     nodes.seen(name="node-a", now=seen)
-    closed = nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5)).left
+    closed: list[Session] = []
+    nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5), left=closed)
     assert [session.pk for session in closed] == [left]
     session = Session.objects.get(pk=left)
     assert (session.end_reason, session.ended_at) == ("node_lost", seen)
@@ -174,7 +175,7 @@ def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stre
 
 @pytest.mark.parametrize("began", [NOW, NOW + timedelta(hours=1)], ids=["", "by a wrong clock"])
 def test_a_dead_node_is_swept(stream: Stream, began: datetime) -> None:
-    dead = nodes.started(name="node-a", address="", now=NOW).node
+    dead = nodes.started(name="node-a", address="", now=NOW)
     nodes.started(name="node-b", address="", now=NOW + timedelta(minutes=1))
     left, _ = take(stream, dead)
     Session.objects.update(started_at=began)

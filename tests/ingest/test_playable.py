@@ -353,11 +353,11 @@ def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Setti
 
 def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) -> None:
     settings.MEDIA_URL_BASE = "https://media.example.org/tv"
-    link = media_urls.make_play_link(stream=cafe)
+    link = media_urls.make_play_link(cafe)
     assert link.flv_url.startswith("https://media.example.org/tv/live/live/")
     assert link.ws_url.startswith("wss://media.example.org/tv/live/live/")
     settings.MEDIA_ADDRESS = None
-    link = media_urls.make_play_link(stream=cafe)
+    link = media_urls.make_play_link(cafe)
     assert (link.flv_url, link.ws_url) == ("", "")
 
 
