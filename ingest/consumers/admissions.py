@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
 from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 from django.db import Error as AnyDatabaseError
 
 from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import REACH, standing
+from ingest.consumers.base import OfLoop
 from ingest.consumers.decisions import Ticket, TooSlow
 from ingest.services import admission, database, leases, sessions
 from ingest.services.admission import Ask, DecideAlone, Grant
@@ -61,15 +61,11 @@ class Batches(Generic[Q, A]):
         most: int = MOST,
     ) -> None:
         self.work, self.executor, self.undo, self.most = work, executor, undo, most
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue[Q, A]] = WeakKeyDictionary()
+        self._queue: OfLoop[_Queue[Q, A]] = OfLoop(lambda: _Queue(self))
 
     async def ask(self, question: Q) -> A:
         """What is decided. Raises what `work` has for the question, or TooSlow."""
-        loop = asyncio.get_running_loop()
-        queue = self._queues.get(loop)
-        if queue is None:
-            queue = self._queues[loop] = _Queue(self)
-        asked = queue.put(question)
+        asked = self._queue().put(question)
         try:
             return await asked.future
         except asyncio.CancelledError:
@@ -145,7 +141,7 @@ class _Queue(Generic[Q, A]):
         batch: list[_Asked[Q, A]] = []
         while self._waiting and len(batch) < self._batches.most:
             asked = self._waiting.popleft()
-            if not asked.ticket.abandoned:
+            if not asked.ticket.cancelled():
                 batch.append(asked)
         if not batch:
             self._is_busy = False
@@ -177,7 +173,7 @@ class _Queue(Generic[Q, A]):
         for _ in range(min(A_TURN, len(answered))):
             asked, answer = answered.popleft()
             if asked.future.done():
-                if not asked.ticket.abandoned and not isinstance(answer, Exception):
+                if not asked.ticket.cancelled() and not isinstance(answer, Exception):
                     self._batches.undo(asked.question, answer)  # It was delivered, and who asked has gone meanwhile.
             elif isinstance(answer, Exception):
                 asked.future.set_exception(answer)
@@ -188,7 +184,7 @@ class _Queue(Generic[Q, A]):
 
     def _answers(self, batch: Sequence[_Asked[Q, A]], until: float) -> Sequence[A | Exception]:
         """In the thread. Who gave up before it began is not asked about."""
-        wanted = [asked for asked in batch if not asked.ticket.abandoned]
+        wanted = [asked for asked in batch if not asked.ticket.cancelled()]
         answers: dict[int, A | Exception] = {}
         if wanted:
             given = self._batches.work([asked.question for asked in wanted], until)

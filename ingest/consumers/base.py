@@ -2,14 +2,31 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from channels.consumer import AsyncConsumer, get_handler_name
 from channels.exceptions import StopConsumer
 from channels.layers import get_channel_layer
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class OfLoop(Generic[T]):
+    """An object for each event loop, which it must not hold: the running loop's, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+
+    def __call__(self) -> T:
+        loop = asyncio.get_running_loop()
+        if loop not in self._made:
+            self._made[loop] = self._make()
+        return self._made[loop]
 
 
 class ControlConsumer(AsyncConsumer):  # type: ignore[misc]

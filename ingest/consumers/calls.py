@@ -39,7 +39,7 @@ class Calls(Connecting):
         self._last_request_id = 0
         self._invoked: dict[int, str] = {}
         """By request id: the channel that waits for the client's answer."""
-        self._length: asyncio.Lock | None = None
+        self._length = asyncio.Lock()
         """One at a time: who asks for many takes no places of others'."""
 
     @property
@@ -106,8 +106,6 @@ class Calls(Connecting):
         self.spawn(self._tell_length(event))
 
     async def _tell_length(self, event: LengthEvent) -> None:
-        if self._length is None:
-            self._length = asyncio.Lock()
         async with self._length:
             seconds = await self._read_length(event)
         await self.send({"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": seconds})

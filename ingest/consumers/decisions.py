@@ -9,11 +9,9 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Hashable
-from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
 from typing import Any, Generic, NoReturn, TypeVar
-from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -23,6 +21,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from ingest.consumers import journal
+from ingest.consumers.base import OfLoop
 from ingest.services.admission import NotYet
 from ingest.services.encoder_login import Challenged
 from ingest.services.refusals import Action, Refused
@@ -77,36 +76,13 @@ def raise_if_late(until: float) -> None:
         raise TooSlow
 
 
-class _State(Enum):
-    OPEN = 0
-    DELIVERED = 1
-    ABANDONED = 2
-
-
-class Ticket:
+class Ticket(Future[None]):
     """Decides, once and for both sides, whether a result was taken or given up."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._state = _State.OPEN
-
-    def _settle(self, state: _State) -> bool:
-        with self._lock:
-            if self._state is _State.OPEN:
-                self._state = state
-            return self._state is state
-
-    def deliver(self) -> bool:
-        """By the thread, when the result exists. False: nobody wants it."""
-        return self._settle(_State.DELIVERED)
-
-    def abandon(self) -> bool:
-        """By the loop. False: too late, the result is being delivered."""
-        return self._settle(_State.ABANDONED)
-
-    @property
-    def abandoned(self) -> bool:
-        return self._state is _State.ABANDONED
+    deliver = Future.set_running_or_notify_cancel
+    """By the thread, when the result exists. False: nobody wants it."""
+    abandon = Future.cancel
+    """By the loop. False: too late, the result is being delivered."""
 
 
 def _nothing(result: object) -> None:
@@ -114,7 +90,7 @@ def _nothing(result: object) -> None:
 
 
 def _run(work: Callable[[], T], ticket: Ticket, undo: Callable[[T], None]) -> T:
-    if ticket.abandoned:
+    if ticket.cancelled():
         raise TooSlow
     result = work()
     if not ticket.deliver():
@@ -177,7 +153,7 @@ class Together(Generic[T]):
     def __init__(self) -> None:
         self._reads: dict[Hashable, _Read[T]] = {}
         """The latest of each question and event loop."""
-        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._room = OfLoop(lambda: asyncio.Semaphore(AT_ONCE))
 
     async def ask(self, question: Hashable, work: Callable[[], T], deadline: float) -> T:
         """What `work` reads, or TooSlow at the deadline (the loop's time). The question names all it depends on."""
@@ -200,10 +176,10 @@ class Together(Generic[T]):
             if read.after is not None:
                 await asyncio.wait({read.after.task})
                 read.after = None
-            loop = asyncio.get_running_loop()
-            async with self._room.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
+            async with self._room():
                 read.begun = True
-                return await decide(work, executor=READ, deadline=loop.time() + LIMIT_S)
+                deadline = asyncio.get_running_loop().time() + LIMIT_S
+                return await decide(work, executor=READ, deadline=deadline)
         finally:
             if self._reads.get(key) is read:
                 del self._reads[key]

@@ -33,7 +33,7 @@ GUESSES = {"key_unknown", "token_invalid", "login_wrong"}
 """Reasons of a refusal for which the secret may have been a guess. A wrong password is another one each time: what is
 shown is the answer to a challenge, so whoever repeats one can't be told from whoever tries many."""
 
-_held_back: "set[tuple[str, asyncio.Future[None]]]" = set()
+_held_back: "set[tuple[str, asyncio.Task[None]]]" = set()
 """Answers that wait, with their nodes."""
 
 _random = secrets.SystemRandom()
@@ -75,27 +75,20 @@ async def _hold_back(node: str, delay_s: float) -> None:
     """Lets so much time pass, but none while the node is drained or stops."""
     if node in DRAINING:
         return
-    loop = asyncio.get_running_loop()
-    over: asyncio.Future[None] = loop.create_future()
-    timer = loop.call_later(delay_s, _release, over)
-    _held_back.add((node, over))
+    delay = asyncio.ensure_future(asyncio.sleep(delay_s))
+    _held_back.add((node, delay))
     try:
-        await over
+        await asyncio.wait({delay})
     finally:
-        timer.cancel()
-        _held_back.discard((node, over))
+        delay.cancel()
+        _held_back.discard((node, delay))
 
 
 def release_delayed(node: str) -> None:
     """Has the node give all answers that it holds back: it is about to end."""
-    for of, over in _held_back:
+    for of, delay in _held_back:
         if of == node:
-            _release(over)
-
-
-def _release(over: "asyncio.Future[None]") -> None:
-    if not over.done():
-        over.set_result(None)
+            delay.cancel()
 
 
 Entered = tuple[Application, EncoderLogin | None]
@@ -147,16 +140,14 @@ class Connecting(ControlConsumer):
 
     @property
     def app(self) -> str:
-        """The name of the application that it connects to,"""
         return authorization.split_instance(self.scope["app"])[0]
 
     @property
     def instance(self) -> str:
-        """and of its instance; "": it has none."""
+        """Of the application; "": it has none."""
         return authorization.split_instance(self.scope["app"])[1]
 
     def named(self, name: str) -> str:
-        """A stream's whole name, by what the client calls it."""
         return authorization.full_name(self.instance, name)
 
     @property

@@ -10,7 +10,7 @@ from ingest import clock
 from ingest.consumers import decisions
 from ingest.consumers.base import ControlConsumer
 from ingest.contracts import ObjectFlush, ObjectLoad, ObjectLoaded
-from ingest.log_records import Bound
+from ingest.log_records import Bound, more
 from ingest.services import shared_objects
 from ingest.services.history_writer import get_history
 from ingest.services.shared_objects import ObjectRow
@@ -67,5 +67,4 @@ class Objects(ControlConsumer):
 def _log(app: str, name: str, why: str, error: Exception | None = None) -> None:
     left_out = FAILURES.take()
     if left_out is not None:
-        more = f" (and {left_out} more since this was logged last)" if left_out else ""
-        logger.error("The shared object %r of %s was refused: %s%s.", name, app, why, more, exc_info=error)
+        logger.error("The shared object %r of %s was refused: %s%s.", name, app, why, more(left_out), exc_info=error)

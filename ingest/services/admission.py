@@ -112,7 +112,6 @@ def _claim(target: Target, stream: Stream, address: str, asked_at: datetime) -> 
 
 @contextmanager
 def _unless_busy(stream: Stream, key: StreamKey | None) -> Iterator[None]:
-    """Says Busy in words of admission."""
     try:
         yield
     except leases.Busy as busy:

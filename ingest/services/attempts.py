@@ -88,7 +88,6 @@ class Attempts:
         """Rows that were begun in this minute, by address."""
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._waiting)
 
     def put(self, row: AttemptRow) -> bool:

@@ -34,10 +34,6 @@ def full_name(instance: str, name: str) -> str:
     return f"{instance}/{name}" if instance and name else name
 
 
-def is_known_instance(*, application: Application, instance: str) -> bool:
-    return any(each.filter(instance=instance).exists() for each in _within(application))
-
-
 def instance_names(*, application: Application) -> set[str]:
     """Of those that its streams and recordings have."""
     streams, recordings = (each.filter(instance__gt="").values_list("instance") for each in _within(application))
@@ -58,7 +54,7 @@ def instance_refusal(
     """
     if not is_instance(instance) or is_masked(instance):
         return "instance_unknown"
-    if is_known_instance(application=application, instance=instance):
+    if any(each.filter(instance=instance).exists() for each in _within(application)):
         return ""
     if application.publish_policy != Application.PublishPolicy.OPEN:
         return "instance_unknown"
@@ -356,7 +352,6 @@ def _by_login(application: Application, pk: int, request: PublishRequest, now: d
 
 
 def _by_name(application: Application, name: str, stream: Stream | None) -> Target:
-    """A publisher that gave a public name and no key."""
     if application.publish_policy != Application.PublishPolicy.OPEN:
         refuse("publish", "key_missing", stream=stream)
     if stream is None and not is_stream_name(name):

@@ -90,7 +90,6 @@ class Question:
         return json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode()
 
     def refuse(self, why: str) -> NoReturn:
-        """In the service's words, if it has any."""
         reason = why.rstrip(". ") or "it gave no reason"
         raise Refused(self.action, "callback_refused", stream=self.stream, key=self.key, why=reason)
 

@@ -81,10 +81,6 @@ def invitation(authmod: str = "adobe") -> str:
     return f"[ AccessManager.Reject ] : [ code=403 need auth; authmod={authmod} ] : "
 
 
-def auth_failed(authmod: str) -> str:
-    return f"[ AccessManager.Reject ] : [ authmod={authmod} ] : ?reason=authfailed"
-
-
 def need_auth(authmod: str, *, app: str, user: str, salt: str, address: str, now: datetime) -> str:
     """The second round. `user` is quoted: one that can be a user's name."""
     token = issue_challenge(app=app, user=user, address=address, now=now)
@@ -216,7 +212,7 @@ class LoginRefused(Refused):
 
     def __init__(self, reason: str, authmod: str, stream: int | None) -> None:
         super().__init__("connect", reason, stream=stream, key=None)
-        self.answer = auth_failed(authmod)
+        self.answer = f"[ AccessManager.Reject ] : [ authmod={authmod} ] : ?reason=authfailed"
 
 
 @dataclass(frozen=True, slots=True)

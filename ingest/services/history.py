@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Session, StatusEvent, Stream
@@ -58,6 +59,7 @@ class RecordRow:
 
 Operation = BeginRow | StatusEvent | MediaRow | OpenAttempt | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
 ENDS = (EndRow, DiscardRow)
+ALONE = (BanRow, RecordRow, DiscardRow)
 KEPT = (BeginRow, BanRow, RecordRow, *ENDS)
 
 
@@ -76,55 +78,40 @@ def write(batch: Sequence[Operation]) -> dict[Key, int]:
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
     attempts.write([operation for operation in batch if isinstance(operation, OpenAttempt)])
     sizes = shared_objects.save_object(operation for operation in batch if isinstance(operation, ObjectRow))
-    several = _Several(held)
-    for operation in batch:
-        if isinstance(operation, StatusEvent | MediaRow | EndRow):
-            several.add(operation)
-        elif isinstance(operation, BanRow):
-            bans.impose(
-                address=operation.address,
-                seconds=operation.seconds,
-                now=operation.at,
-                guesses=operation.guesses,
-                node=operation.node,
-            )
-        elif isinstance(operation, RecordRow):
-            several.write()
-            recordings.note(session=operation.session, at=operation.at, event=operation.event, held=held)
-        elif isinstance(operation, DiscardRow):
-            several.write()
-            sessions.discard(session=operation.session, silent_since=operation.silent_since)
-    several.write()
+    for is_alone, several in groupby(batch, lambda operation: isinstance(operation, ALONE)):
+        if is_alone:
+            for operation in several:
+                _write_alone(operation, held)
+        else:
+            _write_together(list(several), held)
     return sizes
 
 
-class _Several:
-    """Events, media and ends of many sessions, which are written together: each session's events come before its end,
-    and nothing comes after that."""
+def _write_alone(operation: Operation, held: outbox.Held) -> None:
+    if isinstance(operation, BanRow):
+        bans.impose(
+            address=operation.address,
+            seconds=operation.seconds,
+            now=operation.at,
+            guesses=operation.guesses,
+            node=operation.node,
+        )
+    elif isinstance(operation, RecordRow):
+        recordings.note(session=operation.session, at=operation.at, event=operation.event, held=held)
+    elif isinstance(operation, DiscardRow):
+        sessions.discard(session=operation.session, silent_since=operation.silent_since)
 
-    def __init__(self, held: outbox.Held) -> None:
-        self._held = held
-        self._events: list[StatusEvent] = []
-        self._media: list[MediaRow] = []
-        self._ends: list[EndRow] = []
 
-    def add(self, row: StatusEvent | MediaRow | EndRow) -> None:
-        if isinstance(row, StatusEvent):
-            self._events.append(row)
-        elif isinstance(row, MediaRow):
-            self._media.append(row)
-        else:
-            self._ends.append(row)
-
-    def write(self) -> None:
-        if self._events:
-            insert_each(self._events, but_those_there=True)
-            outbox.told(self._events, self._held)
-        if self._media:
-            sessions.set_media(self._media)
-        if self._ends:
-            sessions.end_all(self._ends, self._held)
-        self._events, self._media, self._ends = [], [], []
+def _write_together(several: Sequence[Operation], held: outbox.Held) -> None:
+    """Events, media and ends of many sessions: each session's events come before its end, and nothing after that."""
+    events = [operation for operation in several if isinstance(operation, StatusEvent)]
+    if events:
+        insert_each(events, but_those_there=True)
+        outbox.told(events, held)
+    sessions.set_media([operation for operation in several if isinstance(operation, MediaRow)])
+    ends = [operation for operation in several if isinstance(operation, EndRow)]
+    if ends:
+        sessions.end_all(ends, held)
 
 
 def _begin(rows: Sequence[BeginRow]) -> None:

@@ -66,13 +66,7 @@ class HistoryWriter:
 
     @property
     def waiting(self) -> int:
-        """Operations that are not written yet."""
         return len(self._waiting) + len(self._attempts) + len(self._objects) + self._writing
-
-    @property
-    def _apart(self) -> int:
-        """What waits, of the kinds of which more of the same takes no more room."""
-        return len(self._attempts) + len(self._objects)
 
     @property
     def full(self) -> bool:
@@ -164,7 +158,7 @@ class HistoryWriter:
                 self._changed.wait(min(wait_s, threading.TIMEOUT_MAX))
         self._urgent.wait(GATHER_S)
         with self._changed:
-            if not self._waiting and not self._apart:
+            if not (self._waiting or self._attempts or self._objects):
                 return None if self._closing.is_set() else []
             is_turn = self._objects_turn or not (self._waiting or self._attempts)
             batch: list[Operation] = [*self._objects.take(self._now)] if is_turn else []

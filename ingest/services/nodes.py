@@ -281,16 +281,14 @@ def cancel_drain(*, name: str) -> Node:
 
 
 def drain(*, name: str) -> Drain | None:
-    asked = [Drain(*row) for row in _DRAIN.ask(name=name)]
+    asked = [Drain(*row) for row in _drain.ask(name=name)]
     return asked[0] if asked else None
 
 
+@Prepared
 def _drain() -> "QuerySet[Node, Any]":
     asked = Node.objects.filter(name=Given("name", CharField()), drain_requested_at__isnull=False)
     return asked.values_list("drain_requested_at", "drain_grace_s")
-
-
-_DRAIN = Prepared(_drain)
 
 
 def forget(*, name: str) -> Node:
