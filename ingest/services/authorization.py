@@ -143,9 +143,6 @@ class Access:
         streams = Stream.objects.filter(name__in=public).order_by() if public else ()
         return cls(by_name, by_digest, {(row.application_id, row.name): row for row in streams})
 
-    def application(self, name: str) -> Application | None:
-        return self.applications.get(name)
-
     def key(self, secret: str) -> StreamKey | None:
         """The key that has the secret, whatever its state, with its stream and application."""
         return self.keys.get(keys.digest(secret)) if secret else None
@@ -161,7 +158,7 @@ def refuse(
 
 
 def application_of(action: Action, name: str, access: Access, *, or_disabled: bool = False) -> Application:
-    application = access.application(name)
+    application = access.applications.get(name)
     if application is None:
         refuse(action, "unknown_app")
     if not application.enabled and not or_disabled:

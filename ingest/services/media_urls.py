@@ -136,37 +136,30 @@ class PlayLink:
     """FLV over WebSocket, likewise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """Whoever has one of the URLs can look at the live stream, if that begins soon."""
-
-    ws_url: str = field(repr=False)
-    flv_url: str = field(repr=False)
-
-
 def make_play_link(row: Stream | Recording, lifetime: timedelta = play_tokens.PLAY.lifetime) -> PlayLink:
     """Of a stream and its recordings, or of this recording and no other of its name."""
     kind = play_tokens.PLAY if isinstance(row, Stream) else play_tokens.RECORDING
+    return _link(row, kind, lifetime, media_base())
+
+
+def make_preview(*, stream: Stream, page: str) -> PlayLink | None:
+    """Whoever has one of its URLs can look at the live stream, if that begins soon. `page`: the host by which who asks
+    reaches the dashboard. None where the media listener is off."""
+    base = media_base(page)
+    return _link(stream, play_tokens.PREVIEW, play_tokens.PREVIEW.lifetime, base) if base else None
+
+
+def _link(row: Stream | Recording, kind: play_tokens.Kind, lifetime: timedelta, base: str) -> PlayLink:
     now = timezone.now().replace(microsecond=0)
     token = kind.issue(row.pk, lifetime=lifetime, now=now)
-    query, base = f"?token={token}", media_base()
-    rest = f"{_file(row)}{query}"
+    rest = f"{_file(row)}?token={token}"
     return PlayLink(
         token=token,
         expires_at=now + lifetime,
-        play_url=name_url(app=row.application.name, name=row.name) + query,
+        play_url=f"{name_url(app=row.application.name, name=row.name)}?token={token}",
         flv_url=f"{base}{rest}" if base else "",
         ws_url=f"{_ws(base)}{rest}" if base else "",
     )
-
-
-def make_preview(*, stream: Stream, page: str) -> Preview | None:
-    """`page`: the host by which who asks reaches the dashboard. None where the media listener is off."""
-    base = media_base(page)
-    if not base:
-        return None
-    rest = f"{_file(stream)}?token={play_tokens.PREVIEW.issue(stream.pk)}"
-    return Preview(ws_url=f"{_ws(base)}{rest}", flv_url=f"{base}{rest}")
 
 
 def media_origins(page: str) -> list[str]:

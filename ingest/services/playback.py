@@ -113,8 +113,9 @@ def check(
         downloadable = _downloadable(app, names, credential, now)
         if downloadable is not None:
             return downloadable
-    streams = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
-    stream = _first(names, list(streams))
+    rows = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
+    streams = {row.name: row for row in rows}
+    stream = next((streams[each] for each in names if each in streams), None)
     if stream is not None and wanted == "live" and credential and _may_look(stream, credential, now):
         return Playable(stream.application, stream.name, stream, None, is_preview=True)
     application = stream.application if stream is not None else _application(app)
@@ -176,11 +177,6 @@ def _application(name: str) -> Application:
     if application is None:
         _refuse("unknown_app")
     return application
-
-
-def _first(names: list[str], streams: list[Stream]) -> Stream | None:
-    by_name = {stream.name: stream for stream in streams}
-    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def _recording(application: Application, names: list[str], token: str, now: datetime) -> Recording | None:

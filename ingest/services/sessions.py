@@ -51,11 +51,10 @@ def end(
     reason: EndReason,
     description: str = "",
     at: datetime | None = None,
-    totals: Totals | None = None,
 ) -> bool:
     """Ends one session, as `end_all` does. False: it had ended already, and stays as it was."""
     with transaction.atomic():
-        return bool(end_all([EndRow(session, reason, description, at, totals)], outbox.hold_of([session])))
+        return bool(end_all([EndRow(session, reason, description, at)], outbox.hold_of([session])))
 
 
 def end_all(endings: Sequence[EndRow], held: outbox.Held) -> list[uuid.UUID]:
