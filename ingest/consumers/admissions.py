@@ -203,7 +203,7 @@ class Single:
     """When it asked first."""
     loop: asyncio.AbstractEventLoop
 
-    def check(self) -> Question | None:
+    def check(self) -> Question:
         knowledge = _knowledge()
         return admission.check_publish(self.ask, asked_at=self.asked_at, now=clock.utc_now(), knowledge=knowledge)
 
@@ -228,9 +228,7 @@ async def admit(single: Single, permission: Permission) -> Grant:
         await CHECKS.ask(single.ask)
         return await _written(single.ask, TOGETHER.ask(single.ask))
     except DecideAlone:
-        asked = await SINGLE_CHECKS.ask(single)
-        if asked is not None:
-            await permission.ask(asked)
+        await permission.ask(await SINGLE_CHECKS.ask(single))
         return await _written(single.ask, SINGLY.ask(single))
 
 
@@ -285,7 +283,7 @@ def _undo_single(single: Single, grant: Grant) -> None:
 
 CHECKS: Batches[Ask, None] = Batches(_check, executor=decisions.READ)
 TOGETHER: Batches[Ask, Grant] = Batches(_admit, executor=decisions.WRITE, undo=_undo)
-SINGLE_CHECKS: Batches[Single, Question | None] = Batches(
+SINGLE_CHECKS: Batches[Single, Question] = Batches(
     lambda several, until: answer_each(several, Single.check), executor=decisions.READ, most=1
 )
 SINGLY: Batches[Single, Grant] = Batches(

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,8 @@ from channels.layers import get_channel_layer
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+C = TypeVar("C", bound="ControlConsumer")
+E = TypeVar("E")
 
 
 class OfLoop(Generic[T]):
@@ -29,12 +32,24 @@ class OfLoop(Generic[T]):
         return self._made[loop]
 
 
+def in_task(
+    handler: Callable[[C, E], Coroutine[Any, Any, None]],
+) -> Callable[[C, E], Coroutine[Any, Any, None]]:
+    """A handler that takes its time: a stop never waits behind it."""
+
+    @wraps(handler)
+    async def start(consumer: C, event: E) -> None:
+        consumer.spawn(handler(consumer, event))
+
+    return start
+
+
 class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
     """An AsyncConsumer whose events never wait for a database.
 
     Channels' own dispatch awaits `aclose_old_connections` in the one thread-sensitive thread for every message, so that
     one slow write anywhere stalls every consumer. Ours doesn't: `ingest.consumers.decisions` closes connections where
-    they are used. A handler that needs time starts a task with `spawn`, so that a stop never waits behind it.
+    they are used. A handler that needs time is `in_task`.
     """
 
     def __init__(self) -> None:

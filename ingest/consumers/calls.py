@@ -7,6 +7,7 @@ from typing import Any
 
 from ingest import clean, clock, procedures
 from ingest.consumers import decisions, login
+from ingest.consumers.base import in_task
 from ingest.consumers.login import Connecting
 from ingest.contracts import CallEvent, InvokeResult, LengthEvent
 from ingest.log_records import Bound
@@ -72,16 +73,13 @@ class Calls(Connecting):
                 value = await procedure.function(self.call_context, *event["arguments"])
         except CallError as error:
             await self._fail(event, error.description, error.code)
-        except TimeoutError as error:
-            if limit.expired():
+        except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
                 _log_failure(procedure, f"it took longer than {procedure.limit_s:g} s", None)
                 await self._fail(event, TOO_SLOW)
             else:
-                _log_failure(procedure, "TimeoutError", error)
+                _log_failure(procedure, type(error).__name__, error)
                 await self._fail(event, FAILED)
-        except Exception as error:
-            _log_failure(procedure, type(error).__name__, error)
-            await self._fail(event, FAILED)
         else:
             self.served = True
             if event["request_id"] is not None:
@@ -102,10 +100,8 @@ class Calls(Connecting):
 
     # --- The client asks for a length ---
 
+    @in_task
     async def rtmp_length(self, event: LengthEvent) -> None:
-        self.spawn(self._tell_length(event))
-
-    async def _tell_length(self, event: LengthEvent) -> None:
         async with self._length:
             seconds = await self._read_length(event)
         await self.send({"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": seconds})

@@ -14,14 +14,14 @@ from ingest import clean, clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import DRAINING, ActiveSession
 from ingest.consumers.admissions import Batches, answer_each
-from ingest.consumers.base import ControlConsumer
+from ingest.consumers.base import ControlConsumer, in_task
 from ingest.contracts import ConnectEvent, RtmpScope
 from ingest.credentials import is_token, looks_like_key
 from ingest.models import Application, EncoderLogin
-from ingest.services import authorization, callback, encoder_login
+from ingest.services import authorization, encoder_login
 from ingest.services.authorization import ConnectRequest, Peer
 from ingest.services.bans import WINDOW_S, get_guard
-from ingest.services.callback import Permission
+from ingest.services.callback import Permission, Question
 from ingest.services.encoder_login import Challenged, LoginRefused
 from ingest.services.history import BanRow
 from ingest.services.history_writer import get_history
@@ -173,10 +173,8 @@ class Connecting(ControlConsumer):
                 key=refused.key,
             )
 
+    @in_task
     async def rtmp_connect(self, event: ConnectEvent) -> None:
-        self.spawn(self._connect(event))
-
-    async def _connect(self, event: ConnectEvent) -> None:
         answer = event["login"]
         request = ConnectRequest(
             app=self.scope["app"],
@@ -192,9 +190,8 @@ class Connecting(ControlConsumer):
             if request.credential or answer is not None:
                 refuse_banned("connect", request.address)
             application, login = await ENTERING.ask(request)
-            await Permission(self.peer).ask(
-                callback.question("connect", application, instance=self.instance, login=login)
-            )
+            question = Question("connect", application, instance=self.instance, login=login)
+            await Permission(self.peer).ask(question)
             return application, login
 
         try:

@@ -15,6 +15,7 @@ from ingest import clean, clock
 from ingest.consumers import admissions, decisions, login, recorder, recordings
 from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, ActiveSession, join_stream
 from ingest.consumers.admissions import Single
+from ingest.consumers.base import in_task
 from ingest.consumers.calls import Calls
 from ingest.consumers.channel_layer import mailbox
 from ingest.consumers.shared_objects import Objects
@@ -32,10 +33,10 @@ from ingest.contracts import (
 )
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Application, StatusEvent
-from ingest.services import callback, database, playback, sessions
+from ingest.services import database, playback, sessions
 from ingest.services.admission import Ask, Grant, NotYet
 from ingest.services.authorization import PublishRequest
-from ingest.services.callback import Permission
+from ingest.services.callback import Permission, Question
 from ingest.services.history import BeginRow
 from ingest.services.history_writer import get_history
 from ingest.services.playback import Playable
@@ -64,13 +65,8 @@ class RtmpConsumer(Calls, Objects):
 
     # --- Decisions ---
 
+    @in_task
     async def rtmp_publish(self, event: PublishEvent) -> None:
-        self.spawn(self._publish(event))
-
-    async def rtmp_play(self, event: PlayEvent) -> None:
-        self.spawn(self._play(event))
-
-    async def _publish(self, event: PublishEvent) -> None:
         self.action = "publish"
         request = PublishRequest(
             self.app,
@@ -125,7 +121,8 @@ class RtmpConsumer(Calls, Objects):
             former = grant.replaced
             await sessions.send_stop(channel=former.channel, session_id=former.session, reason="replaced")
 
-    async def _play(self, event: PlayEvent) -> None:
+    @in_task
+    async def rtmp_play(self, event: PlayEvent) -> None:
         self.action = "play"
         app, name, credential, node = self.app, self.named(event["name"]), event["credential"], self.scope["node"]
         wanted = playback.wanted_by(event["start"])
@@ -148,8 +145,8 @@ class RtmpConsumer(Calls, Objects):
             if found.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
                 raise Refused("play", "too_many_awaited", stream=None, key=None)
             if not found.is_permitted:
-                about = callback.question("play", found.application, name=found.name, stream=found.stream)
-                await Permission(self.peer, session_id).ask(about)
+                question = Question("play", found.application, found.name, stream=found.stream)
+                await Permission(self.peer, session_id).ask(question)
             return found
 
         try:
@@ -267,13 +264,7 @@ class RtmpConsumer(Calls, Objects):
         get_history().put(MediaRow(session.id, media, metadata))
         recorder.record(session, recorder.event_now("metadata", detail={"media": media, "metadata": metadata}))
 
-    async def rtmp_unpublish(self, event: UnpublishEvent) -> None:
-        self._close(event)
-
-    async def rtmp_stop(self, event: StopEvent) -> None:
-        self._close(event)
-
-    def _close(self, event: UnpublishEvent | StopEvent) -> None:
+    async def rtmp_unpublish(self, event: UnpublishEvent | StopEvent) -> None:
         _, gone = self.pending_switch.pop(event["session_id"], (0, None))
         if gone is not None:
             recorder.end(gone, event["reason"], event["description"], event["totals"])
@@ -282,6 +273,8 @@ class RtmpConsumer(Calls, Objects):
                 del self.streams[stream_id]
                 recorder.end(session, event["reason"], event["description"], event["totals"])
                 self._come(stream_id)
+
+    rtmp_stop = rtmp_unpublish
 
     def _come(self, stream_id: int) -> None:
         """What was to take the place of what has ended, does."""

@@ -8,7 +8,7 @@ from django.db import Error as AnyDatabaseError
 
 from ingest import clock
 from ingest.consumers import decisions
-from ingest.consumers.base import ControlConsumer
+from ingest.consumers.base import ControlConsumer, in_task
 from ingest.contracts import ObjectFlush, ObjectLoad, ObjectLoaded
 from ingest.log_records import Bound, more
 from ingest.services import shared_objects
@@ -24,15 +24,13 @@ FAILURES = Bound(1)
 
 
 class Objects(ControlConsumer):
-    async def rtmp_object_load(self, event: ObjectLoad) -> None:
-        self.spawn(self._load_object(event))
-
     async def rtmp_object_flush(self, event: ObjectFlush) -> None:
         """It is written however long that takes, and whatever becomes of the connection."""
         row = ObjectRow(self.scope["app"], event["name"], event["version"], clock.utc_now(), event["changes"])
         get_history().put(row)
 
-    async def _load_object(self, event: ObjectLoad) -> None:
+    @in_task
+    async def rtmp_object_load(self, event: ObjectLoad) -> None:
         app, name = self.scope["app"], event["name"]
         unwritten = get_history().unwritten_object(app, name)  # Before the database is read: it may be written then.
         read = partial(shared_objects.load_object, app=app, name=name, unwritten=unwritten)

@@ -29,8 +29,8 @@ from django.conf import settings
 from ingest import clean, clock
 from ingest.models import Application, EncoderLogin, Stream, StreamKey
 from ingest.models.names import instance_of
-from ingest.services.authorization import Peer
-from ingest.services.refusals import Action, Refused
+from ingest.services.authorization import Peer, refuse
+from ingest.services.refusals import Action
 
 if TYPE_CHECKING:
     import httpx
@@ -59,67 +59,40 @@ def tls_context() -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether an action may be done. No secret is in it: a key is told by its label and its first characters."""
+    """Whether an action may be done. No secret is told: of a key its label and its first characters are."""
 
     action: Action
-    app: str
-    instance: str = ""
+    application: Application
     name: str = ""
     """The whole, which has the instance before it."""
-    stream: int | None = None
-    key: int | None = None
-    shown_key: tuple[str, str] | None = None
-    """Label and prefix."""
-    login: str | None = None
+    stream: Stream | None = None
+    key: StreamKey | None = None
+    login: EncoderLogin | None = None
+    instance: str = ""
+    """Where there is no name that tells it."""
 
     def body(self, peer: Peer, session: str | None) -> bytes:
-        label, prefix = self.shown_key or ("", "")
         asked: dict[str, Any] = {
             "action": self.action,
-            "app": self.app,
-            "instance": self.instance,
+            "app": self.application.name,
+            "instance": self.instance or instance_of(self.name),
             "name": self.name,
             "address": clean.text(peer.address, 64),
             "encoder": clean.text(peer.encoder, 255),
             "node": clean.text(peer.node, 128),
             "session": session,
-            "key": {"label": label, "prefix": prefix} if self.shown_key is not None else None,
-            "login": self.login,
+            "key": {"label": self.key.label, "prefix": self.key.prefix} if self.key is not None else None,
+            "login": self.login.user if self.login is not None else None,
             "at": clock.utc_now().isoformat().replace("+00:00", "Z"),
         }
         return json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode()
 
     def refuse(self, why: str) -> NoReturn:
         reason = why.rstrip(". ") or "it gave no reason"
-        raise Refused(self.action, "callback_refused", stream=self.stream, key=self.key, why=reason)
+        refuse(self.action, "callback_refused", stream=self.stream, key=self.key, why=reason)
 
     def fail(self) -> NoReturn:
-        raise Refused(self.action, "callback_failed", stream=self.stream, key=self.key)
-
-
-def question(
-    action: Action,
-    application: Application,
-    *,
-    instance: str = "",
-    name: str = "",
-    stream: Stream | None = None,
-    key: StreamKey | None = None,
-    login: EncoderLogin | None = None,
-) -> Question | None:
-    """What is to be asked; None: nothing, as the application doesn't want it. A name tells its instance itself."""
-    if not application.asks(action):
-        return None
-    return Question(
-        action,
-        application.name,
-        instance or instance_of(name),
-        name,
-        stream.pk if stream is not None else None,
-        key.pk if key is not None else None,
-        (key.label, key.prefix) if key is not None else None,
-        login.user if login is not None else None,
-    )
+        refuse(self.action, "callback_failed", stream=self.stream, key=self.key)
 
 
 def reason_of(body: bytes) -> str:
@@ -253,9 +226,9 @@ class Permission:
         self._session = str(session) if session is not None else None
         self._given = False
 
-    async def ask(self, asked: Question | None) -> None:
-        """Raises Refused, unless there is nothing to be asked or the service allows it."""
-        if asked is None or self._given:
+    async def ask(self, asked: Question) -> None:
+        """Raises Refused, unless the application doesn't want it to be asked or the service allows it."""
+        if self._given or not asked.application.asks(asked.action):
             return
         try:
             status, answer = await get_callback_client().ask(asked.body(self._peer, self._session))

@@ -14,8 +14,8 @@ from ingest.services.authorization import ConnectRequest, Peer, PublishRequest
 from ingest.services.keys import NewKey
 from ingest.services.playback import Playable, Wanted
 from ingest.services.refusals import REASONS, Refused
+from tests.ingest.admitting import NOW
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")
 
 
@@ -248,22 +248,6 @@ def test_a_second_publisher_is_busy(key: NewKey) -> None:
         assert (refused.reason, refused.code) == ("busy", "NetStream.Publish.BadName")
     assert Session.objects.get().pk == first.session
     assert Session.objects.get().ended_at is None
-
-
-@pytest.mark.both_forms
-def test_a_name_is_free_when_its_session_ended(key: NewKey) -> None:
-    first = publish(as_name(key.secret))
-    sessions.end(session=first.session, reason="tcp_reset")
-    assert publish(as_name(key.secret)).fencing == first.fencing + 1
-
-
-@pytest.mark.both_forms
-def test_a_lease_that_nobody_renewed_is_taken_and_its_session_ends(key: NewKey) -> None:
-    first = publish(as_name(key.secret))
-    second = publish(as_name(key.secret), now=NOW + timedelta(seconds=11))
-    assert second.fencing == 2
-    assert Session.objects.get(pk=first.session).end_reason == "node_lost"
-    assert Lease.objects.get().session_id == second.session
 
 
 # --- Open applications ---

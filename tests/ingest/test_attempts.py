@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import duckdb
@@ -22,12 +22,12 @@ from ingest.services.authorization import Peer
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.telemetry import TelemetryWriter, set_writer
+from tests.ingest.admitting import NOW
 from tests.ingest.control import Connection, flush
 from tests.ingest.faults import missing_table
 
 pytestmark = pytest.mark.usefixtures("process")
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 ROW = AttemptRow(NOW, "publish", "live", "rk_7Qd4…", "192.0.2.7", "OBS", "node-a", "key_unknown", "", "")
 
 

@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, SharedObject, StatusEvent, Stream
 from ingest.services import history_writer, keys
 from ingest.services.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow
-from ingest.services.history import BanRow, BeginRow, DiscardRow, Operation, write
+from ingest.services.history import BanRow, BeginRow, Operation, write
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.sessions import EndRow
 from ingest.services.shared_objects import ObjectRow
@@ -166,12 +166,6 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
     session.refresh_from_db()
     assert session.end_reason == "client_unpublish"
     assert Session.objects.get(kind="play").end_reason == "client_unpublish"
-
-
-def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:
-    write_all(process, DiscardRow(session.pk))
-    assert not Session.objects.exists()
-    assert Lease.objects.get().session is None
 
 
 def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:

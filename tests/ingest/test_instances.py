@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotAdmitted
 from ingest.services.shared_objects import ObjectRow
+from tests.ingest.admitting import NOW
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import Connection, flush, listening
 from tests.ingest.operating import run
@@ -34,7 +34,6 @@ from tests.tools import require_tool
 
 pytestmark = pytest.mark.usefixtures("process")
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer("192.0.2.7", "OBS", "node-a", "channel")
 
 

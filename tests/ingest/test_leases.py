@@ -132,12 +132,6 @@ def test_a_renewal_brings_back_no_lease_that_another_took(stream: Stream, node: 
         assert lease.expires_at == NOW + timedelta(seconds=21)
 
 
-def test_a_lease_that_expired_unseen_is_renewed_if_nobody_took_it(stream: Stream, node: Node) -> None:
-    held = take(stream, node)
-    assert leases.renew(node=node.pk, held=[held], now=NOW + timedelta(minutes=1)) == set()
-    assert not is_free(stream, NOW + timedelta(minutes=1))
-
-
 @pytest.mark.django_db(transaction=True)
 def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
     contenders = [session_of(stream, node) for _ in range(6)]

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from ingest.consumers import decisions
 from ingest.models import OutboxEvent, Session, StatusEvent, Stream
 from ingest.services import outbox, recordings, sessions
 from ingest.services.history import DiscardRow
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.sessions import EndRow
 from tests.ingest.admitting import NOW, hold
-from tests.ingest.control import TOTALS, Connection
+from tests.ingest.control import TOTALS
 from tests.ingest.faults import at_once
 from tests.ingest.ticks import record_event
 
@@ -186,25 +185,3 @@ def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session
     (row,) = OutboxEvent.objects.all()
     assert (row.kind, row.payload["recording"]["state"]) == ("recording.done", "complete")
     assert row.payload["recording"]["duration_ms"] == 4000
-
-
-async def test_a_real_admission_tells_its_begin_and_one_end(
-    encoder: Connection, key: Any, process: HistoryWriter
-) -> None:
-    accepted = await encoder.publish(key.secret)
-    await encoder.unpublish(accepted["session_id"])
-    await encoder.disconnect()
-    assert process.flush(20)
-    events = [event async for event in OutboxEvent.objects.order_by("at")]
-    assert [event.kind for event in events] == ["publish", "unpublish"]
-    assert not any(key.secret in str(event.payload) for event in events)
-
-
-async def test_an_admission_that_came_too_late_tells_nothing(
-    encoder: Connection, key: Any, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(decisions, "LIMIT_S", 0.0)
-    assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.reject"
-    await encoder.disconnect()
-    assert process.flush(20)
-    assert not await OutboxEvent.objects.aexists()
