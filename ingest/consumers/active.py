@@ -5,7 +5,7 @@ The node tells its counts each second, for metrics. They are by words of our own
 and begin at 0, as one that comes from nowhere is no increase to Prometheus."""
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -42,8 +42,8 @@ class ActiveSession:
     metadata_changes: int = 0
     silent_since: datetime | None = None
     """Without audio and video, as the last second told; by the shared clock."""
-    issues: dict[str, Issue] = field(default_factory=dict)
-    """The open health issues by check, as they were told last,"""
+    issues: Sequence[Issue] = ()
+    """The open health issues, as they were told last,"""
     media: MediaInfo = field(default_factory=MediaInfo)
     """and what it sent then,"""
     config: dict[str, str] = field(default_factory=dict)

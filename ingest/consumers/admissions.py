@@ -5,7 +5,8 @@ and back) is paid once for all in it; each has an answer of its own. The first b
 the next one gathers.
 
 Who asks waits for LIMIT_S at most until its batch begins, and for LIMIT_S from then; who can't be served within that,
-going by the latest batches, is told so at once. Nothing is left of what came too late, as with `decisions.decide`."""
+going by the latest batches, is told so at once. A thread can't be stopped, so it asks each one's `Ticket` after its
+commit whether anybody still wants the result, and undoes it if not: of what came too late nothing is left."""
 
 import asyncio
 import contextlib
@@ -13,19 +14,19 @@ import math
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
 from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 from django.db import Error as AnyDatabaseError
 
 from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import REACH, standing
-from ingest.consumers.decisions import Ticket, TooSlow
+from ingest.consumers.base import OfLoop
+from ingest.consumers.decisions import TooSlow
 from ingest.services import admission, database, leases, sessions
 from ingest.services.admission import Ask, DecideAlone, Grant
 from ingest.services.callback import Permission, Question
@@ -45,6 +46,15 @@ WEIGHT = 0.25
 """Of the latest batch in what a batch takes."""
 
 
+class Ticket(Future[None]):
+    """Decides, once and for both sides, whether a result was taken or given up."""
+
+    deliver = Future.set_running_or_notify_cancel
+    """By the thread, when the result exists. False: nobody wants it."""
+    abandon = Future.cancel
+    """By the loop. False: too late, the result is being delivered."""
+
+
 class Batches(Generic[Q, A]):
     """`work` answers a batch in a thread of the executor: for each question what it gives or the exception it raises;
     or it raises one for all. It is told until when (`time.monotonic`) it may commit; after that it raises TooSlow.
@@ -61,15 +71,11 @@ class Batches(Generic[Q, A]):
         most: int = MOST,
     ) -> None:
         self.work, self.executor, self.undo, self.most = work, executor, undo, most
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue[Q, A]] = WeakKeyDictionary()
+        self._queue: OfLoop[_Queue[Q, A]] = OfLoop(lambda: _Queue(self))
 
     async def ask(self, question: Q) -> A:
         """What is decided. Raises what `work` has for the question, or TooSlow."""
-        loop = asyncio.get_running_loop()
-        queue = self._queues.get(loop)
-        if queue is None:
-            queue = self._queues[loop] = _Queue(self)
-        asked = queue.put(question)
+        asked = self._queue().put(question)
         try:
             return await asked.future
         except asyncio.CancelledError:
@@ -79,17 +85,21 @@ class Batches(Generic[Q, A]):
 
 
 class _Asked(Generic[Q, A]):
-    def __init__(self, question: Q, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, question: Q) -> None:
         self.question = question
-        self.future: asyncio.Future[A] = loop.create_future()
+        self.future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self.ticket = Ticket()
-        self.at = loop.time()
+        self.limit()
 
     @property
     def is_given(self) -> bool:
         return self.future.done() and not self.future.cancelled() and self.future.exception() is None
 
-    def give_up(self) -> None:
+    def limit(self) -> None:
+        """It waits for LIMIT_S from now at most."""
+        self.timer = asyncio.get_running_loop().call_later(decisions.LIMIT_S, self._give_up)
+
+    def _give_up(self) -> None:
         if self.ticket.abandon() and not self.future.done():
             self.future.set_exception(TooSlow())
 
@@ -100,84 +110,70 @@ class _Queue(Generic[Q, A]):
     def __init__(self, batches: Batches[Q, A]) -> None:
         self._batches = batches
         self._waiting: deque[_Asked[Q, A]] = deque()
-        self._is_busy = False
-        """A batch is under way, or about to begin."""
+        self._whole: asyncio.Event | None = None
+        """While a batch gathers: as many wait as it takes."""
         self._began = -math.inf
         self._batch_s = 0.0
-        self._expiry: asyncio.TimerHandle | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        """Of a batch that is about to begin."""
         self._task: asyncio.Task[None] | None = None
 
     def put(self, question: Q) -> _Asked[Q, A]:
         """Raises TooSlow where its batch would begin too late."""
-        most = self._batches.most
-        ahead = len(self._waiting)
+        while self._waiting and self._waiting[0].ticket.cancelled():
+            self._waiting.popleft()
+        most, ahead = self._batches.most, len(self._waiting)
         if ahead >= decisions.MAX_UNDONE or (ahead >= most and ahead / most * self._batch_s > decisions.LIMIT_S):
             raise TooSlow
-        loop = asyncio.get_running_loop()
-        asked = _Asked[Q, A](question, loop)
+        asked = _Asked[Q, A](question)
         self._waiting.append(asked)
-        if not self._is_busy or (self._timer is not None and len(self._waiting) == most):
-            self._begin_soon()
-        if self._expiry is None:
-            self._expiry = loop.call_later(decisions.LIMIT_S, self._expire)
+        if self._whole is not None and len(self._waiting) >= most:
+            self._whole.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
         return asked
 
-    def _expire(self) -> None:
-        """Who has waited for too long waits no more."""
+    async def _run(self) -> None:
+        """Batch after batch, as long as any wait."""
+        try:
+            while self._waiting:
+                await self._gather()
+                batch: list[_Asked[Q, A]] = []
+                while self._waiting and len(batch) < self._batches.most:
+                    asked = self._waiting.popleft()
+                    if not asked.ticket.cancelled():
+                        batch.append(asked)
+                if batch:
+                    await self._decide(batch)
+        finally:
+            self._task = None
+
+    async def _gather(self) -> None:
+        left_s = self._began + GATHER_S - asyncio.get_running_loop().time()
+        if len(self._waiting) < self._batches.most and left_s > 0:
+            self._whole = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._whole.wait(), left_s)
+            self._whole = None
+
+    async def _decide(self, batch: Sequence[_Asked[Q, A]]) -> None:
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        while self._waiting and self._waiting[0].at + decisions.LIMIT_S <= now:
-            self._waiting.popleft().give_up()
-        first = self._waiting[0].at if self._waiting else None
-        self._expiry = None if first is None else loop.call_at(first + decisions.LIMIT_S, self._expire)
-
-    def _begin_soon(self) -> None:
-        self._is_busy = True
-        if self._timer is not None:
-            self._timer.cancel()
-        is_whole = len(self._waiting) >= self._batches.most
-        self._timer = asyncio.get_running_loop().call_at(-math.inf if is_whole else self._began + GATHER_S, self._begin)
-
-    def _begin(self) -> None:
-        self._timer = None
-        batch: list[_Asked[Q, A]] = []
-        while self._waiting and len(batch) < self._batches.most:
-            asked = self._waiting.popleft()
-            if not asked.ticket.abandoned:
-                batch.append(asked)
-        if not batch:
-            self._is_busy = False
-            return
-        loop = asyncio.get_running_loop()
-        self._began = loop.time()
-        until = monotonic() + decisions.LIMIT_S
-        timer = loop.call_later(decisions.LIMIT_S, self._give_up, batch)
-        self._task = loop.create_task(self._decide(batch, until, timer))
-
-    @staticmethod
-    def _give_up(batch: Sequence[_Asked[Q, A]]) -> None:
+        self._began, until = loop.time(), monotonic() + decisions.LIMIT_S
         for asked in batch:
-            asked.give_up()
-
-    async def _decide(self, batch: Sequence[_Asked[Q, A]], until: float, timer: asyncio.TimerHandle) -> None:
+            asked.timer.cancel()
+            asked.limit()
         try:
             answers = await decisions.run(lambda: self._answers(batch, until), executor=self._batches.executor)
         except Exception as error:
             answers = [error] * len(batch)
-        timer.cancel()
-        self._batch_s += WEIGHT * (asyncio.get_running_loop().time() - self._began - self._batch_s)
-        self._is_busy, self._task = False, None
-        if self._waiting:
-            self._begin_soon()
+        for asked in batch:
+            asked.timer.cancel()
+        self._batch_s += WEIGHT * (loop.time() - self._began - self._batch_s)
         self._deliver(deque(zip(batch, answers, strict=True)))
 
     def _deliver(self, answered: deque[tuple[_Asked[Q, A], A | Exception]]) -> None:
         for _ in range(min(A_TURN, len(answered))):
             asked, answer = answered.popleft()
             if asked.future.done():
-                if not asked.ticket.abandoned and not isinstance(answer, Exception):
+                if not asked.ticket.cancelled() and not isinstance(answer, Exception):
                     self._batches.undo(asked.question, answer)  # It was delivered, and who asked has gone meanwhile.
             elif isinstance(answer, Exception):
                 asked.future.set_exception(answer)
@@ -188,7 +184,7 @@ class _Queue(Generic[Q, A]):
 
     def _answers(self, batch: Sequence[_Asked[Q, A]], until: float) -> Sequence[A | Exception]:
         """In the thread. Who gave up before it began is not asked about."""
-        wanted = [asked for asked in batch if not asked.ticket.abandoned]
+        wanted = [asked for asked in batch if not asked.ticket.cancelled()]
         answers: dict[int, A | Exception] = {}
         if wanted:
             given = self._batches.work([asked.question for asked in wanted], until)
@@ -207,7 +203,7 @@ class Single:
     """When it asked first."""
     loop: asyncio.AbstractEventLoop
 
-    def check(self) -> Question | None:
+    def check(self) -> Question:
         knowledge = _knowledge()
         return admission.check_publish(self.ask, asked_at=self.asked_at, now=clock.utc_now(), knowledge=knowledge)
 
@@ -232,9 +228,7 @@ async def admit(single: Single, permission: Permission) -> Grant:
         await CHECKS.ask(single.ask)
         return await _written(single.ask, TOGETHER.ask(single.ask))
     except DecideAlone:
-        asked = await SINGLE_CHECKS.ask(single)
-        if asked is not None:
-            await permission.ask(asked)
+        await permission.ask(await SINGLE_CHECKS.ask(single))
         return await _written(single.ask, SINGLY.ask(single))
 
 
@@ -289,7 +283,7 @@ def _undo_single(single: Single, grant: Grant) -> None:
 
 CHECKS: Batches[Ask, None] = Batches(_check, executor=decisions.READ)
 TOGETHER: Batches[Ask, Grant] = Batches(_admit, executor=decisions.WRITE, undo=_undo)
-SINGLE_CHECKS: Batches[Single, Question | None] = Batches(
+SINGLE_CHECKS: Batches[Single, Question] = Batches(
     lambda several, until: answer_each(several, Single.check), executor=decisions.READ, most=1
 )
 SINGLY: Batches[Single, Grant] = Batches(

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from channels.consumer import AsyncConsumer, get_handler_name
 from channels.exceptions import StopConsumer
@@ -11,13 +13,43 @@ from channels.layers import get_channel_layer
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+C = TypeVar("C", bound="ControlConsumer")
+E = TypeVar("E")
+
+
+class OfLoop(Generic[T]):
+    """An object for each event loop, which it must not hold: the running loop's, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+
+    def __call__(self) -> T:
+        loop = asyncio.get_running_loop()
+        if loop not in self._made:
+            self._made[loop] = self._make()
+        return self._made[loop]
+
+
+def in_task(
+    handler: Callable[[C, E], Coroutine[Any, Any, None]],
+) -> Callable[[C, E], Coroutine[Any, Any, None]]:
+    """A handler that takes its time: a stop never waits behind it."""
+
+    @wraps(handler)
+    async def start(consumer: C, event: E) -> None:
+        consumer.spawn(handler(consumer, event))
+
+    return start
+
 
 class ControlConsumer(AsyncConsumer):  # type: ignore[misc]
     """An AsyncConsumer whose events never wait for a database.
 
     Channels' own dispatch awaits `aclose_old_connections` in the one thread-sensitive thread for every message, so that
     one slow write anywhere stalls every consumer. Ours doesn't: `ingest.consumers.decisions` closes connections where
-    they are used. A handler that needs time starts a task with `spawn`, so that a stop never waits behind it.
+    they are used. A handler that needs time is `in_task`.
     """
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ingest import clean, clock, procedures
 from ingest.consumers import decisions, login
+from ingest.consumers.base import in_task
 from ingest.consumers.login import Connecting
 from ingest.contracts import CallEvent, InvokeResult, LengthEvent
 from ingest.log_records import Bound
@@ -31,10 +32,6 @@ TOO_SLOW = "The procedure took too long."
 
 
 class Calls(Connecting):
-    @property
-    def call_context(self) -> CallContext:
-        raise NotImplementedError
-
     def __init__(self) -> None:
         super().__init__()
         self.running = 0
@@ -43,8 +40,20 @@ class Calls(Connecting):
         self._last_request_id = 0
         self._invoked: dict[int, str] = {}
         """By request id: the channel that waits for the client's answer."""
-        self._length: asyncio.Lock | None = None
+        self._length = asyncio.Lock()
         """One at a time: who asks for many takes no places of others'."""
+
+    @property
+    def call_context(self) -> CallContext:
+        return CallContext(
+            app=self.app,
+            instance=self.instance,
+            address=self.scope["client"][0],
+            node=self.scope["node"],
+            flash_ver=self.scope["flash_ver"],
+            sessions=tuple(session.id for session in self.streams.values()),
+            authenticated=self.authenticated,
+        )
 
     # --- The client calls ---
 
@@ -64,16 +73,13 @@ class Calls(Connecting):
                 value = await procedure.function(self.call_context, *event["arguments"])
         except CallError as error:
             await self._fail(event, error.description, error.code)
-        except TimeoutError as error:
-            if limit.expired():
+        except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
                 _log_failure(procedure, f"it took longer than {procedure.limit_s:g} s", None)
                 await self._fail(event, TOO_SLOW)
             else:
-                _log_failure(procedure, "TimeoutError", error)
+                _log_failure(procedure, type(error).__name__, error)
                 await self._fail(event, FAILED)
-        except Exception as error:
-            _log_failure(procedure, type(error).__name__, error)
-            await self._fail(event, FAILED)
         else:
             self.served = True
             if event["request_id"] is not None:
@@ -94,12 +100,8 @@ class Calls(Connecting):
 
     # --- The client asks for a length ---
 
+    @in_task
     async def rtmp_length(self, event: LengthEvent) -> None:
-        self.spawn(self._tell_length(event))
-
-    async def _tell_length(self, event: LengthEvent) -> None:
-        if self._length is None:
-            self._length = asyncio.Lock()
         async with self._length:
             seconds = await self._read_length(event)
         await self.send({"type": "rtmp.length.result", "request_id": event["request_id"], "seconds": seconds})

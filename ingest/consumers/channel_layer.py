@@ -16,14 +16,13 @@ import logging
 import math
 import random
 import time
-import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from channels.layers import get_channel_layer
 
 from ingest.consumers.active import ACTIVE
+from ingest.consumers.base import OfLoop
 from ingest.log_records import about
 
 logger = logging.getLogger(__name__)
@@ -79,16 +78,10 @@ def send_to_group(group: str, make: Make) -> None:
     """Sends to whoever is in the group, without waiting: pages can do without a message, the caller can't wait for a
     layer. Nothing is made where nobody is."""
     if may_have_members(group):
-        loop = asyncio.get_running_loop()
-        deliveries = _deliveries.get(loop)
-        if deliveries is None:
-            deliveries = _deliveries[loop] = _Deliveries()
-        deliveries.put(group, make)
+        _deliveries().put(group, make)
 
 
 class _Deliveries:
-    """Of one event loop."""
-
     def __init__(self) -> None:
         self._waiting: list[tuple[str, Make]] = []
         self._began = -math.inf
@@ -112,7 +105,7 @@ class _Deliveries:
             self._task = None
 
 
-_deliveries: WeakKeyDictionary[asyncio.AbstractEventLoop, _Deliveries] = WeakKeyDictionary()
+_deliveries = OfLoop(_Deliveries)
 
 
 async def _deliver(waiting: Iterable[tuple[str, Make]]) -> None:
@@ -166,8 +159,6 @@ PROBE = "layer.probe"
 
 
 class Absence:
-    """One event loop's."""
-
     def __init__(self) -> None:
         self._asking: asyncio.Task[None] | None = None
 
@@ -194,12 +185,7 @@ class Absence:
             self._asking = None
 
 
-_absences: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Absence]" = weakref.WeakKeyDictionary()
-
-
-def absence() -> Absence:
-    """The running loop's."""
-    return _absences.setdefault(asyncio.get_running_loop(), Absence())
+absence = OfLoop(Absence)
 
 
 AGAIN_S = 0.1
@@ -220,7 +206,7 @@ def _end(task: asyncio.Task[Any]) -> None:
 
 
 class Mailbox:
-    """One event loop's. It receives messages as long as there are connections."""
+    """It receives messages as long as there are connections."""
 
     def __init__(self) -> None:
         self._members = 0
@@ -264,9 +250,4 @@ class Mailbox:
                 logger.exception("A message of the channel layer could not be handled: %s", message["type"])
 
 
-_mailboxes: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox]" = weakref.WeakKeyDictionary()
-
-
-def mailbox() -> Mailbox:
-    """The running loop's."""
-    return _mailboxes.setdefault(asyncio.get_running_loop(), Mailbox())
+mailbox = OfLoop(Mailbox)

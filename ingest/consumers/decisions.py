@@ -1,19 +1,15 @@
 """The database from the event loop: own threads, a limit in time, and decisions that fail closed.
 
 Reads have a few threads, so that neither a flood of refusals nor a herd of players queues behind writes; writes have
-one, since SQLite takes one writer at a time anyway. A decision that isn't there after LIMIT_S is refused. Its thread
-can't be stopped, so it asks its `Ticket` after its commit whether anybody still wants the result, and undoes it if not:
-of what came too late nothing is left."""
+one, since SQLite takes one writer at a time anyway. A decision that isn't there after LIMIT_S is refused."""
 
 import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
 from time import monotonic
 from typing import Any, Generic, NoReturn, TypeVar
-from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -23,6 +19,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from ingest.consumers import journal
+from ingest.consumers.base import OfLoop
 from ingest.services.admission import NotYet
 from ingest.services.encoder_login import Challenged
 from ingest.services.refusals import Action, Refused
@@ -77,80 +74,33 @@ def raise_if_late(until: float) -> None:
         raise TooSlow
 
 
-class _State(Enum):
-    OPEN = 0
-    DELIVERED = 1
-    ABANDONED = 2
-
-
-class Ticket:
-    """Decides, once and for both sides, whether a result was taken or given up."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._state = _State.OPEN
-
-    def _settle(self, state: _State) -> bool:
-        with self._lock:
-            if self._state is _State.OPEN:
-                self._state = state
-            return self._state is state
-
-    def deliver(self) -> bool:
-        """By the thread, when the result exists. False: nobody wants it."""
-        return self._settle(_State.DELIVERED)
-
-    def abandon(self) -> bool:
-        """By the loop. False: too late, the result is being delivered."""
-        return self._settle(_State.ABANDONED)
-
-    @property
-    def abandoned(self) -> bool:
-        return self._state is _State.ABANDONED
-
-
-def _nothing(result: object) -> None:
-    """Undoes a read."""
-
-
-def _run(work: Callable[[], T], ticket: Ticket, undo: Callable[[T], None]) -> T:
-    if ticket.abandoned:
-        raise TooSlow
-    result = work()
-    if not ticket.deliver():
-        undo(result)
-    return result
-
-
-async def decide(
-    work: Callable[[], T],
-    *,
-    executor: ThreadPoolExecutor,
-    deadline: float,
-    undo: Callable[[T], None] = _nothing,
-) -> T:
+async def decide(work: Callable[[], T], *, executor: ThreadPoolExecutor, deadline: float) -> T:
     """Runs `work` in the executor until `deadline` (the loop's time), or raises TooSlow, at once if too much waits.
 
-    After TooSlow or a cancellation `undo` is called with the result if there is one after all, in whichever thread.
+    What has not begun until then, or until a cancellation, is not done any more. A thread can't be stopped, so what has
+    begun goes on.
     """
-    loop = asyncio.get_running_loop()
     if _undone[executor] >= MAX_UNDONE:
         raise TooSlow
-    ticket = Ticket()
-    call = database_sync_to_async(_run, thread_sensitive=False, executor=executor)
-    task: asyncio.Task[T] = asyncio.ensure_future(call(work, ticket, undo))
+    is_wanted = True
+
+    def run() -> T:
+        if not is_wanted:
+            raise TooSlow
+        return work()
+
+    call = database_sync_to_async(run, thread_sensitive=False, executor=executor)
+    task: asyncio.Task[T] = asyncio.ensure_future(call())
     _undone[executor] += 1
     task.add_done_callback(lambda _: _done(executor))
+    task.add_done_callback(_swallow)
     try:
-        await asyncio.wait({task}, timeout=max(0.0, deadline - loop.time()))
-        if not task.done() and ticket.abandon():
-            task.add_done_callback(_swallow)
+        await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+        if not task.done():
             raise TooSlow
-        await asyncio.wait({task})
-    except asyncio.CancelledError:
-        task.add_done_callback(_swallow if ticket.abandon() else lambda done: _take_back(done, undo))
-        raise
-    return task.result()
+        return task.result()
+    finally:
+        is_wanted = False
 
 
 def _done(executor: ThreadPoolExecutor) -> None:
@@ -160,11 +110,6 @@ def _done(executor: ThreadPoolExecutor) -> None:
 def _swallow(task: "asyncio.Task[T]") -> None:
     if not task.cancelled():
         task.exception()
-
-
-def _take_back(task: "asyncio.Task[T]", undo: Callable[[T], None]) -> None:
-    if not task.cancelled() and task.exception() is None:
-        undo(task.result())
 
 
 class Together(Generic[T]):
@@ -177,7 +122,7 @@ class Together(Generic[T]):
     def __init__(self) -> None:
         self._reads: dict[Hashable, _Read[T]] = {}
         """The latest of each question and event loop."""
-        self._room: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._room = OfLoop(lambda: asyncio.Semaphore(AT_ONCE))
 
     async def ask(self, question: Hashable, work: Callable[[], T], deadline: float) -> T:
         """What `work` reads, or TooSlow at the deadline (the loop's time). The question names all it depends on."""
@@ -200,10 +145,10 @@ class Together(Generic[T]):
             if read.after is not None:
                 await asyncio.wait({read.after.task})
                 read.after = None
-            loop = asyncio.get_running_loop()
-            async with self._room.setdefault(loop, asyncio.Semaphore(AT_ONCE)):
+            async with self._room():
                 read.begun = True
-                return await decide(work, executor=READ, deadline=loop.time() + LIMIT_S)
+                deadline = asyncio.get_running_loop().time() + LIMIT_S
+                return await decide(work, executor=READ, deadline=deadline)
         finally:
             if self._reads.get(key) is read:
                 del self._reads[key]

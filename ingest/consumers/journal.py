@@ -11,6 +11,7 @@ from typing import Any
 from ingest.consumers.active import ActiveSession
 from ingest.contracts import EndReason, Totals
 from ingest.log_records import Bound, about, more
+from ingest.services.attempts import AttemptRow
 
 logger = logging.getLogger(__name__)
 
@@ -71,23 +72,23 @@ _database_failures = Bound(FAILURES_S)
 _own_failures = Bound(FAILURES_S)
 
 
-def refused(*, action: str, app: str, name: str, address: str, encoder: str, reason: str, description: str) -> None:
-    """All texts masked and bounded."""
+def refused(attempt: AttemptRow) -> None:
+    """Its texts are masked and bounded."""
     left_out = _refusals.take()
     if left_out is None:
         return
     if left_out:
         logger.info("%d more refusals were not logged; the attempts page counts them.", left_out)
-    path = f"{app}/{name}" if name else app
-    with about(stream=path, client=address):
+    path = f"{attempt.app}/{attempt.name}" if attempt.name else attempt.app
+    with about(stream=path, client=attempt.address):
         logger.info(
             "A %s of %s from %s refused: %s: %s",
-            action,
+            attempt.action,
             path or "nothing",
-            address,
-            reason,
-            description,
-            extra={"action": action, "reason": reason, "encoder": encoder},
+            attempt.address,
+            attempt.reason,
+            attempt.description,
+            extra={"action": attempt.action, "reason": attempt.reason, "encoder": attempt.encoder},
         )
 
 

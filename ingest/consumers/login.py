@@ -6,23 +6,22 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from django.conf import settings
 
 from ingest import clean, clock
-from ingest.consumers import decisions
-from ingest.consumers.active import DRAINING
+from ingest.consumers import decisions, recorder
+from ingest.consumers.active import DRAINING, ActiveSession
 from ingest.consumers.admissions import Batches, answer_each
-from ingest.consumers.base import ControlConsumer
-from ingest.contracts import ConnectEvent, LoginAnswer
+from ingest.consumers.base import ControlConsumer, in_task
+from ingest.contracts import ConnectEvent, RtmpScope
 from ingest.credentials import is_token, looks_like_key
 from ingest.models import Application, EncoderLogin
-from ingest.services import authorization, callback, encoder_login
-from ingest.services.authorization import Access, Peer
+from ingest.services import authorization, encoder_login
+from ingest.services.authorization import ConnectRequest, Peer
 from ingest.services.bans import WINDOW_S, get_guard
-from ingest.services.callback import Permission
+from ingest.services.callback import Permission, Question
 from ingest.services.encoder_login import Challenged, LoginRefused
 from ingest.services.history import BanRow
 from ingest.services.history_writer import get_history
@@ -34,7 +33,7 @@ GUESSES = {"key_unknown", "token_invalid", "login_wrong"}
 """Reasons of a refusal for which the secret may have been a guess. A wrong password is another one each time: what is
 shown is the answer to a challenge, so whoever repeats one can't be told from whoever tries many."""
 
-_held_back: "set[tuple[str, asyncio.Future[None]]]" = set()
+_held_back: "set[tuple[str, asyncio.Task[None]]]" = set()
 """Answers that wait, with their nodes."""
 
 _random = secrets.SystemRandom()
@@ -76,73 +75,46 @@ async def _hold_back(node: str, delay_s: float) -> None:
     """Lets so much time pass, but none while the node is drained or stops."""
     if node in DRAINING:
         return
-    loop = asyncio.get_running_loop()
-    over: asyncio.Future[None] = loop.create_future()
-    timer = loop.call_later(delay_s, _release, over)
-    _held_back.add((node, over))
+    delay = asyncio.ensure_future(asyncio.sleep(delay_s))
+    _held_back.add((node, delay))
     try:
-        await over
+        await asyncio.wait({delay})
     finally:
-        timer.cancel()
-        _held_back.discard((node, over))
+        delay.cancel()
+        _held_back.discard((node, delay))
 
 
 def release_delayed(node: str) -> None:
     """Has the node give all answers that it holds back: it is about to end."""
-    for of, over in _held_back:
+    for of, delay in _held_back:
         if of == node:
-            _release(over)
-
-
-def _release(over: "asyncio.Future[None]") -> None:
-    if not over.done():
-        over.set_result(None)
-
-
-@dataclass(frozen=True, slots=True)
-class Entering:
-    app: str
-    credential: str = field(repr=False)
-    is_token: bool
-    is_viewer: bool
-    said: LoginAnswer | None = field(repr=False)
-    publisher: bool
-    address: str
-
-    def check(self, access: Access, now: datetime) -> tuple[Application, EncoderLogin | None]:
-        application = authorization.connect(
-            app=self.app,
-            credential=self.credential,
-            address=self.address,
-            now=now,
-            is_token=self.is_token,
-            only_plays=self.is_viewer,
-            access=access,
-        )
-        return application, encoder_login.enter(
-            application=application,
-            said=self.said,
-            publisher=self.publisher,
-            has_credential=bool(self.credential),
-            address=self.address,
-            now=now,
-        )
+            delay.cancel()
 
 
 Entered = tuple[Application, EncoderLogin | None]
 
 
-def _enter(several: Sequence[Entering], until: float) -> list[Entered | Exception]:
-    now, access = clock.utc_now(), authorization.read_connections((each.app, each.credential) for each in several)
-    return answer_each(several, lambda each: each.check(access, now))
+def _enter(several: Sequence[ConnectRequest], until: float) -> list[Entered | Exception]:
+    now, access = clock.utc_now(), authorization.read_connections(several)
+    return answer_each(several, lambda request: authorization.connect(request, now, access))
 
 
-ENTERING: Batches[Entering, Entered] = Batches(_enter, executor=decisions.READ)
+ENTERING: Batches[ConnectRequest, Entered] = Batches(_enter, executor=decisions.READ)
+
+MAX_ATTEMPTS = 20
+"""Refusals of one connection that are recorded."""
 
 
 class Connecting(ControlConsumer):
+    scope: RtmpScope
+
     def __init__(self) -> None:
         super().__init__()
+        self.streams: dict[int, ActiveSession] = {}
+        """The sessions of this connection by message stream id."""
+        self.channel_name = ""
+        """By which the channel layer reaches them."""
+        self.attempts = 0
         self.action: Action = "connect"
         """What the client would do next; for a connection that breaks before it does."""
         self.app_is_known = False
@@ -159,50 +131,67 @@ class Connecting(ControlConsumer):
 
     @property
     def peer(self) -> Peer:
-        raise NotImplementedError
+        return Peer(
+            address=self.scope["client"][0],
+            encoder=self.scope["flash_ver"],
+            node=self.scope["node"],
+            channel=self.channel_name,
+        )
 
     @property
     def app(self) -> str:
-        """The name of the application that it connects to,"""
         return authorization.split_instance(self.scope["app"])[0]
 
     @property
     def instance(self) -> str:
-        """and of its instance; "": it has none."""
+        """Of the application; "": it has none."""
         return authorization.split_instance(self.scope["app"])[1]
 
     def named(self, name: str) -> str:
-        """A stream's whole name, by what the client calls it."""
         return authorization.full_name(self.instance, name)
 
-    def record_refusal(self, refused: Refused, *, name: str) -> None:
-        raise NotImplementedError
+    @property
+    def shown_app(self) -> str:
+        """Of attempts, which have the instance in the stream's name. Before it was let in it may be anything, and what
+        stands in its place too."""
+        return self.app if self.let_in else self.scope["app"]
 
+    def record_refusal(self, refused: Refused, *, name: str = "") -> None:
+        self.attempts += 1
+        self.app_is_known = self.app_is_known or refused.app_is_known
+        if self.attempts <= MAX_ATTEMPTS:
+            recorder.attempt(
+                action=refused.action,
+                peer=self.peer,
+                app=self.shown_app,
+                app_is_known=self.app_is_known,
+                name=name,
+                reason=refused.reason,
+                code=refused.code,
+                description=refused.description,
+                stream=refused.stream,
+                key=refused.key,
+            )
+
+    @in_task
     async def rtmp_connect(self, event: ConnectEvent) -> None:
-        self.spawn(self._connect(event))
-
-    async def _connect(self, event: ConnectEvent) -> None:
-        address, said = self.scope["client"][0], event["login"]
-        is_viewer, as_token = self.scope["scheme"] in ("http", "ws"), is_token(self.scope["query"])
-        publisher = encoder_login.publishes(self.scope["connect"], self.scope["flash_ver"])
-
-        entering = Entering(
+        answer = event["login"]
+        request = ConnectRequest(
             app=self.scope["app"],
+            address=self.scope["client"][0],
             credential=event["credential"],
-            is_token=as_token,
-            is_viewer=is_viewer,
-            said=said,
-            publisher=publisher,
-            address=address,
+            is_token=is_token(self.scope["query"]),
+            only_plays=self.scope["scheme"] in ("http", "ws"),
+            login=answer,
+            is_encoder=encoder_login.publishes(self.scope["connect"], self.scope["flash_ver"]),
         )
 
-        async def decide(deadline: float) -> tuple[Application, EncoderLogin | None]:
-            if event["credential"] or said is not None:
-                refuse_banned("connect", address)
-            application, login = await ENTERING.ask(entering)
-            await Permission(self.peer).ask(
-                callback.question("connect", application, instance=self.instance, login=login)
-            )
+        async def decide(deadline: float) -> Entered:
+            if request.credential or answer is not None:
+                refuse_banned("connect", request.address)
+            application, login = await ENTERING.ask(request)
+            question = Question("connect", application, instance=self.instance, login=login)
+            await Permission(self.peer).ask(question)
             return application, login
 
         try:
@@ -210,8 +199,8 @@ class Connecting(ControlConsumer):
         except Challenged as challenged:
             await self._challenge(challenged.description)
         except Refused as refused:
-            self.record_refusal(refused, name="")
-            secret = f"{said['user']} {said['response']}" if said is not None else event["credential"]
+            self.record_refusal(refused)
+            secret = f"{answer['user']} {answer['response']}" if answer is not None else request.credential
             await delay_wrong_secret(refused, self.peer, secret)
             if isinstance(refused, LoginRefused):
                 await self._challenge(refused.answer)
@@ -221,7 +210,7 @@ class Connecting(ControlConsumer):
             self.action = "publish"
             self.app_is_known = self.let_in = True
             self.login = login.pk if login is not None else None
-            self.authenticated = login is not None or looks_like_key(event["credential"])
+            self.authenticated = login is not None or looks_like_key(request.credential)
             self.shares = application.shared_objects != "none"
             await self.send({"type": "rtmp.accept", "shared_objects": application.shared_objects})
 

@@ -99,26 +99,30 @@ def record_changes(streams: Iterable[StreamSnapshot]) -> None:
                 _record_config(session, media)
 
 
-def _record_issues(session: ActiveSession, issues: Iterable[Issue]) -> None:
-    before, session.issues = session.issues, {issue["check"]: issue for issue in issues}
-    for check, issue in session.issues.items():
-        if check not in before or before[check]["level"] != issue["level"]:
-            recorder.opened(session, issue)
-    for check, issue in before.items():
-        if check not in session.issues:
-            recorder.cleared(session, issue)
+def _record_issues(session: ActiveSession, issues: Sequence[Issue]) -> None:
+    before, session.issues = session.issues, issues
+    opened, cleared = _changed_issues(before, issues)
+    for issue in opened:
+        recorder.opened(session, issue)
+    for issue in cleared:
+        recorder.cleared(session, issue)
 
 
-def log_node(node: str, before: Iterable[Issue], now: Iterable[Issue]) -> None:
+def log_node(node: str, before: Sequence[Issue], now: Sequence[Issue]) -> None:
     """A node's own issues go into the log when they open, change their level or clear; pages show its figures."""
-    former = {issue["check"]: issue for issue in before}
-    found = {issue["check"]: issue for issue in now}
-    for check, issue in found.items():
-        if check not in former or former[check]["level"] != issue["level"]:
-            level = logging.ERROR if issue["level"] == "bad" else logging.WARNING
-            logger.log(level, "Node %s: %s %s", node, issue["title"], issue["advice"], extra={"check": check})
-    for check in former.keys() - found.keys():
+    opened, cleared = _changed_issues(before, now)
+    for issue in opened:
+        level = logging.ERROR if issue["level"] == "bad" else logging.WARNING
+        logger.log(level, "Node %s: %s %s", node, issue["title"], issue["advice"], extra={"check": issue["check"]})
+    for check in (issue["check"] for issue in cleared):
         logger.info("Node %s: cleared: %s.", node, CHECK_NAMES.get(check, check), extra={"check": check})
+
+
+def _changed_issues(before: Sequence[Issue], now: Sequence[Issue]) -> tuple[list[Issue], list[Issue]]:
+    """Those that opened or changed their level, and those that are over."""
+    former, found = ({issue["check"]: issue["level"] for issue in issues} for issues in (before, now))
+    opened = [issue for issue in now if former.get(issue["check"]) != issue["level"]]
+    return opened, [issue for issue in before if issue["check"] not in found]
 
 
 # --- What is sent ---
@@ -181,20 +185,17 @@ STOP_S = 8.0
 
 class NodeConsumer(ControlConsumer):
     scope: NodeScope
+    upkeep: Upkeep
+    maintenance: recordings.RecordingMaintenance
 
     def __init__(self) -> None:
         super().__init__()
         self.telemetry: TelemetryWriter | None = None
-        self.upkeep: Upkeep | None = None
-        self.maintenance: recordings.RecordingMaintenance | None = None
-        """Of its recordings."""
         self.shown: dict[int, StreamSnapshot] = {}
         """The snapshots of the last tick that pages were sent, by stream id,"""
         self.shown_at: float | None = None
         """and when that was."""
         self.showing = False
-        self.issues: list[Issue] = []
-        """The node's own, of the last tick."""
         self.wall = WallFeed()
         self.thumbnails = Thumbnails()
         self.storing = False
@@ -204,25 +205,27 @@ class NodeConsumer(ControlConsumer):
     def node(self) -> str:
         return self.scope["node"]
 
-    async def node_started(self, event: NodeStarted) -> None:
-        DRAINING.discard(self.node)
+    async def began(self) -> None:
         addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
         addresses += [f"{host}:{port} (media)" for host, port in self.scope["media_addresses"]]
         url = media_urls.node_url(self.scope["addresses"], self.scope["tls_addresses"])
         self.upkeep = Upkeep(self.node, ", ".join(addresses), self.send, url=url)
         self.maintenance = recordings.RecordingMaintenance(self.node)
+
+    async def node_started(self, event: NodeStarted) -> None:
+        DRAINING.discard(self.node)
         self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
         set_writer(self.telemetry)
         self.spawn(asyncio.to_thread(self.telemetry.start))
         self.start_rounds()
 
     def start_rounds(self) -> None:
-        if self.upkeep is not None:
-            for round_ in self.upkeep.due(asyncio.get_running_loop().time()):
-                self.spawn(round_)
-        if self.maintenance is not None and self.upkeep is not None and self.upkeep.has_started:
-            self.maintenance.resume(asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        for round_ in self.upkeep.due(now):
+            self.spawn(round_)
+        if self.upkeep.has_started:
+            self.maintenance.resume(now)
 
     # --- The tick ---
 
@@ -239,17 +242,14 @@ class NodeConsumer(ControlConsumer):
         samples = [sample for sample in event["samples"] if not names.is_key_test(sample.name)]
         waiting = {f"{each['app']}/{each['name']}" for each in event["streams"] if _is_waited_for(each)}
         AWAITED[self.node] = len(waiting)
-        if self.upkeep is not None:
-            self.upkeep.observe(samples)
-            self.upkeep.waiting = waiting
+        self.upkeep.silences.observe(samples)
+        self.upkeep.waiting = waiting
         if self.telemetry is not None and samples:
             self.telemetry.samples(samples)
         record_changes(known)
         issues = event["figures"].get("issues", [])
-        log_node(self.node, self.issues, issues)
-        self.issues = issues
-        if self.upkeep is not None:
-            self.upkeep.issues = issues
+        log_node(self.node, self.upkeep.issues, issues)
+        self.upkeep.issues = issues
         self.thumbnails.stamp(known)
         for refused in event["refused"]:
             recorder.overcrowded(refused["address"], self.node, refused["count"])
@@ -343,13 +343,11 @@ class NodeConsumer(ControlConsumer):
     async def node_draining(self, event: NodeDraining) -> None:
         DRAINING.add(self.node)
         login.release_delayed(self.node)
-        if self.upkeep is not None:
-            self.spawn(self.upkeep.enter(Node.State.DRAINING))
+        self.spawn(self.upkeep.enter(Node.State.DRAINING))
 
     async def node_resumed(self, event: NodeResumed) -> None:
         DRAINING.discard(self.node)
-        if self.upkeep is not None:
-            self.spawn(self.upkeep.enter(Node.State.UP))
+        self.spawn(self.upkeep.enter(Node.State.UP))
 
     async def node_stopped(self, event: NodeStopped) -> None:
         """The last event: sessions have ended or are about to; what is known of them is written before it returns."""
@@ -357,10 +355,8 @@ class NodeConsumer(ControlConsumer):
         began = loop.time()
         while of_node(self.node) and loop.time() < began + SESSIONS_END_S:  # noqa: ASYNC110 - at most 100 looks.
             await asyncio.sleep(0.02)
-        if self.maintenance is not None:
-            await self.maintenance.stop(MAINTENANCE_S)
-        if self.upkeep is not None:
-            await self.upkeep.stopped()
+        await self.maintenance.stop(MAINTENANCE_S)
+        await self.upkeep.stopped()
         if not await asyncio.to_thread(get_history().flush, max(0.0, began + STOP_S - loop.time())):
             logger.error("The database did not take the last %d entries of history.", get_history().waiting)
         if self.telemetry is not None:

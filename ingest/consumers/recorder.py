@@ -5,8 +5,8 @@ history writer, to the lake by the telemetry writer, and to open pages by the ch
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from ingest import clean, clock, pages
@@ -16,15 +16,14 @@ from ingest.contracts import EndReason, EventRecord, Issue, Totals
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.credentials import mask
 from ingest.log_records import Bound
-from ingest.models import Session
+from ingest.models import Session, StatusEvent
 from ingest.services.admission import Replaced
 from ingest.services.attempts import AttemptRow
 from ingest.services.authorization import Peer
-from ingest.services.history import EventRow
 from ingest.services.history_writer import get_history
 from ingest.services.keys import keyed_hash
 from ingest.services.refusals import REASONS
-from ingest.services.sessions import EndRow
+from ingest.services.sessions import EndRow, event_payload
 from ingest.telemetry import get_writer
 
 MAX_EVENTS = 2000
@@ -50,17 +49,7 @@ LAKE_ATTEMPTS_S = 100
 PAGE_ATTEMPTS_S = 5
 """Attempts that open pages are told of in one second: they read the rows then."""
 
-
-@dataclass(frozen=True, slots=True)
-class SessionEvent:
-    """One event of a session, before it has its number. `at`: seconds since the epoch."""
-
-    kind: str
-    at: float
-    level: str = ""
-    code: str = ""
-    description: str = ""
-    detail: Mapping[str, Any] | None = None
+PAGE_ATTEMPT = ("action", "address", "reason", "description", "app", "name", "count")
 
 
 def event_now(
@@ -70,36 +59,30 @@ def event_now(
     code: str = "",
     description: str = "",
     detail: Mapping[str, Any] | None = None,
-) -> SessionEvent:
-    """An event of now, its texts made fit for what they are written to."""
-    return SessionEvent(
-        kind, clock.now(), clean.text(level, 16), clean.text(code, 64), clean.text(description, 512), detail
+) -> StatusEvent:
+    """An event of now, before it has its session and its number; its texts made fit for what they are written to."""
+    return StatusEvent(
+        kind=kind,
+        at=clock.utc_now(),
+        level=clean.text(level, 16),
+        code=clean.text(code, 64),
+        description=clean.text(description, 512),
+        detail=dict(detail or {}),
     )
 
 
-def record(session: ActiveSession, event: SessionEvent, *, reason: str = "", totals: Totals | None = None) -> None:
+def record(session: ActiveSession, event: StatusEvent, *, reason: str = "", totals: Totals | None = None) -> None:
     """Records the event under the session's next sequence number. A trial's goes to the database alone."""
     if session.sequence >= MAX_EVENTS and event.kind != ENDED:
         return
     session.sequence += 1
-    detail = dict(event.detail or {})
-    get_history().put(
-        EventRow(
-            session=session.id,
-            sequence=session.sequence,
-            at=datetime.fromtimestamp(event.at, UTC),
-            kind=event.kind,
-            level=event.level,
-            code=event.code,
-            description=event.description,
-            detail=detail,
-        )
-    )
+    event.session_id, event.sequence = session.id, session.sequence
+    get_history().put(event)
     if session.is_test:
         return
     _to_lake(
         session=str(session.id),
-        sequence=session.sequence,
+        sequence=event.sequence,
         at=event.at,
         node=session.node,
         app=session.app,
@@ -114,26 +97,16 @@ def record(session: ActiveSession, event: SessionEvent, *, reason: str = "", tot
         encoder=session.encoder,
         address=session.address,
         totals=totals,
-        detail=detail,
+        detail=event.detail,
     )
-    _to_pages(session, event, detail)
+    _to_pages(session, event)
 
 
-def _to_pages(session: ActiveSession, event: SessionEvent, detail: dict[str, Any]) -> None:
+def _to_pages(session: ActiveSession, event: StatusEvent) -> None:
     if session.stream is None or (session.kind == "play" and event.kind not in SHOWN_OF_PLAYERS):
         return
-    payload = {
-        "sequence": session.sequence,
-        "at": event.at,
-        "kind": event.kind,
-        "level": event.level,
-        "code": event.code,
-        "description": event.description,
-        "detail": detail,
-        "session_id": str(session.id),
-    }
     group = pages.stream_group(session.stream)
-    channel_layer.send_to_group(group, lambda: {"type": "stream.event", "text": pages.event_text(payload)})
+    channel_layer.send_to_group(group, lambda: {"type": "stream.event", "text": pages.event_text(event_payload(event))})
 
 
 def begin(session: ActiveSession) -> None:
@@ -146,15 +119,14 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     """Ends the session, once: its last event, its row, its lease."""
     if ACTIVE.pop(str(session.id), None) is None:
         return
-    for issue in session.issues.values():
+    for issue in session.issues:
         cleared(session, issue, by=ENDED)
-    session.issues = {}
+    session.issues = ()
     event = event_now(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
     COUNTS.ended(session.kind, reason)
     journal.ended(session, reason, event.description, totals)
-    at = datetime.fromtimestamp(event.at, UTC)
-    get_history().put(EndRow(session.id, reason, event.description[:255], at, totals))
+    get_history().put(EndRow(session.id, reason, event.description[:255], event.at, totals))
 
 
 def opened(session: ActiveSession, issue: Issue) -> None:
@@ -167,11 +139,13 @@ def opened(session: ActiveSession, issue: Issue) -> None:
 def cleared(session: ActiveSession, issue: Issue, *, by: str = "") -> None:
     """Records that an issue is over: since its limits are kept again, or `by` another event."""
     event = _of_issue("health.cleared", "status", issue, CHECK_NAMES.get(issue["check"], issue["title"]))
-    lasted: dict[str, Any] = {"open_s": round(max(0.0, event.at - issue["since"]), 1)}
-    record(session, replace(event, detail={**(event.detail or {}), **lasted, **({"by": by} if by else {})}))
+    event.detail["open_s"] = round(max(0.0, event.at.timestamp() - issue["since"]), 1)
+    if by:
+        event.detail["by"] = by
+    record(session, event)
 
 
-def _of_issue(kind: str, level: str, issue: Issue, text: str = "") -> SessionEvent:
+def _of_issue(kind: str, level: str, issue: Issue, text: str = "") -> StatusEvent:
     """`text`: in place of its sentence."""
     detail = {name: value for name, value in issue.items() if name in ISSUE_DETAIL}
     return event_now(kind, level=level, code=issue["check"], description=text or issue["title"], detail=detail)
@@ -193,8 +167,8 @@ def lost(row: Session) -> None:
         is_test=row.is_test,
         sequence=MAX_EVENTS + 1,
     )
-    at = row.ended_at.timestamp() if row.ended_at is not None else clock.now()
-    event = SessionEvent(ENDED, at, "status", row.end_reason, row.end_description)
+    event = event_now(ENDED, level="status", code=row.end_reason, description=row.end_description)
+    event.at = row.ended_at or event.at
     record(session, event, reason=row.end_reason)
     COUNTS.ended(session.kind, row.end_reason)
     journal.ended(session, row.end_reason, row.end_description, None)
@@ -224,11 +198,11 @@ def attempt(
     *,
     action: str,
     peer: Peer,
-    app: str,
-    app_is_known: bool,
-    name: str,
     reason: str,
-    code: str,
+    app: str = "",
+    app_is_known: bool = False,
+    name: str = "",
+    code: str = "",
     description: str,
     stream: int | None = None,
     key: int | None = None,
@@ -242,9 +216,8 @@ def attempt(
     """
     first, slash, _ = app.partition("/")
     app = f"{first}/…" if slash else first
-    at = clock.now()
     row = AttemptRow(
-        at=datetime.fromtimestamp(at, UTC),
+        at=clock.utc_now(),
         action=action,
         app=clean.text(app, 128),
         name=clean.text(name, 255),
@@ -260,26 +233,25 @@ def attempt(
     )
     get_history().put(row)
     COUNTS.refused(reason, count)
-    shown = {
-        "app": row.app if app_is_known else mask(row.app),
-        "name": row.name if stream is not None else mask(row.name),
-    }
-    journal.refused(
-        **shown, action=action, address=row.address, encoder=row.encoder, reason=reason, description=row.description
+    shown = replace(
+        row,
+        app=row.app if app_is_known else mask(row.app),
+        name=row.name if stream is not None else mask(row.name),
     )
+    journal.refused(shown)
     if channel_layer.may_have_members(pages.ATTEMPTS) and _page_attempts.take() is not None:
-        told: dict[str, Any] = {"action": action, "address": row.address, "reason": reason}
-        told |= {"description": row.description} | shown | {"at": at, "count": count}
+        payload = {"at": row.at.timestamp()} | {name: getattr(shown, name) for name in PAGE_ATTEMPT}
         channel_layer.send_to_group(
-            pages.ATTEMPTS, lambda: {"type": "attempt.refused", "text": pages.attempt_text(told)}
+            pages.ATTEMPTS, lambda: {"type": "attempt.refused", "text": pages.attempt_text(payload)}
         )
     if _lake_attempts.take() is None:
         return
     _to_lake(
-        **shown,
         session="",
         sequence=0,
-        at=at,
+        at=row.at,
+        app=shown.app,
+        name=shown.name,
         node=row.node,
         stream=stream,
         key=key,
@@ -300,31 +272,22 @@ def overcrowded(address: str, node: str, count: int) -> None:
     attempt(
         action="connect",
         peer=Peer(address=address, encoder="", node=node, channel=""),
-        app="",
-        app_is_known=False,
-        name="",
         reason="too_many_connections",
-        code="",
         description=REASONS["too_many_connections"].description,
         count=count,
     )
 
 
-def _to_lake(*, at: float, address: str, totals: Totals | None, detail: dict[str, Any], **fields: Any) -> None:
+def _to_lake(*, at: datetime, address: str, totals: Totals | None, detail: dict[str, Any], **fields: Any) -> None:
     writer = get_writer()
     if writer is not None:
         writer.event(
             EventRecord(
-                at_us=int(at * 1e6),
-                address_hash=_address_hash(address),
+                at_us=round(at.timestamp() * 1e6),
+                address_hash=keyed_hash("address", address)[:16],  # Tells players apart without naming them.
                 bytes_in=totals["bytes_in"] if totals else 0,
                 bytes_out=totals["bytes_out"] if totals else 0,
                 detail=pages.to_json(detail),
                 **fields,
             )
         )
-
-
-def _address_hash(address: str) -> str:
-    """Tells players apart in the lake without naming them."""
-    return keyed_hash("address", address)[:16]

@@ -7,7 +7,7 @@ the look-up and not kept.
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from channels.exceptions import StopConsumer
 
@@ -15,9 +15,9 @@ from ingest import clean, clock
 from ingest.consumers import admissions, decisions, login, recorder, recordings
 from ingest.consumers.active import AWAITED, DRAINING, MOST_AWAITED, ActiveSession, join_stream
 from ingest.consumers.admissions import Single
+from ingest.consumers.base import in_task
 from ingest.consumers.calls import Calls
 from ingest.consumers.channel_layer import mailbox
-from ingest.consumers.recorder import SessionEvent
 from ingest.consumers.shared_objects import Objects
 from ingest.contracts import (
     DisconnectEvent,
@@ -27,21 +27,19 @@ from ingest.contracts import (
     PlayEvent,
     PublishAccept,
     PublishEvent,
-    RtmpScope,
     StatusEventMessage,
     StopEvent,
     UnpublishEvent,
 )
 from ingest.contracts.connection import RecordEvent
-from ingest.models import Application
-from ingest.procedures import CallContext
-from ingest.services import callback, database, playback, sessions
+from ingest.models import Application, StatusEvent
+from ingest.services import database, playback, sessions
 from ingest.services.admission import Ask, Grant, NotYet
-from ingest.services.authorization import Peer, PublishRequest
-from ingest.services.callback import Permission
+from ingest.services.authorization import PublishRequest
+from ingest.services.callback import Permission, Question
 from ingest.services.history import BeginRow
 from ingest.services.history_writer import get_history
-from ingest.services.playback import Playable, PlayGrant
+from ingest.services.playback import Playable
 from ingest.services.refusals import Action, Refused
 from ingest.services.sessions import MediaRow
 
@@ -50,9 +48,6 @@ T = TypeVar("T")
 MAX_BUFFERED = 32
 """Events of a connection that has no session yet; the oldest give way."""
 
-MAX_ATTEMPTS = 20
-"""Refusals of one connection that are recorded."""
-
 MAX_METADATA = 50
 """Changes of a session's metadata that are recorded: some encoders repeat it at every change of bitrate."""
 
@@ -60,51 +55,18 @@ PLAYS: decisions.Together[Playable] = decisions.Together()
 
 
 class RtmpConsumer(Calls, Objects):
-    scope: RtmpScope
-
     def __init__(self) -> None:
         super().__init__()
-        self.streams: dict[int, ActiveSession] = {}
-        """The sessions of this connection by message stream id."""
         self.pending_switch: dict[str, tuple[int, ActiveSession]] = {}
         """By session id: what is to take the place of what a message stream plays (play2)."""
-        self.channel_name = ""
-        """By which the channel layer reaches this connection's sessions."""
-        self.buffered: list[SessionEvent] = []
+        self.buffered: list[StatusEvent] = []
         """The latest of what came before a session."""
-        self.attempts = 0
         self.had_session = False
-
-    @property
-    def peer(self) -> Peer:
-        return Peer(
-            address=self.scope["client"][0],
-            encoder=self.scope["flash_ver"],
-            node=self.scope["node"],
-            channel=self.channel_name,
-        )
-
-    @property
-    def call_context(self) -> CallContext:
-        return CallContext(
-            app=self.app,
-            instance=self.instance,
-            address=self.scope["client"][0],
-            node=self.scope["node"],
-            flash_ver=self.scope["flash_ver"],
-            sessions=tuple(session.id for session in self.streams.values()),
-            authenticated=self.authenticated,
-        )
 
     # --- Decisions ---
 
+    @in_task
     async def rtmp_publish(self, event: PublishEvent) -> None:
-        self.spawn(self._publish(event))
-
-    async def rtmp_play(self, event: PlayEvent) -> None:
-        self.spawn(self._play(event))
-
-    async def _publish(self, event: PublishEvent) -> None:
         self.action = "publish"
         request = PublishRequest(
             self.app,
@@ -138,7 +100,7 @@ class RtmpConsumer(Calls, Objects):
         self.authenticated = self.authenticated or grant.labels["key"] is not None
         if grant.trial is None:
             join_stream(grant.app, grant.name, grant.labels["stream"])
-        session = self._open(event["stream_id"], "publish", grant)
+        session = self._open(event["stream_id"], grant.session, grant)
         if grant.record is not None:
             recordings.expect(session)
         if grant.replaced is not None:
@@ -159,7 +121,8 @@ class RtmpConsumer(Calls, Objects):
             former = grant.replaced
             await sessions.send_stop(channel=former.channel, session_id=former.session, reason="replaced")
 
-    async def _play(self, event: PlayEvent) -> None:
+    @in_task
+    async def rtmp_play(self, event: PlayEvent) -> None:
         self.action = "play"
         app, name, credential, node = self.app, self.named(event["name"]), event["credential"], self.scope["node"]
         wanted = playback.wanted_by(event["start"])
@@ -182,8 +145,8 @@ class RtmpConsumer(Calls, Objects):
             if found.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
                 raise Refused("play", "too_many_awaited", stream=None, key=None)
             if not found.is_permitted:
-                about = callback.question("play", found.application, name=found.name, stream=found.stream)
-                await Permission(self.peer, session_id).ask(about)
+                question = Question("play", found.application, found.name, stream=found.stream)
+                await Permission(self.peer, session_id).ask(question)
             return found
 
         try:
@@ -193,18 +156,17 @@ class RtmpConsumer(Calls, Objects):
             return
         if found.application.play_policy == Application.PlayPolicy.TOKEN:
             self.authenticated = True
-        grant = playback.grant(session=session_id, playable=found)
-        self._open(event["stream_id"], "play", grant, beside=bool(event["transition"]))
+        self._open(event["stream_id"], session_id, found, beside=bool(event["transition"]))
         answer: PlayAccept = {
             "type": "rtmp.play.accept",
             "request_id": event["request_id"],
-            "path": grant.path,
-            "session_id": str(grant.session),
-            "labels": grant.labels,
-            "recording": grant.recording,
-            "start_unit": grant.start_unit,
+            "path": found.path,
+            "session_id": str(session_id),
+            "labels": found.labels,
+            "recording": found.recording,
+            "start_unit": found.start_unit,
         }
-        if grant.is_preview:
+        if found.is_preview:
             answer["preview"] = True
         await self.send(answer)
 
@@ -226,51 +188,28 @@ class RtmpConsumer(Calls, Objects):
             }
         )
 
-    @property
-    def shown_app(self) -> str:
-        """Of attempts, which have the instance in the stream's name. Before it was let in it may be anything, and what
-        stands in its place too."""
-        return self.app if self.let_in else self.scope["app"]
-
-    def record_refusal(self, refused: Refused, *, name: str) -> None:
-        self.attempts += 1
-        self.app_is_known = self.app_is_known or refused.app_is_known
-        if self.attempts <= MAX_ATTEMPTS:
-            recorder.attempt(
-                action=refused.action,
-                peer=self.peer,
-                app=self.shown_app,
-                app_is_known=self.app_is_known,
-                name=name,
-                reason=refused.reason,
-                code=refused.code,
-                description=refused.description,
-                stream=refused.stream,
-                key=refused.key,
-            )
-
     # --- Sessions ---
 
     def _open(
-        self, stream_id: int, kind: Literal["publish", "play"], grant: Grant | PlayGrant, *, beside: bool = False
+        self, stream_id: int, session_id: uuid.UUID, grant: Grant | Playable, *, beside: bool = False
     ) -> ActiveSession:
         """`beside`: what the message stream does goes on until the server says that it has ended (play2)."""
-        said = self.scope["flash_ver"]
-        if isinstance(grant, PlayGrant) and grant.is_preview:
-            said = f"Preview: {said}"
+        encoder = self.scope["flash_ver"]
+        if isinstance(grant, Playable) and grant.is_preview:
+            encoder = f"Preview: {encoder}"
         session = ActiveSession(
-            id=grant.session,
-            kind=kind,
+            id=session_id,
+            kind="publish" if isinstance(grant, Grant) else "play",
             app=grant.app,
             name=grant.name,
             stream=grant.labels["stream"] or None,
             key=grant.labels["key"],
-            fencing=grant.fencing,
+            fencing=grant.fencing if isinstance(grant, Grant) else 0,
             node=self.scope["node"],
             address=self.scope["client"][0],
-            encoder=clean.text(said, 255),
+            encoder=clean.text(encoder, 255),
             is_test=isinstance(grant, Grant) and grant.trial is not None,
-            is_download=isinstance(grant, PlayGrant) and grant.is_download,
+            is_download=isinstance(grant, Playable) and grant.is_download,
             deliver=self.dispatch,
         )
         former = self.streams.get(stream_id)
@@ -282,7 +221,7 @@ class RtmpConsumer(Calls, Objects):
             self.streams[stream_id] = session
         self.had_session = True
         recorder.begin(session)
-        if kind == "play":  # A publisher's row was written with its lease.
+        if session.kind == "play":  # A publisher's row was written with its lease.
             get_history().put(
                 BeginRow(
                     session=session.id,
@@ -299,7 +238,7 @@ class RtmpConsumer(Calls, Objects):
         for happened in self.buffered:
             recorder.record(session, happened)
         self.buffered.clear()
-        recorder.record(session, recorder.event_now(recorder.STARTED, level="status", code=kind))
+        recorder.record(session, recorder.event_now(recorder.STARTED, level="status", code=session.kind))
         return session
 
     async def rtmp_status(self, event: StatusEventMessage) -> None:
@@ -325,13 +264,7 @@ class RtmpConsumer(Calls, Objects):
         get_history().put(MediaRow(session.id, media, metadata))
         recorder.record(session, recorder.event_now("metadata", detail={"media": media, "metadata": metadata}))
 
-    async def rtmp_unpublish(self, event: UnpublishEvent) -> None:
-        self._close(event)
-
-    async def rtmp_stop(self, event: StopEvent) -> None:
-        self._close(event)
-
-    def _close(self, event: UnpublishEvent | StopEvent) -> None:
+    async def rtmp_unpublish(self, event: UnpublishEvent | StopEvent) -> None:
         _, gone = self.pending_switch.pop(event["session_id"], (0, None))
         if gone is not None:
             recorder.end(gone, event["reason"], event["description"], event["totals"])
@@ -340,6 +273,8 @@ class RtmpConsumer(Calls, Objects):
                 del self.streams[stream_id]
                 recorder.end(session, event["reason"], event["description"], event["totals"])
                 self._come(stream_id)
+
+    rtmp_stop = rtmp_unpublish
 
     def _come(self, stream_id: int) -> None:
         """What was to take the place of what has ended, does."""
@@ -357,9 +292,7 @@ class RtmpConsumer(Calls, Objects):
                 peer=self.peer,
                 app=self.shown_app,
                 app_is_known=self.app_is_known,
-                name="",
                 reason=reason,
-                code="",
                 description=event["description"],
             )
         self._end_all("tcp_reset" if reason == "rejected" else reason, event["description"])

@@ -8,9 +8,9 @@ from django.db import Error as AnyDatabaseError
 
 from ingest import clock
 from ingest.consumers import decisions
-from ingest.consumers.base import ControlConsumer
+from ingest.consumers.base import ControlConsumer, in_task
 from ingest.contracts import ObjectFlush, ObjectLoad, ObjectLoaded
-from ingest.log_records import Bound
+from ingest.log_records import Bound, more
 from ingest.services import shared_objects
 from ingest.services.history_writer import get_history
 from ingest.services.shared_objects import ObjectRow
@@ -24,15 +24,13 @@ FAILURES = Bound(1)
 
 
 class Objects(ControlConsumer):
-    async def rtmp_object_load(self, event: ObjectLoad) -> None:
-        self.spawn(self._load_object(event))
-
     async def rtmp_object_flush(self, event: ObjectFlush) -> None:
         """It is written however long that takes, and whatever becomes of the connection."""
         row = ObjectRow(self.scope["app"], event["name"], event["version"], clock.utc_now(), event["changes"])
         get_history().put(row)
 
-    async def _load_object(self, event: ObjectLoad) -> None:
+    @in_task
+    async def rtmp_object_load(self, event: ObjectLoad) -> None:
         app, name = self.scope["app"], event["name"]
         unwritten = get_history().unwritten_object(app, name)  # Before the database is read: it may be written then.
         read = partial(shared_objects.load_object, app=app, name=name, unwritten=unwritten)
@@ -67,5 +65,4 @@ class Objects(ControlConsumer):
 def _log(app: str, name: str, why: str, error: Exception | None = None) -> None:
     left_out = FAILURES.take()
     if left_out is not None:
-        more = f" (and {left_out} more since this was logged last)" if left_out else ""
-        logger.error("The shared object %r of %s was refused: %s%s.", name, app, why, more, exc_info=error)
+        logger.error("The shared object %r of %s was refused: %s%s.", name, app, why, more(left_out), exc_info=error)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from django.db import Error as AnyDatabaseError
 from django.db import transaction
@@ -37,12 +37,6 @@ class SilenceChange:
 
     silent: dict[uuid.UUID, datetime]
     speaking: set[uuid.UUID]
-
-    def __bool__(self) -> bool:
-        return bool(self.silent or self.speaking)
-
-
-NO_CHANGE: Final = SilenceChange({}, set())
 
 
 class SilenceTracker:
@@ -71,17 +65,16 @@ class SilenceTracker:
         if self._written:
             self._written = {session: at for session, at in self._written.items() if session in heard}
 
-    def change(self) -> SilenceChange:
-        """What the database doesn't know yet."""
+    def change(self) -> SilenceChange | None:
+        """What the database doesn't know yet; None: nothing."""
         known = self._written
-        if not self._silent and not known:
-            return NO_CHANGE
         silent = {
             session: since
             for session, since in self._silent.items()
             if (at := known.get(session)) is None or abs(since - at) > SAME
         }
-        return SilenceChange(silent, known.keys() - self._silent.keys())
+        speaking = known.keys() - self._silent.keys()
+        return SilenceChange(silent, speaking) if silent or speaking else None
 
     def written(self, change: SilenceChange) -> None:
         self._written |= change.silent
@@ -141,7 +134,8 @@ class Upkeep:
         """Of the node, where the database doesn't know it yet."""
         self._doubtful = True
         """Whether our sessions may have been ended by others since the leases were renewed last."""
-        self._silences = SilenceTracker()
+        self.silences = SilenceTracker()
+        """Those that fell silent are told with the next rounds."""
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
             ("leases", LEASES_S, self._leases),
@@ -158,13 +152,9 @@ class Upkeep:
         if self._row is None:
             return self._begin("start", 1.0, self._start, now)
         begun = [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
-        if change := self._silences.change():
+        if change := self.silences.change():
             begun += self._begin("silences", 0.0, partial(self._write_silences, change), now)
         return begun
-
-    def observe(self, samples: Sequence[Sample]) -> None:
-        """What the last second brought of each publisher; those that fell silent are told with the next rounds."""
-        self._silences.observe(samples)
 
     def _begin(
         self, name: str, every: float, action: Callable[[], Coroutine[Any, Any, None]], now: float
@@ -197,11 +187,11 @@ class Upkeep:
     async def _start(self) -> None:
         alive = of_node(self.node)
 
-        def start() -> nodes.Started | None:
+        def start() -> Node | None:
             installation.check_once()
             if not self._claim.take():
                 return None
-            started = nodes.started(
+            node = nodes.started(
                 name=self.node,
                 address=self._address,
                 url=self._url,
@@ -211,21 +201,21 @@ class Upkeep:
                 process_since=database.shared_time_of(PROCESS_BEGAN),
                 left=self._left,
             )
-            leases.clear_silent_of(node=started.node.pk)
+            leases.clear_silent_of(node=node.pk)
             self._read_bans()
-            return started
+            return node
 
         try:
-            started = await decisions.run(start, executor=decisions.WRITE)
+            node = await decisions.run(start, executor=decisions.WRITE)
         except StartError as error:
             await self._stand_back(error)
             return
-        if started is None:
+        if node is None:
             return  # Another process may still have the name: that shows with the next ticks.
         REACH.reached(database.shared_now())
         if self._refused:
             logger.info("The node takes connections again.")
-        self._row, self._refused = started.node.pk, ""
+        self._row, self._refused = node.pk, ""
         if self._drains:
             self._state = Node.State.DRAINING
         for session in self._left:
@@ -319,7 +309,7 @@ class Upkeep:
             leases.clear_silent(sessions=change.speaking)
 
         await decisions.run(write, executor=decisions.WRITE)
-        self._silences.written(change)
+        self.silences.written(change)
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node could write for long enough to judge them."""

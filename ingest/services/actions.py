@@ -4,7 +4,6 @@ secret.
 What is changed in a form of the admin has its entry from `ingest.admin_site`."""
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,13 @@ from ingest.services.keys import NewKey
 
 def kick(actor: Actor, session: Session, *, note: str = "") -> bool:
     """Asks for the end of a session. False: it has ended already."""
-    said = note.rstrip(" .")
-    sentence = f"Ended by {actor.name}: {said}." if said else f"Ended by {actor.name}."
+    note = note.rstrip(" .")
+    sentence = f"Ended by {actor.name}: {note}." if note else f"Ended by {actor.name}."
     with transaction.atomic():
         if not sessions.request_stop(session_id=session.pk, reason="kicked", by=actor.user, note=sentence):
             return False
         target = f"{session.app}/{session.name}"
-        detail = {"note": said, "kind": session.kind}
+        detail = {"note": note, "kind": session.kind}
         audit.record(actor, "session.kick", target, stream=session.stream, session=session, **detail)
     return True
 
@@ -67,7 +66,7 @@ def set_enabled(actor: Actor, row: Stream | Application, enabled: bool) -> None:
 
 def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_urls.PlayLink:
     """A token that plays the stream, and the URLs with it. The entry says until when, never the token."""
-    link = media_urls.make_play_link(stream=stream, lifetime=lifetime)
+    link = media_urls.make_play_link(stream, lifetime)
     audit.record(actor, "play_token.create", stream.path, stream=stream, expires_at=link.expires_at)
     return link
 
@@ -77,7 +76,7 @@ def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_url
 
 def recording_link(actor: Actor, *, recording: Recording, lifetime: timedelta) -> media_urls.PlayLink:
     """A token that plays the recording, and the URLs with it. The entry says until when, never the token."""
-    link = media_urls.make_recording_link(recording=recording, lifetime=lifetime)
+    link = media_urls.make_play_link(recording, lifetime)
     _record_recording(actor, "recording_token.create", recording, expires_at=link.expires_at)
     return link
 
@@ -163,18 +162,18 @@ def make_login(actor: Actor, *, stream: Stream, user: str, **rights: Any) -> enc
     """`rights` and what is raised: as of `encoder_login.create`."""
     with transaction.atomic():
         made = encoder_login.create(stream=stream, user=user, **rights)
-        audit.record(actor, "encoder_login.create", audit.name_of(made.login), stream=stream)
+        audit.record(actor, "encoder_login.create", made.login)
     return made
 
 
 def set_login_password(actor: Actor, login: EncoderLogin, *, password: str = "") -> encoder_login.NewPassword:
     """Raises ValidationError."""
-    with audited(actor, "encoder_login.password", audit.name_of(login), stream=login.stream):
+    with audited(actor, "encoder_login.password", login):
         return encoder_login.set_password(login=login, password=password)
 
 
 def revoke_login(actor: Actor, login: EncoderLogin) -> None:
-    with audited(actor, "encoder_login.revoke", audit.name_of(login), stream=login.stream):
+    with audited(actor, "encoder_login.revoke", login):
         encoder_login.revoke(login=login)
 
 
@@ -182,8 +181,7 @@ def create_key(actor: Actor, *, stream: Stream, secret: str | None = None, **rig
     """`rights`: as of `keys.create`, which says what is raised."""
     with transaction.atomic():
         made = keys.create(stream=stream, secret=secret, **rights)
-        told = rights | {"imported": secret is not None}
-        _record_key(actor, "key.create", made.key, **_said(told))
+        audit.record(actor, "key.create", made.key, **_given(rights | {"imported": secret is not None}))
     return made
 
 
@@ -191,19 +189,19 @@ def rotate_key(actor: Actor, key: StreamKey, *, grace: timedelta = timedelta(0))
     """Raises ValidationError as `keys.rotate`."""
     with transaction.atomic():
         made = keys.rotate(key=key, grace=grace)
-        _record_key(actor, "key.rotate", key, grace_s=int(grace.total_seconds()), successor=audit.name_of(made.key))
+        audit.record(actor, "key.rotate", key, grace_s=int(grace.total_seconds()), successor=audit.name_of(made.key))
     return made
 
 
 def revoke_key(actor: Actor, key: StreamKey) -> None:
     """The key's sessions end within 2 s."""
-    with _audited_key(actor, "key.revoke", key):
+    with audited(actor, "key.revoke", key):
         keys.revoke(key=key)
 
 
 def enable_key(actor: Actor, key: StreamKey, enabled: bool) -> None:
     """A disabled key publishes nothing, and what it publishes ends; it can be enabled again."""
-    with _audited_key(actor, "key.enable" if enabled else "key.disable", key):
+    with audited(actor, "key.enable" if enabled else "key.disable", key):
         key.enabled = enabled
         key.save(update_fields=["enabled"])
 
@@ -216,21 +214,13 @@ def change_key(actor: Actor, key: StreamKey, **rights: Any) -> None:
     for name, value in rights.items():
         setattr(key, name, value)
     key.full_clean(exclude=["stream", "digest"])
-    with _audited_key(actor, "key.change", key, changed=changed):
+    with audited(actor, "key.change", key, changed=changed):
         key.save(update_fields=list(changed))
 
 
-def _audited_key(actor: Actor, action: str, key: StreamKey, **detail: Any) -> AbstractContextManager[None]:
-    return audited(actor, action, audit.name_of(key), stream=key.stream, **detail)
-
-
-def _record_key(actor: Actor, action: str, key: StreamKey, **detail: Any) -> None:
-    audit.record(actor, action, audit.name_of(key), stream=key.stream, **detail)
-
-
-def _said(rights: dict[str, Any]) -> dict[str, Any]:
-    """What is not as it is without being said."""
-    told = {name: value for name, value in rights.items() if value not in (None, "", [], (), False)}
-    if "max_kbps" not in told:
-        told.pop("over_limit", None)
-    return told
+def _given(rights: dict[str, Any]) -> dict[str, Any]:
+    """Without what is as it would be anyway."""
+    given = {name: value for name, value in rights.items() if value not in (None, "", [], (), False)}
+    if "max_kbps" not in given:
+        given.pop("over_limit", None)
+    return given

@@ -26,7 +26,7 @@ from ingest.contracts.connection import RecordOrder
 from ingest.models import Application, EncoderLogin, Lease, Session, Stream, StreamKey, names
 from ingest.services import authorization, health_rules, leases, nodes, recordings, sessions
 from ingest.services.authorization import Access, Peer, PublishRequest, Target, refuse
-from ingest.services.callback import Question, question
+from ingest.services.callback import Question
 from ingest.services.refusals import Refused
 from ingest.services.sql import insert_each
 
@@ -87,8 +87,9 @@ class Ask:
 
 def check_publish(
     ask: Ask, *, now: datetime, asked_at: datetime, knowledge: leases.Knowledge | None = None
-) -> Question | None:
-    """All that can be refused without writing; what another service is still to be asked. `asked_at`: when it asked for
+) -> Question:
+    """All that can be refused without writing; what another service is still to be asked, if the application wants it.
+    `asked_at`: when it asked for
     the first time.
 
     Raises NotYet for a stream that its publisher may have left. `asked_at` and NotYet's time are by the clock that
@@ -100,8 +101,7 @@ def check_publish(
         with _unless_busy(target.stream, target.key):
             claim = _claim(target, target.stream, address, asked_at)
             leases.check(stream=target.stream.pk, claim=claim, knowledge=knowledge or leases.Knowledge(now))
-    about: dict[str, Any] = {"stream": target.stream, "key": target.key, "login": target.login}
-    return question("publish", target.application, name=target.name, **about)
+    return Question("publish", target.application, target.name, target.stream, target.key, target.login)
 
 
 def _claim(target: Target, stream: Stream, address: str, asked_at: datetime) -> leases.Claim:
@@ -112,7 +112,6 @@ def _claim(target: Target, stream: Stream, address: str, asked_at: datetime) -> 
 
 @contextmanager
 def _unless_busy(stream: Stream, key: StreamKey | None) -> Iterator[None]:
-    """Says Busy in words of admission."""
     try:
         yield
     except leases.Busy as busy:

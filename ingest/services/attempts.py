@@ -10,6 +10,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
+
+from django.db import transaction
 
 from ingest.addresses import unit_or_itself
 from ingest.models import Attempt, Stream, StreamKey
@@ -25,13 +28,13 @@ MOST_OPEN = 5000
 """Rows that may be continued; the longest unused give way."""
 
 NEW_A_MINUTE = 30
-"""Rows of one address; beyond, what was asked for is left out of them."""
+"""Rows of one address, and how many of them wait; beyond, what was asked for is left out of them."""
 
 ALL_NEW_A_MINUTE = 600
 """Rows of all addresses; beyond, the address is left out as well."""
 
 MOST_WAITING = 5000
-"""Attempts that wait for the database, each for all that are the same."""
+"""Rows that wait for the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,182 +54,131 @@ class AttemptRow:
     stream: int | None = None
     key: int | None = None
     count: int = 1
-    until: datetime | None = None
-    """When the last of several came; `at` is the first."""
-
-    @property
-    def last_at(self) -> datetime:
-        return self.until or self.at
 
     @property
     def same(self) -> tuple[str, ...]:
         return self.action, self.app, self.name, self.address, self.reason, self.node
 
 
-class Waiting:
-    """What is still to be written, in the order in which it came first. The same again counts in the one that waits."""
+@dataclass(slots=True, eq=False)
+class OpenAttempt:
+    """A row that the same again continues: in the database, or still to be made there."""
 
-    def __init__(self) -> None:
-        self._rows: dict[int, AttemptRow] = {}
-        self._latest: dict[tuple[str, ...], int] = {}
-        self._of_unit: Counter[str] = Counter()
-        self._number = 0
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def put(self, row: AttemptRow) -> bool:
-        """False: there is no room for one more."""
-        row = _of_ban(row)
-        if self._add(row):
-            return True
-        unit = unit_or_itself(row.address)
-        if self._of_unit[unit] >= NEW_A_MINUTE:
-            row = _without_names(row)
-            if self._add(row):
-                return True
-        if len(self._rows) >= MOST_WAITING:
-            return False
-        self._number += 1
-        self._rows[self._number] = row
-        self._latest[row.same] = self._number
-        self._of_unit[unit] += 1
-        return True
-
-    def take(self, most: int) -> list[AttemptRow]:
-        numbers = list(itertools.islice(self._rows, most))
-        rows = [self._rows.pop(number) for number in numbers]
-        for number, row in zip(numbers, rows, strict=True):
-            if self._latest[row.same] == number:
-                del self._latest[row.same]
-        self._of_unit -= Counter(unit_or_itself(row.address) for row in rows)
-        return rows
-
-    def _add(self, row: AttemptRow) -> bool:
-        number = self._latest.get(row.same)
-        if number is None:
-            return False
-        found = self._rows[number]
-        if not _goes_on(found.at, found.last_at, row.at):
-            return False
-        self._rows[number] = replace(found, count=found.count + row.count, until=max(found.last_at, row.last_at))
-        return True
-
-
-def _goes_on(first: datetime, last: datetime, at: datetime) -> bool:
-    return at - last <= CONTINUES and at - first <= LASTS
-
-
-def _of_ban(row: AttemptRow) -> AttemptRow:
-    """Who is banned is banned with his whole network, and refused unheard: it is all the same."""
-    return replace(row, address=unit_or_itself(row.address)) if row.reason == "banned" else row
-
-
-def _without_names(row: AttemptRow) -> AttemptRow:
-    return replace(row, app="", name="", address=unit_or_itself(row.address), stream=None, key=None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    pk: int
-    at: datetime
+    first: AttemptRow
     last_at: datetime
-    count: int
+    count: int = 0
+    pk: int | None = None
+
+    def goes_on(self, at: datetime) -> bool:
+        return at - self.last_at <= CONTINUES and at - self.first.at <= LASTS
 
 
 class Attempts:
-    """Writes them, on one thread. What `write` did counts when `keep` says that its transaction was committed."""
+    """Which rows may be continued, and which of them wait to be written, in the order in which they came. One thread
+    at a time."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[str, ...], _Open] = OrderedDict()
-        self._changed: dict[tuple[str, ...], _Open] = {}
-        self._continued: dict[int, _Open] = {}
-        """By row id: what the latest `write` changed."""
+        self._open: OrderedDict[tuple[str, ...], OpenAttempt] = OrderedDict()
+        """The longest unused first."""
+        self._waiting: dict[OpenAttempt, None] = {}
+        self._waiting_of: Counter[str] = Counter()
+        """How many of them, by address."""
         self._minute = -1
         self._new: Counter[str] = Counter()
-        """Rows that were begun in this minute, by address,"""
-        self._begun: Counter[str] = Counter()
-        """and those of the latest `write` with them."""
+        """Rows that were begun in this minute, by address."""
 
-    def write(self, rows: Sequence[AttemptRow]) -> None:
-        """Within a transaction. Repeating it after one that failed writes the same."""
-        self._changed, self._continued, self._begun = {}, {}, self._new.copy()
-        fresh: dict[int, AttemptRow] = {}
-        """By what stands for their ids until they are made."""
-        for row in rows:
-            for form in self._forms(row):
-                if self._continue(form):
-                    break
-            else:
-                place = -1 - len(fresh)
-                fresh[place] = form
-                self._changed[form.same] = _Open(place, form.at, form.last_at, form.count)
-                self._begun[unit_or_itself(form.address)] += 1
-        continued = {pk: self._continued.pop(pk) for pk in fresh if pk in self._continued}
-        made = [
-            replace(row, count=continued[pk].count, until=continued[pk].last_at) if pk in continued else row
-            for pk, row in fresh.items()
-        ]
-        ids = dict(zip(fresh, _create(made), strict=True))
-        self._changed = {same: replace(row, pk=ids.get(row.pk, row.pk)) for same, row in self._changed.items()}
-        before = self._continued.values()
-        set_each(Attempt, ["count", "last_at"], ((found.count, found.last_at, found.pk) for found in before))
+    def __len__(self) -> int:
+        return len(self._waiting)
 
-    def keep(self) -> None:
-        for key, found in self._changed.items():
-            self._open[key] = found
-            self._open.move_to_end(key)
-        self._changed, self._new = {}, self._begun
-        while len(self._open) > MOST_OPEN:
+    def put(self, row: AttemptRow) -> bool:
+        """False: there is no room for one more."""
+        if row.reason == "banned":  # Who is banned is so with his whole network, and unheard: it is all the same.
+            row = replace(row, address=unit_or_itself(row.address))
+        for form in self._forms(row):
+            found = self._open.get(form.same)
+            if found is not None and found.goes_on(form.at):
+                break
+        else:
+            found = OpenAttempt(form, form.at)
+        unit = unit_or_itself(form.address)
+        if found not in self._waiting:
+            if len(self._waiting) >= MOST_WAITING:
+                return False
+            self._waiting[found] = None
+            self._waiting_of[unit] += 1
+        if not found.count:
+            self._new[unit] += 1
+        found.last_at, found.count = max(found.last_at, form.at), found.count + form.count
+        self._open[form.same] = found
+        self._open.move_to_end(form.same)
+        if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
+        return True
+
+    def take(self, most: int) -> list[OpenAttempt]:
+        """Those that have waited longest. What comes of them from now on has them wait again."""
+        rows = list(itertools.islice(self._waiting, most))
+        for row in rows:
+            del self._waiting[row]
+        self._waiting_of -= Counter(unit_or_itself(row.first.address) for row in rows)
+        return rows
 
     def _forms(self, row: AttemptRow) -> Iterator[AttemptRow]:
         """The attempt as it may be written, and, after too many others of this minute, with less and less of it."""
         yield row
         minute = int(row.at.timestamp() // 60)
         if minute != self._minute:
-            self._minute, self._begun = minute, Counter()
-        if self._begun[unit_or_itself(row.address)] >= NEW_A_MINUTE:
-            yield _without_names(row)
-        if self._begun.total() >= ALL_NEW_A_MINUTE:
-            yield replace(_without_names(row), address="")
-
-    def _continue(self, row: AttemptRow) -> bool:
-        found = self._changed.get(row.same) or self._open.get(row.same)
-        if found is None or not _goes_on(found.at, found.last_at, row.at):
-            return False
-        found = replace(found, last_at=max(row.last_at, found.last_at), count=found.count + row.count)
-        self._changed[row.same] = self._continued[found.pk] = found
-        return True
+            self._minute, self._new = minute, Counter()
+        unit = unit_or_itself(row.address)
+        if max(self._new[unit], self._waiting_of[unit]) >= NEW_A_MINUTE:
+            row = replace(row, app="", name="", address=unit, stream=None, key=None)
+            yield row
+        if self._new.total() >= ALL_NEW_A_MINUTE:
+            yield replace(row, app="", name="", address="", stream=None, key=None)
 
 
-def _create(rows: Sequence[AttemptRow]) -> list[int]:
+def write(rows: Sequence[OpenAttempt]) -> None:
+    """Within a transaction: makes the rows, or changes those that are there. Repeating it after one that failed writes
+    the same."""
+    fresh = [row for row in rows if row.pk is None]
+    continued = [row for row in rows if row.pk is not None]
+    transaction.on_commit(partial(_note_ids, fresh, _create(fresh)))
+    set_each(Attempt, ["count", "last_at"], ((row.count, row.last_at, row.pk) for row in continued))
+
+
+def _note_ids(rows: Sequence[OpenAttempt], ids: Sequence[int]) -> None:
+    for row, pk in zip(rows, ids, strict=True):
+        row.pk = pk
+
+
+def _create(rows: Sequence[OpenAttempt]) -> list[int]:
     """Their ids. A stream or a key that was deleted since is left out."""
     if not rows:
         return []
-    there = StreamKey.objects.filter(pk__in={row.key for row in rows if row.key})
+    firsts = [row.first for row in rows]
+    there = StreamKey.objects.filter(pk__in={first.key for first in firsts if first.key})
     known = set(there.values_list("pk", flat=True))
-    streams = Stream.objects.filter(pk__in={row.stream for row in rows if row.stream})
+    streams = Stream.objects.filter(pk__in={first.stream for first in firsts if first.stream})
     named = dict(streams.order_by().values_list("pk", "name"))
-    hidden = keys.hide_all({text for row in rows for text in (row.name, row.app.partition("/")[0])})
+    hidden = keys.hide_all({text for first in firsts for text in (first.name, first.app.partition("/")[0])})
     made = Attempt.objects.bulk_create(
         Attempt(
-            at=row.at,
+            at=first.at,
             last_at=row.last_at,
             count=row.count,
-            action=row.action,
-            app=_with_first(hidden, row.app),
-            name=named.get(row.stream or 0) or hidden[row.name],
-            address=row.address,
-            encoder=row.encoder,
-            node=row.node,
-            reason=row.reason,
-            code=row.code,
-            description=row.description,
-            stream_id=row.stream if row.stream in named else None,
-            key_id=row.key if row.key in known else None,
+            action=first.action,
+            app=_with_first(hidden, first.app),
+            name=named.get(first.stream or 0) or hidden[first.name],
+            address=first.address,
+            encoder=first.encoder,
+            node=first.node,
+            reason=first.reason,
+            code=first.code,
+            description=first.description,
+            stream_id=first.stream if first.stream in named else None,
+            key_id=first.key if first.key in known else None,
         )
-        for row in rows
+        for row, first in zip(rows, firsts, strict=True)
     )
     return [int(row.pk) for row in made]
 

@@ -14,7 +14,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from ingest import clean
-from ingest.models import AuditEntry, Session, Stream
+from ingest.models import AuditEntry, EncoderLogin, Session, Stream, StreamKey
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def command(name: str) -> Actor:
 def record(
     actor: Actor,
     action: str,
-    target: str = "",
+    target: str | StreamKey | EncoderLogin = "",
     *,
     stream: Stream | None = None,
     session: Session | None = None,
@@ -44,8 +44,11 @@ def record(
 ) -> AuditEntry:
     """Writes it down, in the transaction of what was done. `action`: subject and verb, such as "key.create".
 
-    `detail` is kept as JSON: what was changed, from what, to what. Never a secret.
+    With a key or a log-in goes its stream. `detail` is kept as JSON: what was changed, from what, to what. Never a
+    secret.
     """
+    if not isinstance(target, str):
+        stream, target = target.stream, name_of(target)
     entry = AuditEntry.objects.create(
         actor=clean.text(actor.name, 150),
         user=actor.user,
@@ -61,7 +64,9 @@ def record(
 
 
 @contextmanager
-def audited(actor: Actor, action: str, target: str, *, stream: Stream | None = None, **detail: Any) -> Iterator[None]:
+def audited(
+    actor: Actor, action: str, target: str | StreamKey | EncoderLogin, *, stream: Stream | None = None, **detail: Any
+) -> Iterator[None]:
     """What is done within, and its entry, in one transaction. What the entry says is known before."""
     with transaction.atomic():
         yield

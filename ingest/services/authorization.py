@@ -7,7 +7,7 @@ long as a stream or a recording of it is. How many an application may have is sa
 open they come with whoever publishes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, NoReturn, Self
 
@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 
 from ingest import clean
+from ingest.contracts import LoginAnswer
 from ingest.credentials import is_masked, looks_like_key
 from ingest.models import Application, EncoderLogin, Recording, Stream, StreamKey, names
 from ingest.models.names import instance_of, is_instance, is_stream_name
@@ -31,10 +32,6 @@ def split_instance(app: str) -> tuple[str, str]:
 def full_name(instance: str, name: str) -> str:
     """A stream's name, by what a client of the instance calls it. Who gives none has none."""
     return f"{instance}/{name}" if instance and name else name
-
-
-def is_known_instance(*, application: Application, instance: str) -> bool:
-    return any(each.filter(instance=instance).exists() for each in _within(application))
 
 
 def instance_names(*, application: Application) -> set[str]:
@@ -57,7 +54,7 @@ def instance_refusal(
     """
     if not is_instance(instance) or is_masked(instance):
         return "instance_unknown"
-    if is_known_instance(application=application, instance=instance):
+    if any(each.filter(instance=instance).exists() for each in _within(application)):
         return ""
     if application.publish_policy != Application.PublishPolicy.OPEN:
         return "instance_unknown"
@@ -146,9 +143,6 @@ class Access:
         streams = Stream.objects.filter(name__in=public).order_by() if public else ()
         return cls(by_name, by_digest, {(row.application_id, row.name): row for row in streams})
 
-    def application(self, name: str) -> Application | None:
-        return self.applications.get(name)
-
     def key(self, secret: str) -> StreamKey | None:
         """The key that has the secret, whatever its state, with its stream and application."""
         return self.keys.get(keys.digest(secret)) if secret else None
@@ -164,7 +158,7 @@ def refuse(
 
 
 def application_of(action: Action, name: str, access: Access, *, or_disabled: bool = False) -> Application:
-    application = access.application(name)
+    application = access.applications.get(name)
     if application is None:
         refuse(action, "unknown_app")
     if not application.enabled and not or_disabled:
@@ -172,54 +166,63 @@ def application_of(action: Action, name: str, access: Access, *, or_disabled: bo
     return application
 
 
-def read_connections(connections: Iterable[tuple[str, str]]) -> Access:
-    """What connections name: the application, or an instance of it, and the credential of each ("": none)."""
-    several = list(connections)
+@dataclass(frozen=True, slots=True)
+class ConnectRequest:
+    app: str
+    """The application, or an instance of it."""
+    address: str
+    credential: str = field(default="", repr=False)
+    """The key or token of the application's query; "": none."""
+    is_token: bool = False
+    """The credential came as a token, not as a key."""
+    only_plays: bool = False
+    """The application may be disabled, as that is checked at play too; recordings are downloaded all the same."""
+    login: LoginAnswer | None = field(default=None, repr=False)
+    is_encoder: bool = False
+
+    @property
+    def instance(self) -> str:
+        return split_instance(self.app)[1]
+
+
+def read_connections(requests: Iterable[ConnectRequest]) -> Access:
+    several = list(requests)
     return Access.read(
-        applications={split_instance(app)[0] for app, _ in several}, secrets={credential for _, credential in several}
+        applications={split_instance(request.app)[0] for request in several},
+        secrets={request.credential for request in several},
     )
 
 
 def connect(
-    *,
-    app: str,
-    credential: str,
-    address: str,
-    now: datetime,
-    is_token: bool = False,
-    only_plays: bool = False,
-    access: Access | None = None,
-) -> Application:
-    """An enabled application. A credential on it is checked here, as far as it can be: which stream a key is to publish
-    or a token to play comes later. `is_token`: it came as one, not as a key. `access`: `named_by` this and others.
-
-    `only_plays`: it may be disabled, as that is checked at play too; recordings are downloaded all the same.
+    request: ConnectRequest, now: datetime, access: Access | None = None
+) -> tuple[Application, EncoderLogin | None]:
+    """An enabled application, and who logs in. A credential is checked here, as far as it can be: which stream a key is
+    to publish or a token to play comes later. `access`: what this and others name. Raises Challenged too.
     """
-    name, instance = split_instance(app)
-    access = access or read_connections([(app, credential)])
-    application = application_of("connect", name, access, or_disabled=only_plays)
-    if "/" in app and (why_not := instance_refusal(application=application, instance=instance)):
+    name, instance = split_instance(request.app)
+    access = access or read_connections([request])
+    application = application_of("connect", name, access, or_disabled=request.only_plays)
+    if "/" in request.app and (why_not := instance_refusal(application=application, instance=instance)):
         refuse("connect", why_not)
-    if credential:
-        _check_presented(application, instance, credential, access, is_token=is_token, address=address, now=now)
-    return application
+    if request.credential:
+        _check_presented(application, request, access, now)
+    return application, encoder_login.enter(
+        application=application,
+        said=request.login,
+        publisher=request.is_encoder,
+        has_credential=bool(request.credential),
+        address=request.address,
+        now=now,
+    )
 
 
-def _check_presented(
-    application: Application,
-    instance: str,
-    credential: str,
-    access: Access,
-    *,
-    is_token: bool,
-    address: str,
-    now: datetime,
-) -> None:
+def _check_presented(application: Application, request: ConnectRequest, access: Access, now: datetime) -> None:
     """A key of the application, or a token of one of its streams or recordings. Where what is live takes none, anything
     else may be called a token, such as a CDN's: nobody asks for it.
     """
+    credential = request.credential
     takes_tokens = application.play_policy == Application.PlayPolicy.TOKEN
-    is_token = is_token and not looks_like_key(credential)
+    is_token = request.is_token and not looks_like_key(credential)
     found = _token_of(credential, now)
     if found is not None:
         if not found[0].filter(application=application).exists():
@@ -231,7 +234,8 @@ def _check_presented(
     elif is_token and access.key(credential) is None:
         refuse("connect", "token_invalid")
     else:
-        check_key("connect", application, credential, access, instance=instance, address=address, now=now)
+        where = {"instance": request.instance, "address": request.address}
+        check_key("connect", application, credential, access, now=now, **where)
 
 
 def _token_of(
@@ -313,7 +317,7 @@ def read_requests(requests: Iterable[PublishRequest]) -> Access:
 
 
 def find_target(request: PublishRequest, address: str, now: datetime, access: Access | None = None) -> Target:
-    """`access`: `named_by` this request and others."""
+    """`access`: what this request and others name."""
     access = access or read_requests([request])
     application = application_of("publish", request.app, access)
     request = request.in_its_instance
@@ -345,7 +349,6 @@ def _by_login(application: Application, pk: int, request: PublishRequest, now: d
 
 
 def _by_name(application: Application, name: str, stream: Stream | None) -> Target:
-    """A publisher that gave a public name and no key."""
     if application.publish_policy != Application.PublishPolicy.OPEN:
         refuse("publish", "key_missing", stream=stream)
     if stream is None and not is_stream_name(name):

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -45,12 +46,6 @@ class KnownBan:
     lifted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Imposed:
-    at: float
-    until: float
-
-
 class Guard:
     """Of one process; any thread may ask. `now`: seconds since the epoch."""
 
@@ -61,8 +56,8 @@ class Guard:
         self._lock = threading.Lock()
         self._wrong: OrderedDict[str, OrderedDict[str, float]] = OrderedDict()
         """By unit, the longest untried first: when each wrong secret's hash was last tried, the latest last."""
-        self._imposed: OrderedDict[str, _Imposed] = OrderedDict()
-        """Bans of this process that the database hasn't shown yet."""
+        self._imposed: OrderedDict[str, float] = OrderedDict()
+        """When this process banned those whose bans the database hasn't shown yet."""
         self._known: dict[str, float] = {}
         """Until when each ban holds that the database has."""
 
@@ -86,7 +81,7 @@ class Guard:
                 _trim(self._wrong, self._most)
                 return 0
             del self._wrong[who]
-            self._imposed[who] = _Imposed(now, now + self._ban_s)
+            self._imposed[who] = now
             _trim(self._imposed, self._most)
             return len(tried)
 
@@ -97,8 +92,7 @@ class Guard:
         except ValueError:
             return None
         with self._lock:
-            imposed = self._imposed.get(who)
-            until = max(self._known.get(who, 0.0), imposed.until if imposed else 0.0)
+            until = max(self._known.get(who, 0.0), self._imposed.get(who, -inf) + self._ban_s)
         return until if until > now else None
 
     def settle(self, bans: Iterable[KnownBan], now: float) -> None:
@@ -108,10 +102,9 @@ class Guard:
             for ban in bans:
                 if not ban.lifted:
                     known[ban.unit] = max(known.get(ban.unit, 0.0), ban.until)
-                imposed = self._imposed.get(ban.unit)
-                if imposed is not None and ban.at > imposed.at - ROUNDING_S:
+                if ban.at > self._imposed.get(ban.unit, inf) - ROUNDING_S:
                     del self._imposed[ban.unit]
-            for who in [who for who, imposed in self._imposed.items() if imposed.until <= now]:
+            for who in [who for who, at in self._imposed.items() if at + self._ban_s <= now]:
                 del self._imposed[who]
             self._known = known
 
@@ -168,7 +161,7 @@ def tell_guard(guard: Guard, *, now: datetime, before: Mark | None = None) -> Ma
 
     So that a look each second costs a node next to nothing, however many there are.
     """
-    mark: Mark = tuple(_MARK.ask(now=now))
+    mark: Mark = tuple(_mark.ask(now=now))
     if mark != before:
         fields = Ban.objects.filter(until__gt=now).order_by("-until").values_list("address", "at", "until", "lifted_at")
         guard.settle(
@@ -181,13 +174,11 @@ def tell_guard(guard: Guard, *, now: datetime, before: Mark | None = None) -> Ma
     return mark
 
 
+@Prepared
 def _mark() -> "QuerySet[Ban, Any]":
     not_over = Ban.objects.filter(until__gt=Given("now", DateTimeField())).order_by()
     of_all = not_over.values(of_all=Value(1)).annotate(count=Count("pk"), latest=Max("pk"), lifted=Max("lifted_at"))
     return of_all.values_list("count", "latest", "lifted")
-
-
-_MARK = Prepared(_mark)
 
 
 def impose(*, address: str, seconds: float, now: datetime, guesses: int = 0, node: str = "") -> Ban:

@@ -19,7 +19,6 @@ import ssl
 import threading
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
@@ -30,8 +29,8 @@ from django.conf import settings
 from ingest import clean, clock
 from ingest.models import Application, EncoderLogin, Stream, StreamKey
 from ingest.models.names import instance_of
-from ingest.services.authorization import Peer
-from ingest.services.refusals import Action, Refused
+from ingest.services.authorization import Peer, refuse
+from ingest.services.refusals import Action
 
 if TYPE_CHECKING:
     import httpx
@@ -60,86 +59,49 @@ def tls_context() -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether an action may be done. No secret is in it: a key is told by its label and its first characters."""
+    """Whether an action may be done. No secret is told: of a key its label and its first characters are."""
 
     action: Action
-    app: str
-    instance: str = ""
+    application: Application
     name: str = ""
     """The whole, which has the instance before it."""
-    stream: int | None = None
-    key: int | None = None
-    shown_key: tuple[str, str] | None = None
-    """Label and prefix."""
-    login: str | None = None
+    stream: Stream | None = None
+    key: StreamKey | None = None
+    login: EncoderLogin | None = None
+    instance: str = ""
+    """Where there is no name that tells it."""
 
-    def body(self, *, address: str, encoder: str, node: str, session: str | None, at: datetime) -> bytes:
-        label, prefix = self.shown_key or ("", "")
-        said: dict[str, Any] = {
+    def body(self, peer: Peer, session: str | None) -> bytes:
+        asked: dict[str, Any] = {
             "action": self.action,
-            "app": self.app,
-            "instance": self.instance,
+            "app": self.application.name,
+            "instance": self.instance or instance_of(self.name),
             "name": self.name,
-            "address": clean.text(address, 64),
-            "encoder": clean.text(encoder, 255),
-            "node": clean.text(node, 128),
+            "address": clean.text(peer.address, 64),
+            "encoder": clean.text(peer.encoder, 255),
+            "node": clean.text(peer.node, 128),
             "session": session,
-            "key": {"label": label, "prefix": prefix} if self.shown_key is not None else None,
-            "login": self.login,
-            "at": at.isoformat().replace("+00:00", "Z"),
+            "key": {"label": self.key.label, "prefix": self.key.prefix} if self.key is not None else None,
+            "login": self.login.user if self.login is not None else None,
+            "at": clock.utc_now().isoformat().replace("+00:00", "Z"),
         }
-        return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode()
 
     def refuse(self, why: str) -> NoReturn:
-        """In the service's words, if it has any."""
-        said = why.rstrip(". ") or "it gave no reason"
-        raise Refused(self.action, "callback_refused", stream=self.stream, key=self.key, why=said)
+        reason = why.rstrip(". ") or "it gave no reason"
+        refuse(self.action, "callback_refused", stream=self.stream, key=self.key, why=reason)
 
     def fail(self) -> NoReturn:
-        raise Refused(self.action, "callback_failed", stream=self.stream, key=self.key)
-
-
-def question(
-    action: Action,
-    application: Application,
-    *,
-    instance: str = "",
-    name: str = "",
-    stream: Stream | None = None,
-    key: StreamKey | None = None,
-    login: EncoderLogin | None = None,
-) -> Question | None:
-    """What is to be asked; None: nothing, as the application doesn't want it. A name tells its instance itself."""
-    if not application.asks(action):
-        return None
-    return Question(
-        action,
-        application.name,
-        instance or instance_of(name),
-        name,
-        stream.pk if stream is not None else None,
-        key.pk if key is not None else None,
-        (key.label, key.prefix) if key is not None else None,
-        login.user if login is not None else None,
-    )
-
-
-def evaluate(asked: Question, status: int, body: bytes) -> None:
-    """Raises Refused, unless the answer allows it."""
-    if 200 <= status < 300:
-        return
-    if status == 403:
-        asked.refuse(reason_of(body))
-    asked.fail()
+        refuse(self.action, "callback_failed", stream=self.stream, key=self.key)
 
 
 def reason_of(body: bytes) -> str:
     """What a refusal's body says, cleaned and bounded; "" where it says nothing that can be read."""
     try:
-        said = json.loads(body)
+        answer = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    reason = said.get("reason") if isinstance(said, dict) else None
+    reason = answer.get("reason") if isinstance(answer, dict) else None
     return clean.text(reason.strip(), MAX_REASON) if isinstance(reason, str) else ""
 
 
@@ -264,18 +226,17 @@ class Permission:
         self._session = str(session) if session is not None else None
         self._given = False
 
-    async def ask(self, asked: Question | None) -> None:
-        """Raises Refused, unless there is nothing to be asked or the service allows it."""
-        if asked is None or self._given:
+    async def ask(self, asked: Question) -> None:
+        """Raises Refused, unless the application doesn't want it to be asked or the service allows it."""
+        if self._given or not asked.application.asks(asked.action):
             return
-        peer = self._peer
-        body = asked.body(
-            address=peer.address, encoder=peer.encoder, node=peer.node, session=self._session, at=clock.utc_now()
-        )
         try:
-            status, answer = await get_callback_client().ask(body)
+            status, answer = await get_callback_client().ask(asked.body(self._peer, self._session))
         except Unanswered as problem:
             logger.debug("The callback gave no answer: %s", problem)
             asked.fail()
-        evaluate(asked, status, answer)
+        if status == 403:
+            asked.refuse(reason_of(answer))
+        if not 200 <= status < 300:
+            asked.fail()
         self._given = True

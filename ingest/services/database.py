@@ -113,7 +113,7 @@ BESIDE = ("-wal", "-shm", "-journal")
 """The names' endings of what SQLite keeps beside a database."""
 
 COPIES = "copies"
-COPY = re.compile(r"\d{8}T\d{12}Z-(?P<state>\d+)-(?P<migration>\w+)\.sqlite3")
+COPY = re.compile(r"\d{8}T\d{12}Z-\d+-\w+\.sqlite3")
 """A copy's name: when it was made, and of which state: how many migrations are in it, and ingest's last. By name, the
 newest is the last."""
 
@@ -137,32 +137,26 @@ WORDS = {
 """By SQLite's primary result codes, which are the lowest 8 bits of all others."""
 
 
-def sqlite_file() -> Path | None:
+def sqlite_file(connection: Any = connection) -> Path | None:
     """The database's; None: it is in no file."""
-    if connection.vendor != "sqlite" or _is_in_memory(connection):
+    if connection.vendor != "sqlite" or connection.is_in_memory_db():
         return None
     return Path(connection.settings_dict["NAME"])
 
 
-def _is_in_memory(connection: Any) -> bool:
-    return bool(connection.is_in_memory_db())
-
-
 # --- Modes ---
 
-_closed: set[str] = set()
+_closed: set[Path] = set()
 """Databases that this process has seen to."""
 
 
 def close_to_others(connection: Any, **kwargs: object) -> None:
     """Once a process: SQLite gives what it makes beside a database the database's own mode."""
-    if connection.vendor != "sqlite" or _is_in_memory(connection):
-        return
-    name = str(connection.settings_dict["NAME"])
-    if name not in _closed:
-        _closed.add(name)
+    file = sqlite_file(connection)
+    if file is not None and file not in _closed:
+        _closed.add(file)
         for ending in ("", *BESIDE):
-            data_folder.close(Path(name + ending))
+            data_folder.close(file.with_name(file.name + ending))
 
 
 connection_created.connect(close_to_others, dispatch_uid="ingest.services.database")
@@ -201,8 +195,7 @@ def copy_before_migration(*, state: int, migration: str, now: datetime) -> None:
 
 def newest_copy(fits: Callable[[str], bool] = bool) -> Path | None:
     """Of those that end with a migration that `fits`."""
-    found = [copy for copy in _copies() if fits(_part(copy, "migration"))]
-    return found[-1] if found else None
+    return next((copy for copy in reversed(_copies()) if fits(copy.stem.split("-")[2])), None)
 
 
 def _folder() -> Path:
@@ -214,14 +207,9 @@ def _copies() -> list[Path]:
     return sorted(path for path in _folder().glob("*.sqlite3") if COPY.fullmatch(path.name))
 
 
-def _part(copy: Path, part: str) -> str:
-    found = COPY.fullmatch(copy.name)
-    return found[part] if found else ""
-
-
 def _prune(made: Path) -> None:
     former = [copy for copy in _copies() if copy != made]
-    same = [copy for copy in former if _part(copy, "state") == _part(made, "state")]
+    same = [copy for copy in former if copy.name.split("-")[1] == made.name.split("-")[1]]
     others = [copy for copy in former if copy not in same]
     for copy in same + others[: max(0, len(others) + 1 - settings.KEEP_COPIES)]:
         copy.unlink()

@@ -20,7 +20,6 @@ import hashlib
 import hmac
 import re
 import secrets
-import string
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -39,7 +38,7 @@ from ingest.contracts import LoginAnswer
 from ingest.models import Application, EncoderLogin, Stream
 from ingest.models.names import is_encoder_user, name_within, validate_encoder_user
 from ingest.services import media_urls
-from ingest.services.keys import keyed_hash
+from ingest.services.keys import keyed_hash, random_secret
 from ingest.services.refusals import Refused
 
 LIFE = timedelta(seconds=30)
@@ -60,27 +59,18 @@ REALM = "live"
 """Of llnw, whatever the application."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verifiers:
-    """What is kept of a password: enough to check answers, and to make them."""
-
-    salt: str
-    adobe: str
-    llnw: str
-
-
-def verifiers(user: str, password: str, salt: str) -> Verifiers:
-    return Verifiers(salt, _base64_md5(user + salt + password), _hex_md5(f"{user}:{REALM}:{password}"))
+def keep_password(login: EncoderLogin, password: str, salt: str) -> EncoderLogin:
+    """What the row, which is not written here, keeps of it: enough to check answers, and to make them."""
+    login.salt = salt
+    login.adobe = _base64_md5(login.user + salt + password)
+    login.llnw = _hex_md5(f"{login.user}:{REALM}:{password}")
+    return login
 
 
-def new_salt() -> str:
-    return secrets.token_hex(NONCE_BYTES)
-
-
-def made_up(app: str, user: str) -> Verifiers:
-    """For a user that there is not: always the same, as those of one that there is, and no answer fits."""
+def made_up(app: str, user: str) -> EncoderLogin:
+    """For a user that there is not: its salt is always the same, as that of one that there is, and no answer fits."""
     salt = keyed_hash("encoder-salt", f"{app}\0{user}")[: 2 * NONCE_BYTES]
-    return verifiers(user, secrets.token_hex(), salt)
+    return keep_password(EncoderLogin(user=user), secrets.token_hex(), salt)
 
 
 # --- Descriptions, as clients look for them ---
@@ -89,10 +79,6 @@ def made_up(app: str, user: str) -> Verifiers:
 def invitation(authmod: str = "adobe") -> str:
     """The first round: `authmod=adobe` is what all know."""
     return f"[ AccessManager.Reject ] : [ code=403 need auth; authmod={authmod} ] : "
-
-
-def auth_failed(authmod: str) -> str:
-    return f"[ AccessManager.Reject ] : [ authmod={authmod} ] : ?reason=authfailed"
 
 
 def need_auth(authmod: str, *, app: str, user: str, salt: str, address: str, now: datetime) -> str:
@@ -154,17 +140,17 @@ SPENT = Spent()
 # --- Answers ---
 
 
-def is_right_answer(said: LoginAnswer, known: Verifiers) -> bool:
+def is_right_answer(said: LoginAnswer, known: EncoderLogin) -> bool:
     """Whether the answer is what this password makes of its challenge; in a time that tells nothing."""
     right = AUTHMODS[said["authmod"]].answer(said, known)
     return hmac.compare_digest(said["response"].encode(errors="replace"), right.encode())
 
 
-def _adobe(said: LoginAnswer, known: Verifiers) -> str:
+def _adobe(said: LoginAnswer, known: EncoderLogin) -> str:
     return _base64_md5(known.adobe + said["opaque"] + said["challenge"])
 
 
-def _llnw(said: LoginAnswer, known: Verifiers) -> str:
+def _llnw(said: LoginAnswer, known: EncoderLogin) -> str:
     app = said["app"] if "/" in said["app"] else f"{said['app']}/_definst_"
     request = _hex_md5(f"publish:/{app}")
     return _hex_md5(":".join((known.llnw, said["nonce"], said["nc"], said["cnonce"], "auth", request)))
@@ -176,7 +162,7 @@ class Authmod:
     """What follows the user in the second round."""
     echo: Literal["opaque", "nonce"]
     """In which field the client sends the token back."""
-    answer: Callable[[LoginAnswer, Verifiers], str]
+    answer: Callable[[LoginAnswer, EncoderLogin], str]
 
 
 AUTHMODS = {
@@ -226,7 +212,7 @@ class LoginRefused(Refused):
 
     def __init__(self, reason: str, authmod: str, stream: int | None) -> None:
         super().__init__("connect", reason, stream=stream, key=None)
-        self.answer = auth_failed(authmod)
+        self.answer = f"[ AccessManager.Reject ] : [ authmod={authmod} ] : ?reason=authfailed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,11 +283,8 @@ def _with_password(login: EncoderLogin, password: str) -> NewPassword:
     if password:
         validate_password(password)
     else:
-        alphabet = string.ascii_letters + string.digits
-        password = "".join(secrets.choice(alphabet) for _ in range(GENERATED_CHARACTERS))
-    known = verifiers(login.user, password, new_salt())
-    login.salt, login.adobe, login.llnw = known.salt, known.adobe, known.llnw
-    return NewPassword(login, password)
+        password = random_secret(characters=GENERATED_CHARACTERS)
+    return NewPassword(keep_password(login, password, secrets.token_hex(NONCE_BYTES)), password)
 
 
 def validate_password(password: str) -> None:
@@ -374,16 +357,16 @@ def _answered(application: Application, said: LoginAnswer, address: str, now: da
     rows = EncoderLogin.objects.select_related("stream__application").filter(revoked_at__isnull=True)
     login = rows.filter(user=user, stream__application=application).first()
     unknown = made_up(application.name, user)
-    known = Verifiers(login.salt, login.adobe, login.llnw) if login is not None else unknown
+    known = unknown if login is None else login
+    about = {"app": application.name, "user": user, "address": address}
 
     def ask() -> Challenged:
-        salt = known.salt
-        return Challenged(need_auth(method, app=application.name, user=user, salt=salt, address=address, now=now))
+        return Challenged(need_auth(method, salt=known.salt, now=now, **about))
 
     if not said["response"]:
         raise ask()
     token = said[AUTHMODS[method].echo]
-    verdict = evaluate_token(token, app=application.name, user=user, address=address, now=now)
+    verdict = evaluate_token(token, now=now, **about)
     if verdict == "expired":
         raise ask()
     stream = login.stream_id if login is not None else None

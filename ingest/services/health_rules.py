@@ -30,16 +30,14 @@ def rules(*, streams: Iterable[int]) -> dict[int, Rules]:
 
 def rules_on(*, node: str) -> dict[int, Rules]:
     """Of each of the streams that the node publishes, if it has any: asked each second."""
-    return _by_stream(_RULES_ON.ask(node=node))
+    return _by_stream(_rules_on.ask(node=node))
 
 
+@Prepared
 def _rules_on() -> "QuerySet[HealthOverride, Any]":
     here = Session.objects.filter(node__name=Given("node", CharField()), ended_at__isnull=True)
     published = here.filter(stream=OuterRef("stream"), kind=Session.Kind.PUBLISH)
     return HealthOverride.objects.filter(Exists(published)).order_by().values_list(*RULE)
-
-
-_RULES_ON = Prepared(_rules_on)
 
 
 def _by_stream(rows: Iterable[tuple[Any, ...]]) -> dict[int, Rules]:

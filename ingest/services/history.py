@@ -3,14 +3,14 @@ of them gets into the database, in one transaction, in statements that don't gro
 
 import uuid
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import groupby
 
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Session, StatusEvent, Stream
-from ingest.services import bans, leases, nodes, outbox, recordings, sessions, shared_objects
-from ingest.services.attempts import AttemptRow, Attempts
+from ingest.services import attempts, bans, leases, nodes, outbox, recordings, sessions, shared_objects
+from ingest.services.attempts import OpenAttempt
 from ingest.services.sessions import EndRow, MediaRow
 from ingest.services.shared_objects import Key, ObjectRow
 from ingest.services.sql import insert_each
@@ -29,18 +29,6 @@ class BeginRow:
     address: str
     encoder: str
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    session: uuid.UUID
-    sequence: int
-    at: datetime
-    kind: str
-    level: str = ""
-    code: str = ""
-    description: str = ""
-    detail: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,78 +57,61 @@ class RecordRow:
     event: RecordEvent
 
 
-Operation = BeginRow | EventRow | MediaRow | AttemptRow | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
+Operation = BeginRow | StatusEvent | MediaRow | OpenAttempt | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
 ENDS = (EndRow, DiscardRow)
+ALONE = (BanRow, RecordRow, DiscardRow)
 KEPT = (BeginRow, BanRow, RecordRow, *ENDS)
 
 
-def write(batch: Sequence[Operation], attempts: Attempts) -> dict[Key, int]:
+def write(batch: Sequence[Operation]) -> dict[Key, int]:
     """Writes the operations, those of each session in order. Repeating a batch changes nothing.
 
     Sessions begin first, all in one statement: nothing that is told of one comes before its begin. Attempts and
     shared objects belong to none. The streams of all of which others are told are held before anything is written (see
     `outbox`), and then the leases of all that end. Returns the bytes of each object that was written.
     """
-    telling = (
-        operation.session
-        for operation in batch
-        if isinstance(operation, EndRow | RecordRow)
-        or (isinstance(operation, EventRow) and outbox.tells(operation.kind, operation.code))
-    )
-    held = outbox.hold_of(set(telling))
+    telling = {operation.session for operation in batch if isinstance(operation, EndRow | RecordRow)}
+    events = (operation for operation in batch if isinstance(operation, StatusEvent))
+    telling |= {event.session_id for event in events if outbox.tells(event.kind, event.code)}
+    held = outbox.hold_of(telling)
     leases.hold(sessions={operation.session for operation in batch if isinstance(operation, ENDS)})
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
-    attempts.write([operation for operation in batch if isinstance(operation, AttemptRow)])
+    attempts.write([operation for operation in batch if isinstance(operation, OpenAttempt)])
     sizes = shared_objects.save_object(operation for operation in batch if isinstance(operation, ObjectRow))
-    several = _Several(held)
-    for operation in batch:
-        if isinstance(operation, EventRow | MediaRow | EndRow):
-            several.add(operation)
-        elif isinstance(operation, BanRow):
-            bans.impose(
-                address=operation.address,
-                seconds=operation.seconds,
-                now=operation.at,
-                guesses=operation.guesses,
-                node=operation.node,
-            )
-        elif isinstance(operation, RecordRow):
-            several.write()
-            recordings.note(session=operation.session, at=operation.at, event=operation.event, held=held)
-        elif isinstance(operation, DiscardRow):
-            several.write()
-            sessions.discard(session=operation.session, silent_since=operation.silent_since)
-    several.write()
+    for is_alone, several in groupby(batch, lambda operation: isinstance(operation, ALONE)):
+        if is_alone:
+            for operation in several:
+                _write_alone(operation, held)
+        else:
+            _write_together(list(several), held)
     return sizes
 
 
-class _Several:
-    """Events, media and ends of many sessions, which are written together: each session's events come before its end,
-    and nothing comes after that."""
+def _write_alone(operation: Operation, held: outbox.Held) -> None:
+    if isinstance(operation, BanRow):
+        bans.impose(
+            address=operation.address,
+            seconds=operation.seconds,
+            now=operation.at,
+            guesses=operation.guesses,
+            node=operation.node,
+        )
+    elif isinstance(operation, RecordRow):
+        recordings.note(session=operation.session, at=operation.at, event=operation.event, held=held)
+    elif isinstance(operation, DiscardRow):
+        sessions.discard(session=operation.session, silent_since=operation.silent_since)
 
-    def __init__(self, held: outbox.Held) -> None:
-        self._held = held
-        self._events: list[StatusEvent] = []
-        self._media: list[MediaRow] = []
-        self._ends: list[EndRow] = []
 
-    def add(self, row: EventRow | MediaRow | EndRow) -> None:
-        if isinstance(row, EventRow):
-            self._events.append(status_event(row))
-        elif isinstance(row, MediaRow):
-            self._media.append(row)
-        else:
-            self._ends.append(row)
-
-    def write(self) -> None:
-        if self._events:
-            insert_each(self._events, but_those_there=True)
-            outbox.told(self._events, self._held)
-        if self._media:
-            sessions.set_media(self._media)
-        if self._ends:
-            sessions.end_all(self._ends, self._held)
-        self._events, self._media, self._ends = [], [], []
+def _write_together(several: Sequence[Operation], held: outbox.Held) -> None:
+    """Events, media and ends of many sessions: each session's events come before its end, and nothing after that."""
+    events = [operation for operation in several if isinstance(operation, StatusEvent)]
+    if events:
+        insert_each(events, but_those_there=True)
+        outbox.told(events, held)
+    sessions.set_media([operation for operation in several if isinstance(operation, MediaRow)])
+    ends = [operation for operation in several if isinstance(operation, EndRow)]
+    if ends:
+        sessions.end_all(ends, held)
 
 
 def _begin(rows: Sequence[BeginRow]) -> None:
@@ -177,16 +148,3 @@ def _came(names: Set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         return {}
     rows = Stream.objects.filter(application__name__in={app for app, _ in names}, name__in={name for _, name in names})
     return {(app, name): pk for app, name, pk in rows.values_list("application__name", "name", "pk")}
-
-
-def status_event(row: EventRow) -> StatusEvent:
-    return StatusEvent(
-        session_id=row.session,
-        sequence=row.sequence,
-        at=row.at,
-        kind=row.kind,
-        level=row.level,
-        code=row.code,
-        description=row.description,
-        detail=row.detail,
-    )

@@ -23,7 +23,7 @@ from collections import deque
 from django.db import DataError, IntegrityError, connections, transaction
 from django.db import Error as AnyDatabaseError
 
-from ingest.services.attempts import AttemptRow, Attempts, Waiting
+from ingest.services.attempts import AttemptRow, Attempts
 from ingest.services.history import ENDS, KEPT, Operation, write
 from ingest.services.shared_objects import Key, ObjectRow
 from ingest.services.shared_objects import Waiting as WaitingObjects
@@ -49,7 +49,7 @@ class HistoryWriter:
         self.dropped = 0
         self._max_waiting = max_waiting
         self._waiting: deque[Operation] = deque()
-        self._refused = Waiting()
+        self._attempts = Attempts()
         self._objects = WaitingObjects()
         self._sizes: dict[Key, int] = {}  # Of objects that were written just now.
         self._objects_turn = False
@@ -63,28 +63,21 @@ class HistoryWriter:
         self._ending: set[uuid.UUID] = set()
         self._just_written: set[uuid.UUID] = set()
         self._thread: threading.Thread | None = None
-        self._attempts = Attempts()
 
     @property
     def waiting(self) -> int:
-        """Operations that are not written yet."""
-        return len(self._waiting) + len(self._refused) + len(self._objects) + self._writing
-
-    @property
-    def _apart(self) -> int:
-        """What waits, of the kinds of which more of the same takes no more room."""
-        return len(self._refused) + len(self._objects)
+        return len(self._waiting) + len(self._attempts) + len(self._objects) + self._writing
 
     @property
     def full(self) -> bool:
         """Whether as much waits as may: what isn't kept is dropped, and what would begin is better refused."""
         return len(self._waiting) >= self._max_waiting
 
-    def put(self, operation: Operation) -> None:
+    def put(self, operation: Operation | AttemptRow) -> None:
         with self._changed:
             if isinstance(operation, AttemptRow | ObjectRow):
                 if not (
-                    self._refused.put(operation) if isinstance(operation, AttemptRow) else self._objects.put(operation)
+                    self._attempts.put(operation) if isinstance(operation, AttemptRow) else self._objects.put(operation)
                 ):
                     self.dropped += 1
                     return
@@ -159,20 +152,20 @@ class HistoryWriter:
 
     def _take(self) -> list[Operation] | None:
         with self._changed:
-            while not (self._waiting or self._refused or self._closing.is_set()):
+            while not (self._waiting or self._attempts or self._closing.is_set()):
                 if not (wait_s := self._objects.wait_s(self._now)):
                     break
                 self._changed.wait(min(wait_s, threading.TIMEOUT_MAX))
         self._urgent.wait(GATHER_S)
         with self._changed:
-            if not self._waiting and not self._apart:
+            if not (self._waiting or self._attempts or self._objects):
                 return None if self._closing.is_set() else []
-            is_turn = self._objects_turn or not (self._waiting or self._refused)
+            is_turn = self._objects_turn or not (self._waiting or self._attempts)
             batch: list[Operation] = [*self._objects.take(self._now)] if is_turn else []
             self._objects_turn = not batch
             if not batch:
                 batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-                batch += self._refused.take(BATCH)
+                batch += self._attempts.take(BATCH)
             self._writing = len(batch)
             return batch
 
@@ -188,8 +181,7 @@ class HistoryWriter:
             try:
                 connection.close_if_unusable_or_obsolete()
                 with transaction.atomic():
-                    self._sizes |= write(batch, self._attempts)
-                self._attempts.keep()
+                    self._sizes |= write(batch)
                 if failures:
                     logger.info("The database is back: history is written again.")
                 return

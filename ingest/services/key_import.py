@@ -35,21 +35,13 @@ class Unusable(Exception):  # noqa: N818 - an answer, not an error.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One key to make. `line`: in the table, from 1."""
+    """One key to make, but for its stream. `line`: in the table, from 1."""
 
     line: int
     app: str
     name: str
     secret: str = field(repr=False)
-    label: str = ""
-    expires_at: datetime | None = None
-    max_kbps: int | None = None
-    over_limit: str = StreamKey.OverLimit.WARN
-    allowed_networks: list[str] = field(default_factory=list)
-
-    @property
-    def path(self) -> str:
-        return f"{self.app}/{self.name}"
+    key: StreamKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +93,15 @@ def _row(line: int, fields: dict[str, str | None], moment: Callable[[str], datet
     over_limit = texts.get("over_limit", "") or StreamKey.OverLimit.WARN
     if over_limit not in StreamKey.OverLimit.values:
         raise ValidationError(f"over_limit must be {' or '.join(StreamKey.OverLimit.values)}.")
-    return Row(
-        line=line,
-        app=app,
-        name=name,
-        secret=texts[SECRET],
+    key = StreamKey(
+        digest=keys.digest(texts[SECRET]),
         label=label,
         expires_at=moment(expires) if expires else None,
         max_kbps=_kbps(texts.get("max_kbps", "")),
         over_limit=over_limit,
         allowed_networks=networks,
     )
+    return Row(line, app, name, texts[SECRET], key)
 
 
 def _kbps(text: str) -> int | None:
@@ -131,8 +121,7 @@ def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> Imported:
     }
     asked = {*streams, *((row.app, row.name) for row in rows)}
     names = {(app, name_within(name)) for app, name in asked}  # As they are sent, within an instance too.
-    digests = {row.line: keys.digest(row.secret) for row in rows}
-    problems = _problems(rows, applications, names, digests)
+    problems = _problems(rows, applications, names)
     if problems:
         raise Unusable(problems)
     missing = {(row.app, row.name): None for row in rows if (row.app, row.name) not in streams}
@@ -150,39 +139,23 @@ def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> Imported:
                 [Stream(application=applications[app], name=name) for app, name in missing]
             )
             streams |= dict(zip(missing, made, strict=True))
-            StreamKey.objects.bulk_create(
-                [
-                    StreamKey(
-                        stream=streams[row.app, row.name],
-                        digest=digests[row.line],
-                        label=row.label,
-                        expires_at=row.expires_at,
-                        max_kbps=row.max_kbps,
-                        over_limit=row.over_limit,
-                        allowed_networks=row.allowed_networks,
-                    )
-                    for row in rows
-                ]
-            )
+            for row in rows:
+                row.key.stream = streams[row.app, row.name]
+            StreamKey.objects.bulk_create([row.key for row in rows])
     except IntegrityError:
         raise Unusable(["Streams or keys were made meanwhile that are in the table too. Try it again."]) from None
     return result
 
 
-def _problems(
-    rows: Sequence[Row],
-    applications: dict[str, Application],
-    names: set[tuple[str, str]],
-    digests: dict[int, str],
-) -> list[str]:
-    wanted, taken = list(digests.values()), set[str]()
+def _problems(rows: Sequence[Row], applications: dict[str, Application], names: set[tuple[str, str]]) -> list[str]:
+    wanted, taken = [row.key.digest for row in rows], set[str]()
     for at in range(0, len(wanted), READ_AT_ONCE):
         some = wanted[at : at + READ_AT_ONCE]
         taken.update(StreamKey.objects.filter(digest__in=some).values_list("digest", flat=True))
     first: dict[str, int] = {}
     problems = []
     for row in rows:
-        digest = digests[row.line]
+        digest = row.key.digest
         if row.app not in applications:
             problem = f"There is no application {row.app!r}. Make it with: manage.py application set {row.app}"
         elif (row.app, row.secret) in names:

@@ -28,9 +28,9 @@ RANDOM_CHARACTERS = 32
 """Of 62 each: 190.5 random bits."""
 
 
-def random_secret(prefix: str) -> str:
-    """A new secret: the prefix, by which it is recognised, and 32 random characters of base 62."""
-    return prefix + "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
+def random_secret(prefix: str = "", characters: int = RANDOM_CHARACTERS) -> str:
+    """A new secret: the prefix, by which it is recognised, and random characters of base 62."""
+    return prefix + "".join(secrets.choice(ALPHABET) for _ in range(characters))
 
 
 def keyed_hash(purpose: str, text: str) -> str:
@@ -55,6 +55,9 @@ COOL_DOWN = timedelta(seconds=30)
 """After a session that ended over its key's limit the key can't publish for so long; twice as long after each more."""
 COOL_DOWN_MOST = timedelta(minutes=15)
 COOL_DOWN_MEMORY = timedelta(hours=1)
+
+RIGHTS = ("label", "expires_at", "max_kbps", "over_limit", "allowed_networks", "enabled", "test_only")
+"""Which a key's successor has as well."""
 
 KeyState = Literal["active", "disabled", "revoked", "expired"]
 
@@ -193,16 +196,7 @@ def rotate(*, key: StreamKey, grace: timedelta = timedelta(0)) -> NewKey:
         rows = StreamKey.objects.filter(pk=key.pk, revoked_at__isnull=True)
         if not rows.update(revoked_at=key.revoked_at, grace_until=key.grace_until):
             raise ValidationError("This key was revoked or rotated already. Rotate its successor, or make a new key.")
-        return create(
-            stream=key.stream,
-            label=key.label,
-            expires_at=key.expires_at,
-            max_kbps=key.max_kbps,
-            over_limit=key.over_limit,
-            allowed_networks=key.allowed_networks,
-            enabled=key.enabled,
-            test_only=key.test_only,
-        )
+        return create(stream=key.stream, **{name: getattr(key, name) for name in RIGHTS})
 
 
 def revoke(*, key: StreamKey) -> None:

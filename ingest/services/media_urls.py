@@ -136,46 +136,30 @@ class PlayLink:
     """FLV over WebSocket, likewise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """Whoever has one of the URLs can look at the live stream, if that begins soon."""
-
-    ws_url: str = field(repr=False)
-    flv_url: str = field(repr=False)
+def make_play_link(row: Stream | Recording, lifetime: timedelta = play_tokens.PLAY.lifetime) -> PlayLink:
+    """Of a stream and its recordings, or of this recording and no other of its name."""
+    kind = play_tokens.PLAY if isinstance(row, Stream) else play_tokens.RECORDING
+    return _link(row, kind, lifetime, media_base())
 
 
-def make_play_link(*, stream: Stream, lifetime: timedelta = play_tokens.PLAY.lifetime) -> PlayLink:
+def make_preview(*, stream: Stream, page: str) -> PlayLink | None:
+    """Whoever has one of its URLs can look at the live stream, if that begins soon. `page`: the host by which who asks
+    reaches the dashboard. None where the media listener is off."""
+    base = media_base(page)
+    return _link(stream, play_tokens.PREVIEW, play_tokens.PREVIEW.lifetime, base) if base else None
+
+
+def _link(row: Stream | Recording, kind: play_tokens.Kind, lifetime: timedelta, base: str) -> PlayLink:
     now = timezone.now().replace(microsecond=0)
-    token = play_tokens.PLAY.issue(stream.pk, lifetime=lifetime, now=now)
-    return _play_link(token, now + lifetime, play_url(stream=stream), _live_file(stream))
-
-
-def make_recording_link(*, recording: Recording, lifetime: timedelta = play_tokens.RECORDING.lifetime) -> PlayLink:
-    """Of this recording and no other of its name."""
-    now = timezone.now().replace(microsecond=0)
-    token = play_tokens.RECORDING.issue(recording.pk, lifetime=lifetime, now=now)
-    play_url = name_url(app=recording.application.name, name=recording.name)
-    return _play_link(token, now + lifetime, play_url, _recording_file(recording))
-
-
-def _play_link(token: str, expires_at: datetime, play_url: str, file: str) -> PlayLink:
-    query, base = f"?token={token}", media_base()
+    token = kind.issue(row.pk, lifetime=lifetime, now=now)
+    rest = f"{_file(row)}?token={token}"
     return PlayLink(
         token=token,
-        expires_at=expires_at,
-        play_url=play_url + query,
-        flv_url=f"{base}{file}{query}" if base else "",
-        ws_url=f"{_ws(base)}{file}{query}" if base else "",
+        expires_at=now + lifetime,
+        play_url=f"{name_url(app=row.application.name, name=row.name)}?token={token}",
+        flv_url=f"{base}{rest}" if base else "",
+        ws_url=f"{_ws(base)}{rest}" if base else "",
     )
-
-
-def make_preview(*, stream: Stream, page: str) -> Preview | None:
-    """`page`: the host by which who asks reaches the dashboard. None where the media listener is off."""
-    base = media_base(page)
-    if not base:
-        return None
-    rest = f"{_live_file(stream)}?token={play_tokens.PREVIEW.issue(stream.pk)}"
-    return Preview(ws_url=f"{_ws(base)}{rest}", flv_url=f"{base}{rest}")
 
 
 def media_origins(page: str) -> list[str]:
@@ -187,8 +171,9 @@ def media_origins(page: str) -> list[str]:
     return [origin, _ws(origin)]
 
 
-def _live_file(stream: Stream) -> str:
-    return f"/live/{stream.application.name}/{quote(stream.name, safe=SAFE)}.flv"
+def _file(row: Stream | Recording) -> str:
+    folder = "live" if isinstance(row, Stream) else "recordings"
+    return f"/{folder}/{row.application.name}/{quote(row.name, safe=SAFE)}.flv"
 
 
 def _ws(base: str) -> str:
@@ -198,11 +183,7 @@ def _ws(base: str) -> str:
 def recording_url(recording: Recording) -> str:
     """FLV by HTTP, of the newest recording of that name; empty where the media listener is off."""
     base = media_base()
-    return f"{base}{_recording_file(recording)}" if base else ""
-
-
-def _recording_file(recording: Recording) -> str:
-    return f"/recordings/{recording.application.name}/{quote(recording.name, safe=SAFE)}.flv"
+    return f"{base}{_file(recording)}" if base else ""
 
 
 def download_url(recording: Recording) -> str:

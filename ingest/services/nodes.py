@@ -170,14 +170,6 @@ class Claim:
         return now - self._shown_at >= STILL_S
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A node that is up, and the sessions that it found open and ended."""
-
-    node: Node
-    left: list[Session]
-
-
 def started(
     *,
     name: str,
@@ -188,17 +180,16 @@ def started(
     alive: Collection[uuid.UUID] = (),
     process_since: datetime | None = None,
     left: list[Session] | None = None,
-) -> Started:
+) -> Node:
     """The node, whose name this process has, is up. Sessions that its former process left open end as node_lost, when
     it was last seen: each by itself, and before the node is up, so that what fails half-way goes on when it is tried
-    again. `left` keeps those that ended until then.
+    again. Those that ended are added to `left`.
 
     `since` is when the node's application began, `alive` are its own sessions: what is one of these or began later is
     left alone. A drain that was asked for before `process_since` (None: before now) was meant for a former process.
     """
-    left = [] if left is None else left
     seen_at = Node.objects.filter(name=name).values_list("seen_at", flat=True).first()
-    _close(name, seen_at or now, before=since or now, alive=alive, ended=left)
+    _close(name, seen_at or now, before=since or now, alive=alive, ended=[] if left is None else left)
     with transaction.atomic():
         former = Node.objects.filter(name=name).first()
         asked = former.drain_requested_at if former else None
@@ -215,7 +206,7 @@ def started(
                 "drain_requested_at": asked if asked and process_since and asked >= process_since else None,
             },
         )
-    return Started(node, left)
+    return node
 
 
 def row(*, name: str) -> Node:
@@ -290,16 +281,14 @@ def cancel_drain(*, name: str) -> Node:
 
 
 def drain(*, name: str) -> Drain | None:
-    asked = [Drain(*row) for row in _DRAIN.ask(name=name)]
+    asked = [Drain(*row) for row in _drain.ask(name=name)]
     return asked[0] if asked else None
 
 
+@Prepared
 def _drain() -> "QuerySet[Node, Any]":
     asked = Node.objects.filter(name=Given("name", CharField()), drain_requested_at__isnull=False)
     return asked.values_list("drain_requested_at", "drain_grace_s")
-
-
-_DRAIN = Prepared(_drain)
 
 
 def forget(*, name: str) -> Node:

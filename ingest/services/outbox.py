@@ -324,12 +324,10 @@ def _found_meanwhile(session: Session) -> Iterator[OutboxEvent]:
 
 
 def _told_of(sessions: Collection[uuid.UUID]) -> "QuerySet[Session]":
-    """Those of which others are told."""
     return Session.objects.filter(pk__in=sessions, kind=Session.Kind.PUBLISH, is_test=False)
 
 
 def _publishers(streams: Iterable[int]) -> "QuerySet[Session]":
-    """Those that are open."""
     return Session.objects.filter(
         stream__in=list(streams), kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False
     )

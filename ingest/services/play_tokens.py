@@ -35,7 +35,6 @@ class Kind:
         return payload[self.field], "valid" if payload["x"] > (now or timezone.now()).timestamp() else "expired"
 
     def verify(self, token: str, pk: int, *, now: datetime | None = None) -> Verdict:
-        """Whether it is for this row."""
         found, verdict = self.read(token, now=now)
         return verdict if found == pk else "invalid"
 

@@ -10,7 +10,6 @@ needs a token also where everybody may play what is live, unless its application
 its own: for a recording of no stream the only one. A download goes by none of that: its token, which a role was needed
 for, is the permission. So does an operator's look at what is live."""
 
-import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,6 +47,23 @@ class Playable:
     """An operator's look."""
 
     @property
+    def app(self) -> str:
+        return self.application.name
+
+    @property
+    def path(self) -> str:
+        return f"{self.app}/{self.name}"
+
+    @property
+    def labels(self) -> Labels:
+        return {"stream": self.stream.pk if self.stream is not None else 0, "key": None}
+
+    @property
+    def start_unit(self) -> Literal["ms", "s"]:
+        """Of the start that players ask for."""
+        return "s" if self.application.play_start_unit == Application.StartUnit.SECONDS else "ms"
+
+    @property
     def is_download(self) -> bool:
         return self.recording is not None and "disposition" in self.recording
 
@@ -65,29 +81,6 @@ class Playable:
     def is_permitted(self) -> bool:
         """By its token alone, whatever else decides who may play."""
         return self.is_preview or self.is_download
-
-
-@dataclass(frozen=True, slots=True)
-class PlayGrant:
-    """What a player gets; the session's row is for history to write."""
-
-    session: uuid.UUID
-    app: str
-    name: str
-    labels: Labels
-    recording: RecordedFile | None
-    start_unit: Literal["ms", "s"]
-    """Of the start that players ask for."""
-    is_preview: bool = False
-    fencing: int = 0
-
-    @property
-    def path(self) -> str:
-        return f"{self.app}/{self.name}"
-
-    @property
-    def is_download(self) -> bool:
-        return self.recording is not None and "disposition" in self.recording
 
 
 def wanted_by(start: float) -> Wanted:
@@ -120,8 +113,9 @@ def check(
         downloadable = _downloadable(app, names, credential, now)
         if downloadable is not None:
             return downloadable
-    streams = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
-    stream = _first(names, list(streams))
+    rows = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
+    streams = {row.name: row for row in rows}
+    stream = next((streams[each] for each in names if each in streams), None)
     if stream is not None and wanted == "live" and credential and _may_look(stream, credential, now):
         return Playable(stream.application, stream.name, stream, None, is_preview=True)
     application = stream.application if stream is not None else _application(app)
@@ -174,19 +168,6 @@ def _may_look(stream: Stream, token: str, now: datetime) -> bool:
     return verdict == "valid"
 
 
-def grant(*, session: uuid.UUID, playable: Playable) -> PlayGrant:
-    application, stream = playable.application, playable.stream
-    return PlayGrant(
-        session=session,
-        app=application.name,
-        name=playable.name,
-        labels={"stream": stream.pk if stream is not None else 0, "key": None},
-        recording=playable.recording,
-        start_unit="s" if application.play_start_unit == Application.StartUnit.SECONDS else "ms",
-        is_preview=playable.is_preview,
-    )
-
-
 def _refuse(reason: str, stream: Stream | None = None) -> NoReturn:
     raise Refused("play", reason, stream=stream.pk if stream is not None else None, key=None)
 
@@ -196,11 +177,6 @@ def _application(name: str) -> Application:
     if application is None:
         _refuse("unknown_app")
     return application
-
-
-def _first(names: list[str], streams: list[Stream]) -> Stream | None:
-    by_name = {stream.name: stream for stream in streams}
-    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def _recording(application: Application, names: list[str], token: str, now: datetime) -> Recording | None:

@@ -288,9 +288,10 @@ def tidy(*, now: datetime, days: int, gib: int, node: str | None = None) -> Tidi
     everything = Recording.objects.all()
     if node is not None:
         over, everything = (rows.filter(Q(node__name=node) | Q(node=None)) for rows in (over, everything))
-    done.superseded = _delete_all(over.filter(Exists(_newer())), done)
+    done.superseded = sum(_delete(recording, done) for recording in list(over.filter(Exists(_newer()))))
     if days:
-        done.old = _delete_all(over.filter(started_at__lt=now - timedelta(days=days)), done)
+        old = over.filter(started_at__lt=now - timedelta(days=days))
+        done.old = sum(_delete(recording, done) for recording in list(old))
     if gib:
         writing = Q(state=Recording.State.RECORDING)
         excess = (everything.exclude(writing).aggregate(size=Sum("size_bytes"))["size"] or 0) - gib * GIB
@@ -320,10 +321,6 @@ def _newer() -> "QuerySet[Recording]":
         state=Recording.State.COMPLETE,
         started_at__gt=OuterRef("started_at"),
     )
-
-
-def _delete_all(rows: "QuerySet[Recording]", done: Tidied) -> int:
-    return sum(_delete(recording, done) for recording in list(rows))
 
 
 def _delete(recording: Recording, done: Tidied) -> bool:

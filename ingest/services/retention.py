@@ -86,9 +86,9 @@ def prune(
     return run.done
 
 
-def in_pieces(*rows: "QuerySet[Any]", run_s: float = RUN_S) -> int:
-    """Deletes rows of other kinds in the same way, for so long at most; how many went."""
-    run = _Run(time.monotonic() + run_s)
+def in_pieces(*rows: "QuerySet[Any]") -> int:
+    """Deletes rows of other kinds in the same way; how many went."""
+    run = _Run(time.monotonic() + RUN_S)
     return sum(run.delete(each) for each in rows)
 
 

@@ -131,13 +131,10 @@ def grant(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
         for app, model, codename in wanted:
             content_type, _ = type_model.objects.get_or_create(app_label=app, model=model)
             verb, _, noun = codename.partition("_")
+            verbose = apps.get_model(app, model)._meta.verbose_name_raw
             permission, _ = permission_model.objects.get_or_create(
                 content_type=content_type,
                 codename=codename,
-                defaults={"name": NAMES.get(codename, f"Can {verb} {_verbose(apps, app, model) or noun}")},
+                defaults={"name": NAMES.get(codename, f"Can {verb} {verbose or noun}")},
             )
             group.permissions.add(permission)
-
-
-def _verbose(apps: Any, app: str, model: str) -> str:
-    return str(apps.get_model(app, model)._meta.verbose_name_raw)

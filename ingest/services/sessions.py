@@ -51,11 +51,10 @@ def end(
     reason: EndReason,
     description: str = "",
     at: datetime | None = None,
-    totals: Totals | None = None,
 ) -> bool:
     """Ends one session, as `end_all` does. False: it had ended already, and stays as it was."""
     with transaction.atomic():
-        return bool(end_all([EndRow(session, reason, description, at, totals)], outbox.hold_of([session])))
+        return bool(end_all([EndRow(session, reason, description, at)], outbox.hold_of([session])))
 
 
 def end_all(endings: Sequence[EndRow], held: outbox.Held) -> list[uuid.UUID]:
@@ -88,10 +87,14 @@ def _finish(row: Session, ending: EndRow) -> Session:
     row.ended_at = max(ending.at or timezone.now(), row.started_at)
     row.end_reason, row.end_description = ending.reason, clean.text(said, 255)
     if ending.totals is not None:
-        for name in TOTALS:
-            setattr(row, name, ending.totals[name])  # type: ignore[literal-required]
-        row.summary |= {name: value for name, value in ending.totals.items() if name in SUMMARY}
+        _set_totals(row, ending.totals)
     return row
+
+
+def _set_totals(row: Session, totals: Totals) -> None:
+    for name in TOTALS:
+        setattr(row, name, totals[name])  # type: ignore[literal-required]
+    row.summary |= {name: value for name, value in totals.items() if name in SUMMARY}
 
 
 def _used(of: type[StreamKey | EncoderLogin], at: Mapping[int | None, datetime | None]) -> None:
@@ -121,9 +124,8 @@ def fill_in(*, session: uuid.UUID, totals: Totals, last_at: datetime, now: datet
         if row is None or not row.is_uncounted:
             return False
         row.ended_at = max(row.started_at, min(last_at, now))
-        row.summary |= {name: value for name, value in totals.items() if name in SUMMARY} | {"from_samples": True}
-        for name in TOTALS:
-            setattr(row, name, totals[name])  # type: ignore[literal-required]
+        _set_totals(row, totals)
+        row.summary["from_samples"] = True
         row.save(update_fields=["ended_at", "summary", *TOTALS])
         return True
 
@@ -271,10 +273,11 @@ def due_to_end(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]
     unless a stream of that name is disabled.
     """
     test_over = now - names.TEST_MOST
-    rows = _DUE.ask(node=node, now=now, test_over=test_over)
+    rows = _due.ask(node=node, now=now, test_over=test_over)
     return [(pk, _reason(asked, is_over=is_test and started <= test_over)) for pk, asked, is_test, started in rows]
 
 
+@Prepared
 def _due() -> "QuerySet[Session, Any]":
     now, test_over = Given("now", DateTimeField()), Given("test_over", DateTimeField())
     key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
@@ -309,9 +312,6 @@ def _due() -> "QuerySet[Session, Any]":
         .order_by()
         .values_list("pk", "stop_requested", "is_test", "started_at")
     )
-
-
-_DUE = Prepared(_due)
 
 
 def _reason(asked: str, *, is_over: bool) -> EndReason:

@@ -84,10 +84,10 @@ class Given(Expression):
 
 
 class Prepared:
-    """A query of columns (`values_list`), with a `Given` for each value that changes. Any thread may ask."""
+    """A query of columns (`values_list`), with a `Given` for each value that changes; decorates what makes it, which is
+    called when it is asked first. Any thread may ask."""
 
     def __init__(self, build: Callable[[], "QuerySet[Any, Any]"]) -> None:
-        """`build` makes the query, when it is asked first."""
         self._build = build
         self._lock = threading.Lock()
         self._statement: _Statement | None = None

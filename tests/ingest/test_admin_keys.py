@@ -194,7 +194,7 @@ CHANGE = "admin:ingest_encoderlogin_change"
 
 
 def fits(login: EncoderLogin, password: str) -> bool:
-    known = encoder_login.verifiers(login.user, password, login.salt)
+    known = encoder_login.keep_password(EncoderLogin(user=login.user), password, login.salt)
     return (known.adobe, known.llnw) == (login.adobe, login.llnw)
 
 

@@ -10,12 +10,12 @@ from pytest_django import DjangoAssertNumQueries
 from ingest.models import Application, HealthOverride, Lease, Recording, Session, Stream, StreamKey
 from ingest.services import admission, authorization, keys, play_tokens, playback, sessions
 from ingest.services.admission import Ask, Grant
-from ingest.services.authorization import Peer, PublishRequest
+from ingest.services.authorization import ConnectRequest, Peer, PublishRequest
 from ingest.services.keys import NewKey
-from ingest.services.playback import PlayGrant, Wanted
+from ingest.services.playback import Playable, Wanted
 from ingest.services.refusals import REASONS, Refused
+from tests.ingest.admitting import NOW
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")
 
 
@@ -42,7 +42,7 @@ def refusal(act: Callable[[], object]) -> Refused:
 
 def connect(app: str = "live", credential: str = "", *, token: str = "") -> None:
     """With the application's `?key=` or `?token=`."""
-    authorization.connect(app=app, credential=credential or token, address="192.0.2.7", now=NOW, is_token=bool(token))
+    authorization.connect(ConnectRequest(app, "192.0.2.7", credential or token, is_token=bool(token)), NOW)
 
 
 @pytest.mark.usefixtures("application")
@@ -250,22 +250,6 @@ def test_a_second_publisher_is_busy(key: NewKey) -> None:
     assert Session.objects.get().ended_at is None
 
 
-@pytest.mark.both_forms
-def test_a_name_is_free_when_its_session_ended(key: NewKey) -> None:
-    first = publish(as_name(key.secret))
-    sessions.end(session=first.session, reason="tcp_reset")
-    assert publish(as_name(key.secret)).fencing == first.fencing + 1
-
-
-@pytest.mark.both_forms
-def test_a_lease_that_nobody_renewed_is_taken_and_its_session_ends(key: NewKey) -> None:
-    first = publish(as_name(key.secret))
-    second = publish(as_name(key.secret), now=NOW + timedelta(seconds=11))
-    assert second.fencing == 2
-    assert Session.objects.get(pk=first.session).end_reason == "node_lost"
-    assert Lease.objects.get().session_id == second.session
-
-
 # --- Open applications ---
 
 
@@ -324,9 +308,8 @@ def test_a_stream_that_has_such_a_name_already_goes_on(open_app: Application) ->
 # --- Play ---
 
 
-def play(name: str = "cam1", token: str = "", now: datetime = NOW, wanted: Wanted = "live") -> PlayGrant:
-    found = playback.check(app="live", name=name, credential=token, now=now, wanted=wanted)
-    return playback.grant(session=uuid.uuid4(), playable=found)
+def play(name: str = "cam1", token: str = "", now: datetime = NOW, wanted: Wanted = "live") -> Playable:
+    return playback.check(app="live", name=name, credential=token, now=now, wanted=wanted)
 
 
 def test_anyone_plays_a_public_application(stream: Stream, django_assert_num_queries: DjangoAssertNumQueries) -> None:
@@ -346,10 +329,7 @@ def test_an_application_that_is_disabled_or_not_there_plays_nothing(stream: Stre
 @pytest.mark.both_forms
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"], ids=["nul", "surrogate"])
 def test_what_no_database_takes_is_the_name_of_nothing(stream: Stream, text: str) -> None:
-    def connect() -> None:
-        authorization.connect(app=text, credential="", address="192.0.2.7", now=NOW)
-
-    assert refusal(connect).reason == "unknown_app"
+    assert refusal(partial(connect, text)).reason == "unknown_app"
     assert refusal(partial(play, text)).reason == "stream_unknown"
     assert refusal(lambda: publish(as_name(text))).reason == "key_unknown"
 

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -22,7 +22,8 @@ from ingest.models import Ban, HealthOverride, Node, Session, Stream
 from ingest.services import bans, health_rules, nodes, sessions
 from ingest.services.bans import get_guard
 from ingest.services.sql import Given, Prepared
-from tests.ingest.faults import held, limited
+from tests.ingest.admitting import NOW
+from tests.ingest.faults import limited
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -169,13 +170,6 @@ async def test_who_waits_too_long_for_a_batch_is_refused_unasked(desk: Desk) -> 
     assert desk.asked == [["first"], ["b"]]
 
 
-async def test_where_the_threads_hang_nothing_is_left(desk: Desk) -> None:
-    with held(READ), limited(0.4):
-        assert [type(answer) for answer in await over(*desk.ask("a", "b"))] == [TooSlow, TooSlow]
-    assert await over(*desk.ask("c")) == ["C"]
-    assert ["a", "b"] not in desk.asked
-
-
 async def test_a_queue_that_is_too_long_refuses_at_once(desk: Desk) -> None:
     """By how long the latest batches took; one that is shorter than a batch is always heard."""
     desk.batches.most = 2
@@ -249,7 +243,6 @@ async def test_nobody_who_asks_for_players_takes_the_last_thread() -> None:
     assert await asyncio.gather(*players) == [1] * len(players)
 
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NODES = ("node-a", "node-b", "it's 100 %s")
 
 

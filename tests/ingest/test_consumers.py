@@ -176,6 +176,9 @@ async def test_a_lease_that_could_not_be_renewed_is_not_free_while_its_publisher
     assert (await second.publish(other_key.secret))["code"] == "NetStream.Publish.BadName"
     assert str((await Lease.objects.aget()).session_id) == first["session_id"]
     await second.disconnect("rejected")
+    flush()
+    attempt = await Attempt.objects.aget()
+    assert (attempt.reason, attempt.address, attempt.name) == ("busy", "192.0.2.8", "cam1")
     await encoder.disconnect()
 
 

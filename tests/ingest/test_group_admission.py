@@ -3,7 +3,7 @@
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,12 @@ from ingest.services.admission import Ask, DecideAlone, Grant, NotYet
 from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.refusals import Refused
-from tests.ingest.admitting import hold
+from tests.ingest.admitting import NOW, hold
 from tests.ingest.control import connected, disconnect
 from tests.ingest.faults import Work, at_once, held, until_queued
 
 pytestmark = pytest.mark.both_forms
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer(address="192.0.2.7", encoder="OBS", node="node-a", channel="specific.inmemory!abc")
 SEEDS = 25
 SEVERAL = 20

@@ -13,8 +13,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, SharedObject, StatusEvent, Stream
 from ingest.services import history_writer, keys
-from ingest.services.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow, Attempts
-from ingest.services.history import BanRow, BeginRow, DiscardRow, EventRow, Operation, write
+from ingest.services.attempts import MOST_WAITING, NEW_A_MINUTE, AttemptRow
+from ingest.services.history import BanRow, BeginRow, Operation, write
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.sessions import EndRow
 from ingest.services.shared_objects import ObjectRow
@@ -31,8 +31,9 @@ def session(stream: Stream) -> Session:
     return hold(stream, summary={"media": {}})
 
 
-def event(session: uuid.UUID, sequence: int, code: str = "") -> EventRow:
-    return EventRow(session, sequence, NOW, "onstatus", "status", code or f"code {sequence}")
+def event(session: uuid.UUID, sequence: int, code: str = "", kind: str = "onstatus") -> StatusEvent:
+    code = code or f"code {sequence}"
+    return StatusEvent(session_id=session, sequence=sequence, at=NOW, kind=kind, level="status", code=code)
 
 
 def end(session: uuid.UUID, reason: str = "client_unpublish") -> EndRow:
@@ -167,12 +168,6 @@ def test_what_waits_is_bounded_but_begins_and_ends_are_kept(session: Session, st
     assert Session.objects.get(kind="play").end_reason == "client_unpublish"
 
 
-def test_an_undone_admission_leaves_nothing(process: HistoryWriter, session: Session) -> None:
-    write_all(process, DiscardRow(session.pk))
-    assert not Session.objects.exists()
-    assert Lease.objects.get().session is None
-
-
 def test_names_of_attempts(process: HistoryWriter, stream: Stream) -> None:
     """A known stream's name is shown; what is a key is masked, imported ones too."""
     imported = keys.create(stream=stream, secret="oldserver-key-1").secret
@@ -190,9 +185,9 @@ def test_shared_objects_are_written_apart_from_sessions(
     """However many of either wait: neither holds the other up for longer than its batch."""
     batches: list[set[bool]] = []
 
-    def spied(batch: Sequence[Operation], attempts: Attempts) -> dict[tuple[str, str], int]:
+    def spied(batch: Sequence[Operation]) -> dict[tuple[str, str], int]:
         batches.append({isinstance(operation, ObjectRow) for operation in batch})
-        return write(batch, attempts)
+        return write(batch)
 
     monkeypatch.setattr(history_writer, "write", spied)
     Application.objects.get_or_create(name="live")
@@ -225,7 +220,7 @@ def test_a_database_that_takes_no_writes_is_waited_for(
 
 def test_a_missing_table_is_waited_for(process: HistoryWriter, session: Session) -> None:
     with missing_table("ingest_statusevent"):
-        process.put(EventRow(session.pk, 1, NOW, "onstatus"))
+        process.put(event(session.pk, 1))
         process.put(EndRow(session.pk, "tcp_reset", "", NOW))
         assert not process.flush(1)
     assert process.flush(5)
@@ -240,7 +235,7 @@ def test_attempts_crowd_out_nothing_else(session: Session) -> None:
             writer.put(replace(ROW, at=NOW + timedelta(seconds=number / 1000)))
         assert not writer.full
         assert writer.waiting <= 2  # One under way, and one for all that came since.
-        writer.put(EventRow(session.pk, 1, NOW, "health.opened"))
+        writer.put(event(session.pk, 1, kind="health.opened"))
     assert writer.close(10)
     assert writer.dropped == 0
     assert session.events.count() == 1
@@ -252,7 +247,8 @@ def test_different_attempts_have_a_bound_of_their_own(session: Session) -> None:
     writer = HistoryWriter(max_waiting=5)
     with locked_database():
         for number in range(MOST_WAITING + 1000):
-            writer.put(replace(ROW, address=f"10.0.{number // 250}.{number % 250}"))
+            at = NOW + timedelta(seconds=number / 9)  # So many a minute as may have rows of their own.
+            writer.put(replace(ROW, at=at, address=f"10.0.{number // 250}.{number % 250}"))
         assert not writer.full
         assert MOST_WAITING <= writer.waiting <= MOST_WAITING + 200
         assert 800 <= writer.dropped <= 1000
@@ -276,7 +272,7 @@ def test_bans_are_kept(session: Session) -> None:
     writer = HistoryWriter(max_waiting=5)
     with locked_database():
         for sequence in range(1, 1001):
-            writer.put(EventRow(session.pk, sequence, NOW, "onstatus"))
+            writer.put(event(session.pk, sequence))
         assert writer.full
         writer.put(BanRow("192.0.2.7", NOW, 600, 10, "node-a"))
     assert writer.close(10)

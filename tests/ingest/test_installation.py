@@ -175,7 +175,3 @@ def test_a_database_from_before_the_first_release_is_refused_in_a_sentence() -> 
     assert said.startswith("The database was made before version 0.1.0, and can't be upgraded: ")
     with pytest.raises(CommandError, match=r"before version 0\.1\.0"):
         call_command("migrate", verbosity=0)
-
-
-def test_a_migrated_database_lacks_nothing() -> None:
-    assert database.version_difference() == ""

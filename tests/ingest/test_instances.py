@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from ingest.services.authorization import Peer, PublishRequest
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotAdmitted
 from ingest.services.shared_objects import ObjectRow
+from tests.ingest.admitting import NOW
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import Connection, flush, listening
 from tests.ingest.operating import run
@@ -34,7 +34,6 @@ from tests.tools import require_tool
 
 pytestmark = pytest.mark.usefixtures("process")
 
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PEER = Peer("192.0.2.7", "OBS", "node-a", "channel")
 
 
@@ -56,7 +55,7 @@ def refusal(act: Callable[[], object]) -> str:
 
 
 def connect(app: str, credential: str = "") -> None:
-    authorization.connect(app=app, credential=credential, address=PEER.address, now=NOW)
+    authorization.connect(authorization.ConnectRequest(app, PEER.address, credential), NOW)
 
 
 def publish(app: str, credential: str, *, instance: str = "", name: str | None = None) -> Grant:
@@ -206,7 +205,7 @@ def test_the_strings_to_paste(inside: NewKey, settings: Any) -> None:
     assert (shown.stream, shown.server) == ("live/room/cam", "rtmp://127.0.0.1/live/room")
     assert shown.publish_url == f"rtmp://127.0.0.1/live/room/{inside.secret}"
     assert shown.play_url == "rtmp://127.0.0.1/live/room/cam"
-    link = media_urls.make_play_link(stream=inside.key.stream)
+    link = media_urls.make_play_link(inside.key.stream)
     assert link.flv_url.startswith("http://127.0.0.1:8001/live/live/room/cam.flv?token=")
 
 

@@ -17,9 +17,8 @@ from pytest_django import Settings
 from ingest.models import Application, Session, Stream, StreamKey
 from ingest.services import keys
 from ingest.services.keys import KeyTaken, NewKey
+from tests.ingest.admitting import NOW
 from tests.ingest.operating import run, run_json
-
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def test_a_secret_has_at_least_190_random_bits() -> None:

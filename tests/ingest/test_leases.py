@@ -132,12 +132,6 @@ def test_a_renewal_brings_back_no_lease_that_another_took(stream: Stream, node: 
         assert lease.expires_at == NOW + timedelta(seconds=21)
 
 
-def test_a_lease_that_expired_unseen_is_renewed_if_nobody_took_it(stream: Stream, node: Node) -> None:
-    held = take(stream, node)
-    assert leases.renew(node=node.pk, held=[held], now=NOW + timedelta(minutes=1)) == set()
-    assert not is_free(stream, NOW + timedelta(minutes=1))
-
-
 @pytest.mark.django_db(transaction=True)
 def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
     contenders = [session_of(stream, node) for _ in range(6)]
@@ -158,13 +152,14 @@ def test_of_many_takers_at_once_one_wins(stream: Stream, node: Node) -> None:
 
 
 def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stream) -> None:
-    node = nodes.started(name="node-a", address="", now=NOW).node
-    other = nodes.started(name="node-b", address="", now=NOW).node
+    node = nodes.started(name="node-a", address="", now=NOW)
+    other = nodes.started(name="node-b", address="", now=NOW)
     left, _ = take(stream, node)
     elsewhere = session_of(stream, other)
     seen = NOW + timedelta(seconds=6)
     nodes.seen(name="node-a", now=seen)
-    closed = nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5)).left
+    closed: list[Session] = []
+    nodes.started(name="node-a", address="", now=NOW + timedelta(minutes=5), left=closed)
     assert [session.pk for session in closed] == [left]
     session = Session.objects.get(pk=left)
     assert (session.end_reason, session.ended_at) == ("node_lost", seen)
@@ -174,7 +169,7 @@ def test_a_node_that_comes_back_closes_what_its_former_process_left(stream: Stre
 
 @pytest.mark.parametrize("began", [NOW, NOW + timedelta(hours=1)], ids=["", "by a wrong clock"])
 def test_a_dead_node_is_swept(stream: Stream, began: datetime) -> None:
-    dead = nodes.started(name="node-a", address="", now=NOW).node
+    dead = nodes.started(name="node-a", address="", now=NOW)
     nodes.started(name="node-b", address="", now=NOW + timedelta(minutes=1))
     left, _ = take(stream, dead)
     Session.objects.update(started_at=began)

@@ -23,7 +23,7 @@ from ingest.services import keys, nodes, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp, flush
 from tests.ingest.faults import locked_database, patient_database
-from tests.ingest.others import ended_process, other_process, process_elsewhere
+from tests.ingest.others import other_process, process_elsewhere
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
 
 pytestmark = pytest.mark.usefixtures("process")
@@ -46,31 +46,11 @@ async def is_resumed(node: NodeApp) -> None:
     await is_up()
 
 
-@pytest.mark.both_forms
-async def test_a_node_is_up_seen_and_down(node: NodeApp) -> None:
-    await is_up()
-    await node.stop()
-    assert (await Node.objects.aget(name=NODE)).state == "down"
-
-
 async def test_a_node_tells_where_it_listens() -> None:
     node = NodeApp(tls_addresses=[("127.0.0.1", 1936)], media_addresses=[("127.0.0.1", 8001)])
     await node.tell("node.started")
     told = "127.0.0.1:1935, 127.0.0.1:1936 (TLS), 127.0.0.1:8001 (media)"
     await until(Node.objects.filter(name=NODE, address=told).exists)
-    await node.stop()
-
-
-@pytest.mark.both_forms
-async def test_what_a_former_process_left_is_closed(stream: Stream) -> None:
-    row = await Node.objects.acreate(name=NODE, process=ended_process())
-    left = await Session.objects.acreate(kind="publish", app="live", name="cam1", stream=stream, node=row)
-    later = timezone.now() + timedelta(seconds=10)
-    await Lease.objects.acreate(stream=stream, session=left, node=row, expires_at=later)
-    node = NodeApp()
-    await node.tell("node.started")
-    await until(Session.objects.filter(end_reason="node_lost").exists)
-    assert (await Lease.objects.aget()).session_id is None
     await node.stop()
 
 
@@ -124,12 +104,6 @@ async def test_a_node_whose_name_was_taken_meanwhile_takes_no_more_connections(n
     await node.tell("node.draining")
     await Node.objects.aupdate(process="", state="down", stopped_at=timezone.now())
     await is_resumed(node)
-
-
-@pytest.mark.both_forms
-async def test_leases_are_renewed(node: NodeApp, live: str) -> None:
-    taken = (await Lease.objects.aget()).expires_at
-    await tick_until(node, Lease.objects.exclude(expires_at=taken).exists)
 
 
 @pytest.mark.both_forms

@@ -188,7 +188,7 @@ async def test_one_that_was_on_air_for_weeks_is_filled_in_as_well(stream: Stream
 def test_what_is_known_stays(stream: Stream) -> None:
     now = timezone.now()
     session = left(stream)
-    assert sessions.end(session=session.pk, reason="client_unpublish", totals=TOTALS)
+    assert sessions.end(session=session.pk, reason="client_unpublish")
     other = left(stream)
     assert sessions.end(session=other.pk, reason="node_lost")
     test = left(stream, is_test=True)

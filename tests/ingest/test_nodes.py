@@ -93,7 +93,7 @@ def test_one_that_may_run_is_watched(whose: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_node_whose_name_was_taken_writes_nothing_there() -> None:
     now = timezone.now()
-    row = nodes.started(name=NODE, address="", now=now).node
+    row = nodes.started(name=NODE, address="", now=now)
     Node.objects.update(process=process_elsewhere())
     with pytest.raises(nodes.NameTaken):
         nodes.seen(name=NODE, now=now + timedelta(minutes=1))
@@ -109,7 +109,7 @@ LATER = NOW + timedelta(minutes=1)
 @pytest.fixture
 def lost(transactional_db: None, stream: Stream) -> Node:
     """A node with five publishers."""
-    node = nodes.started(name="node-a", address="", now=NOW).node
+    node = nodes.started(name="node-a", address="", now=NOW)
     for number in range(5):
         hold(Stream.objects.create(application=stream.application, name=f"cam-{number}"))
     return node

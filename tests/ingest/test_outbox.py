@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from ingest.consumers import decisions
-from ingest.models import OutboxEvent, Session, Stream
+from ingest.models import OutboxEvent, Session, StatusEvent, Stream
 from ingest.services import outbox, recordings, sessions
-from ingest.services.history import DiscardRow, EventRow
+from ingest.services.history import DiscardRow
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.sessions import EndRow
 from tests.ingest.admitting import NOW, hold
-from tests.ingest.control import TOTALS, Connection
+from tests.ingest.control import TOTALS
 from tests.ingest.faults import at_once
 from tests.ingest.ticks import record_event
 
@@ -25,17 +24,30 @@ def session(stream: Stream) -> Session:
     return hold(stream)
 
 
-def started(session: Session) -> EventRow:
-    return EventRow(session.pk, 1, NOW, "session.started", "status", session.kind)
+def started(session: Session) -> StatusEvent:
+    return StatusEvent(
+        session_id=session.pk, sequence=1, at=NOW, kind="session.started", level="status", code=session.kind
+    )
 
 
-def judged(session: Session, sequence: int, kind: str = "opened", check: str = "starving", at_s: float = 0) -> EventRow:
+def judged(
+    session: Session, sequence: int, kind: str = "opened", check: str = "starving", at_s: float = 0
+) -> StatusEvent:
     detail = {"actual": "14 s", "expected": "5 s at most", "advice": "Check the encoder."}
     at = NOW + timedelta(seconds=at_s)
-    return EventRow(session.pk, sequence, at, f"health.{kind}", "bad", check, "Nothing has arrived.", detail)
+    return StatusEvent(
+        session_id=session.pk,
+        sequence=sequence,
+        at=at,
+        kind=f"health.{kind}",
+        level="bad",
+        code=check,
+        description="Nothing has arrived.",
+        detail=detail,
+    )
 
 
-def flapping(session: Session, sequence: int, at_s: float) -> list[EventRow]:
+def flapping(session: Session, sequence: int, at_s: float) -> list[StatusEvent]:
     return [judged(session, sequence, at_s=at_s), judged(session, sequence + 1, "cleared", at_s=at_s + 0.5)]
 
 
@@ -173,25 +185,3 @@ def test_what_became_of_a_recording_is_told_once(process: HistoryWriter, session
     (row,) = OutboxEvent.objects.all()
     assert (row.kind, row.payload["recording"]["state"]) == ("recording.done", "complete")
     assert row.payload["recording"]["duration_ms"] == 4000
-
-
-async def test_a_real_admission_tells_its_begin_and_one_end(
-    encoder: Connection, key: Any, process: HistoryWriter
-) -> None:
-    accepted = await encoder.publish(key.secret)
-    await encoder.unpublish(accepted["session_id"])
-    await encoder.disconnect()
-    assert process.flush(20)
-    events = [event async for event in OutboxEvent.objects.order_by("at")]
-    assert [event.kind for event in events] == ["publish", "unpublish"]
-    assert not any(key.secret in str(event.payload) for event in events)
-
-
-async def test_an_admission_that_came_too_late_tells_nothing(
-    encoder: Connection, key: Any, process: HistoryWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(decisions, "LIMIT_S", 0.0)
-    assert (await encoder.publish(key.secret))["type"] == "rtmp.publish.reject"
-    await encoder.disconnect()
-    assert process.flush(20)
-    assert not await OutboxEvent.objects.aexists()

@@ -12,9 +12,8 @@ from django.test.utils import CaptureQueriesContext
 
 from ingest.models import Lease, OutboxEvent, Recording, Session, StatusEvent, Stream, StreamTold
 from ingest.services import admission, outbox, recordings, sessions
-from ingest.services.attempts import Attempts
 from ingest.services.authorization import Peer, PublishRequest
-from ingest.services.history import EventRow, Operation, status_event
+from ingest.services.history import Operation
 from ingest.services.history import write as write_history
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
@@ -137,7 +136,7 @@ def nobody_gives_way(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 def at(batch: Sequence[Operation]) -> None:
     """As a media process's history does."""
     with transaction.atomic():
-        write_history(batch, Attempts())
+        write_history(batch)
 
 
 def streams_of(stream: Stream) -> list[Stream]:
@@ -231,11 +230,11 @@ def test_a_recording_is_closed_for_a_dead_node_while_that_is_back(stream: Stream
 
 def issues(of: Sequence[Session], count: int, since: int) -> list[StatusEvent]:
     """In turn of each session, each opened and cleared."""
-    rows: list[EventRow] = []
+    rows: list[StatusEvent] = []
     for number in range(count):
         kind, session = ("opened", "cleared")[number // len(of) % 2], of[number % len(of)]
         rows.append(judged(session, since + number, kind, at_s=since + number))
-    return [status_event(row) for row in rows]
+    return rows
 
 
 def statements(events: Sequence[StatusEvent]) -> list[str]:

@@ -106,8 +106,7 @@ def test_a_name_that_looks_like_a_spelling_comes_first(application: Application,
 def test_a_recording_of_no_stream(application: Application) -> None:
     recorded(application, "film")
     found = check("film", "recorded")
-    grant = playback.grant(session=uuid.uuid4(), playable=found)
-    assert (grant.path, grant.labels, grant.start_unit) == ("live/film", {"stream": 0, "key": None}, "ms")
+    assert (found.path, found.labels, found.start_unit) == ("live/film", {"stream": 0, "key": None}, "ms")
     assert refusal("film", "live") == "stream_unknown"
     Application.objects.update(play_policy="token")
     assert refusal("film") == "token_missing"
@@ -208,8 +207,7 @@ def test_where_anyone_may_publish_a_name_need_not_be_known(application: Applicat
     for wanted in ("any", "live"):
         found = check("next", wanted)
         assert (found.is_awaited, found.name, found.stream, found.recording) == (True, "next", None, None)
-    grant = playback.grant(session=uuid.uuid4(), playable=found)
-    assert (grant.path, grant.labels) == ("live/next", {"stream": 0, "key": None})
+    assert (found.path, found.labels) == ("live/next", {"stream": 0, "key": None})
     assert refusal("next", "recorded") == "stream_unknown"
     assert row(check("film")) == film.pk
     assert playback.play_length_s(app="live", name="next", credential="", now=NOW) == 0
@@ -250,7 +248,7 @@ def test_a_download_is_of_its_row_whatever_the_rules_are(stream: Stream, policy:
     assert found.recording is not None
     assert (row(found), found.stream) == (meant.pk, stream)
     assert found.recording["disposition"] == 'attachment; filename="live-cam1-20260301T100000Z.flv"'
-    assert playback.grant(session=uuid.uuid4(), playable=found).is_download
+    assert found.is_download
 
 
 def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
@@ -355,11 +353,11 @@ def test_the_command_prints_the_token_and_the_urls(cafe: Stream, settings: Setti
 
 def test_the_urls_are_those_that_browsers_use(cafe: Stream, settings: Settings) -> None:
     settings.MEDIA_URL_BASE = "https://media.example.org/tv"
-    link = media_urls.make_play_link(stream=cafe)
+    link = media_urls.make_play_link(cafe)
     assert link.flv_url.startswith("https://media.example.org/tv/live/live/")
     assert link.ws_url.startswith("wss://media.example.org/tv/live/live/")
     settings.MEDIA_ADDRESS = None
-    link = media_urls.make_play_link(stream=cafe)
+    link = media_urls.make_play_link(cafe)
     assert (link.flv_url, link.ws_url) == ("", "")
 
 

@@ -19,8 +19,7 @@ from ingest.consumers.decisions import READ
 from ingest.models import Application, Attempt, Lease, Node, Recording, Session, StatusEvent, Stream
 from ingest.rtmp import events
 from ingest.services import keys, media_urls, play_tokens, playback, removal, sessions
-from ingest.services.attempts import Attempts
-from ingest.services.history import BeginRow, EventRow, write
+from ingest.services.history import BeginRow, write
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused as NotHere
@@ -246,12 +245,12 @@ def begin(stream: Stream) -> BeginRow:
 @pytest.mark.both_forms
 def test_a_herds_rows_are_written_by_few_statements(stream: Stream) -> None:
     rows = [begin(stream) for _ in range(40)]
-    told = [EventRow(row.session, 1, row.at, "session.started") for row in rows]
+    told = [StatusEvent(session_id=row.session, sequence=1, at=row.at, kind="session.started") for row in rows]
     mixed = [operation for pair in zip(rows, told, strict=True) for operation in pair]
     with CaptureQueriesContext(connection) as queries:
-        write(mixed, Attempts())
+        write(mixed)
     assert len(queries) < 15
-    write(mixed, Attempts())
+    write(mixed)
     assert Session.objects.count() == StatusEvent.objects.count() == 40
 
 

@@ -84,21 +84,6 @@ async def test_a_wrong_key(encoder: Connection) -> None:
     assert not await Session.objects.aexists()
 
 
-async def test_a_second_publisher(encoder: Connection, key: NewKey) -> None:
-    first = await encoder.publish(key.secret)
-    second = Connection(address="192.0.2.8")
-    await second.connect()
-    other_key = await sync_to_async(keys.create)(stream=key.key.stream)
-    answer = await second.publish(other_key.secret)
-    assert (answer["type"], answer["code"]) == ("rtmp.publish.reject", "NetStream.Publish.BadName")
-    await second.disconnect("rejected")
-    flush()
-    attempt = await Attempt.objects.aget()
-    assert (attempt.reason, attempt.address, attempt.name) == ("busy", "192.0.2.8", "cam1")
-    assert str((await Lease.objects.aget()).session_id) == first["session_id"]
-    await encoder.disconnect()
-
-
 @pytest.mark.parametrize("reason", ["protocol_error", "idle_timeout", "tcp_reset"])
 async def test_a_connection_that_comes_to_nothing_is_one_attempt(reason: str) -> None:
     scanner = Connection(app="")

@@ -11,10 +11,9 @@ from django_celery_beat.models import PeriodicTask
 from ingest import tasks
 from ingest.models import Attempt, AuditEntry, Ban, Lease, Node, Session, StatusEvent, Stream
 from ingest.services.retention import Pruned, prune
+from tests.ingest.admitting import NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
-
-NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def days(count: float) -> datetime:
