@@ -54,7 +54,7 @@ WAITING_S = env.integer("RTMPWEB_WAITING_S", 3600, 0, 86_400)
 """How long an encoder may be connected without publishing."""
 DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
 """How long what is live may go on after SIGTERM."""
-END_PLAYERS_S = env.patience("RTMPWEB_END_PLAYERS_S", 15, 86_400)
+END_PLAYERS_S = env.number("RTMPWEB_END_PLAYERS_S", 15, 0, 86_400, or_never=True)
 """From a publisher's leaving until its players are told that the stream has ended; infinity: never."""
 RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")
 NODE_NAME = env.text("RTMPWEB_NODE")
