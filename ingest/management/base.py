@@ -6,13 +6,14 @@ import os
 import re
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.db.models import Model
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -95,6 +96,12 @@ def iso(when: datetime | None) -> str | None:
     return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def values(row: Model, *names: str) -> dict[str, Any]:
+    """A row's columns as scripts have them."""
+    found = {name: getattr(row, name) for name in names}
+    return {name: iso(value) if isinstance(value, datetime) else value for name, value in found.items()}
+
+
 def put_json(out: OutputWrapper, value: Any) -> None:
     """One line, as scripts read it."""
     out.write(json.dumps(value))
@@ -119,11 +126,6 @@ class Answer:
     lines: Iterable[str]
 
 
-def listing(items: list[dict[str, Any]], lines: Iterable[str], *, empty: str = "") -> Answer:
-    """`empty`: what people read where there is none."""
-    return Answer({"items": items, "count": len(items)}, lines if items or not empty else [empty])
-
-
 class Verb:
     """Makes a method one of its command's verbs, under its name: it gets the verb's arguments by name."""
 
@@ -145,7 +147,7 @@ DELETION = (
 
 
 class VerbCommand(BaseCommand):
-    """A command of verbs, in the order in which they stand in the class."""
+    """A command of verbs, in the order in which they stand in the class, about rows of one kind."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Whose message is for the operator."""
@@ -178,6 +180,33 @@ class VerbCommand(BaseCommand):
         for line in answer.lines:
             self.stdout.write(line)
 
+    def row(self, found: Any) -> dict[str, Any]:
+        """For scripts."""
+        raise NotImplementedError
+
+    def line(self, row: dict[str, Any]) -> str:
+        """For people."""
+        raise NotImplementedError
+
+    def of_one(self, found: Any, done: str = "") -> Answer:
+        """`done`: what was done to it, in a word."""
+        row = self.row(found)
+        return Answer(row, [f"{done} {self.line(row)}".lstrip()])
+
+    def listing(self, found: Iterable[Any], *, empty: str = "") -> Answer:
+        """`empty`: what people read where there is none."""
+        rows = [self.row(each) for each in found]
+        return Answer({"items": rows, "count": len(rows)}, map(self.line, rows) if rows or not empty else [empty])
+
+    def show(self, found: Application | Stream, plan: Removal) -> Answer:
+        """With what would go with it."""
+        row = self.row(found)
+        return Answer({**row, "deletion": plan.as_dict()}, [self.line(row), f"If it is deleted: {plan.summary}"])
+
+    def set_enabled(self, found: Application | Stream, enabled: bool) -> Answer:
+        services_actions.set_enabled(self.actor, found, enabled)
+        return self.of_one(found, "Changed")
+
     @property
     def actor(self) -> Actor:
         """Whoever runs it on the server."""
@@ -209,11 +238,6 @@ class VerbCommand(BaseCommand):
         self.stdout.flush()
         if sys.stdin.readline().strip() != path:
             raise CommandError("Nothing is deleted.")
-
-
-def shown(row: Mapping[str, Any], line: str, plan: Removal) -> Answer:
-    """A stream or an application, with what would go with it."""
-    return Answer({**row, "deletion": plan.as_dict()}, [line, f"If it is deleted: {plan.summary}"])
 
 
 class ForegroundCommand(BaseCommand):
