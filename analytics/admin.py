@@ -12,7 +12,7 @@ from analytics import completeness
 from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
 from analytics.models.reports import PROGRESS, report_of
 from analytics.reports.plans import PlanForm
-from ingest.admin_site import LongList, RecentValues
+from ingest.admin_site import LongList, RecentValues, nobody
 
 if TYPE_CHECKING:
     AnyBase = admin.ModelAdmin[Model]
@@ -25,14 +25,7 @@ else:
 
 
 class ReadOnly:
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = nobody
 
 
 class ReadOnlyAdmin(ReadOnly, AnyBase):

@@ -152,17 +152,15 @@ class AuditedSite(admin.AdminSite):
         super().register(model_or_iterable, base, **options)
 
 
+def nobody(admin: object, request: HttpRequest, obj: Any = None) -> bool:
+    """Who may, as an admin's method says."""
+    return False
+
+
 class ReadOnlyMixin(MixinBase):
     """History and the present: to look at. What the server writes, nobody edits."""
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = nobody
 
 
 class StateFilter(admin.SimpleListFilter):

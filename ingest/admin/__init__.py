@@ -107,9 +107,6 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
         rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit", "test_only")
         return (*rights, "existing_key") if obj is None else (*rights, *self.readonly_fields)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
-        return (*self.readonly_fields, "stream") if obj is not None else ()
-
     def save_model(self, request: HttpRequest, obj: StreamKey, form: Any, change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)

@@ -92,9 +92,6 @@ class EncoderLoginForm(AnyForm):
         return user
 
 
-MAY = "ingest.change_stream"
-"""Whoever may change a stream may say how it is judged."""
-
 BY_CODE: Final = {check.code: check for check in CHECKS}
 
 
@@ -143,13 +140,10 @@ class HealthOverrideInline(OverrideInlineBase):
     verbose_name_plural = "health checks with limits of their own (a live stream is judged by them within seconds)"
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY) or request.user.has_perm("ingest.view_stream")
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY)
+        return self.has_change_permission(request) or request.user.has_perm("ingest.view_stream")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY)
+        """Whoever may change a stream may say how it is judged."""
+        return request.user.has_perm("ingest.change_stream")
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY)
+    has_add_permission = has_delete_permission = has_change_permission
