@@ -20,13 +20,10 @@ from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import (
     Issue,
     MediaInfo,
-    NodeDraining,
+    NodeChange,
     NodeFigures,
     NodeRecords,
-    NodeResumed,
     NodeScope,
-    NodeStarted,
-    NodeStopped,
     NodeThumbnail,
     NodeTick,
     NodeWatch,
@@ -204,7 +201,7 @@ class NodeConsumer(ControlConsumer):
     def node(self) -> str:
         return self.scope["node"]
 
-    async def node_started(self, event: NodeStarted) -> None:
+    async def node_started(self, event: NodeChange) -> None:
         DRAINING.discard(self.node)
         addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
@@ -340,18 +337,18 @@ class NodeConsumer(ControlConsumer):
             asyncio.get_running_loop().run_in_executor(None, self.telemetry.close)
             self.telemetry = None
 
-    async def node_draining(self, event: NodeDraining) -> None:
+    async def node_draining(self, event: NodeChange) -> None:
         DRAINING.add(self.node)
         login.release_delayed(self.node)
         if self.upkeep is not None:
             self.spawn(self.upkeep.enter(Node.State.DRAINING))
 
-    async def node_resumed(self, event: NodeResumed) -> None:
+    async def node_resumed(self, event: NodeChange) -> None:
         DRAINING.discard(self.node)
         if self.upkeep is not None:
             self.spawn(self.upkeep.enter(Node.State.UP))
 
-    async def node_stopped(self, event: NodeStopped) -> None:
+    async def node_stopped(self, event: NodeChange) -> None:
         """The last event: sessions have ended or are about to; what is known of them is written before it returns."""
         loop = asyncio.get_running_loop()
         began = loop.time()

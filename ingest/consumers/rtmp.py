@@ -28,9 +28,8 @@ from ingest.contracts import (
     PublishAccept,
     PublishEvent,
     RtmpScope,
+    SessionEnd,
     StatusEventMessage,
-    StopEvent,
-    UnpublishEvent,
 )
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Application
@@ -325,13 +324,13 @@ class RtmpConsumer(Calls, Objects):
         get_history().put(MediaRow(session.id, media, metadata))
         recorder.record(session, recorder.event_now("metadata", detail={"media": media, "metadata": metadata}))
 
-    async def rtmp_unpublish(self, event: UnpublishEvent) -> None:
+    async def rtmp_unpublish(self, event: SessionEnd) -> None:
         self._close(event)
 
-    async def rtmp_stop(self, event: StopEvent) -> None:
+    async def rtmp_stop(self, event: SessionEnd) -> None:
         self._close(event)
 
-    def _close(self, event: UnpublishEvent | StopEvent) -> None:
+    def _close(self, event: SessionEnd) -> None:
         _, gone = self.pending_switch.pop(event["session_id"], (0, None))
         if gone is not None:
             recorder.end(gone, event["reason"], event["description"], event["totals"])
