@@ -53,9 +53,9 @@ def parsed(name: str, default: T, parse: Callable[[str], T], expected: str) -> T
         raise ImproperlyConfigured(f"{name} is {found!r}: expected {expected}.") from None
 
 
-def flag(name: str, default: bool = False) -> bool:
-    """A yes or no: 1/0, true/false, yes/no, on/off."""
-    return parsed(name, default, lambda found: FLAGS[found.lower()], f"one of {', '.join(FLAGS)}")
+def flag(name: str) -> bool:
+    """A yes or no: 1/0, true/false, yes/no, on/off; no if it is unset."""
+    return parsed(name, False, lambda found: FLAGS[found.lower()], f"one of {', '.join(FLAGS)}")
 
 
 def integer(name: str, default: int, low: int, high: int) -> int:

@@ -52,8 +52,6 @@ _registered: dict[str, Kind] = {}
 def mail_of(
     name: str, *, at_most_once: bool = False, comes_last: bool = False
 ) -> Callable[[Callable[[Delivery], MailContent]], Callable[[Delivery], MailContent]]:
-    """Registers what makes the mail of a kind."""
-
     def register(mail: Callable[[Delivery], MailContent]) -> Callable[[Delivery], MailContent]:
         _registered[name] = Kind(name, mail, at_most_once, comes_last)
         return mail

@@ -209,7 +209,6 @@ class VerbCommand(BaseCommand):
 
     @property
     def actor(self) -> Actor:
-        """Whoever runs it on the server."""
         return audit.command(type(self).__module__.rpartition(".")[2])
 
     def delete(

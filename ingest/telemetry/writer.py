@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from ingest import clock
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.lake import EVENTS, SAMPLES, TABLES, Table, by_hour, file_prefix, hour_folder, write_parquet
-from ingest.telemetry.spool import SUFFIX, Spool, remove_half_made, request_time, spool_folder
+from ingest.telemetry.spool import SUFFIX, Spool, read_spool, remove_half_made, request_time, spool_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -337,7 +337,7 @@ def convert(lake: Path, spool: Spool) -> None:
     import pyarrow as pa  # Only where there is something to convert (see schema.py).
 
     table, _, name = spool.path.name.removesuffix(SUFFIX).partition(".")
-    schema, batches = spool.read()
+    schema, batches = read_spool(spool.path)
     records = pa.Table.from_batches(batches, schema)
     for hour, part in by_hour(records):
         write_parquet(part, hour_folder(lake, table, hour) / f"{name}.parquet")

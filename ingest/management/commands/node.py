@@ -14,8 +14,7 @@ from ingest.services import nodes
 GRACE_S = 60
 MOST_GRACE_S = 24 * 3600
 
-POLL_S = 0.5
-"""Between two looks of --wait."""
+WAIT_POLL_S = 0.5
 
 END_S = 15.0
 """How long --wait waits beyond the grace: for sessions to end and be written."""
@@ -80,7 +79,7 @@ class Command(VerbCommand):
                     f"The node {name} is not drained after {grace + END_S:.0f} s: {self.line(self.row(node))}. Is it "
                     "running? Its log says more."
                 )
-            time.sleep(POLL_S)
+            time.sleep(WAIT_POLL_S)
 
 
 def _nodes() -> Any:
