@@ -75,14 +75,8 @@ class EncoderLoginAdmin(RevocableMixin, AnyAdmin):
             if password:
                 encoder_login.set_password(login=obj, password=password)
             return
-        made = encoder_login.create(
-            stream=obj.stream,
-            user=obj.user,
-            password=password,
-            label=obj.label,
-            expires_at=obj.expires_at,
-            enabled=obj.enabled,
-        )
+        rights = {name: form.cleaned_data[name] for name in EncoderLoginForm.Meta.fields}
+        made = encoder_login.create(**rights, password=password)
         obj.pk = made.login.pk
         if not password:
             request.new_login = made  # type: ignore[attr-defined]

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -181,10 +180,6 @@ CHILD_GRACE_S = 10.0
 """For a worker to finish the task that it runs; an idle one takes 3 to 6 s to end."""
 
 
-def _is_well(child: Child) -> bool:
-    return not child.is_stuck()
-
-
 class Embedded:
     """Listens in `start`, runs until a signal, and leaves nothing running."""
 
@@ -282,7 +277,7 @@ class Embedded:
             child.start()
             self._children.append(child)
             if program.wanted is not None:  # While it rests nobody else says that it will be there.
-                idle_worker_heartbeat(partial(_is_well, child)).start()
+                idle_worker_heartbeat(child.is_well).start()
 
     def _on_running(self) -> None:
         """Takes signals and says so, in the running loop: until it runs, uvloop drops a signal that has a handler."""
