@@ -17,7 +17,7 @@ import pytest
 from django.conf import settings
 
 from ingest.contracts import Sample
-from ingest.telemetry import Rotation, TelemetryWriter, request_flush
+from ingest.telemetry import TelemetryWriter, request_flush
 from ingest.telemetry.lake import SAMPLES, hour_folder
 from ingest.telemetry.reading import Sampled, read_session, read_stream, read_totals
 from ingest.telemetry.series import Series
@@ -27,7 +27,6 @@ from tests.ingest.telemetry.records import NOON, sample
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
-QUICK = Rotation(flush_s=0.01)
 ID = "6ba7b810"
 
 
