@@ -1,16 +1,19 @@
 """What the commands share: their verbs and the two forms of an answer, parsing of paths and times, the question
 before a deletion, and how a command in the foreground tells an operator how it goes."""
 
+import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
 from django.db.models import Model
@@ -23,6 +26,9 @@ from ingest.services import actions as services_actions
 from ingest.services import audit, removal
 from ingest.services.audit import Actor
 from ingest.services.removal import InTheWay, Removal
+
+if TYPE_CHECKING:
+    from ingest.server import RtmpServer
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -249,3 +255,37 @@ class ForegroundCommand(BaseCommand):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.stdout.fileno())
             os.close(nowhere)
+
+
+class StopSignals:
+    """SIGINT and SIGTERM, in the running loop: until it runs, uvloop drops a signal that has a handler. The first stops
+    the process, the next ends its drain if there is one, and one more ends it at once.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
+    ) -> None:
+        """`kill` ends what would outlive the process."""
+        self._say, self._stop, self._kill = say, stop, kill
+        self._is_stopping = False
+        self._draining: asyncio.Task[None] | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+
+    async def drain(self, server: "RtmpServer") -> None:
+        """Waits for what is live, RTMPWEB_DRAIN_S at most."""
+        if settings.DRAIN_S and server.sessions:
+            self._say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
+            self._draining = asyncio.create_task(server.leave(settings.DRAIN_S))
+            await asyncio.wait([self._draining])
+
+    def _on_signal(self) -> None:
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._stop()
+        elif self._draining is not None and not self._draining.done():
+            self._draining.cancel()
+        else:
+            self._say("Stopped at once.")
+            self._kill()
+            os._exit(1)

@@ -32,6 +32,7 @@ from twisted.internet.defer import Deferred
 
 from ingest.consumers import decisions, startup
 from ingest.consumers.startup import SETTINGS, server_config
+from ingest.management.base import StopSignals
 from ingest.server import CertificateError, RtmpServer, ServerConfig, tune_for_event_loop
 from ingest.server import ListenError as RtmpListenError
 from ingest.server.tls import load
@@ -190,8 +191,6 @@ class Embedded:
         self._to_terminal = to_terminal
         self._children: list[Child] = []
         self._rtmp: RtmpServer | None = None
-        self._drained: asyncio.Task[None] | None = None
-        self._stopping = False
 
     def run(self) -> None:
         """Raises ListenError and StartError before anything was made or started."""
@@ -280,9 +279,7 @@ class Embedded:
                 idle_worker_heartbeat(child.is_well).start()
 
     def _on_running(self) -> None:
-        """Takes signals and says so, in the running loop: until it runs, uvloop drops a signal that has a handler."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
+        self._signals = StopSignals(self._write, self._on_stop, self._kill_children)
         if self._rtmp is not None and self._rtmp.tls_addresses:
             loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
         self._say_ready()
@@ -299,25 +296,16 @@ class Embedded:
 
     # --- Stop ---
 
-    def _on_signal(self) -> None:
-        """The first drains, if there is anything live; the next stops in order; one more ends all at once."""
-        if self._drained is not None and not self._drained.done():
-            self._drained.cancel()
-            return
-        if self._stopping:
-            self._write("Stopped at once.")
-            for child in self._children:
-                child.kill()
-            os._exit(1)
-        self._stopping = True
-        if settings.DRAIN_S and self._rtmp is not None and self._rtmp.sessions:
-            self._write(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
-            self._drained = loop.create_task(self._rtmp.leave(settings.DRAIN_S))
-            self._drained.add_done_callback(lambda _task: self._begin_to_stop())
-        else:
-            self._begin_to_stop()
+    def _on_stop(self) -> None:
+        self._ending = loop.create_task(self._drain_and_stop())
 
-    def _begin_to_stop(self) -> None:
+    def _kill_children(self) -> None:
+        for child in self._children:
+            child.kill()
+
+    async def _drain_and_stop(self) -> None:
+        if self._rtmp is not None:
+            await self._signals.drain(self._rtmp)
         self._write("Stopping; once more to stop at once.")
         reactor.stop()
 
