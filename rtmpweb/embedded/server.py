@@ -119,7 +119,21 @@ def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list
 
     Where nobody reads them as they come they would stay: in a journal, or a container's log. There they go to a file.
     """
-    lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}", *_admin(made), *_encoder(made)]
+    manage = manage_command()
+    lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}"]
+    if made.password:
+        lines.append(f"  User: {ADMIN}")
+        lines.append(f"  Password: {made.password}   (shown once; change it: {manage} changepassword {ADMIN})")
+    else:
+        lines.append(f"  Lost the password? {manage} changepassword USER")
+    if made.key:
+        lines.append("OBS: Settings, Stream, Service: Custom...")
+        lines.append(f"  Server: {made.key.server}")
+        lines.append(f"  Stream Key: {made.key.key}   (shown once)")
+        lines.append(f"Play: {made.key.play_url}")
+    else:
+        lines.append(f"OBS server: {media_urls.server(app=APPLICATION)}")
+        lines.append(f"  Lost a stream key? {manage} streamkey rotate {APPLICATION}/{STREAM}")
     if made != FirstStart() and not to_terminal:
         lines = [*lines[:2], _put_aside(made, lines)]
     try:
@@ -127,30 +141,6 @@ def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list
     except JavaMissing as missing:
         lines += [f"All but analytics works. {missing}"]
     return lines
-
-
-def _admin(made: FirstStart) -> list[str]:
-    manage = manage_command()
-    if not made.password:
-        return [f"  Lost the password? {manage} changepassword USER"]
-    return [
-        f"  User: {ADMIN}",
-        f"  Password: {made.password}   (shown once; change it: {manage} changepassword {ADMIN})",
-    ]
-
-
-def _encoder(made: FirstStart) -> list[str]:
-    if not made.key:
-        return [
-            f"OBS server: {media_urls.server(app=APPLICATION)}",
-            f"  Lost a stream key? {manage_command()} streamkey rotate {APPLICATION}/{STREAM}",
-        ]
-    return [
-        "OBS: Settings, Stream, Service: Custom...",
-        f"  Server: {made.key.server}",
-        f"  Stream Key: {made.key.key}   (shown once)",
-        f"Play: {made.key.play_url}",
-    ]
 
 
 def _put_aside(made: FirstStart, lines: list[str]) -> str:
