@@ -50,16 +50,16 @@ class StreamAdmin(RemovalMixin, AnyAdmin):
     inlines = (HealthOverrideInline,)
 
 
-def _keys_that_are(state: str) -> Callable[["QuerySet[StreamKey]"], "QuerySet[StreamKey]"]:
-    def those(queryset: "QuerySet[StreamKey]") -> "QuerySet[StreamKey]":
-        now = timezone.now()
-        return queryset.filter(pk__in=[key.pk for key in queryset if keys.state(key=key, now=now) == state])
-
-    return those
+def _keys_that_are(queryset: "QuerySet[StreamKey]", *, state: str) -> "QuerySet[StreamKey]":
+    now = timezone.now()
+    return queryset.filter(pk__in=[key.pk for key in queryset if keys.state(key=key, now=now) == state])
 
 
 class KeyStateFilter(StateFilter):
-    states = {state: (state.title(), _keys_that_are(state)) for state in ("active", "expired", "disabled", "revoked")}
+    states = {
+        state: (state.title(), partial(_keys_that_are, state=state))
+        for state in ("active", "expired", "disabled", "revoked")
+    }
 
 
 @admin.register(StreamKey)

@@ -41,10 +41,6 @@ class Kind:
     at_most_once: bool = False
     comes_last: bool = False
 
-    @property
-    def rows(self) -> Q:
-        return Q(kind=self.name) | Q(kind__startswith=f"{self.name}.")
-
 
 _registered: dict[str, Kind] = {}
 
@@ -77,5 +73,5 @@ def rows_that(asked: Callable[[Kind], bool]) -> Q:
     found = Q(pk__in=())
     for kind in _registered.values():
         if asked(kind):
-            found |= kind.rows
+            found |= Q(kind=kind.name) | Q(kind__startswith=f"{kind.name}.")
     return found
