@@ -12,7 +12,7 @@ from analytics import completeness
 from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
 from analytics.models.reports import PROGRESS, report_of
 from analytics.reports.plans import PlanForm
-from ingest.admin_site import LongList, RecentValues, nobody
+from ingest.admin_site import LongList, RecentValues
 
 if TYPE_CHECKING:
     AnyBase = admin.ModelAdmin[Model]
@@ -25,7 +25,14 @@ else:
 
 
 class ReadOnly:
-    has_add_permission = has_change_permission = has_delete_permission = nobody
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
 
 class ReadOnlyAdmin(ReadOnly, AnyBase):
