@@ -34,8 +34,6 @@ def python(code: str, *, nice: int = 0, **environment: str) -> Program:
 
 
 class Screen:
-    """What a child wrote, and waiting for it."""
-
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._changed = asyncio.Event()

@@ -43,7 +43,6 @@ FORMER = ("ingest", "0001_initial")
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    """A server that is not started yet."""
     made = ServerProcess(tmp_path / "var")
     yield made
     with contextlib.suppress(AttributeError):

@@ -45,7 +45,6 @@ def read(lake: Path, seconds: int = 7200, **how: Any) -> Series:
 
 
 def leave(lake: Path, batch: pa.RecordBatch, name: str = "20260329T120000000000-000001") -> None:
-    """A spool of a node that was killed."""
     folder = spool_folder(lake)
     folder.mkdir(parents=True, exist_ok=True)
     spool = Spool.create(folder / f"{SAMPLES.name}.node-a-{name}.spool", batch.schema)

@@ -38,7 +38,6 @@ def sequences(lake: Path, table: str = "samples") -> list[object]:
 
 
 def left(lake: Path, data: bytes, name: str = "samples.node-a-20260329T120000000000-000001") -> Path:
-    """A spool that somebody left."""
     spool_folder(lake).mkdir(parents=True, exist_ok=True)
     path = spool_folder(lake) / f"{name}.spool"
     path.write_bytes(data)
