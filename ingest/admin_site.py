@@ -21,12 +21,11 @@ from ingest.services import audit
 from ingest.services.audit import actor_of
 from ingest.services.sql import MOST, count_up_to
 
+AnyAdmin = admin.ModelAdmin[Any]
 if TYPE_CHECKING:
-    AnyAdmin = admin.ModelAdmin[Any]
     MixinBase = AnyAdmin
-    PaginatorBase = Paginator[Any]
 else:
-    AnyAdmin, MixinBase, PaginatorBase = admin.ModelAdmin, object, Paginator
+    MixinBase = object
 
 SUBJECTS: Mapping[type[Model], str] = {StreamKey: "key"}
 """Of those whose model has a longer name than people give them."""
@@ -177,7 +176,7 @@ class StateFilter(admin.SimpleListFilter):
         return found[1](queryset) if found else queryset
 
 
-class BoundedPaginator(PaginatorBase):
+class BoundedPaginator(Paginator[Any]):
     """Counts `most` rows, and has the pages of as many."""
 
     most = MOST

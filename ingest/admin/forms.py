@@ -1,6 +1,6 @@
 """Forms of the admin: streams, keys, log-ins, and how a stream's health is evaluated, on the stream's page."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
@@ -13,14 +13,8 @@ from ingest.models import EncoderLogin, HealthOverride, Stream, StreamKey
 from ingest.models.names import NetworksField
 from ingest.services import authorization, encoder_login, keys
 
-if TYPE_CHECKING:
-    AnyForm = forms.ModelForm[Any]
-    OverrideInlineBase = admin.TabularInline[HealthOverride, Stream]
-else:
-    AnyForm, OverrideInlineBase = forms.ModelForm, admin.TabularInline
 
-
-class StreamForm(AnyForm):
+class StreamForm(forms.ModelForm[Stream]):
     class Meta:
         model = Stream
         exclude = ()
@@ -36,7 +30,7 @@ class StreamForm(AnyForm):
         return cleaned
 
 
-class StreamKeyForm(AnyForm):
+class StreamKeyForm(forms.ModelForm[StreamKey]):
     allowed_networks = NetworksField(
         required=False, help_text="CIDR, one a line, such as 192.0.2.0/24. Empty: the key works from anywhere."
     )
@@ -65,7 +59,7 @@ class StreamKeyForm(AnyForm):
         return cleaned
 
 
-class EncoderLoginForm(AnyForm):
+class EncoderLoginForm(forms.ModelForm[EncoderLogin]):
     password = forms.CharField(
         required=False,
         strip=False,
@@ -101,7 +95,7 @@ def _choice(check: Check[Figures]) -> tuple[str, str]:
     return check.code, f"{check.name} ({check.code}): {side} {limits} {check.unit}, {check.hold_s:g} s"
 
 
-class HealthOverrideForm(AnyForm):
+class HealthOverrideForm(forms.ModelForm[HealthOverride]):
     check_code = forms.ChoiceField(
         label="check",
         choices=[("", "—"), *map(_choice, CHECKS)],
@@ -132,7 +126,7 @@ class HealthOverrideForm(AnyForm):
         return values
 
 
-class HealthOverrideInline(OverrideInlineBase):
+class HealthOverrideInline(admin.TabularInline[HealthOverride, Stream]):
     model = HealthOverride
     form = HealthOverrideForm
     extra = 0
