@@ -21,12 +21,11 @@ from ingest.services import audit
 from ingest.services.audit import actor_of
 from ingest.services.sql import MOST, count_up_to
 
+AnyAdmin = admin.ModelAdmin[Any]
 if TYPE_CHECKING:
-    AnyAdmin = admin.ModelAdmin[Any]
     MixinBase = AnyAdmin
-    PaginatorBase = Paginator[Any]
 else:
-    AnyAdmin, MixinBase, PaginatorBase = admin.ModelAdmin, object, Paginator
+    MixinBase = object
 
 SUBJECTS: Mapping[type[Model], str] = {StreamKey: "key"}
 """Of those whose model has a longer name than people give them."""
@@ -152,17 +151,15 @@ class AuditedSite(admin.AdminSite):
         super().register(model_or_iterable, base, **options)
 
 
+def nobody(admin: object, request: HttpRequest, obj: Any = None) -> bool:
+    """Who may, as an admin's method says."""
+    return False
+
+
 class ReadOnlyMixin(MixinBase):
     """History and the present: to look at. What the server writes, nobody edits."""
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+    has_add_permission = has_change_permission = has_delete_permission = nobody
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -179,7 +176,7 @@ class StateFilter(admin.SimpleListFilter):
         return found[1](queryset) if found else queryset
 
 
-class BoundedPaginator(PaginatorBase):
+class BoundedPaginator(Paginator[Any]):
     """Counts `most` rows, and has the pages of as many."""
 
     most = MOST

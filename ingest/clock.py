@@ -97,5 +97,4 @@ def now() -> float:
 
 
 def utc_now() -> datetime:
-    """The same, as rows have it."""
     return datetime.fromtimestamp(now(), UTC)

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
 
 from django.conf import settings
 
@@ -74,47 +74,14 @@ class LiveView(NamedTuple):
     """What test-only keys publish (ingest.models.names)."""
 
 
-class LiveStore(Protocol):
-    wants_text: bool
-    """Whether `put_node` serialises the streams; a caller on an event loop had better do it, in parts."""
-
-    async def put_node(
-        self, figures: NodeFigures, streams: Sequence[StreamSnapshot], *, text: str | None = None
-    ) -> None:
-        """Replaces what the node showed. `text`: the streams as a JSON list, if the caller has it already."""
-
-    def remove_node(self, node: str) -> None:
-        """Forgets the node at once: it stopped in order."""
-
-    def read(self) -> LiveView:
-        """All nodes and streams."""
-
-    async def aread(self) -> LiveView:
-        """`read` for event loops."""
-
-    async def append_samples(self, samples: Mapping[int, CompactSample]) -> None:
-        """Adds a second's samples by stream row id."""
-
-    def recent(self, stream: int) -> list[CompactSample]:
-        """The stream's last RECENT_S seconds, oldest first."""
-
-    async def arecent(self, stream: int) -> list[CompactSample]:
-        """`recent` for event loops."""
-
-    async def put_thumbnail(self, path: str, thumbnail: Thumbnail) -> None:
-        """Replaces the picture of the stream (app/name)."""
-
-    def thumbnail(self, path: str) -> Thumbnail | None:
-        """The stream's last picture. Whoever reads it watches the stream."""
-
-    async def awatched(self) -> list[str]:
-        """The streams whose pictures were read in the last WATCHED_S, by their paths."""
-
-
 class MemoryLiveStore:
-    """For one process. Values are kept as they are put: nobody may change them afterwards."""
+    """For one process. Values are kept as they are put: nobody may change them afterwards.
+
+    Methods that begin with `a` are those of the same name for event loops.
+    """
 
     wants_text = False
+    """Whether `put_node` serialises the streams; a caller on an event loop had better do it, in parts."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -126,9 +93,11 @@ class MemoryLiveStore:
     async def put_node(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], *, text: str | None = None
     ) -> None:
+        """Replaces what the node showed. `text`: the streams as a JSON list, if the caller has it already."""
         self._nodes[figures["node"]] = (self._clock() + EXPIRY_S, figures, streams)
 
     def remove_node(self, node: str) -> None:
+        """Forgets the node at once: it stopped in order."""
         self._nodes.pop(node, None)
 
     def read(self) -> LiveView:
@@ -142,6 +111,7 @@ class MemoryLiveStore:
         return self.read()
 
     async def append_samples(self, samples: Mapping[int, CompactSample]) -> None:
+        """Adds a second's samples by stream row id."""
         now = self._clock()
         for stream, sample in samples.items():
             _, kept = self._samples.get(stream) or (now, deque[CompactSample](maxlen=RECENT_S))
@@ -151,6 +121,7 @@ class MemoryLiveStore:
             del self._samples[stream]
 
     def recent(self, stream: int) -> list[CompactSample]:
+        """The stream's last RECENT_S seconds, oldest first."""
         _, kept = self._samples.get(stream) or (0.0, ())
         oldest = kept[-1]["at"] - RECENT_S if kept else 0.0
         return [sample for sample in list(kept) if sample["at"] > oldest]
@@ -159,12 +130,14 @@ class MemoryLiveStore:
         return self.recent(stream)
 
     async def put_thumbnail(self, path: str, thumbnail: Thumbnail) -> None:
+        """Replaces the picture of the stream (app/name)."""
         now = self._clock()
         self._thumbnails[path] = (now + THUMBNAIL_S, thumbnail)
         for stale in [path for path, (until, _) in self._thumbnails.items() if until <= now]:
             del self._thumbnails[stale]
 
     def thumbnail(self, path: str) -> Thumbnail | None:
+        """The stream's last picture. Whoever reads it watches the stream."""
         now = self._clock()
         until, found = self._thumbnails.get(path) or (0.0, None)
         if found is None or until <= now:
@@ -173,6 +146,7 @@ class MemoryLiveStore:
         return found
 
     async def awatched(self) -> list[str]:
+        """The streams whose pictures were read in the last WATCHED_S, by their paths."""
         now = self._clock()
         for path in [path for path, until in list(self._watched.items()) if until <= now]:
             self._watched.pop(path, None)
@@ -180,7 +154,9 @@ class MemoryLiveStore:
 
 
 class RedisLiveStore:
-    """For several processes. A node is one value with an expiry; a stream's samples are a list of JSON texts."""
+    """As MemoryLiveStore, for several processes. A node is one value with an expiry; a stream's samples are a list of
+    JSON texts.
+    """
 
     wants_text = True
 
@@ -288,11 +264,12 @@ def _samples(texts: Sequence[str]) -> list[CompactSample]:
     return [sample for sample in samples if sample["at"] > oldest]
 
 
+LiveStore = MemoryLiveStore | RedisLiveStore
+
 _store: LiveStore | None = None
 
 
 def get_livestore() -> LiveStore:
-    """This process's store."""
     global _store
     if _store is None:
         _store = RedisLiveStore(settings.REDIS_URL) if settings.REDIS_URL else MemoryLiveStore()

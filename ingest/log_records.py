@@ -5,7 +5,7 @@ of its own, made within `about(connection=..., client=...)`: every record of it,
 asks has these fields. The handlers of `rtmpweb.logs` write them."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -37,19 +37,16 @@ LONGEST_PATH = 200
 class Bound:
     """So many lines, or other messages, in so many seconds. What goes beyond is counted."""
 
-    def __init__(
-        self, lines: int, seconds: float = 1.0, *, clock: Callable[[], float] = lambda: time.monotonic()
-    ) -> None:
+    def __init__(self, lines: int, seconds: float = 1.0) -> None:
         self._lines = lines
         self._seconds = seconds
-        self._clock = clock
         self._span = 0
         self._logged = 0
         self._left_out = 0
 
     def take(self) -> int | None:
         """None: leave the line out. Else the number of those that were left out since the last one."""
-        span = int(self._clock() / self._seconds)
+        span = int(time.monotonic() / self._seconds)
         if span != self._span:
             self._span, self._logged = span, 0
         if self._logged >= self._lines:

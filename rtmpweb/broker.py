@@ -85,7 +85,6 @@ def _waiting(folder: Path, queue: str) -> list[str]:
 
 
 def has_message(folder: Path, queue: str) -> bool:
-    """Whether a message waits there that no worker has taken."""
     with suppress(FileNotFoundError):  # As before the first start.
         return bool(_waiting(folder, queue))
     return False

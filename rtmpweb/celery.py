@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "rtmpweb.settings")
 
-# Celery warns of root because of pickle, which is not accepted here (CELERY_ACCEPT_CONTENT).
+# Celery warns of root because of pickle, which it does not accept unless it is told to.
 warnings.filterwarnings("ignore", message="You're running the worker with superuser")
 
 

@@ -1,16 +1,16 @@
 """What is wrong with the installation as a whole, in a sentence for an operator: settings, folders, the database."""
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Tags
 from django.core.checks import Warning as CheckWarning
 from django.core.signals import request_finished
 from django.db import DatabaseError, connections
 
 from analytics.java import JavaMissing, find_java
+from ingest.checks import check
 from ingest.models import Node
 from ingest.services import data_folder, database
 
@@ -19,180 +19,144 @@ LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 SECRETS = ("RTMPWEB_SECRET_KEY", "RTMPWEB_KEY_PEPPER")
 
 
-Says = Callable[[], str | None]
-
-
-def warns(*, id: str, hint: str, tag: str = Tags.security, deploy: bool = True) -> Callable[[Says], Says]:  # noqa: A002
-    """Registers a check: a function that says what is wrong, or None. `deploy`: asked by `check --deploy` alone."""
-
-    def registered(says: Says) -> Says:
-        def check(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-            text = says()
-            return [] if text is None else [CheckWarning(text, hint=hint, id=id)]
-
-        register(check, tag, deploy=deploy)
-        return says
-
-    return registered
-
-
-@warns(
+@check(
     id="rtmpweb.W001",
     hint="Unset the one that is not meant. SPARK_REMOTE is Spark Connect (sc://), SPARK_MASTER a master (spark://).",
-    tag=Tags.compatibility,
     deploy=False,
 )
-def spark() -> str | None:
-    both = settings.SPARK_MASTER and settings.SPARK_REMOTE
-    return "SPARK_MASTER and SPARK_REMOTE are both set: SPARK_MASTER has no effect." if both else None
+def spark() -> Iterator[str]:
+    if settings.SPARK_MASTER and settings.SPARK_REMOTE:
+        yield "SPARK_MASTER and SPARK_REMOTE are both set: SPARK_MASTER has no effect."
 
 
 # Both or neither: Redis and a database server are what several processes share.
-@warns(
+@check(
     id="rtmpweb.W002",
     hint="Set DATABASE_URL to a PostgreSQL server, or unset REDIS_URL and run `manage.py serve` alone.",
-    tag=Tags.compatibility,
     deploy=False,
 )
-def redis_alone() -> str | None:
-    alone = settings.REDIS_URL and not settings.DATABASE_URL
-    return "REDIS_URL is set, DATABASE_URL is not: several processes would share an SQLite file." if alone else None
+def redis_alone() -> Iterator[str]:
+    if settings.REDIS_URL and not settings.DATABASE_URL:
+        yield "REDIS_URL is set, DATABASE_URL is not: several processes would share an SQLite file."
 
 
-@warns(
+@check(
     id="rtmpweb.W003",
     hint="Set REDIS_URL where the parts run apart: without it pages show nothing live.",
-    tag=Tags.compatibility,
     deploy=False,
 )
-def database_alone() -> str | None:
-    if settings.REDIS_URL or not settings.DATABASE_URL:
-        return None
-    return "DATABASE_URL is set, REDIS_URL is not: other processes than `manage.py serve` can't work together."
+def database_alone() -> Iterator[str]:
+    if settings.DATABASE_URL and not settings.REDIS_URL:
+        yield "DATABASE_URL is set, REDIS_URL is not: other processes than `manage.py serve` can't work together."
 
 
-@register(Tags.compatibility, deploy=True)
-def lake(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@check(
+    id="rtmpweb.E001",
+    hint="Give this process's user the right to write there, or set RTMPWEB_LAKE to another folder.",
+)
+def lake() -> Iterator[str]:
     """The nearest folder of the lake's path that is there must let files be made."""
     folder = settings.LAKE_DIR
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
-        return []
-    return [
-        Error(
-            f"Telemetry can't be written to {settings.LAKE_DIR} (RTMPWEB_LAKE): {folder} does not let this user.",
-            hint="Give this process's user the right to write there, or set RTMPWEB_LAKE to another folder.",
-            id="rtmpweb.E001",
-        )
-    ]
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        yield f"Telemetry can't be written to {settings.LAKE_DIR} (RTMPWEB_LAKE): {folder} does not let this user."
 
 
-@warns(
+@check(
     id="rtmpweb.W004",
     hint="Set RTMPWEB_LAKE to a folder that all of them share; on one machine, any outside RTMPWEB_DATA_DIR.",
-    tag=Tags.compatibility,
 )
-def shared_lake() -> str | None:
-    if not (settings.REDIS_URL and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR)):
-        return None
-    return "The lake is in this process's own data folder: nodes and Spark workers elsewhere don't see it."
+def shared_lake() -> Iterator[str]:
+    if settings.REDIS_URL and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR):
+        yield "The lake is in this process's own data folder: nodes and Spark workers elsewhere don't see it."
 
 
-@register(Tags.security, deploy=True)
-def shared_secrets(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+@check(Tags.security)
+def shared_secrets() -> Iterator[CheckMessage]:
     """With a database server there are other processes, which would make secrets of their own."""
-    if not settings.DATABASE_URL:
-        return []
-    return [
-        Error(
-            f"{name} is not set: this process keeps one in its data folder, which others don't have.",
-            hint=f"Set {name} to the same long random text in every process. The one in use is in "
-            f"{settings.DATA_DIR / name.lower()}.",
-            id="rtmpweb.E002",
-        )
-        for name in SECRETS
-        if not os.environ.get(name, "").strip()
-    ]
+    for name in SECRETS:
+        if settings.DATABASE_URL and not os.environ.get(name, "").strip():
+            yield Error(
+                f"{name} is not set: this process keeps one in its data folder, which others don't have.",
+                hint=f"Set {name} to the same long random text in every process. The one in use is in "
+                f"{settings.DATA_DIR / name.lower()}.",
+                id="rtmpweb.E002",
+            )
 
 
-@warns(
+@check(
+    Tags.security,
     id="rtmpweb.W011",
     hint="Give it to this process's user and close it (chmod 700), or set RTMPWEB_DATA_DIR to another folder.",
 )
-def private_data_folder() -> str | None:
+def private_data_folder() -> Iterator[str]:
     """One that could not be closed to others, as each process does with its own."""
-    if not data_folder.is_open(settings.DATA_DIR):
-        return None
-    return f"Other users of this machine may look into the data folder, {settings.DATA_DIR}."
+    if data_folder.is_open(settings.DATA_DIR):
+        yield f"Other users of this machine may look into the data folder, {settings.DATA_DIR}."
 
 
-@warns(id="rtmpweb.W005", hint="Name the hosts under which it is reached.")
-def hosts() -> str | None:
-    if "*" not in settings.ALLOWED_HOSTS:
-        return None
-    return "RTMPWEB_ALLOWED_HOSTS is '*': the dashboard answers under any name, as an attacker's page may use."
+@check(Tags.security, id="rtmpweb.W005", hint="Name the hosts under which it is reached.")
+def hosts() -> Iterator[str]:
+    if "*" in settings.ALLOWED_HOSTS:
+        yield "RTMPWEB_ALLOWED_HOSTS is '*': the dashboard answers under any name, as an attacker's page may use."
 
 
-@warns(
+@check(
+    Tags.security,
     id="rtmpweb.W006",
     hint="Put a proxy that speaks TLS before it and set RTMPWEB_BEHIND_TLS=yes, or listen on 127.0.0.1.",
 )
-def open_http() -> str | None:
+def open_http() -> Iterator[str]:
     """Django's own warnings of this are silenced where it is off (see the settings)."""
-    if settings.BEHIND_TLS or settings.HTTP_ADDRESS is None or settings.HTTP_ADDRESS[0] in LOOPBACK:
-        return None
-    return "The dashboard speaks plain HTTP to other machines: passwords and tokens can be read on the way."
+    address = settings.HTTP_ADDRESS
+    if address is not None and address[0] not in LOOPBACK and not settings.BEHIND_TLS:
+        yield "The dashboard speaks plain HTTP to other machines: passwords and tokens can be read on the way."
 
 
-@warns(id="rtmpweb.W009", hint="Set RTMPWEB_TRUSTED_PROXIES to the addresses by which the proxy comes.")
-def proxies() -> str | None:
-    if settings.TRUSTED_PROXIES or not settings.BEHIND_TLS:
-        return None
-    return (
-        "RTMPWEB_BEHIND_TLS says that there is a proxy, but nothing says which: all who log in by it are one address, "
-        "which has to wait after anybody's wrong passwords."
-    )
-
-
-@warns(id="rtmpweb.W010", hint="Set RTMPWEB_AUTH_URL and RTMPWEB_AUTH_SECRET, or neither.", deploy=False)
-def authorisation() -> str | None:
-    if bool(settings.AUTH_URL) == bool(settings.AUTH_SECRET):
-        return None
-    unset = "RTMPWEB_AUTH_SECRET" if settings.AUTH_URL else "RTMPWEB_AUTH_URL"
-    return f"{unset} is not set: applications that have the authorisation service asked let nobody in."
-
-
-@register(Tags.compatibility, deploy=True)
-def java(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    if settings.SPARK_REMOTE:
-        return []
-    try:
-        find_java()
-    except JavaMissing as error:
-        return [CheckWarning("Analytics can't run on this machine.", hint=str(error), id="rtmpweb.W007")]
-    return []
-
-
-@register(Tags.database, deploy=True)
-def node_names(app_configs: Any, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Asked with `check --deploy --database default`."""
-    if not databases or settings.NODE_NAME:
-        return []
-    try:
-        names = list(Node.objects.filter(stopped_at__isnull=True).values_list("name", flat=True))
-    except DatabaseError:
-        return []  # Not migrated yet.
-    if len(names) < 2:
-        return []
-    return [
-        CheckWarning(
-            f"There are {len(names)} media nodes ({', '.join(names[:5])}), and this process has no RTMPWEB_NODE: it "
-            "would take its host's name.",
-            hint="Give each node a name of its own that stays: a second one of a name doesn't start.",
-            id="rtmpweb.W008",
+@check(
+    Tags.security,
+    id="rtmpweb.W009",
+    hint="Set RTMPWEB_TRUSTED_PROXIES to the addresses by which the proxy comes.",
+)
+def proxies() -> Iterator[str]:
+    if settings.BEHIND_TLS and not settings.TRUSTED_PROXIES:
+        yield (
+            "RTMPWEB_BEHIND_TLS says that there is a proxy, but nothing says which: all who log in by it are one "
+            "address, which has to wait after anybody's wrong passwords."
         )
-    ]
+
+
+@check(Tags.security, id="rtmpweb.W010", hint="Set RTMPWEB_AUTH_URL and RTMPWEB_AUTH_SECRET, or neither.", deploy=False)
+def authorisation() -> Iterator[str]:
+    if bool(settings.AUTH_URL) != bool(settings.AUTH_SECRET):
+        unset = "RTMPWEB_AUTH_SECRET" if settings.AUTH_URL else "RTMPWEB_AUTH_URL"
+        yield f"{unset} is not set: applications that have the authorisation service asked let nobody in."
+
+
+@check()
+def java() -> Iterator[CheckMessage]:
+    try:
+        if not settings.SPARK_REMOTE:
+            find_java()
+    except JavaMissing as error:
+        yield CheckWarning("Analytics can't run on this machine.", hint=str(error), id="rtmpweb.W007")
+
+
+@check(
+    Tags.database,
+    id="rtmpweb.W008",
+    hint="Give each node a name of its own that stays: a second one of a name doesn't start.",
+)
+def node_names() -> Iterator[str]:
+    if settings.NODE_NAME:
+        return
+    names = list(Node.objects.filter(stopped_at__isnull=True).values_list("name", flat=True))
+    if len(names) > 1:
+        yield (
+            f"There are {len(names)} media nodes ({', '.join(names[:5])}), and this process has no RTMPWEB_NODE: it "
+            "would take its host's name."
+        )
 
 
 def close_after_requests() -> None:

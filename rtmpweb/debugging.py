@@ -59,7 +59,6 @@ def _mask(text: str, secrets: set[str]) -> str:
 
 
 def _in_urls(text: str) -> set[str]:
-    """The passwords and tokens of URLs, as they are written."""
     return {found for pair in _IN_URL.findall(text) for found in pair if found}
 
 

@@ -9,10 +9,11 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 import dj_database_url
@@ -21,9 +22,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from ingest.services import data_folder
 
-TRUE = {"1", "true", "yes", "on"}
-FALSE = {"0", "false", "no", "off", ""}
+FLAGS = {"1": True, "0": False, "true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
 NEVER = "never"
+T = TypeVar("T")
 
 
 def read_or_exit() -> None:
@@ -39,54 +40,46 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
-def flag(name: str, default: bool = False) -> bool:
-    """A yes or no: 1/0, true/false, yes/no, on/off."""
-    found = text(name).lower()
+def parsed(name: str, default: T, parse: Callable[[str], T], expected: str) -> T:
+    """What `parse` makes of the variable's text, which it refuses by a ValueError or KeyError; the default when it is
+    unset or empty.
+    """
+    found = text(name)
     if not found:
         return default
-    if found in TRUE:
-        return True
-    if found in FALSE:
-        return False
-    raise ImproperlyConfigured(f"{name} is {found!r}: expected one of 1, 0, true, false, yes, no, on, off.")
+    try:
+        return parse(found)
+    except (ValueError, KeyError):
+        raise ImproperlyConfigured(f"{name} is {found!r}: expected {expected}.") from None
+
+
+def flag(name: str) -> bool:
+    """A yes or no: 1/0, true/false, yes/no, on/off; no if it is unset."""
+    return parsed(name, False, lambda found: FLAGS[found.lower()], f"one of {', '.join(FLAGS)}")
 
 
 def integer(name: str, default: int, low: int, high: int) -> int:
     """A whole number from low to high."""
-    found = text(name)
-    if not found:
-        return default
-    try:
-        value = int(found)
-    except ValueError:
-        raise ImproperlyConfigured(f"{name} is {found!r}: expected a whole number from {low} to {high}.") from None
+    expected = f"a whole number from {low} to {high}"
+    value = parsed(name, default, int, expected)
     if not low <= value <= high:
-        raise ImproperlyConfigured(f"{name} is {value}: expected a whole number from {low} to {high}.")
+        raise ImproperlyConfigured(f"{name} is {value}: expected {expected}.")
     return value
 
 
-def number(name: str, default: float, low: float, high: float) -> float:
-    """A number from low to high, which may have a fraction."""
-    found = text(name)
-    if not found:
-        return default
-    try:
+def number(name: str, default: float, low: float, high: float, *, or_never: bool = False) -> float:
+    """A number from low to high, which may have a fraction; or, with `or_never`, that word, which is infinity."""
+
+    def parse(found: str) -> float:
+        if or_never and found.lower() == NEVER:
+            return math.inf
         value = float(found)
-    except ValueError:
-        value = math.nan
-    if not low <= value <= high:
-        raise ImproperlyConfigured(f"{name} is {found!r}: expected a number from {low:g} to {high:g}.")
-    return value
+        if not low <= value <= high:
+            raise ValueError(found)
+        return value
 
-
-def patience(name: str, default: float, high: float) -> float:
-    """Seconds from 0 to high, or `never`, which is infinity."""
-    if text(name).lower() == NEVER:
-        return math.inf
-    try:
-        return number(name, default, 0, high)
-    except ImproperlyConfigured as error:
-        raise ImproperlyConfigured(f"{str(error).removesuffix('.')}, or {NEVER}.") from None
+    expected = f"a number from {low:g} to {high:g}"
+    return parsed(name, default, parse, f"{expected}, or {NEVER}" if or_never else expected)
 
 
 def memory(name: str, default: str, low_mib: int) -> str:
@@ -112,11 +105,8 @@ def spark(name: str, pattern: str, expected: str) -> str:
 
 def choice(name: str, default: str, known: Collection[str]) -> str:
     """One of a few words, however it is capitalised."""
-    found = text(name, default)
-    for word in known:
-        if word.lower() == found.lower():
-            return word
-    raise ImproperlyConfigured(f"{name} is {found!r}: expected one of {', '.join(known)}.")
+    words = {word.lower(): word for word in known}
+    return parsed(name, default, lambda found: words[found.lower()], f"one of {', '.join(known)}")
 
 
 def some(name: str, known: Collection[str]) -> list[str]:

@@ -173,20 +173,14 @@ def process_name(arguments: Sequence[str]) -> str:
 def configuration(*, form: str, level: str, node: str, access: bool) -> dict[str, Any]:
     """Django's LOGGING. `access`: whether requests are logged, one line each."""
     formatter: dict[str, Any] = {"()": "rtmpweb.logs.TextLines"}
-    filters = {
-        "context": AddContext,
-        "routine": LeaveRoutineOut,
-        "refusals": ShortenRefusals,
-        "killed": ShortenKilled,
-    }
+    filters = [AddContext(), LeaveRoutineOut(), ShortenRefusals(), ShortenKilled()]
     if form == "json":
         formatter = {"()": "rtmpweb.logs.JsonLines", "node": node, "process": process_name(sys.argv)}
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {name: {"()": kind} for name, kind in filters.items()},
         "formatters": {"line": formatter},
-        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": list(filters)}},
+        "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": filters}},
         "root": {"handlers": ["console"], "level": level},
         "loggers": {
             **{name: {"level": max(level, "WARNING", key=LEVELS.index)} for name in WARNINGS_ONLY},

@@ -54,7 +54,7 @@ WAITING_S = env.integer("RTMPWEB_WAITING_S", 3600, 0, 86_400)
 """How long an encoder may be connected without publishing."""
 DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
 """How long what is live may go on after SIGTERM."""
-END_PLAYERS_S = env.patience("RTMPWEB_END_PLAYERS_S", 15, 86_400)
+END_PLAYERS_S = env.number("RTMPWEB_END_PLAYERS_S", 15, 0, 86_400, or_never=True)
 """From a publisher's leaving until its players are told that the stream has ended; infinity: never."""
 RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")
 NODE_NAME = env.text("RTMPWEB_NODE")
@@ -243,18 +243,13 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_EXPIRES = None  # So beat has none to clean up.
-CELERY_TASK_SERIALIZER = "json"
-CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TIMEZONE = "UTC"
-CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "rtmpweb.schedule:Schedule"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # A worker waits for its broker as long as it takes.
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 # The process that does a worker's tasks is replaced now and then: no leak ever matters.
 CELERY_WORKER_MAX_TASKS_PER_CHILD = 200
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 1024 * 1024  # KiB, of the Python process: Java's is bounded by its heap.
-DJANGO_CELERY_BEAT_TZ_AWARE = True
 
 # Signs of life ------------------------------------------------------------
 # In seconds. They are no operator's to set, as they hang together: what beats is late when it missed three beats.
@@ -297,7 +292,6 @@ SPARK_MEMORY = env.memory("RTMPWEB_SPARK_MEMORY", "1g", 512)
 
 # Time, static files ------------------------------------------------------------
 TIME_ZONE = "UTC"
-USE_TZ = True
 USE_I18N = False
 FORMAT_MODULE_PATH = ["rtmpweb.formats"]
 STATIC_URL = "static/"
@@ -317,7 +311,6 @@ SESSION_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_SECURE = BEHIND_TLS
 CSRF_COOKIE_HTTPONLY = True  # Scripts of pages take the token from a form.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
-SECURE_REFERRER_POLICY = "same-origin"
 SECURE_SSL_REDIRECT = BEHIND_TLS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$"]  # Asked by the container's own health check, past the proxy.
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if BEHIND_TLS else 0
@@ -329,7 +322,6 @@ SILENCED_SYSTEM_CHECKS = [
 if not BEHIND_TLS:
     # Plain HTTP: right on a loopback address; on any other rtmpweb.W006 says so, and which one setting changes these.
     SILENCED_SYSTEM_CHECKS += ["security.W004", "security.W008", "security.W012", "security.W016"]
-X_FRAME_OPTIONS = "DENY"
 DEFAULT_EXCEPTION_REPORTER = "rtmpweb.debugging.Reporter"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "rtmpweb.debugging.Filter"
 AUTH_PASSWORD_VALIDATORS = [

@@ -50,16 +50,16 @@ class StreamAdmin(RemovalMixin, AnyAdmin):
     inlines = (HealthOverrideInline,)
 
 
-def _keys_that_are(state: str) -> Callable[["QuerySet[StreamKey]"], "QuerySet[StreamKey]"]:
-    def those(queryset: "QuerySet[StreamKey]") -> "QuerySet[StreamKey]":
-        now = timezone.now()
-        return queryset.filter(pk__in=[key.pk for key in queryset if keys.state(key=key, now=now) == state])
-
-    return those
+def _keys_that_are(queryset: "QuerySet[StreamKey]", *, state: str) -> "QuerySet[StreamKey]":
+    now = timezone.now()
+    return queryset.filter(pk__in=[key.pk for key in queryset if keys.state(key=key, now=now) == state])
 
 
 class KeyStateFilter(StateFilter):
-    states = {state: (state.title(), _keys_that_are(state)) for state in ("active", "expired", "disabled", "revoked")}
+    states = {
+        state: (state.title(), partial(_keys_that_are, state=state))
+        for state in ("active", "expired", "disabled", "revoked")
+    }
 
 
 @admin.register(StreamKey)
@@ -104,27 +104,14 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
         return f"active until\n{key.grace_until:%Y-%m-%d %H:%M}Z" if found == "active" and key.grace_until else found
 
     def get_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
-        rights = ("stream", "label", "enabled", "expires_at", "allowed_networks", "max_kbps", "over_limit", "test_only")
-        return (*rights, "existing_key") if obj is None else (*rights, *self.readonly_fields)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: StreamKey | None = None) -> Any:
-        return (*self.readonly_fields, "stream") if obj is not None else ()
+        return (*StreamKeyForm.Meta.fields, *(("existing_key",) if obj is None else self.readonly_fields))
 
     def save_model(self, request: HttpRequest, obj: StreamKey, form: Any, change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)
             return
-        made = keys.create(
-            stream=obj.stream,
-            label=obj.label,
-            expires_at=obj.expires_at,
-            max_kbps=obj.max_kbps,
-            over_limit=obj.over_limit,
-            allowed_networks=obj.allowed_networks,
-            enabled=obj.enabled,
-            test_only=obj.test_only,
-            secret=form.cleaned_data.get("existing_key") or None,
-        )
+        rights = {name: form.cleaned_data[name] for name in StreamKeyForm.Meta.fields}
+        made = keys.create(**rights, secret=form.cleaned_data.get("existing_key") or None)
         obj.pk, obj.digest, obj.prefix = made.key.pk, made.key.digest, made.key.prefix
         request.new_key = made  # type: ignore[attr-defined]
 

@@ -1,6 +1,6 @@
 """Forms of the admin: streams, keys, log-ins, and how a stream's health is evaluated, on the stream's page."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from django import forms
 from django.contrib import admin
@@ -13,14 +13,8 @@ from ingest.models import EncoderLogin, HealthOverride, Stream, StreamKey
 from ingest.models.names import NetworksField
 from ingest.services import authorization, encoder_login, keys
 
-if TYPE_CHECKING:
-    AnyForm = forms.ModelForm[Any]
-    OverrideInlineBase = admin.TabularInline[HealthOverride, Stream]
-else:
-    AnyForm, OverrideInlineBase = forms.ModelForm, admin.TabularInline
 
-
-class StreamForm(AnyForm):
+class StreamForm(forms.ModelForm[Stream]):
     class Meta:
         model = Stream
         exclude = ()
@@ -36,7 +30,7 @@ class StreamForm(AnyForm):
         return cleaned
 
 
-class StreamKeyForm(AnyForm):
+class StreamKeyForm(forms.ModelForm[StreamKey]):
     allowed_networks = NetworksField(
         required=False, help_text="CIDR, one a line, such as 192.0.2.0/24. Empty: the key works from anywhere."
     )
@@ -65,7 +59,7 @@ class StreamKeyForm(AnyForm):
         return cleaned
 
 
-class EncoderLoginForm(AnyForm):
+class EncoderLoginForm(forms.ModelForm[EncoderLogin]):
     password = forms.CharField(
         required=False,
         strip=False,
@@ -92,9 +86,6 @@ class EncoderLoginForm(AnyForm):
         return user
 
 
-MAY = "ingest.change_stream"
-"""Whoever may change a stream may say how it is judged."""
-
 BY_CODE: Final = {check.code: check for check in CHECKS}
 
 
@@ -104,7 +95,7 @@ def _choice(check: Check[Figures]) -> tuple[str, str]:
     return check.code, f"{check.name} ({check.code}): {side} {limits} {check.unit}, {check.hold_s:g} s"
 
 
-class HealthOverrideForm(AnyForm):
+class HealthOverrideForm(forms.ModelForm[HealthOverride]):
     check_code = forms.ChoiceField(
         label="check",
         choices=[("", "—"), *map(_choice, CHECKS)],
@@ -135,7 +126,7 @@ class HealthOverrideForm(AnyForm):
         return values
 
 
-class HealthOverrideInline(OverrideInlineBase):
+class HealthOverrideInline(admin.TabularInline[HealthOverride, Stream]):
     model = HealthOverride
     form = HealthOverrideForm
     extra = 0
@@ -143,13 +134,10 @@ class HealthOverrideInline(OverrideInlineBase):
     verbose_name_plural = "health checks with limits of their own (a live stream is judged by them within seconds)"
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY) or request.user.has_perm("ingest.view_stream")
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY)
+        return self.has_change_permission(request) or request.user.has_perm("ingest.view_stream")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY)
+        """Whoever may change a stream may say how it is judged."""
+        return request.user.has_perm("ingest.change_stream")
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return request.user.has_perm(MAY)
+    has_add_permission = has_delete_permission = has_change_permission

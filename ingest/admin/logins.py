@@ -25,6 +25,11 @@ REVOKE: Mapping[type[Model], Callable[..., None]] = {
 
 class RevocableMixin(MixinBase):
     model: Any
+    fixed: tuple[str, ...] = ("stream",)
+    """What can't be changed once it is made, besides `readonly_fields`."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return (*self.readonly_fields, *self.fixed) if obj is not None else ()
 
     def shown_once(self, request: HttpRequest, title: str, **context: Any) -> HttpResponse:
         """The page that has the secret; browsers don't keep it."""
@@ -52,6 +57,7 @@ class EncoderLoginAdmin(RevocableMixin, AnyAdmin):
     search_fields = ("user", "label", "stream__name", "stream__application__name")
     autocomplete_fields = ("stream",)
     readonly_fields = ("state", "created_at", "last_used_at", "revoked_at")
+    fixed = ("stream", "user")
     actions = ("revoke",)
 
     @admin.display
@@ -62,9 +68,6 @@ class EncoderLoginAdmin(RevocableMixin, AnyAdmin):
         rights = ("stream", "user", "password", "label", "enabled", "expires_at")
         return rights if obj is None else (*rights, *self.readonly_fields)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: EncoderLogin | None = None) -> Any:
-        return (*self.readonly_fields, "stream", "user") if obj is not None else ()
-
     def save_model(self, request: HttpRequest, obj: EncoderLogin, form: Any, change: bool) -> None:
         password = form.cleaned_data.get("password") or ""
         if change:
@@ -72,14 +75,8 @@ class EncoderLoginAdmin(RevocableMixin, AnyAdmin):
             if password:
                 encoder_login.set_password(login=obj, password=password)
             return
-        made = encoder_login.create(
-            stream=obj.stream,
-            user=obj.user,
-            password=password,
-            label=obj.label,
-            expires_at=obj.expires_at,
-            enabled=obj.enabled,
-        )
+        rights = {name: form.cleaned_data[name] for name in EncoderLoginForm.Meta.fields}
+        made = encoder_login.create(**rights, password=password)
         obj.pk = made.login.pk
         if not password:
             request.new_login = made  # type: ignore[attr-defined]

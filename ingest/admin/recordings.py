@@ -1,13 +1,11 @@
 """The admin of what is kept for clients: recordings, which are kept or deleted with their file, and shared objects."""
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 
-from ingest.admin_site import AnyAdmin, LongList
+from ingest.admin_site import AnyAdmin, LongList, nobody
 from ingest.models import Recording, SharedObject
 from ingest.services import actions as services_actions
 from ingest.services import shared_objects
@@ -28,6 +26,7 @@ class RecordingAdmin(LongList, AnyAdmin):
     )
     readonly_fields = fields[1:]
     records_itself = frozenset({"delete"})
+    has_add_permission = nobody
 
     @admin.display(ordering="duration_ms")
     def length(self, recording: Recording) -> str:
@@ -37,26 +36,20 @@ class RecordingAdmin(LongList, AnyAdmin):
     def size(self, recording: Recording) -> str:
         return filesizeformat(recording.size_bytes)
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
     def has_delete_permission(self, request: HttpRequest, obj: Recording | None = None) -> bool:
         is_over = obj is None or obj.state != Recording.State.RECORDING
         return is_over and super().has_delete_permission(request, obj)
 
     def delete_model(self, request: HttpRequest, obj: Recording) -> None:
-        self._delete(request, obj)
+        """With its file; where that can't be, both stay."""
+        try:
+            services_actions.delete_recording(actor_of(request), obj)
+        except RecordingProblem as error:
+            messages.error(request, f"{obj} was not deleted: {error}")
 
     def delete_queryset(self, request: HttpRequest, queryset: "QuerySet[Recording]") -> None:
         for recording in queryset:
-            self._delete(request, recording)
-
-    def _delete(self, request: HttpRequest, recording: Recording) -> None:
-        """With its file; where that can't be, both stay."""
-        try:
-            services_actions.delete_recording(actor_of(request), recording)
-        except RecordingProblem as error:
-            messages.error(request, f"{recording} was not deleted: {error}")
+            self.delete_model(request, recording)
 
 
 @admin.register(SharedObject)
@@ -69,6 +62,7 @@ class SharedObjectAdmin(AnyAdmin):
     search_fields = ("name",)
     fields = ("application", "instance", "name", "version", "updated_at", "content")
     readonly_fields = ("content",)
+    has_add_permission = has_change_permission = nobody
 
     @admin.display
     def properties(self, kept: SharedObject) -> int:
@@ -77,9 +71,3 @@ class SharedObjectAdmin(AnyAdmin):
     @admin.display
     def content(self, kept: SharedObject) -> str:
         return shared_objects.shown(kept)
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

@@ -20,13 +20,10 @@ from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import (
     Issue,
     MediaInfo,
-    NodeDraining,
+    NodeChange,
     NodeFigures,
     NodeRecords,
-    NodeResumed,
     NodeScope,
-    NodeStarted,
-    NodeStopped,
     NodeThumbnail,
     NodeTick,
     NodeWatch,
@@ -213,7 +210,7 @@ class NodeConsumer(ControlConsumer):
         self.upkeep = Upkeep(self.node, ", ".join(addresses), self.send, url=url)
         self.maintenance = recordings.RecordingMaintenance(self.node)
 
-    async def node_started(self, event: NodeStarted) -> None:
+    async def node_started(self, event: NodeChange) -> None:
         DRAINING.discard(self.node)
         self.telemetry = TelemetryWriter(settings.LAKE_DIR, self.node)
         set_writer(self.telemetry)
@@ -340,16 +337,16 @@ class NodeConsumer(ControlConsumer):
             asyncio.get_running_loop().run_in_executor(None, self.telemetry.close)
             self.telemetry = None
 
-    async def node_draining(self, event: NodeDraining) -> None:
+    async def node_draining(self, event: NodeChange) -> None:
         DRAINING.add(self.node)
         login.release_delayed(self.node)
         self.spawn(self.upkeep.enter(Node.State.DRAINING))
 
-    async def node_resumed(self, event: NodeResumed) -> None:
+    async def node_resumed(self, event: NodeChange) -> None:
         DRAINING.discard(self.node)
         self.spawn(self.upkeep.enter(Node.State.UP))
 
-    async def node_stopped(self, event: NodeStopped) -> None:
+    async def node_stopped(self, event: NodeChange) -> None:
         """The last event: sessions have ended or are about to; what is known of them is written before it returns."""
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -27,9 +27,8 @@ from ingest.contracts import (
     PlayEvent,
     PublishAccept,
     PublishEvent,
+    SessionEnd,
     StatusEventMessage,
-    StopEvent,
-    UnpublishEvent,
 )
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Application, StatusEvent
@@ -264,7 +263,7 @@ class RtmpConsumer(Calls, Objects):
         get_history().put(MediaRow(session.id, media, metadata))
         recorder.record(session, recorder.event_now("metadata", detail={"media": media, "metadata": metadata}))
 
-    async def rtmp_unpublish(self, event: UnpublishEvent | StopEvent) -> None:
+    async def rtmp_unpublish(self, event: SessionEnd) -> None:
         _, gone = self.pending_switch.pop(event["session_id"], (0, None))
         if gone is not None:
             recorder.end(gone, event["reason"], event["description"], event["totals"])

@@ -172,17 +172,8 @@ class MetadataEvent(TypedDict):
     media: MediaInfo
 
 
-class UnpublishEvent(TypedDict):
-    type: Literal["rtmp.unpublish"]
-    stream_id: int
-    session_id: str
-    reason: EndReason
-    description: str
-    totals: Totals
-
-
-class StopEvent(TypedDict):
-    type: Literal["rtmp.stop"]
+class SessionEnd(TypedDict):
+    type: Literal["rtmp.unpublish", "rtmp.stop"]
     stream_id: int
     session_id: str
     reason: EndReason
@@ -275,11 +266,12 @@ class PublishAccept(TypedDict):
     record: RecordOrder | None
 
 
-class PublishReject(TypedDict):
-    type: Literal["rtmp.publish.reject"]
+class RequestReject(TypedDict):
+    type: Literal["rtmp.publish.reject", "rtmp.play.reject"]
     request_id: int
     code: str
     description: str
+    passes: NotRequired[bool]  # Of a play: the same may be accepted in a moment; left out: no.
 
 
 class RecordedFile(TypedDict):
@@ -302,14 +294,6 @@ class PlayAccept(TypedDict):
     recording: RecordedFile | None
     start_unit: Literal["ms", "s"]  # Of a start and a duration of 0 and above.
     preview: NotRequired[bool]  # An operator's look at what is live, which is not counted among its players.
-
-
-class PlayReject(TypedDict):
-    type: Literal["rtmp.play.reject"]
-    request_id: int
-    code: str
-    description: str
-    passes: NotRequired[bool]  # The same may be accepted in a moment; left out: no.
 
 
 class CallResult(TypedDict):

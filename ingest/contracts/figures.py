@@ -115,8 +115,6 @@ class Sample:
 
 
 class Issue(TypedDict):
-    """An open health issue."""
-
     check: str  # One of ingest.contracts.figures.STREAM_CHECKS.
     level: Literal["warning", "bad"]
     since: float

@@ -30,16 +30,10 @@ class NodeTick(TypedDict):
     refused: list[RefusedConnections]
 
 
-class NodeStarted(TypedDict):
-    type: Literal["node.started"]
+class NodeChange(TypedDict):
+    """Its listeners are open; it takes nothing new; it takes connections again; or it has stopped in order."""
 
-
-class NodeDraining(TypedDict):
-    type: Literal["node.draining"]
-
-
-class NodeResumed(TypedDict):
-    type: Literal["node.resumed"]
+    type: Literal["node.started", "node.draining", "node.resumed", "node.stopped"]
 
 
 class NodeThumbnail(TypedDict):
@@ -50,10 +44,6 @@ class NodeThumbnail(TypedDict):
     session_id: str  # Of the publisher.
     at_ms: int  # When it was taken, since the epoch; grows with each of a stream.
     image: bytes  # WebP.
-
-
-class NodeStopped(TypedDict):
-    type: Literal["node.stopped"]
 
 
 # --- What it sends ---

@@ -10,7 +10,6 @@ from ingest.models import Delivery
 MAX_EXCERPT = 512
 
 M = TypeVar("M")
-"""A message as the channel sends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Channel(ABC, Generic[M]):
 
     @abstractmethod
     def prepare(self, row: Delivery) -> M:
-        """The message, before it is claimed. What it raises has the row tried again later."""
+        """The message as the channel sends it, before it is claimed. What it raises has the row tried again later."""
 
     @abstractmethod
     def send(self, rows: Sequence[tuple[Delivery, M]]) -> list[Answer]:

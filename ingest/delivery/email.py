@@ -37,7 +37,6 @@ OF_THE_SENDER = (
 
 
 def is_mail_set() -> bool:
-    """Whether e-mail goes anywhere."""
     return bool(settings.EMAIL_URL)
 
 

@@ -41,10 +41,6 @@ class Kind:
     at_most_once: bool = False
     comes_last: bool = False
 
-    @property
-    def rows(self) -> Q:
-        return Q(kind=self.name) | Q(kind__startswith=f"{self.name}.")
-
 
 _registered: dict[str, Kind] = {}
 
@@ -52,8 +48,6 @@ _registered: dict[str, Kind] = {}
 def mail_of(
     name: str, *, at_most_once: bool = False, comes_last: bool = False
 ) -> Callable[[Callable[[Delivery], MailContent]], Callable[[Delivery], MailContent]]:
-    """Registers what makes the mail of a kind."""
-
     def register(mail: Callable[[Delivery], MailContent]) -> Callable[[Delivery], MailContent]:
         _registered[name] = Kind(name, mail, at_most_once, comes_last)
         return mail
@@ -79,5 +73,5 @@ def rows_that(asked: Callable[[Kind], bool]) -> Q:
     found = Q(pk__in=())
     for kind in _registered.values():
         if asked(kind):
-            found |= kind.rows
+            found |= Q(kind=kind.name) | Q(kind__startswith=f"{kind.name}.")
     return found

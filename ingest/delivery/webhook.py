@@ -11,18 +11,14 @@ import json
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from ingest.delivery.channel import MAX_EXCERPT, Answer, Channel
 from ingest.models import Delivery, Webhook
-from ingest.services.callback import SIGNATURE_HEADER, signature, tls_context
+from ingest.services.callback import SIGNATURE_HEADER, beginning, signature, tls_context
 from ingest.services.keys import keyed_hash
-
-if TYPE_CHECKING:
-    import httpx
 
 USER_AGENT = "rtmpweb-webhook/1"
 
@@ -154,30 +150,16 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str], private: bool
         verify=tls_context(), trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
     ) as client:
         for last, address in ((address == addresses[-1], address) for address in addresses):
-            request = client.build_request(
-                "POST",
-                httpx.URL(url).copy_with(host=address, username=None, password=None),
-                content=body,
-                headers={**headers, "Host": parts.netloc.rpartition("@")[2], "Accept-Encoding": "identity"},
-                extensions={"sni_hostname": parts.hostname},
-            )
             try:
-                response = await client.send(request, stream=True)
+                async with client.stream(
+                    "POST",
+                    httpx.URL(url).copy_with(host=address, username=None, password=None),
+                    content=body,
+                    headers={**headers, "Host": parts.netloc.rpartition("@")[2], "Accept-Encoding": "identity"},
+                    extensions={"sni_hostname": parts.hostname},
+                ) as response:
+                    return response.status_code, (await beginning(response, MAX_EXCERPT)).decode("utf-8", "replace")
             except httpx.ConnectError:
                 if last:
                     raise
-                continue
-            try:
-                return response.status_code, await _beginning(response)
-            finally:
-                await response.aclose()
     raise NotAllowed("The name has no address.")
-
-
-async def _beginning(response: "httpx.Response") -> str:
-    read = b""
-    async for chunk in response.aiter_raw():
-        read += chunk
-        if len(read) >= MAX_EXCERPT:
-            break
-    return read[:MAX_EXCERPT].decode("utf-8", "replace")

@@ -1,18 +1,22 @@
 """What the commands share: their verbs and the two forms of an answer, parsing of paths and times, the question
 before a deletion, and how a command in the foreground tells an operator how it goes."""
 
+import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper
+from django.db.models import Model
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -22,6 +26,9 @@ from ingest.services import actions as services_actions
 from ingest.services import audit, removal
 from ingest.services.audit import Actor
 from ingest.services.removal import InTheWay, Removal
+
+if TYPE_CHECKING:
+    from ingest.server import RtmpServer
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -95,6 +102,12 @@ def iso(when: datetime | None) -> str | None:
     return None if when is None else when.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def values(row: Model, *names: str) -> dict[str, Any]:
+    """A row's columns as scripts have them."""
+    found = {name: getattr(row, name) for name in names}
+    return {name: iso(value) if isinstance(value, datetime) else value for name, value in found.items()}
+
+
 def put_json(out: OutputWrapper, value: Any) -> None:
     """One line, as scripts read it."""
     out.write(json.dumps(value))
@@ -119,11 +132,6 @@ class Answer:
     lines: Iterable[str]
 
 
-def listing(items: list[dict[str, Any]], lines: Iterable[str], *, empty: str = "") -> Answer:
-    """`empty`: what people read where there is none."""
-    return Answer({"items": items, "count": len(items)}, lines if items or not empty else [empty])
-
-
 class Verb:
     """Makes a method one of its command's verbs, under its name: it gets the verb's arguments by name."""
 
@@ -145,7 +153,7 @@ DELETION = (
 
 
 class VerbCommand(BaseCommand):
-    """A command of verbs, in the order in which they stand in the class."""
+    """A command of verbs, in the order in which they stand in the class, about rows of one kind."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Whose message is for the operator."""
@@ -178,9 +186,35 @@ class VerbCommand(BaseCommand):
         for line in answer.lines:
             self.stdout.write(line)
 
+    def row(self, found: Any) -> dict[str, Any]:
+        """For scripts."""
+        raise NotImplementedError
+
+    def line(self, row: dict[str, Any]) -> str:
+        """For people."""
+        raise NotImplementedError
+
+    def of_one(self, found: Any, done: str = "") -> Answer:
+        """`done`: what was done to it, in a word."""
+        row = self.row(found)
+        return Answer(row, [f"{done} {self.line(row)}".lstrip()])
+
+    def listing(self, found: Iterable[Any], *, empty: str = "") -> Answer:
+        """`empty`: what people read where there is none."""
+        rows = [self.row(each) for each in found]
+        return Answer({"items": rows, "count": len(rows)}, map(self.line, rows) if rows or not empty else [empty])
+
+    def show(self, found: Application | Stream, plan: Removal) -> Answer:
+        """With what would go with it."""
+        row = self.row(found)
+        return Answer({**row, "deletion": plan.as_dict()}, [self.line(row), f"If it is deleted: {plan.summary}"])
+
+    def set_enabled(self, found: Application | Stream, enabled: bool) -> Answer:
+        services_actions.set_enabled(self.actor, found, enabled)
+        return self.of_one(found, "Changed")
+
     @property
     def actor(self) -> Actor:
-        """Whoever runs it on the server."""
         return audit.command(type(self).__module__.rpartition(".")[2])
 
     def delete(
@@ -211,11 +245,6 @@ class VerbCommand(BaseCommand):
             raise CommandError("Nothing is deleted.")
 
 
-def shown(row: Mapping[str, Any], line: str, plan: Removal) -> Answer:
-    """A stream or an application, with what would go with it."""
-    return Answer({**row, "deletion": plan.as_dict()}, [line, f"If it is deleted: {plan.summary}"])
-
-
 class ForegroundCommand(BaseCommand):
     def say(self, line: str) -> None:
         """Streams go on, and a stop is in order, though whoever read the output is gone."""
@@ -226,3 +255,37 @@ class ForegroundCommand(BaseCommand):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.stdout.fileno())
             os.close(nowhere)
+
+
+class StopSignals:
+    """SIGINT and SIGTERM, in the running loop: until it runs, uvloop drops a signal that has a handler. The first stops
+    the process, the next ends its drain if there is one, and one more ends it at once.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
+    ) -> None:
+        """`kill` ends what would outlive the process."""
+        self._say, self._stop, self._kill = say, stop, kill
+        self._is_stopping = False
+        self._draining: asyncio.Task[None] | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+
+    async def drain(self, server: "RtmpServer") -> None:
+        """Waits for what is live, RTMPWEB_DRAIN_S at most."""
+        if settings.DRAIN_S and server.sessions:
+            self._say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
+            self._draining = asyncio.create_task(server.leave(settings.DRAIN_S))
+            await asyncio.wait([self._draining])
+
+    def _on_signal(self) -> None:
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._stop()
+        elif self._draining is not None and not self._draining.done():
+            self._draining.cancel()
+        else:
+            self._say("Stopped at once.")
+            self._kill()
+            os._exit(1)

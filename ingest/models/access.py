@@ -171,7 +171,6 @@ class Stream(models.Model):
 
     @property
     def path(self) -> str:
-        """The public path: application/name."""
         return f"{self.application.name}/{self.name}"
 
 

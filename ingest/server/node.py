@@ -108,9 +108,9 @@ class Node:
             "type": "rtmp.node",
             "asgi": ASGI_VERSION,
             "node": self._server.config.node,
-            "addresses": self._listening.plain,
-            "tls_addresses": self._listening.tls,
-            "media_addresses": self._listening.media,
+            "addresses": self._listening.bound["rtmp"],
+            "tls_addresses": self._listening.bound["rtmps"],
+            "media_addresses": self._listening.bound["http"],
         }
         self._driver = Driver(
             self._server.application,

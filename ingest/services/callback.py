@@ -193,12 +193,17 @@ class CallbackClient:
             asyncio.timeout(LIMIT_S),
             self._client.stream("POST", settings.AUTH_URL, content=body, headers=headers) as response,
         ):
-            read = b""
-            async for chunk in response.aiter_raw():
-                read += chunk
-                if len(read) >= MAX_ANSWER:
-                    break
-            return response.status_code, read[:MAX_ANSWER]
+            return response.status_code, await beginning(response, MAX_ANSWER)
+
+
+async def beginning(response: "httpx.Response", most: int) -> bytes:
+    """So many bytes of its body, the rest unread."""
+    read = b""
+    async for chunk in response.aiter_raw():
+        read += chunk
+        if len(read) >= most:
+            break
+    return read[:most]
 
 
 def _broken() -> tuple[type[Exception], ...]:

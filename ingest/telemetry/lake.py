@@ -99,7 +99,6 @@ class Table:
 
     @cached_property
     def _values(self) -> Callable[[Any], tuple[Any, ...]]:
-        """How a record's fields are read."""
         return attrgetter(*self.schema.names)
 
     def batch(self, records: Sequence[object]) -> "pa.RecordBatch":
@@ -142,7 +141,6 @@ def file_prefix(node: str) -> str:
 
 
 def by_hour(records: "pa.Table") -> "Iterator[tuple[datetime, pa.Table]]":
-    """The records of each hour, by their `at_us`."""
     import pyarrow.compute as pc
 
     hours = pc.divide(records["at_us"], HOUR_US)

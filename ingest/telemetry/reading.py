@@ -32,7 +32,6 @@ from ingest.telemetry.spool import SUFFIX, BadSpool, read_spool, spool_folder
 
 IDENTITY = ("session", "sequence", "at_us")
 COLUMNS = (*IDENTITY, *GAUGES, *COUNTERS, "health")
-"""What is read of a sample."""
 
 HEALTHS: tuple[Health, ...] = ("none", "good", "warning", "bad")
 """From the least that is said of a stream to the worst: a span's is the greatest."""
@@ -277,17 +276,13 @@ def _read(lake: Path, wanted: _Wanted, points: int, budget_s: float) -> Series:
     if not TURNS.acquire(timeout=budget_s):
         return Series(problems=["Too many read what was measured at once. Load the page again in a few seconds."])
     try:
-        return _gather(lake, wanted, points, deadline)
+        gathering = Gathering(wanted.since_us, wanted.until_us, min(points, MAX_POINTS))
+        reader = _Reader(lake, wanted, deadline)
+        for records in reader.hours():
+            gathering.take(records)
+        series = gathering.series()
     finally:
         TURNS.release()
-
-
-def _gather(lake: Path, wanted: _Wanted, points: int, deadline: float) -> Series:
-    gathering = Gathering(wanted.since_us, wanted.until_us, min(points, MAX_POINTS))
-    reader = _Reader(lake, wanted, deadline)
-    for records in reader.hours():
-        gathering.take(records)
-    series = gathering.series()
     series.files = reader.files
     series.problems = reader.problems()
     return series

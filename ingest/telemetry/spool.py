@@ -109,10 +109,6 @@ class Spool:
             raise
         self.size_bytes = offset
 
-    def read(self) -> "tuple[pa.Schema, list[pa.RecordBatch]]":
-        """All whole batches. Raises BadSpool."""
-        return read_spool(self.path)
-
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
         self.release()

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from ingest import clock
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.lake import EVENTS, SAMPLES, TABLES, Table, by_hour, file_prefix, hour_folder, write_parquet
-from ingest.telemetry.spool import SUFFIX, Spool, remove_half_made, request_time, spool_folder
+from ingest.telemetry.spool import SUFFIX, Spool, read_spool, remove_half_made, request_time, spool_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,19 +88,9 @@ class TelemetryWriter:
     true is counted in `dropped`.
     """
 
-    def __init__(
-        self,
-        lake_dir: Path,
-        node: str,
-        *,
-        rotation: Rotation = Rotation(),
-        capacity: int = QUEUED_RECORDS,
-        kept: int = KEPT_ROWS,
-    ) -> None:
+    def __init__(self, lake_dir: Path, node: str, *, rotation: Rotation = Rotation()) -> None:
         self._lake = Path(lake_dir)
         self._rotation = rotation
-        self._capacity = capacity
-        self._kept = kept
         started = datetime.now(UTC)
         self._prefix = f"{file_prefix(node)}-{started:%Y%m%dT%H%M%S%f}"
         self._sequence = 0
@@ -150,7 +140,7 @@ class TelemetryWriter:
         if not records:
             return
         with self._lock:
-            fits = not self._closed and self._queued + len(records) <= self._capacity
+            fits = not self._closed and self._queued + len(records) <= QUEUED_RECORDS
             if fits:
                 self._queues[table.name].records.extend(records)
                 self._queued += len(records)
@@ -192,7 +182,7 @@ class TelemetryWriter:
     def _round(self, queue: TableQueue, *, rotate: bool, last: bool) -> None:
         self._take(queue)
         self._spool(queue)
-        self._drop_oldest(queue, 0 if last else self._kept)
+        self._drop_oldest(queue, 0 if last else KEPT_ROWS)
         if queue.spool is not None and (rotate or self._due(queue)):
             queue.unconverted.append(queue.spool)
             queue.spool = None
@@ -347,7 +337,7 @@ def convert(lake: Path, spool: Spool) -> None:
     import pyarrow as pa  # Only where there is something to convert (see schema.py).
 
     table, _, name = spool.path.name.removesuffix(SUFFIX).partition(".")
-    schema, batches = spool.read()
+    schema, batches = read_spool(spool.path)
     records = pa.Table.from_batches(batches, schema)
     for hour, part in by_hour(records):
         write_parquet(part, hour_folder(lake, table, hour) / f"{name}.parquet")

@@ -56,9 +56,9 @@ class Child:
         self._stopping = asyncio.Event()
         self._failed = False
 
-    def is_stuck(self) -> bool:
-        """Whether there is work that nobody takes, as the program has ended before it did. From any thread."""
-        return self._failed and self.program.wanted is not None and self.program.wanted()
+    def is_well(self) -> bool:
+        """False: there is work that nobody takes, as the program has ended before it did. From any thread."""
+        return not (self._failed and self.program.wanted is not None and self.program.wanted())
 
     def start(self) -> None:
         """Called in the event loop's thread, which must outlive the child: it counts as the child's parent."""

@@ -218,7 +218,6 @@ class Channel(HTTPChannel):  # type: ignore[misc]
     requestFactory = Request
     factory: "Factory"
     address = ""
-    """The peer's."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -105,7 +105,16 @@ class HttpServer(Server):  # type: ignore[misc]
 
     def __init__(self, application: Any, listener: socket.socket, *, beside: int = 0) -> None:
         """`beside`: how many connections this process may have that are not its."""
-        self._limits = limits_of_settings()
+        body_bytes = settings.HTTP_BODY_KIB * KIB
+        self._limits = HttpLimits(
+            max_connections=settings.HTTP_CONNECTIONS,
+            max_connections_per_address=settings.HTTP_CONNECTIONS_PER_ADDRESS,
+            proxies=settings.TRUSTED_PROXIES,
+            body_bytes=body_bytes,
+            bodies_bytes=max(HttpLimits().bodies_bytes, 2 * body_bytes),
+            head_s=settings.HTTP_HEAD_S,
+            body_s=settings.HTTP_BODY_S,
+        )
         super().__init__(
             application,
             endpoints=["the socket below"],  # Daphne refuses to be made without any.
@@ -142,16 +151,3 @@ class HttpServer(Server):  # type: ignore[misc]
         for application in running:
             application.cancel()
         return Deferred.fromFuture(asyncio.gather(*running, return_exceptions=True))
-
-
-def limits_of_settings() -> HttpLimits:
-    body_bytes = settings.HTTP_BODY_KIB * KIB
-    return HttpLimits(
-        max_connections=settings.HTTP_CONNECTIONS,
-        max_connections_per_address=settings.HTTP_CONNECTIONS_PER_ADDRESS,
-        proxies=settings.TRUSTED_PROXIES,
-        body_bytes=body_bytes,
-        bodies_bytes=max(HttpLimits().bodies_bytes, 2 * body_bytes),
-        head_s=settings.HTTP_HEAD_S,
-        body_s=settings.HTTP_BODY_S,
-    )

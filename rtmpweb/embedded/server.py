@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,6 +32,7 @@ from twisted.internet.defer import Deferred
 
 from ingest.consumers import decisions, startup
 from ingest.consumers.startup import SETTINGS, server_config
+from ingest.management.base import StopSignals
 from ingest.server import CertificateError, RtmpServer, ServerConfig, tune_for_event_loop
 from ingest.server import ListenError as RtmpListenError
 from ingest.server.tls import load
@@ -119,7 +119,21 @@ def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list
 
     Where nobody reads them as they come they would stay: in a journal, or a container's log. There they go to a file.
     """
-    lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}", *_admin(made), *_encoder(made)]
+    manage = manage_command()
+    lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}"]
+    if made.password:
+        lines.append(f"  User: {ADMIN}")
+        lines.append(f"  Password: {made.password}   (shown once; change it: {manage} changepassword {ADMIN})")
+    else:
+        lines.append(f"  Lost the password? {manage} changepassword USER")
+    if made.key:
+        lines.append("OBS: Settings, Stream, Service: Custom...")
+        lines.append(f"  Server: {made.key.server}")
+        lines.append(f"  Stream Key: {made.key.key}   (shown once)")
+        lines.append(f"Play: {made.key.play_url}")
+    else:
+        lines.append(f"OBS server: {media_urls.server(app=APPLICATION)}")
+        lines.append(f"  Lost a stream key? {manage} streamkey rotate {APPLICATION}/{STREAM}")
     if made != FirstStart() and not to_terminal:
         lines = [*lines[:2], _put_aside(made, lines)]
     try:
@@ -127,30 +141,6 @@ def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list
     except JavaMissing as missing:
         lines += [f"All but analytics works. {missing}"]
     return lines
-
-
-def _admin(made: FirstStart) -> list[str]:
-    manage = manage_command()
-    if not made.password:
-        return [f"  Lost the password? {manage} changepassword USER"]
-    return [
-        f"  User: {ADMIN}",
-        f"  Password: {made.password}   (shown once; change it: {manage} changepassword {ADMIN})",
-    ]
-
-
-def _encoder(made: FirstStart) -> list[str]:
-    if not made.key:
-        return [
-            f"OBS server: {media_urls.server(app=APPLICATION)}",
-            f"  Lost a stream key? {manage_command()} streamkey rotate {APPLICATION}/{STREAM}",
-        ]
-    return [
-        "OBS: Settings, Stream, Service: Custom...",
-        f"  Server: {made.key.server}",
-        f"  Stream Key: {made.key.key}   (shown once)",
-        f"Play: {made.key.play_url}",
-    ]
 
 
 def _put_aside(made: FirstStart, lines: list[str]) -> str:
@@ -181,10 +171,6 @@ CHILD_GRACE_S = 10.0
 """For a worker to finish the task that it runs; an idle one takes 3 to 6 s to end."""
 
 
-def _is_well(child: Child) -> bool:
-    return not child.is_stuck()
-
-
 class Embedded:
     """Listens in `start`, runs until a signal, and leaves nothing running."""
 
@@ -195,8 +181,6 @@ class Embedded:
         self._to_terminal = to_terminal
         self._children: list[Child] = []
         self._rtmp: RtmpServer | None = None
-        self._drained: asyncio.Task[None] | None = None
-        self._stopping = False
 
     def run(self) -> None:
         """Raises ListenError and StartError before anything was made or started."""
@@ -282,12 +266,10 @@ class Embedded:
             child.start()
             self._children.append(child)
             if program.wanted is not None:  # While it rests nobody else says that it will be there.
-                idle_worker_heartbeat(partial(_is_well, child)).start()
+                idle_worker_heartbeat(child.is_well).start()
 
     def _on_running(self) -> None:
-        """Takes signals and says so, in the running loop: until it runs, uvloop drops a signal that has a handler."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
+        self._signals = StopSignals(self._write, self._on_stop, self._kill_children)
         if self._rtmp is not None and self._rtmp.bound["rtmps"]:
             loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
         self._say_ready()
@@ -304,25 +286,16 @@ class Embedded:
 
     # --- Stop ---
 
-    def _on_signal(self) -> None:
-        """The first drains, if there is anything live; the next stops in order; one more ends all at once."""
-        if self._drained is not None and not self._drained.done():
-            self._drained.cancel()
-            return
-        if self._stopping:
-            self._write("Stopped at once.")
-            for child in self._children:
-                child.kill()
-            os._exit(1)
-        self._stopping = True
-        if settings.DRAIN_S and self._rtmp is not None and self._rtmp.sessions:
-            self._write(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
-            self._drained = loop.create_task(self._rtmp.leave(settings.DRAIN_S))
-            self._drained.add_done_callback(lambda _task: self._begin_to_stop())
-        else:
-            self._begin_to_stop()
+    def _on_stop(self) -> None:
+        self._ending = loop.create_task(self._drain_and_stop())
 
-    def _begin_to_stop(self) -> None:
+    def _kill_children(self) -> None:
+        for child in self._children:
+            child.kill()
+
+    async def _drain_and_stop(self) -> None:
+        if self._rtmp is not None:
+            await self._signals.drain(self._rtmp)
         self._write("Stopping; once more to stop at once.")
         reactor.stop()
 

@@ -4,12 +4,14 @@ import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from ingest import log_records
 from ingest.consumers import recorder
 from ingest.log_records import Bound
 from ingest.models import Attempt, AuditEntry, Ban, Stream, StreamKey
@@ -48,19 +50,12 @@ def reasons(client: Client, query: str) -> list[str]:
     return [row.reason for row, _ in answer.context["rows"]]
 
 
-class Clock:
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """By which pages are told a few a second: it stands still, and nothing was refused in its second before."""
-    held = Clock(1000.9)
-    monkeypatch.setattr(recorder, "_page_attempts", Bound(recorder.PAGE_ATTEMPTS_S, clock=held))
+    held = SimpleNamespace(now=1000.9)
+    monkeypatch.setattr(recorder, "_page_attempts", Bound(recorder.PAGE_ATTEMPTS_S))
+    monkeypatch.setattr(log_records, "time", SimpleNamespace(monotonic=lambda: held.now))
     return held
 
 
@@ -78,7 +73,7 @@ async def test_what_is_refused_is_told_at_once_and_names_no_secret(viewer: Clien
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_of_a_flood_pages_are_told_a_few_a_second(viewer: Client, clock: Clock) -> None:
+async def test_of_a_flood_pages_are_told_a_few_a_second(viewer: Client, clock: SimpleNamespace) -> None:
     async with opened("/ws/attempts/", viewer) as page:
         await said(page)
         for clock.now in (1000.9, 1001.0, 1001.9):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -12,6 +13,7 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
+from ingest import log_records
 from ingest.consumers import recorder
 from ingest.contracts import EventRecord
 from ingest.log_records import Bound
@@ -161,7 +163,8 @@ async def test_a_flood_is_counted_in_the_database_and_cut_off_in_the_lake(monkey
     """By an event loop, as the consumers do it: pages are told, too."""
     lake, now = Lake(), 1000.9
     in_lake = []
-    monkeypatch.setattr(recorder, "_lake_attempts", Bound(recorder.LAKE_ATTEMPTS_S, clock=lambda: now))
+    monkeypatch.setattr(recorder, "_lake_attempts", Bound(recorder.LAKE_ATTEMPTS_S))
+    monkeypatch.setattr(log_records, "time", SimpleNamespace(monotonic=lambda: now))
     set_writer(lake)  # type: ignore[arg-type]
     try:
         for now in (1000.9, 1001.0, 1001.9):  # noqa: B007 - the clock.

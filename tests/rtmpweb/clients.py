@@ -15,7 +15,6 @@ AUDIO = (b"\xaf\x00\x12\x10", b"\xaf\x01\x21\x00\x49\x90\x02\x19\x00\x23\x80")
 
 
 async def publish(server: ServerProcess, key: str) -> tuple[RtmpClient, int]:
-    """The client, and the id of the stream that it publishes."""
     client = RtmpClient(port=int(server.rtmp.rpartition(":")[2]))
     await client.open()
     await client.connect("live")

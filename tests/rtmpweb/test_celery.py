@@ -120,7 +120,6 @@ Start = Callable[..., Background]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a worker that does its tasks itself."""
     started: list[Background] = []
 
     def starting(*options: str, database: str) -> Background:

@@ -34,8 +34,6 @@ def python(code: str, *, nice: int = 0, **environment: str) -> Program:
 
 
 class Screen:
-    """What a child wrote, and waiting for it."""
-
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._changed = asyncio.Event()
@@ -105,7 +103,7 @@ async def test_one_that_is_not_wanted_rests(monkeypatch: pytest.MonkeyPatch, tmp
         for times in (1, 2):
             work.touch()
             await screen.wait_for(lambda times=times: len(screen.pids("pid")) == times)  # type: ignore[misc]
-            assert not child.is_stuck()
+            assert child.is_well()
     assert not any("starts again" in line for line in screen.lines)
 
 
@@ -116,9 +114,9 @@ async def test_one_that_ends_before_it_took_its_work_is_stuck(monkeypatch: pytes
     code = f"import os; print('pid', os.getpid()); os._exit(3 if os.path.exists({str(work)!r}) else 0)"
     async with started(replace(python(code), wanted=work.exists)) as (child, screen):
         await screen.wait_for(lambda: len(screen.pids("pid")) == 2)
-        assert child.is_stuck()
+        assert not child.is_well()
         work.unlink()
-        assert not child.is_stuck()
+        assert child.is_well()
 
 
 async def test_stopped_while_it_waits_to_be_started_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -321,7 +321,6 @@ def listen() -> Iterator[Callable[..., Listening]]:
 
 
 def read(client: socket.socket) -> bytes:
-    """What is there now."""
     with suppress(BlockingIOError):
         return client.recv(1 << 20)
     return b""

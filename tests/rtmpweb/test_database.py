@@ -57,7 +57,6 @@ print(json.dumps({
 
 
 def refusal(process: str, folder: Path, database_url: str = "") -> str:
-    """What a process says that can't work."""
     own = {
         "RTMPWEB_DATA_DIR": str(folder),
         "DATABASE_URL": database_url,
@@ -116,7 +115,6 @@ def test_a_damaged_file_is_named_with_a_way_out(tmp_path: Path, process: str) ->
 
 @pytest.fixture
 def newer(tmp_path: Path) -> Installation:
-    """Its database is of a newer version."""
     installation = Installation(tmp_path / "var")
     installation.put_tables()
     with contextlib.closing(sqlite3.connect(installation.database)) as database, database:

@@ -17,7 +17,6 @@ URL = "http://127.0.0.1:8000/"
 
 
 def make() -> tuple[server.FirstStart, str, media_urls.ConnectionStrings]:
-    """All that is missing, with its password and key."""
     made = server.make_what_is_missing()
     assert made.password
     assert made.key

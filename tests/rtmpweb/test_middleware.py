@@ -114,8 +114,6 @@ class Application:
 
 
 class Asked:
-    """A request, and who asks."""
-
     def __init__(self, bounded: RequestLimit, path: str, body: bytes) -> None:
         self.says: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.says.put_nowait({"type": "http.request", "body": body, "more_body": False})

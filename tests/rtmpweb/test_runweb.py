@@ -232,8 +232,6 @@ def test_a_page_that_talks_is_cut_off(web: Web, session: str) -> None:
 
 
 class Page:
-    """A WebSocket of the wall."""
-
     def __init__(self, client: socket.socket, web: Web, session: str) -> None:
         self.client = client
         self._ws = WSConnection(ConnectionType.CLIENT)
@@ -252,7 +250,6 @@ class Page:
                 yield from self._ws.events()
 
     def text(self) -> str:
-        """The next whole one."""
         text = ""
         for event in self.events:
             if isinstance(event, TextMessage):

@@ -8,7 +8,6 @@ from django.db import transaction
 from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Application
-from ingest.services import actions as services_actions
 from ingest.services import audit, removal
 from ingest.services.removal import Removal
 
@@ -17,19 +16,8 @@ ON_OFF = {"on": True, "off": False}
 RECORD = {"on": Application.RecordPolicy.ALL, "off": Application.RecordPolicy.NONE}
 """What was said before there were three policies."""
 
-FIELDS = {
-    "publish": "publish_policy",
-    "play": "play_policy",
-    "record": "record",
-    "play_recordings": "play_recordings",
-    "encoder_login": "encoder_login",
-    "shared_objects": "shared_objects",
-    "callback": "callback",
-    "play_start_unit": "play_start_unit",
-    "max_instances": "max_instances",
-    "enabled": "enabled",
-}
-"""The model's field of each setting."""
+FIELDS = {"publish": "publish_policy", "play": "play_policy"}
+"""The model's field of a setting that has another name."""
 
 READ: dict[str, dict[Any, Any]] = {"record": RECORD, "encoder_login": ON_OFF, "enabled": ON_OFF}
 """What the words of these mean."""
@@ -37,7 +25,6 @@ READ: dict[str, dict[Any, Any]] = {"record": RECORD, "encoder_login": ON_OFF, "e
 NAME = Argument("name")
 
 SETTINGS = (
-    NAME,
     Argument(
         "--publish",
         choices=Application.PublishPolicy.values,
@@ -88,11 +75,11 @@ SETTINGS = (
 class Command(VerbCommand):
     help = "Makes, changes, disables and deletes an RTMP application, the first part of an RTMP URL; lists all."
 
-    @Verb("make the application, or change what is given", *SETTINGS)
+    @Verb("make the application, or change what is given", NAME, *SETTINGS)
     def _set(self, name: str, **settings: Any) -> Answer:
         return self._save(Application.objects.filter(name=name).first() or Application(name=name), settings)
 
-    @Verb("make one that isn't there yet", *SETTINGS)
+    @Verb("make one that isn't there yet", NAME, *SETTINGS)
     def _create(self, name: str, **settings: Any) -> Answer:
         if Application.objects.filter(name=name).exists():
             raise CommandError(f"There is an application {name!r} already. Change it with: application set {name}")
@@ -101,20 +88,19 @@ class Command(VerbCommand):
     @Verb("its policies, and what there is of it", NAME)
     def _show(self, name: str) -> Answer:
         found = base.application_of(name)
-        return base.shown(_row(found), _line(found), _plan(found))
+        return self.show(found, _plan(found))
 
     @Verb("list the applications")
     def _list(self) -> Answer:
-        rows = list(Application.objects.all())
-        return base.listing([_row(row) for row in rows], map(_line, rows))
+        return self.listing(Application.objects.all())
 
     @Verb("refuse it to all, and end what goes on of it", NAME)
     def _disable(self, name: str) -> Answer:
-        return self._set_enabled(name, False)
+        return self.set_enabled(base.application_of(name), False)
 
     @Verb("allow it again", NAME)
     def _enable(self, name: str) -> Answer:
-        return self._set_enabled(name, True)
+        return self.set_enabled(base.application_of(name), True)
 
     @Verb("delete it with its streams, its recordings and all that is set up", NAME, *base.DELETION)
     def _delete(self, name: str, force: bool, **options: bool) -> Answer:
@@ -130,7 +116,7 @@ class Command(VerbCommand):
     def _save(self, application: Application, settings: dict[str, Any]) -> Answer:
         made = application.pk is None
         given = {
-            FIELDS[setting]: READ.get(setting, {}).get(value, value)
+            FIELDS.get(setting, setting): READ.get(setting, {}).get(value, value)
             for setting, value in settings.items()
             if value is not None
         }
@@ -140,27 +126,18 @@ class Command(VerbCommand):
         with transaction.atomic():
             application.save()
             audit.record(self.actor, f"application.{'create' if made else 'change'}", application.name, **given)
-        return _changed(application, "Made" if made else "Changed")
+        return self.of_one(application, "Made" if made else "Changed")
 
-    def _set_enabled(self, name: str, enabled: bool) -> Answer:
-        found = base.application_of(name)
-        services_actions.set_enabled(self.actor, found, enabled)
-        return _changed(found, "Changed")
+    def row(self, application: Application) -> dict[str, Any]:
+        return {
+            "name": application.name,
+            "enabled": application.enabled,
+            **{setting.dest: getattr(application, FIELDS.get(setting.dest, setting.dest)) for setting in SETTINGS},
+        }
+
+    def line(self, row: dict[str, Any]) -> str:
+        return "  ".join([row["name"], *(f"{setting.dest}={row[setting.dest]}" for setting in SETTINGS)])
 
 
 def _plan(application: Application) -> Removal:
     return removal.of_applications(Application.objects.filter(pk=application.pk))
-
-
-def _changed(application: Application, done: str) -> Answer:
-    return Answer(_row(application), [f"{done} {_line(application)}"])
-
-
-def _row(application: Application) -> dict[str, Any]:
-    settings = {setting: getattr(application, field) for setting, field in FIELDS.items()}
-    return {"name": application.name, "enabled": application.enabled} | settings
-
-
-def _line(application: Application) -> str:
-    row = _row(application)
-    return "  ".join([row["name"], *(f"{setting}={row[setting]}" for setting in FIELDS)])

@@ -24,8 +24,7 @@ class Command(VerbCommand):
 
     @Verb("list the bans that hold")
     def _list(self) -> Answer:
-        items = [_row(ban) for ban in bans.active(now=timezone.now())]
-        return base.listing(items, map(_line, items), empty="No address is banned.")
+        return self.listing(bans.active(now=timezone.now()), empty="No address is banned.")
 
     @Verb("hear an address again", Argument("address", help="as listed, or any address of a listed network"))
     def _lift(self, address: str) -> Answer:
@@ -45,20 +44,12 @@ class Command(VerbCommand):
         if not 0 < seconds <= LONGEST_S:
             raise CommandError(f"--seconds takes a number from 1 to {LONGEST_S}.")
         ban = services_actions.ban(self.actor, address=address, seconds=seconds)
-        until = base.iso(ban.until)
-        return Answer(_row(ban), [f"{ban.address} is banned until {until}, in each node within 2 s."])
+        row = self.row(ban)
+        return Answer(row, [f"{ban.address} is banned until {row['until']}, in each node within 2 s."])
 
+    def row(self, ban: Ban) -> dict[str, Any]:
+        return base.values(ban, "address", "at", "until", "guesses", "node")
 
-def _row(ban: Ban) -> dict[str, Any]:
-    return {
-        "address": ban.address,
-        "at": base.iso(ban.at),
-        "until": base.iso(ban.until),
-        "guesses": ban.guesses,
-        "node": ban.node,
-    }
-
-
-def _line(item: dict[str, Any]) -> str:
-    why = f"{item['guesses']} wrong secrets on {item['node']}" if item["guesses"] else "by an operator"
-    return f"{item['address']}  until {item['until']}  {why}"
+    def line(self, row: dict[str, Any]) -> str:
+        why = f"{row['guesses']} wrong secrets on {row['node']}" if row["guesses"] else "by an operator"
+        return f"{row['address']}  until {row['until']}  {why}"

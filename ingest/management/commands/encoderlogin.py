@@ -56,15 +56,25 @@ class Command(VerbCommand):
         rows = EncoderLogin.objects.select_related("stream__application")
         if stream is not None:
             rows = rows.filter(stream=base.stream_of(stream))
-        items = [_row(login) for login in rows]
-        lines = ("  ".join([item["user"], item["stream"], item["state"], item["label"]]).rstrip() for item in items)
         empty = "There are no log-ins. Make one with: manage.py encoderlogin create APP/NAME --user USER"
-        return base.listing(items, lines, empty=empty)
+        return self.listing(rows, empty=empty)
 
     @Verb("end a user, and the sessions that it has", USER)
     def _revoke(self, user: str) -> Answer:
         services_actions.revoke_login(self.actor, _find(user))
         return Answer({"revoked": user}, [f"Revoked {user}. Its session ends within 2 s."])
+
+    def row(self, login: EncoderLogin) -> dict[str, Any]:
+        return {
+            "user": login.user,
+            "stream": login.stream.path,
+            "label": login.label,
+            "state": encoder_login.state(login=login),
+            **base.values(login, "expires_at", "created_at", "last_used_at"),
+        }
+
+    def line(self, row: dict[str, Any]) -> str:
+        return "  ".join([row["user"], row["stream"], row["state"], row["label"]]).rstrip()
 
 
 def _shown(made: encoder_login.NewPassword) -> Answer:
@@ -91,15 +101,3 @@ def _find(user: str) -> EncoderLogin:
     if found is None:
         raise CommandError(f"There is no encoder's log-in with the user {user!r}, or it is revoked.")
     return found
-
-
-def _row(login: EncoderLogin) -> dict[str, Any]:
-    return {
-        "user": login.user,
-        "stream": login.stream.path,
-        "label": login.label,
-        "state": encoder_login.state(login=login),
-        "expires_at": base.iso(login.expires_at),
-        "created_at": base.iso(login.created_at),
-        "last_used_at": base.iso(login.last_used_at),
-    }

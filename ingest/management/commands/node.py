@@ -14,8 +14,7 @@ from ingest.services import nodes
 GRACE_S = 60
 MOST_GRACE_S = 24 * 3600
 
-POLL_S = 0.5
-"""Between two looks of --wait."""
+WAIT_POLL_S = 0.5
 
 END_S = 15.0
 """How long --wait waits beyond the grace: for sessions to end and be written."""
@@ -32,8 +31,7 @@ class Command(VerbCommand):
 
     @Verb("list the nodes and what is live on them")
     def _list(self) -> Answer:
-        rows = [_row(node) for node in _nodes()]
-        return base.listing(rows, map(_line, rows))
+        return self.listing(_nodes())
 
     @Verb(
         "take no new connections; ask clients to connect elsewhere; end what is left after a time",
@@ -46,66 +44,47 @@ class Command(VerbCommand):
             raise CommandError(f"--grace is {grace}: expected 0 to {MOST_GRACE_S} seconds.")
         services_actions.drain_node(self.actor, name, grace_s=grace)
         if wait:
-            _wait(name, grace)
-        return _shown(name)
+            self._wait(name, grace)
+        return self.of_one(_node(name))
 
     @Verb("take connections again", NAME)
     def _resume(self, name: str) -> Answer:
         services_actions.resume_node(self.actor, name)
-        return _shown(name)
+        return self.of_one(_node(name))
 
     @Verb("miss it no more: it is down, and gone for good", NAME)
     def _forget(self, name: str) -> Answer:
         services_actions.forget_node(self.actor, name)
-        return _shown(name)
+        return self.of_one(_node(name))
 
+    def row(self, node: Any) -> dict[str, Any]:
+        row = base.values(node, "name", "state", "address", "publishers", "players", "seen_at", "drain_requested_at")
+        return row | {"drain_grace_s": node.drain_grace_s if node.drain_requested_at else None}
 
-def _wait(name: str, grace: int) -> None:
-    deadline = time.monotonic() + grace + END_S
-    while True:
-        node = _nodes().get(name=name)
-        if node.state != Node.State.UP and not node.publishers and not node.players:
-            return
-        if time.monotonic() > deadline:
-            raise CommandError(
-                f"The node {name} is not drained after {grace + END_S:.0f} s: {_line(_row(node))}. Is it running? "
-                "Its log says more."
-            )
-        time.sleep(POLL_S)
+    def line(self, row: dict[str, Any]) -> str:
+        parts = [row["name"], row["state"], row["address"]]
+        parts += [f"publishers={row['publishers']}", f"players={row['players']}", f"seen={row['seen_at']}"]
+        if row["drain_requested_at"]:
+            parts.append(f"drain={row['drain_requested_at']}+{row['drain_grace_s']}s")
+        return "  ".join(parts)
 
-
-def _shown(name: str) -> Answer:
-    row = _row(_nodes().get(name=name))
-    return Answer(row, [_line(row)])
+    def _wait(self, name: str, grace: int) -> None:
+        deadline = time.monotonic() + grace + END_S
+        while True:
+            node = _node(name)
+            if node.state != Node.State.UP and not node.publishers and not node.players:
+                return
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"The node {name} is not drained after {grace + END_S:.0f} s: {self.line(self.row(node))}. Is it "
+                    "running? Its log says more."
+                )
+            time.sleep(WAIT_POLL_S)
 
 
 def _nodes() -> Any:
     return nodes.with_what_is_live().order_by("name")
 
 
-def _row(node: Any) -> dict[str, Any]:
-    return {
-        "name": node.name,
-        "state": node.state,
-        "address": node.address,
-        "publishers": node.publishers,
-        "players": node.players,
-        "seen_at": base.iso(node.seen_at),
-        "drain_requested_at": base.iso(node.drain_requested_at),
-        "drain_grace_s": node.drain_grace_s if node.drain_requested_at else None,
-    }
-
-
-def _line(row: dict[str, Any]) -> str:
-    asked = row["drain_requested_at"]
-    parts = [
-        row["name"],
-        row["state"],
-        row["address"],
-        f"publishers={row['publishers']}",
-        f"players={row['players']}",
-        f"seen={row['seen_at']}",
-    ]
-    if asked:
-        parts.append(f"drain={asked}+{row['drain_grace_s']}s")
-    return "  ".join(parts)
+def _node(name: str) -> Any:
+    return _nodes().get(name=name)

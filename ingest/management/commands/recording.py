@@ -43,8 +43,7 @@ class Command(VerbCommand):
             rows = rows.filter(application__name=app)
             if name is not None:
                 rows = rows.filter(stream__name=name)
-        items = [_row(row) for row in rows]
-        return base.listing(items, map(_line, items), empty="There are no recordings.")
+        return self.listing(rows, empty="There are no recordings.")
 
     @Verb(
         "import a file: FLV as it is, MP4 and others remuxed, nothing coded anew",
@@ -59,14 +58,14 @@ class Command(VerbCommand):
             raise CommandError(f"{name!r} can't be a recording's name. {' '.join(error.messages)}") from None
         stream = base.stream_of(path, make=self.actor)
         imported = services_actions.import_recording(self.actor, stream=stream, name=name, source=file)
-        return _changed(_row(imported), "Imported")
+        return self.of_one(imported, "Imported")
 
     @Verb("delete a recording and its file", ID)
     def _delete(self, id: int) -> Answer:  # noqa: A002 - the argument's name.
         recording = base.recording_of(id)
-        item = _row(recording)
+        deleted = self.of_one(recording, "Deleted")
         services_actions.delete_recording(self.actor, recording)
-        return _changed(item, "Deleted")
+        return deleted
 
     @Verb(
         "never delete it because of its age or of the room it takes",
@@ -76,7 +75,7 @@ class Command(VerbCommand):
     def _keep(self, id: int, off: bool) -> Answer:  # noqa: A002 - the argument's name.
         recording = base.recording_of(id)
         services_actions.keep_recording(self.actor, recording, not off)
-        return _changed(_row(recording), "Changed")
+        return self.of_one(recording, "Changed")
 
     @Verb(
         "find rows without files, files without rows, and what is unfinished",
@@ -87,48 +86,39 @@ class Command(VerbCommand):
         mended = [row for row in found.unfinished if mend and recordings.recover(row, for_good=True)]
         unfinished = [row for row in found.unfinished if row not in mended]
         value = {
-            "without_file": [_row(row) for row in found.without_file],
+            "without_file": [self.row(row) for row in found.without_file],
             "without_row": [path.as_posix() for path in found.without_row],
-            "unfinished": [_row(row) for row in unfinished],
+            "unfinished": [self.row(row) for row in unfinished],
             "mended": [row.pk for row in mended],
         }
         lines = [
             *(
-                f"No file: {_line(_row(row))}. Delete it: manage.py recording delete {row.pk}"
+                f"No file: {self._line_of(row)}. Delete it: manage.py recording delete {row.pk}"
                 for row in found.without_file
             ),
             *(
                 f"No row: {recordings.folder() / path}. Import it with `recording add`, or remove it."
                 for path in found.without_row
             ),
-            *(f"Closed: {_line(_row(row))}" for row in mended),
-            *(f"Unfinished: {_line(_row(row))}. Close it: manage.py recording check --mend" for row in unfinished),
+            *(f"Closed: {self._line_of(row)}" for row in mended),
+            *(f"Unfinished: {self._line_of(row)}. Close it: manage.py recording check --mend" for row in unfinished),
         ]
         return Answer(value, lines or ["Rows and files agree."])
 
+    def row(self, recording: Recording) -> dict[str, Any]:
+        return {
+            "id": recording.pk,
+            "app": recording.application.name,
+            "name": recording.name,
+            "stream": recording.stream.name if recording.stream is not None else None,
+            **base.values(recording, "state", "started_at", "ended_at", "duration_ms", "size_bytes", "keep", "file"),
+            "description": recording.description,
+        }
 
-def _changed(item: dict[str, Any], done: str) -> Answer:
-    return Answer(item, [f"{done} {_line(item)}"])
+    def line(self, row: dict[str, Any]) -> str:
+        figures = f"{row['duration_ms'] / 1000:.1f} s  {row['size_bytes'] / MIB:.1f} MiB"
+        kept = "  kept" if row["keep"] else ""
+        return f"{row['id']}  {row['app']}/{row['name']}  {row['state']}  {row['started_at']}  {figures}{kept}"
 
-
-def _row(recording: Recording) -> dict[str, Any]:
-    return {
-        "id": recording.pk,
-        "app": recording.application.name,
-        "name": recording.name,
-        "stream": recording.stream.name if recording.stream is not None else None,
-        "state": recording.state,
-        "started_at": base.iso(recording.started_at),
-        "ended_at": base.iso(recording.ended_at),
-        "duration_ms": recording.duration_ms,
-        "size_bytes": recording.size_bytes,
-        "keep": recording.keep,
-        "file": recording.file,
-        "description": recording.description,
-    }
-
-
-def _line(item: dict[str, Any]) -> str:
-    figures = f"{item['duration_ms'] / 1000:.1f} s  {item['size_bytes'] / MIB:.1f} MiB"
-    kept = "  kept" if item["keep"] else ""
-    return f"{item['id']}  {item['app']}/{item['name']}  {item['state']}  {item['started_at']}  {figures}{kept}"
+    def _line_of(self, recording: Recording) -> str:
+        return self.line(self.row(recording))

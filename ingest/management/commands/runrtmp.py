@@ -1,7 +1,6 @@
 """`manage.py runrtmp`: a media node, as production runs it."""
 
 import asyncio
-import os
 import signal
 from argparse import ArgumentParser
 from contextlib import suppress
@@ -17,7 +16,7 @@ from django.db import DatabaseError
 from ingest.asgi import application
 from ingest.consumers import decisions, startup
 from ingest.consumers.startup import SETTINGS, server_config
-from ingest.management.base import ForegroundCommand
+from ingest.management.base import ForegroundCommand, StopSignals
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, tune_for_event_loop
 from ingest.services import installation
 
@@ -48,22 +47,19 @@ class Command(ForegroundCommand):
             raise CommandError(str(error)) from None
 
     async def _run(self, config: ServerConfig, grace_s: float) -> None:
-        self._stopping = asyncio.Event()
-        self._drained: asyncio.Task[None] | None = None
-        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
         await self._prepare(config.node)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal)
+        signals = StopSignals(self.say, stopping.set)
         server = RtmpServer(application, config)
         await server.start()
         if config.rtmps:
-            loop.add_signal_handler(signal.SIGHUP, server.reload_certificate)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload_certificate)
         tune_for_event_loop()
         for scheme, bound in server.bound.items():
             for host, port in bound:
                 self.say(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
-        await self._stopping.wait()
-        await self._drain(server)
+        await stopping.wait()
+        await signals.drain(server)
         self.say("Stopping.")
         await server.stop(grace_s)
         self.say("Stopped.")
@@ -76,19 +72,3 @@ class Command(ForegroundCommand):
         with suppress(DatabaseError, decisions.TooSlow):
             await startup.ask_before_start(installation.check)
             await startup.take_name(node, self.say)
-
-    async def _drain(self, server: RtmpServer) -> None:
-        if settings.DRAIN_S and server.sessions:
-            self.say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
-            self._drained = asyncio.create_task(server.leave(settings.DRAIN_S))
-            await asyncio.wait([self._drained])
-
-    def _on_signal(self) -> None:
-        """The first drains, the next ends the drain, and one during the stop ends the process."""
-        if not self._stopping.is_set():
-            self._stopping.set()
-        elif self._drained and not self._drained.done():
-            self._drained.cancel()
-        else:
-            self.say("Stopped at once.")
-            os._exit(1)

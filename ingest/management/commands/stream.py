@@ -7,7 +7,6 @@ from django.core.management.base import CommandError
 from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Stream
-from ingest.services import actions as services_actions
 from ingest.services import removal
 from ingest.services.removal import Removal
 
@@ -25,12 +24,12 @@ class Command(VerbCommand):
         app, name = base.split_path(stream)
         if Stream.objects.filter(application__name=app, name=name).exists():
             raise CommandError(f"There is a stream {stream!r} already.")
-        return _changed(base.stream_of(stream, make=self.actor), "Made")
+        return self.of_one(base.stream_of(stream, make=self.actor), "Made")
 
     @Verb("its settings, and what there is of it", STREAM)
     def _show(self, stream: str) -> Answer:
         found = base.stream_of(stream)
-        return base.shown(_row(found), _line(found), _plan(found))
+        return self.show(found, _plan(found))
 
     @Verb("list streams", Argument("app", metavar="APP", nargs="?", help="only of this application"))
     def _list(self, app: str | None) -> Answer:
@@ -38,15 +37,15 @@ class Command(VerbCommand):
         if app is not None:
             rows = rows.filter(application=base.application_of(app))
         empty = "There are no streams. Make one with: manage.py stream create APP/NAME"
-        return base.listing([_row(row) for row in rows], map(_line, rows), empty=empty)
+        return self.listing(rows, empty=empty)
 
     @Verb("refuse it to all, and end what goes on of it", STREAM)
     def _disable(self, stream: str) -> Answer:
-        return self._set_enabled(stream, False)
+        return self.set_enabled(base.stream_of(stream), False)
 
     @Verb("allow it again", STREAM)
     def _enable(self, stream: str) -> Answer:
-        return self._set_enabled(stream, True)
+        return self.set_enabled(base.stream_of(stream), True)
 
     @Verb(
         "delete it with its keys and all that is set up for it",
@@ -64,32 +63,19 @@ class Command(VerbCommand):
             **options,
         )
 
-    def _set_enabled(self, stream: str, enabled: bool) -> Answer:
-        found = base.stream_of(stream)
-        services_actions.set_enabled(self.actor, found, enabled)
-        return _changed(found, "Changed")
+    def row(self, stream: Stream) -> dict[str, Any]:
+        return {
+            "app": stream.application.name,
+            "name": stream.name,
+            "enabled": stream.enabled,
+            "owner": stream.owner.get_username() if stream.owner is not None else None,
+            **base.values(stream, "target_kbps", "takeover", "created_at"),
+        }
 
-
-def _changed(stream: Stream, done: str) -> Answer:
-    return Answer(_row(stream), [f"{done} {_line(stream)}"])
+    def line(self, row: dict[str, Any]) -> str:
+        expected = f"  target={row['target_kbps']} kbit/s" if row["target_kbps"] else ""
+        return f"{row['app']}/{row['name']}  enabled={row['enabled']}  takeover={row['takeover']}{expected}"
 
 
 def _plan(stream: Stream) -> Removal:
     return removal.of_streams(Stream.objects.filter(pk=stream.pk))
-
-
-def _row(stream: Stream) -> dict[str, Any]:
-    return {
-        "app": stream.application.name,
-        "name": stream.name,
-        "enabled": stream.enabled,
-        "owner": stream.owner.get_username() if stream.owner is not None else None,
-        "target_kbps": stream.target_kbps,
-        "takeover": stream.takeover,
-        "created_at": base.iso(stream.created_at),
-    }
-
-
-def _line(stream: Stream) -> str:
-    expected = f"  target={stream.target_kbps} kbit/s" if stream.target_kbps else ""
-    return f"{stream.path}  enabled={stream.enabled}  takeover={stream.takeover}{expected}"

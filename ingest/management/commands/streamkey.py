@@ -108,9 +108,7 @@ class Command(VerbCommand):
         rows = StreamKey.objects.select_related("stream__application")
         if stream is not None:
             rows = rows.filter(stream=base.stream_of(stream))
-        items = [_row(key) for key in rows]
-        empty = "There are no keys. Make one with: manage.py streamkey create APP/NAME"
-        return base.listing(items, map(_line, items), empty=empty)
+        return self.listing(rows, empty="There are no keys. Make one with: manage.py streamkey create APP/NAME")
 
     @Verb(
         "make a new key with the same rights in place of one",
@@ -135,6 +133,22 @@ class Command(VerbCommand):
             services_actions.revoke_key(self.actor, each)
         revoked = [each.pk for each in found]
         return Answer({"revoked": revoked}, [f"Revoked {len(found)}. Their sessions end within 2 s."])
+
+    def row(self, key: StreamKey) -> dict[str, Any]:
+        return {
+            "id": key.pk,
+            "stream": key.stream.path,
+            **base.values(key, "label", "prefix"),
+            "state": keys.state(key=key),
+            **base.values(key, "expires_at", "grace_until", "max_kbps", "over_limit", "test_only", "allowed_networks"),
+            **base.values(key, "created_at", "last_used_at"),
+        }
+
+    def line(self, row: dict[str, Any]) -> str:
+        parts = [str(row["id"]), row["stream"], row["state"], f"{row['prefix']}…", row["label"]]
+        if row["max_kbps"]:
+            parts.append(f"{row['max_kbps']} kbit/s, {row['over_limit']}")
+        return "  ".join(parts)
 
 
 def _shown(made: keys.NewKey) -> Answer:
@@ -169,33 +183,8 @@ def _find(which: str) -> QuerySet[StreamKey]:
     return found
 
 
-def _line(item: dict[str, Any]) -> str:
-    parts = [str(item["id"]), item["stream"], item["state"], f"{item['prefix']}…", item["label"]]
-    if item["max_kbps"]:
-        parts.append(f"{item['max_kbps']} kbit/s, {item['over_limit']}")
-    return "  ".join(parts)
-
-
 def _moment(text: str) -> datetime:
     try:
         return base.moment(text)
     except CommandError as error:
         raise ValidationError(str(error)) from None
-
-
-def _row(key: StreamKey) -> dict[str, Any]:
-    return {
-        "id": key.pk,
-        "stream": key.stream.path,
-        "label": key.label,
-        "prefix": key.prefix,
-        "state": keys.state(key=key),
-        "expires_at": base.iso(key.expires_at),
-        "grace_until": base.iso(key.grace_until),
-        "max_kbps": key.max_kbps,
-        "over_limit": key.over_limit,
-        "test_only": key.test_only,
-        "allowed_networks": key.allowed_networks,
-        "created_at": base.iso(key.created_at),
-        "last_used_at": base.iso(key.last_used_at),
-    }

@@ -21,7 +21,6 @@ from django.utils import timezone
 
 from ingest.flv import FlvError, TagReader
 from ingest.management import base
-from ingest.models import Application
 from ingest.rtmp import ClientConnection, Message, MessageType, RemoteProtocolError
 from ingest.rtmp.events import Event, HandshakeCompleted, ResultReceived, StatusReceived
 from ingest.services import actions as services_actions
@@ -207,15 +206,12 @@ class Command(BaseCommand):
         if not (by and width.isdigit() and height.isdigit()):
             raise CommandError("--size takes WIDTHxHEIGHT, such as 1280x720.")
         picture = Picture(int(width), int(height), options["fps"], options["kbps"], options["keyframe"])
-        app, _ = base.split_path(options["stream"])
-        if not Application.objects.filter(name=app).exists():
-            raise CommandError(f"There is no application {app!r}. Make it with: manage.py application set {app}")
         actor = audit.command("testpattern")
         stream = base.stream_of(options["stream"], make=actor)
         made = services_actions.create_key(
             actor, stream=stream, label="test pattern", expires_at=timezone.now() + LIFETIME
         )
-        server = f"{(options['server'] or media_urls.server_base()).rstrip('/')}/{app}"
+        server = f"{(options['server'] or media_urls.server_base()).rstrip('/')}/{stream.application.name}"
         try:
             asyncio.run(self._publish(server, made.secret, picture, options["duration"]))
         except PublishFailed as error:

@@ -1,8 +1,6 @@
 """`manage.py runweb`: a web process, as production runs it."""
 
 import asyncio
-import os
-import signal
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 
-from ingest.management.base import ForegroundCommand
+from ingest.management.base import ForegroundCommand, StopSignals
 from ingest.server import tune_for_event_loop
 from ingest.services import installation
 from rtmpweb.asgi import application
@@ -35,7 +33,6 @@ class Command(ForegroundCommand):
         except (ListenError, installation.StartError) as error:
             raise CommandError(str(error)) from None
         connections.close_all()
-        self._stopping = False
         host, port = listener.getsockname()[:2]
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], port)
         asyncio.set_event_loop(loop)
@@ -46,15 +43,9 @@ class Command(ForegroundCommand):
         self.say("Stopped.")
 
     def _on_running(self, url: str) -> None:
-        """Takes signals in the running loop: until it runs, uvloop drops one that has a handler."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
+        StopSignals(self.say, self._stop)
         self.say(f"Ready: dashboard {url}")
 
-    def _on_signal(self) -> None:
-        if self._stopping:
-            self.say("Stopped at once.")
-            os._exit(1)
-        self._stopping = True
+    def _stop(self) -> None:
         self.say("Stopping; once more to stop at once.")
         reactor.stop()

@@ -16,8 +16,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 
 class Pager(Channel[str]):
-    """A channel of tests: what it was given, and what it answers."""
-
     name = "pager"
     claim_s = 30.0
     sent: list[tuple[str, str]] = []

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
 from django.utils import timezone
 
 from ingest.models import Recording, Stream
@@ -46,9 +44,3 @@ def flv(seconds: int, *, finished: bool = True) -> bytes:
 
 def files(folder: Path) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in folder.rglob("*.flv")]
-
-
-def run(*arguments: str) -> str:
-    out = StringIO()
-    call_command(*arguments, stdout=out)
-    return out.getvalue()

@@ -1,28 +1,25 @@
 """`manage.py recording`, and recordings in the admin."""
 
-import json
 import shutil
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import av
 import pytest
-from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandError
-from django.test import Client
 from django.urls import reverse
 
 from ingest.flv import read_index
 from ingest.flv.recording import recording_path
 from ingest.models import Recording, Stream
 from ingest.services.roles import ROLES
-from tests.ingest.recordings.conftest import Make, flv, run
+from tests.ingest import operating
+from tests.ingest.operating import member, run
+from tests.ingest.recordings.conftest import Make, flv
 from tests.media import make_clip, of_kind, read_packets
 from tests.tools import require_tool
 
-
-def run_json(*arguments: str) -> Any:
-    return json.loads(run("recording", *arguments, "--json"))
+run_json = partial(operating.run_json, "recording")
 
 
 def test_list(make: Make) -> None:
@@ -151,18 +148,10 @@ def test_check_mends_what_a_dead_node_left(make: Make, folder: Path) -> None:
 LIST = "admin:ingest_recording_changelist"
 
 
-def client(role: str) -> Client:
-    user = User.objects.create_user(role, is_staff=True)
-    user.groups.add(Group.objects.get(name=role))
-    made = Client()
-    made.force_login(user)
-    return made
-
-
 @pytest.mark.parametrize("role", ROLES)
 def test_everyone_with_a_role_sees_them_and_some_delete_them(make: Make, folder: Path, role: str) -> None:
     row = make(name="show")
-    staff = client(role)
+    staff = member(role)
     assert "show" in staff.get(reverse(LIST)).content.decode()
     path = reverse("admin:ingest_recording_delete", args=[row.pk])
     may = role in {"operator", "admin"}
@@ -173,7 +162,7 @@ def test_everyone_with_a_role_sees_them_and_some_delete_them(make: Make, folder:
 
 def test_several_are_deleted_at_once_but_none_that_is_recorded(make: Make, folder: Path) -> None:
     rows = [make(name="a"), make(name="b"), make(name="c", state="recording")]
-    staff = client("operator")
+    staff = member("operator")
 
     def delete(count: int) -> int:
         chosen = {"action": "delete_selected", "_selected_action": [row.pk for row in rows[:count]], "post": "yes"}
@@ -188,7 +177,7 @@ def test_several_are_deleted_at_once_but_none_that_is_recorded(make: Make, folde
 
 def test_what_is_kept_can_be_chosen(make: Make) -> None:
     row = make()
-    answer = client("operator").post(reverse("admin:ingest_recording_change", args=[row.pk]), {"keep": "on"})
+    answer = member("operator").post(reverse("admin:ingest_recording_change", args=[row.pk]), {"keep": "on"})
     assert answer.status_code == 302
     row.refresh_from_db()
     assert row.keep

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,8 @@ QUICK = Rotation(flush_s=0.01)
 
 
 @contextmanager
-def writing(lake: Path, node: str = "node-a", rotation: Rotation = QUICK, **how: Any) -> Iterator[TelemetryWriter]:
-    writer = TelemetryWriter(lake, node, rotation=rotation, **how)
+def writing(lake: Path, node: str = "node-a", rotation: Rotation = QUICK) -> Iterator[TelemetryWriter]:
+    writer = TelemetryWriter(lake, node, rotation=rotation)
     writer.start()
     yield writer
     writer.close()

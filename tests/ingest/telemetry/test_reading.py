@@ -17,7 +17,7 @@ import pytest
 from django.conf import settings
 
 from ingest.contracts import Sample
-from ingest.telemetry import Rotation, TelemetryWriter, request_flush
+from ingest.telemetry import TelemetryWriter, request_flush
 from ingest.telemetry.lake import SAMPLES, hour_folder
 from ingest.telemetry.reading import Sampled, read_session, read_stream, read_totals
 from ingest.telemetry.series import Series
@@ -27,7 +27,6 @@ from tests.ingest.telemetry.records import NOON, sample
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
-QUICK = Rotation(flush_s=0.01)
 ID = "6ba7b810"
 
 
@@ -46,7 +45,6 @@ def read(lake: Path, seconds: int = 7200, **how: Any) -> Series:
 
 
 def leave(lake: Path, batch: pa.RecordBatch, name: str = "20260329T120000000000-000001") -> None:
-    """A spool of a node that was killed."""
     folder = spool_folder(lake)
     folder.mkdir(parents=True, exist_ok=True)
     spool = Spool.create(folder / f"{SAMPLES.name}.node-a-{name}.spool", batch.schema)

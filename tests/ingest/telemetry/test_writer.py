@@ -38,7 +38,6 @@ def sequences(lake: Path, table: str = "samples") -> list[object]:
 
 
 def left(lake: Path, data: bytes, name: str = "samples.node-a-20260329T120000000000-000001") -> Path:
-    """A spool that somebody left."""
     spool_folder(lake).mkdir(parents=True, exist_ok=True)
     path = spool_folder(lake) / f"{name}.spool"
     path.write_bytes(data)
@@ -192,8 +191,11 @@ def test_the_spool_of_a_living_writer_is_left_alone(tmp_path: Path, writer: Tele
     assert sequences(tmp_path) == [0]
 
 
-def test_a_full_queue_drops_counts_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK, capacity=10)
+def test_a_full_queue_drops_counts_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry_writer, "QUEUED_RECORDS", 10)
+    writer = TelemetryWriter(tmp_path, "node-a", rotation=QUICK)
     with caplog.at_level(logging.WARNING):
         for number in range(5):
             writer.samples([sample(number * 4 + step) for step in range(4)])
@@ -312,11 +314,12 @@ def test_an_unwritable_lake_keeps_the_records_until_it_is_back(
 
 
 def test_of_what_waits_for_the_disk_the_oldest_is_dropped_and_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(telemetry_writer, "KEPT_ROWS", 3)
     lake = tmp_path / "lake"
     lake.write_text("a file where the folder should be")
-    with writing(lake, kept=3) as writer:
+    with writing(lake) as writer:
         for number in range(7):
             writer.samples([sample(number)])
         until(lambda: writer.dropped == 4)
