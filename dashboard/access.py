@@ -17,6 +17,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import ApiToken
 from ingest.services import audit
@@ -155,3 +156,13 @@ def require_ability(ability: Ability) -> Callable[[View], View]:
         return cast(View, gate)
 
     return decorate
+
+
+def safe_view(ability: Ability) -> Callable[[View], View]:
+    """A view that only reads (GET, HEAD), for who has the ability."""
+    return lambda view: require_safe(require_ability(ability)(view))
+
+
+def post_view(ability: Ability) -> Callable[[View], View]:
+    """A view that does something (POST), for who has the ability."""
+    return lambda view: require_POST(require_ability(ability)(view))

@@ -13,12 +13,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.models import AnalyticsRun, Grain, Partition
 from dashboard import zones
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import narrow, page_context
 from dashboard.models import Heartbeat
 from dashboard.system.parts import State as PartState
@@ -92,8 +91,7 @@ LOOKUPS = {"state": "state", "trigger": "trigger"}
 CHOICES = {"state": AnalyticsRun.State.choices, "trigger": AnalyticsRun.Trigger.choices}
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def jobs(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. What can't be understood filters nothing."""
     return _page(request, RangeForm())
@@ -124,8 +122,7 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
     return render(request, "dashboard/jobs.html", context, status=status)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def job(request: HttpRequest, pk: int) -> HttpResponse:
     services.end_lost_runs()
     run = get_object_or_404(AnalyticsRun.objects.select_related("requested_by"), pk=pk)
@@ -142,16 +139,14 @@ def job(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks for what a run left undone, without waiting for the next try."""
     run = get_object_or_404(AnalyticsRun, pk=pk)
     return _asked(request, services.retry(run, actor_of(request).user), f"run {run.pk}")
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def retry_failed(request: HttpRequest) -> HttpResponse:
     """Asks for all hours and days that failed, without waiting for their next tries."""
     failed = list(Partition.objects.filter(state=Partition.State.FAILED).order_by("-start"))
@@ -163,8 +158,7 @@ def _asked(request: HttpRequest, run: AnalyticsRun, what: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:job", args=[run.pk]))
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def recompute(request: HttpRequest) -> HttpResponse:
     """Asks for a range of hours to be computed anew, done or not."""
     form = RangeForm(request.POST)

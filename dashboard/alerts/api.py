@@ -7,9 +7,7 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
 from dashboard.alerts import queries as alerts_queries
-from dashboard.api_base import ListOf, Paging, Text, When, allow, cut
-from dashboard.lists import narrow
-from ingest.services.roles import Ability
+from dashboard.api_base import ListOf, Paging, Text, When, listed
 
 router = Router(tags=["alerts"])
 
@@ -118,27 +116,19 @@ class DeliveryFilters(Paging):
     since: When | None = Field(None, description="Made at this time or later.")
 
 
-@router.get("/alerts", response=ListOf[AlertOut], auth=allow(Ability.VIEW), url_name="alerts")
+@router.get("/alerts", response=ListOf[AlertOut])
 def alerts(request: HttpRequest, filters: Query[AlertFilters]) -> dict[str, object]:
     """What rules found, the last opened first."""
-    page, count = cut(
-        narrow(alerts_queries.alerts(), ALERT_LOOKUPS, filters.model_dump(include=set(ALERT_LOOKUPS))), filters
-    )
-    return {"items": page, "count": count}
+    return listed(alerts_queries.alerts(), filters, ALERT_LOOKUPS)
 
 
-@router.get("/webhooks", response=ListOf[WebhookOut], auth=allow(Ability.VIEW), url_name="webhooks")
+@router.get("/webhooks", response=ListOf[WebhookOut])
 def webhooks(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
     """Services that are told what happens, the last made first."""
-    page, count = cut(alerts_queries.webhooks().order_by("-pk"), paging)
-    return {"items": page, "count": count}
+    return listed(alerts_queries.webhooks().order_by("-pk"), paging)
 
 
-@router.get("/deliveries", response=ListOf[DeliveryOut], auth=allow(Ability.VIEW), url_name="deliveries")
+@router.get("/deliveries", response=ListOf[DeliveryOut])
 def deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> dict[str, object]:
     """What was sent to webhooks and by e-mail, and what became of it; the latest first."""
-    page, count = cut(
-        narrow(alerts_queries.deliveries(), DELIVERY_LOOKUPS, filters.model_dump(include=set(DELIVERY_LOOKUPS))),
-        filters,
-    )
-    return {"items": page, "count": count}
+    return listed(alerts_queries.deliveries(), filters, DELIVERY_LOOKUPS)

@@ -11,9 +11,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, require_ability, safe_view
 from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
 from dashboard.alerts.actions import RuleForm, WebhookForm
@@ -27,8 +27,7 @@ from ingest.services.roles import Ability
 PAGE_SIZE = 50
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def alerts(request: HttpRequest) -> HttpResponse:
     """Open ones, then rules and webhooks, then what is over, by pages."""
     over = alerts_queries.alerts().filter(cleared_at__isnull=False)
@@ -60,8 +59,7 @@ def rule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def delete_rule(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(AlertRule, pk=pk)
     alerts_actions.delete_rule(row, actor_of(request))
@@ -91,8 +89,7 @@ def webhook(request: HttpRequest, pk: int | None = None) -> HttpResponse:
 
 
 @never_cache
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def rotate_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     return _secret(request, alerts_actions.rotate_secret(get_object_or_404(Webhook, pk=pk), actor_of(request)))
 
@@ -101,16 +98,14 @@ def _secret(request: HttpRequest, row: Webhook) -> HttpResponse:
     return render(request, "dashboard/webhook_secret.html", {"webhook": row, "secret": secret_of(row)})
 
 
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def delete_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Webhook, pk=pk)
     alerts_actions.delete_webhook(row, actor_of(request))
     return done(request, f"The webhook {row.name} is deleted.")
 
 
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Webhook, pk=pk)
     alerts_actions.send_test(row, actor_of(request))
@@ -118,8 +113,7 @@ def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:alert-deliveries"))
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def deliveries(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages."""
     shown = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in LOOKUPS}
@@ -142,8 +136,7 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def send_again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """Sends a message once more, such as one that was given up."""
     row = get_object_or_404(alerts_queries.deliveries(), pk=pk)

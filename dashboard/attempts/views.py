@@ -5,9 +5,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.attempts.queries import WITHIN, AttemptFilter, banned_until
 from dashboard.lists import answer, page_context
 from ingest.models import Application, Attempt
@@ -15,8 +14,7 @@ from ingest.services import actions as services_actions
 from ingest.services.roles import Ability
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def attempts(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages; what is refused meanwhile comes by /ws/attempts/."""
     found = AttemptFilter.of(request.GET)
@@ -44,8 +42,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_POST
-@require_ability(Ability.LIFT_BANS)
+@post_view(Ability.LIFT_BANS)
 def lift(request: HttpRequest) -> HttpResponse:
     """Hear the `address` again. 400 for what is no address, 404 where none is banned."""
     address = request.POST.get("address", "").strip()[:64]

@@ -37,7 +37,7 @@ class AuditFilters(Paging):
     until: When | None = Field(None, description="Before this time.")
 
 
-@router.get("/audit", response=ListOf[AuditOut], auth=allow(Ability.SEE_AUDIT), url_name="audit")
+@router.get("/audit", response=ListOf[AuditOut], auth=allow(Ability.SEE_AUDIT))
 def audit(request: HttpRequest, filters: Query[AuditFilters]) -> dict[str, object]:
     """The latest first."""
     values = filters.model_dump(include=set(audit_queries.LOOKUPS))

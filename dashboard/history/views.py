@@ -13,7 +13,6 @@ from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.text import slugify
-from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.completeness import completeness
@@ -26,7 +25,7 @@ from analytics.periods import Period
 from analytics.rollups import UNPACKED, Rollups
 from analytics.wording import tiles
 from dashboard import lists
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.comparison import (
     COMPARED,
     DIMENSIONS,
@@ -110,8 +109,7 @@ FEW_STREAMS = 50
 """Up to so many are chosen from a list, more by typing."""
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def analytics(request: HttpRequest) -> HttpResponse:
     history = asked(request.GET)
     names = paths()
@@ -184,15 +182,13 @@ def _url(name: str, *args: Any) -> str:
         return ""
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def progress(request: HttpRequest) -> HttpResponse:
     """The part of the page that tells of the run, for the page to fetch while one goes on."""
     return render(request, "dashboard/_analytics_run.html", run_context())
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def run(request: HttpRequest) -> HttpResponse:
     """Asks for a run and goes back to the page, which shows its progress; from the page of jobs (`back`) to the run."""
     actor = actor_of(request)
@@ -204,8 +200,7 @@ def run(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:analytics") + (f"?{query}" if query.isprintable() and query else ""))
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def export_csv(request: HttpRequest) -> HttpResponseBase:
     """The page's hours or days with all their figures, oldest first; or what `part` names: broadcasts, events."""
     history = asked(request.GET)
@@ -215,8 +210,7 @@ def export_csv(request: HttpRequest) -> HttpResponseBase:
     return lists.csv_answer(name, columns, ([row[column] for column in columns] for row in rows))
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def export_json(request: HttpRequest) -> HttpResponseBase:
     """The same as JSON."""
     history = asked(request.GET)
@@ -268,8 +262,7 @@ def _java_missing(ended: AnalyticsRun | None) -> str:
     return ended.error if ended and ended.error_code == AnalyticsRun.ErrorCode.JAVA_MISSING else ""
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def compare(request: HttpRequest) -> HttpResponse:
     comparison = Comparison.of(request.GET)
     context = {
@@ -290,8 +283,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/analytics_compare.html", context)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def compare_csv(request: HttpRequest) -> HttpResponseBase:
     """All that the page compares, in its order."""
     comparison = Comparison.of(request.GET)
@@ -302,8 +294,7 @@ def compare_csv(request: HttpRequest) -> HttpResponseBase:
     return lists.csv_answer(_compare_name(comparison), columns, rows)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def compare_json(request: HttpRequest) -> HttpResponseBase:
     """The same as JSON."""
     comparison = Comparison.of(request.GET)

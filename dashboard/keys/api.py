@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Field, Query, Router, Schema, Status
+from ninja.errors import HttpError
 
 from dashboard.access import actor_of
 from dashboard.api_base import ListOf, Paging, Problem, Text, When, allow, cut
@@ -96,20 +97,15 @@ class RotateIn(Schema):
     grace_s: int = Field(0, ge=0, le=MOST_GRACE_S, description="Seconds for which the old key goes on working.")
 
 
-@router.get("/keys", response=ListOf[KeyOut], auth=allow(Ability.MANAGE_KEYS), url_name="keys")
+@router.get("/keys", response=ListOf[KeyOut], auth=allow(Ability.MANAGE_KEYS))
 def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
     """Those that were used last come first."""
     page, count = cut(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters)
     return ListOf[KeyOut](items=[KeyOut.of(row) for row in keys_queries.key_rows(page)], count=count)
 
 
-@router.post(
-    "/keys",
-    response={201: NewKeyOut, 404: Problem, 422: Problem},
-    auth=allow(Ability.MANAGE_KEYS),
-    url_name="key-create",
-)
-def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[NewKeyOut | Problem]:
+@router.post("/keys", response={201: NewKeyOut, 404: Problem, 422: Problem}, auth=allow(Ability.MANAGE_KEYS))
+def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[NewKeyOut]:
     """Make a key. Its secret is in this answer, and nowhere else."""
     actor, application = actor_of(request), get_object_or_404(Application, name=body.app)
     rights = body.dict(exclude={"app", "name"})
@@ -120,34 +116,24 @@ def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[
                 actor, stream=services_actions.make_stream(actor, application, body.name), **rights
             )
     except ValidationError as error:
-        return Status(422, Problem(detail=" ".join(error.messages)))
+        raise HttpError(422, " ".join(error.messages)) from None
     return Status(201, _new_key(response, created))
 
 
-@router.post(
-    "/keys/{int:key_id}/rotate",
-    response={201: NewKeyOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.MANAGE_KEYS),
-    url_name="key-rotate",
-)
+@router.post("/keys/{int:key_id}/rotate", response={201: NewKeyOut, 409: Problem}, auth=allow(Ability.MANAGE_KEYS))
 def rotate(
     request: HttpRequest, response: HttpResponse, key_id: int, body: RotateIn | None = None
-) -> Status[NewKeyOut | Problem]:
+) -> Status[NewKeyOut]:
     """A new key with the same rights in place of this one. Its secret is in this answer, and nowhere else."""
     grace = timedelta(seconds=body.grace_s if body else 0)
     try:
         created = services_actions.rotate_key(actor_of(request), _key(key_id), grace=grace)
     except ValidationError as error:
-        return Status(409, Problem(detail=" ".join(error.messages)))
+        raise HttpError(409, " ".join(error.messages)) from None
     return Status(201, _new_key(response, created))
 
 
-@router.post(
-    "/keys/{int:key_id}/revoke",
-    response={200: KeyOut, 404: Problem},
-    auth=allow(Ability.MANAGE_KEYS),
-    url_name="key-revoke",
-)
+@router.post("/keys/{int:key_id}/revoke", response=KeyOut, auth=allow(Ability.MANAGE_KEYS))
 def revoke(request: HttpRequest, key_id: int) -> KeyOut:
     """For good. What is live with it ends within two seconds."""
     found = _key(key_id)

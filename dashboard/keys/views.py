@@ -17,9 +17,8 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.attempts.queries import attempts, refused_publishers
 from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
@@ -111,8 +110,7 @@ NEEDS_SCRIPT = (
 )
 
 
-@require_safe
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def keys(request: HttpRequest) -> HttpResponse:
     """Those that were used last come first, by pages. What can't be understood filters nothing."""
     filters = asked_filters(request.GET, ("q", "state"))
@@ -134,15 +132,13 @@ def keys(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def key(request: HttpRequest, pk: int) -> HttpResponse:
     found = _key(pk)
     return render(request, "dashboard/key.html", _context(found) | {"form": _change_form(found)})
 
 
-@require_safe
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def waiting(request: HttpRequest, pk: int) -> HttpResponse:
     """The checklist that fills while an encoder is tried out."""
     found, now = _key(pk), timezone.now()
@@ -161,9 +157,8 @@ def waiting(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_safe
 @never_cache
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def progress(request: HttpRequest, pk: int) -> JsonResponse:
     """What has come since `since` (seconds since the epoch), as `key_test.Progress`."""
     try:
@@ -174,8 +169,7 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
     return JsonResponse(found.public() | {"at": timezone.now().timestamp()})
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def create(request: HttpRequest) -> HttpResponse:
     """The new key's secret, once; or, with status 422, what is wrong."""
     _needs_script(request)
@@ -193,8 +187,7 @@ def create(request: HttpRequest) -> HttpResponse:
     return _made(request, made, "created")
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     _needs_script(request)
     form, found = RotateForm(request.POST), _key(pk)
@@ -207,8 +200,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     return _made(request, made, "rotated")
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def change(request: HttpRequest, pk: int) -> HttpResponse:
     found = _key(pk)
     form = RightsForm(request.POST)
@@ -222,8 +214,7 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "dashboard/key.html", _context(_key(pk)) | {"form": form}, status=422)
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     found = _key(pk)
     services_actions.revoke_key(actor_of(request), found)
@@ -231,8 +222,7 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:keys"))
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def enable(request: HttpRequest, pk: int) -> HttpResponse:
     """Or disables it: `enabled` is 0."""
     found, enabled = _key(pk), request.POST.get("enabled") == "1"

@@ -6,9 +6,8 @@ from functools import partial
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import answer, attempt
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
@@ -20,15 +19,13 @@ from ingest.services.roles import Ability
 SESSIONS_SHOWN = 20
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def nodes(request: HttpRequest) -> HttpResponse:
     """Every node; those that run fill themselves from /ws/live/."""
     return render(request, "dashboard/nodes.html", {"nodes": service.read(), **_shared()})
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def node(request: HttpRequest, name: str) -> HttpResponse:
     found = _found(name)
     now = Now.read()
@@ -47,8 +44,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@require_POST
-@require_ability(Ability.DRAIN)
+@post_view(Ability.DRAIN)
 def drain(request: HttpRequest, name: str) -> HttpResponse:
     """Have the node take nothing new; `grace_s` seconds later it ends what is left."""
     _found(name)
@@ -59,14 +55,12 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
     return _ask(request, name, act, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
 
 
-@require_POST
-@require_ability(Ability.DRAIN)
+@post_view(Ability.DRAIN)
 def resume(request: HttpRequest, name: str) -> HttpResponse:
     return _ask(request, name, services_actions.resume_node, f"{name} takes connections again within 2 s.")
 
 
-@require_POST
-@require_ability(Ability.DRAIN)
+@post_view(Ability.DRAIN)
 def forget(request: HttpRequest, name: str) -> HttpResponse:
     """Miss a node no more that is down, and gone for good."""
     return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")

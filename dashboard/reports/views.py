@@ -18,7 +18,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from analytics import broadcasts, periods
 from analytics.models import Report, ReportDelivery, ReportPlan
@@ -27,7 +26,7 @@ from analytics.reports import files, subprocess_jobs
 from analytics.reports.document import MOST_ROWS, Document
 from analytics.reports.plans import addresses, next_due, scope_of, time_zones
 from analytics.scopes import NoSuchScope, Scope
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.periods import BY_HOUR_UP_TO
 from dashboard.lists import narrow
 from dashboard.reports import actions as reports_actions
@@ -200,8 +199,7 @@ FILES: dict[str, tuple[str, str, Callable[[Document], str | bytes]]] = {
 KINDS = [(Kind.DAILY, "Daily"), (Kind.WEEKLY, "Weekly"), (Kind.MONTHLY, "Monthly"), (Kind.BROADCAST, "Of a broadcast")]
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def reports(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. What can't be understood filters nothing."""
     return _archive(request, MakeForm())
@@ -229,8 +227,7 @@ def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpRes
     return render(request, "dashboard/reports.html", context, status=status)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def report(request: HttpRequest, pk: int) -> HttpResponse:
     return _sheet(request, get_object_or_404(Report, pk=pk), None)
 
@@ -263,8 +260,7 @@ def _dates(row: Report) -> str:
     return urlencode({"from": first.date(), "to": last.date()})
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
     """As a file: its streams as CSV, the sheet as PDF, or all that it says as JSON."""
     row = get_object_or_404(Report, pk=pk)
@@ -280,8 +276,7 @@ def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
     return answer
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def make(request: HttpRequest) -> HttpResponse:
     """Makes one and leads to it."""
     form = MakeForm(request.POST)
@@ -295,8 +290,7 @@ def make(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:report", args=[made.pk]))
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def send(request: HttpRequest, pk: int) -> HttpResponse:
     """Sends it to each recipient who has not got it yet."""
     row = get_object_or_404(Report, pk=pk)

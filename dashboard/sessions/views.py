@@ -12,10 +12,9 @@ from django.shortcuts import get_object_or_404, render
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import lists
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import answer, attempt
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Diagnosis
@@ -175,8 +174,7 @@ def _figures(name: str, value: Callable[[Session], tuple[float | None, str]], a:
     return Fact(name, one_text, other_text, abs(one - other) > APART * max(abs(one), abs(other)))
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def sessions(request: HttpRequest) -> HttpResponse:
     """By pages. htmx gets the results alone."""
     search = SessionFilter.of(request.GET)
@@ -204,8 +202,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/sessions.html", context)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
     """What the page's filters find, the last begun first, MOST_ROWS at most."""
     rows = SessionFilter.of(request.GET).rows()[:MOST_ROWS].iterator(lists.CHUNK_ROWS)
@@ -213,8 +210,7 @@ def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
     return lists.file_answer(f"sessions-{timezone.now():%Y%m%d-%H%M}", form, FIELDS, found)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def compare(request: HttpRequest) -> HttpResponse:
     """Two sessions by `a` and `b`. Where one is missing or unknown, the page says how to choose."""
     pair = Pair.of(request.GET.get("a", ""), request.GET.get("b", ""))
@@ -227,8 +223,7 @@ MOST_POINTS = 2000
 MAX_SPAN_S = 400 * 86400
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """In the order in which somebody asks who was called at night. Charts come after, by `data`."""
     row = get_object_or_404(session_rows(), pk=pk)
@@ -262,8 +257,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "dashboard/session.html", context)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
     """What the page draws: lanes, events and samples. `points` and `span` (seconds): for a comparison."""
     row = get_object_or_404(session_rows(), pk=pk)
@@ -294,22 +288,19 @@ DRAWN = (
 )
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
     row = get_object_or_404(session_rows(), pk=pk)
     columns, rows = sessions_queries.series_rows(measurements.samples(row, points=measurements.MOST_POINTS))
     return lists.csv_answer(f"samples-{pk}", columns, rows)
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def note(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return _act(request, pk, streams_actions.note_session, "The note is saved.")
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return _act(request, pk, streams_actions.acknowledge_end, "The end of the session is acknowledged.")
 
