@@ -4,7 +4,7 @@ The description is OpenAPI that names each operation's ability, and a page of ou
 Ninja's own page loads its script from elsewhere and has inline ones, and a strict policy forbids both. Each noun's
 operations are in its `api.py`; what they share is in `dashboard.api_base`."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial, wraps
 from http import HTTPStatus
 from typing import Any
@@ -183,35 +183,25 @@ def _shape(name: str, schema: Json) -> Json:
 
 
 def _type_of(schema: Json) -> Json:
-    """`type` in words, and the `shape` that it leads to."""
-    refs = list(_refs(schema))
-    return {"type": _words(schema), "shape": refs[0] if refs else ""}
-
-
-def _refs(schema: Json) -> Iterator[str]:
+    """`type` in words, and the first `shape` that it leads to."""
     if "$ref" in schema:
-        yield schema["$ref"].rpartition("/")[2]
-    for part in _parts(schema):
-        yield from _refs(part)
+        name = schema["$ref"].rpartition("/")[2]
+        return {"type": name, "shape": name}
+    if schema.get("type") == "array":
+        item = _type_of(schema.get("items", {}))
+        return {"type": f"list of {item['type']}", "shape": item["shape"]}
+    parts = [_type_of(part) for part in schema.get("anyOf") or schema.get("allOf") or ()]
+    if parts:
+        shapes = (part["shape"] for part in parts if part["shape"])
+        return {"type": " or ".join(part["type"] for part in parts), "shape": next(shapes, "")}
+    return {"type": _plain_type(schema), "shape": ""}
 
 
-def _parts(schema: Json) -> Iterable[Json]:
-    items = schema.get("items")
-    return [*schema.get("anyOf", ()), *schema.get("allOf", ()), *([items] if items else ())]
-
-
-def _words(schema: Json) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"].rpartition("/")[2])
+def _plain_type(schema: Json) -> str:
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     if "const" in schema:
         return str(schema["const"])
-    if schema.get("type") == "array":
-        return f"list of {_words(schema.get('items', {}))}"
-    parts = schema.get("anyOf") or schema.get("allOf")
-    if parts:
-        return " or ".join(_words(part) for part in parts)
     words = str(schema.get("format") or schema.get("type") or "")
     least, most = schema.get("minimum"), schema.get("maximum")
     return f"{words}, {least} to {most}" if least is not None and most is not None else words

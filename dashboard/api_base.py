@@ -16,7 +16,7 @@ from ninja import Field, Schema
 from ninja.errors import AuthenticationError, HttpError
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.security.base import AuthBase
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from dashboard import access
 from dashboard.access import ApiCaller
@@ -97,6 +97,12 @@ When = Annotated[datetime, AfterValidator(_in_utc)]
 """A time of a query: ISO 8601, in UTC where it names no zone."""
 
 Text = Annotated[str, Field(max_length=255), AfterValidator(_no_nul)]
+
+Id = Annotated[str, BeforeValidator(str)]
+AsText = Annotated[str | None, BeforeValidator(lambda value: None if value is None else str(value))]
+"""Of an answer: an id, or who is meant by a row."""
+NameOf = Annotated[str | None, BeforeValidator(lambda row: row and row.name)]
+"""Of an answer: what a row is called."""
 
 
 class Paging(Schema):

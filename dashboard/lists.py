@@ -35,7 +35,7 @@ def asked_filters(query: Mapping[str, str], names: Iterable[str]) -> dict[str, s
 
 def filter_text(text: str) -> str:
     """Without what PostgreSQL refuses, and no longer than what it is compared with."""
-    return text.strip().replace("\0", "")[:255]
+    return text.strip().replace("\0", "")[:400]
 
 
 def page_context(

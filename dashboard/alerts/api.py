@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
 from dashboard.alerts import queries as alerts_queries
-from dashboard.api_base import ListOf, Paging, Text, When, listed
+from dashboard.api_base import AsText, Id, ListOf, Paging, Text, When, listed
 
 router = Router(tags=["alerts"])
 
@@ -27,9 +27,9 @@ class AlertOut(Schema):
     """Something that a rule found."""
 
     id: int
-    rule: str
+    rule: str = Field(alias="rule.name")
     subject: str = Field(description="What it is about: application/name.")
-    session_id: str | None
+    session_id: AsText
     check: str = Field(alias="check_code")
     level: str
     title: str
@@ -41,14 +41,6 @@ class AlertOut(Schema):
     told_at: datetime | None
     cleared_at: datetime | None
     cleared_why: str
-
-    @staticmethod
-    def resolve_rule(row: Any) -> str:
-        return str(row.rule.name)
-
-    @staticmethod
-    def resolve_session_id(row: Any) -> str | None:
-        return str(row.session_id) if row.session_id else None
 
 
 class WebhookOut(Schema):
@@ -74,9 +66,9 @@ class WebhookOut(Schema):
 class DeliveryOut(Schema):
     """One message to one receiver."""
 
-    id: str
+    id: Id
     kind: str
-    to: str
+    to: str = Field(alias="receiver")
     state: Literal["waiting", "done", "dead"]
     attempts: int
     created_at: datetime
@@ -85,14 +77,6 @@ class DeliveryOut(Schema):
     status_code: int | None
     error: str
     duration_ms: int | None
-
-    @staticmethod
-    def resolve_id(row: Any) -> str:
-        return str(row.pk)
-
-    @staticmethod
-    def resolve_to(row: Any) -> str:
-        return str(row.receiver)
 
     @staticmethod
     def resolve_next_at(row: Any) -> datetime | None:

@@ -6,7 +6,6 @@ import uuid
 from typing import Any
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -17,14 +16,12 @@ from dashboard.access import actor_of, post_view, require_ability, safe_view
 from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
 from dashboard.alerts.actions import RuleForm, WebhookForm
-from dashboard.lists import narrow
+from dashboard.lists import asked_filters, narrow, page_context
 from dashboard.models import AlertRule
 from ingest.delivery.email import is_mail_set
 from ingest.delivery.webhook import secret_of
 from ingest.models import Delivery, Webhook
 from ingest.services.roles import Ability
-
-PAGE_SIZE = 50
 
 
 @safe_view(Ability.VIEW)
@@ -32,18 +29,14 @@ def alerts(request: HttpRequest) -> HttpResponse:
     """Open ones, then rules and webhooks, then what is over, by pages."""
     over = alerts_queries.alerts().filter(cleared_at__isnull=False)
     rules = [(rule, alerts_queries.scope(rule), alerts_queries.hours(rule)) for rule in alerts_queries.rules()]
-    return render(
-        request,
-        "dashboard/alerts.html",
-        {
-            "open": alerts_queries.open_alerts(),
-            "page": Paginator(over, PAGE_SIZE).get_page(request.GET.get("page")),
-            "rules": rules,
-            "is_watched": any(rule.enabled for rule, _, _ in rules),
-            "webhooks": [(webhook, alerts_queries.scope(webhook)) for webhook in alerts_queries.webhooks()],
-            "mail_is_missing": not is_mail_set() and any(rule.emails for rule, _, _ in rules),
-        },
-    )
+    context = page_context(request, over, {}) | {
+        "open": alerts_queries.open_alerts(),
+        "rules": rules,
+        "is_watched": any(rule.enabled for rule, _, _ in rules),
+        "webhooks": [(webhook, alerts_queries.scope(webhook)) for webhook in alerts_queries.webhooks()],
+        "mail_is_missing": not is_mail_set() and any(rule.emails for rule, _, _ in rules),
+    }
+    return render(request, "dashboard/alerts.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -116,24 +109,13 @@ def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 @safe_view(Ability.VIEW)
 def deliveries(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages."""
-    shown = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in LOOKUPS}
-    query = request.GET.copy()
-    query.pop("page", None)
-    return render(
-        request,
-        "dashboard/alert_deliveries.html",
-        {
-            "page": Paginator(narrow(alerts_queries.deliveries(), LOOKUPS, shown), PAGE_SIZE).get_page(
-                request.GET.get("page")
-            ),
-            "filters": shown,
-            "is_filtered": any(shown.values()),
-            "webhooks": list(Webhook.objects.values_list("name", flat=True)),
-            "states": Delivery.State.choices,
-            "kinds": list(alerts_queries.deliveries().order_by("kind").values_list("kind", flat=True).distinct()),
-            "query": query.urlencode(),
-        },
-    )
+    filters, rows = asked_filters(request.GET, LOOKUPS), alerts_queries.deliveries()
+    context = page_context(request, narrow(rows, LOOKUPS, filters), filters) | {
+        "webhooks": list(Webhook.objects.values_list("name", flat=True)),
+        "states": Delivery.State.choices,
+        "kinds": list(rows.order_by("kind").values_list("kind", flat=True).distinct()),
+    }
+    return render(request, "dashboard/alert_deliveries.html", context)
 
 
 @post_view(Ability.MANAGE_ALERTS)

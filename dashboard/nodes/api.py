@@ -18,12 +18,6 @@ from ingest.services.roles import Ability
 
 router = Router(tags=["nodes"])
 
-FIGURES = (
-    *("streams", "connections", "refused_connections", "in_kbps", "out_kbps"),
-    *("loop_delay_ms", "cpu_percent", "disk_free_percent"),
-)
-RECORDS = ("history_waiting", "history_dropped", "telemetry_dropped", "telemetry_failing_since")
-
 
 class NodeIssueOut(Schema):
     """An open health issue of the node itself."""
@@ -70,25 +64,14 @@ class NodeOut(Schema):
 
     @classmethod
     def of(cls, node: NodeNow) -> "NodeOut":
-        figures: dict[str, Any] = dict(node.figures or {})
-        records = figures.get("records", {})
-        draining = node.row.drain_requested_at is not None
-        return cls(
-            name=node.name,
-            state=node.state,
-            since=node.since,
-            address=node.row.address,
-            started_at=node.row.started_at,
-            seen_at=node.row.seen_at,
-            publishers=node.publishers,
-            players=node.players,
-            drain_requested_at=node.row.drain_requested_at,
-            drain_grace_s=node.row.drain_grace_s if draining else None,
-            drain_left_s=node.left_s,
-            issues=figures.get("issues", []),
-            **{name: figures.get(name) for name in FIGURES},
-            **{name: records.get(name) for name in RECORDS},
-        )
+        row, figures = node.row, dict[str, Any](node.figures or {})
+        told = {"issues": []} | figures | figures.get("records", {})
+        own = {name: getattr(node, name) for name in ("name", "state", "since", "publishers", "players")}
+        own |= {name: getattr(row, name) for name in ("address", "started_at", "seen_at", "drain_requested_at")}
+        drain = {"drain_left_s": node.left_s}
+        if row.drain_requested_at is not None:
+            drain["drain_grace_s"] = row.drain_grace_s
+        return cls.model_validate(dict.fromkeys(cls.model_fields) | told | own | drain)
 
 
 class DrainIn(Schema):

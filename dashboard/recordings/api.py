@@ -10,7 +10,7 @@ from ninja import Body, Field, Query, Router, Schema, Status
 from ninja.errors import HttpError
 
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, listed
+from dashboard.api_base import AsText, ListOf, NameOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, listed
 from dashboard.recordings import queries as service
 from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
@@ -28,11 +28,11 @@ class RecordingOut(Schema):
     """A recording. While it is recorded, its duration and size are those at its begin."""
 
     id: int
-    app: str
+    app: str = Field(alias="application.name")
     name: str = Field(description="Under which it is played.")
-    stream: str | None = Field(description="What was recorded.")
-    session_id: str | None = Field(description="The session that published it last.")
-    node: str | None
+    stream: NameOf = Field(description="What was recorded.")
+    session_id: AsText = Field(description="The session that published it last.")
+    node: NameOf
     state: State
     description: str = Field(description="Why it failed, or where it came from.")
     started_at: datetime
@@ -46,24 +46,8 @@ class RecordingOut(Schema):
     )
 
     @staticmethod
-    def resolve_app(row: Any) -> str:
-        return str(row.application.name)
-
-    @staticmethod
     def resolve_flv_url(row: Any) -> str:
         return media_urls.recording_url(row)
-
-    @staticmethod
-    def resolve_stream(row: Any) -> str | None:
-        return row.stream.name if row.stream else None
-
-    @staticmethod
-    def resolve_session_id(row: Any) -> str | None:
-        return str(row.session_id) if row.session_id else None
-
-    @staticmethod
-    def resolve_node(row: Any) -> str | None:
-        return row.node.name if row.node else None
 
 
 class RecordingFilters(Paging):

@@ -14,7 +14,7 @@ from analytics.periods import Period, PeriodProblem
 from analytics.reports import files, subprocess_jobs
 from analytics.scopes import Scope
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Problem, Text, Times, When, allow, listed
+from dashboard.api_base import ListOf, NameOf, Problem, Text, Times, When, allow, listed
 from dashboard.reports import actions as reports_actions
 from ingest.services.roles import Ability
 
@@ -37,7 +37,7 @@ class ReportOut(Schema):
     id: int
     kind: Kind
     scope: str = Field(description='Whose streams: "" all, an application, or application/name.')
-    plan: str | None
+    plan: NameOf
     since: datetime
     until: datetime = Field(description="The first moment after its period.")
     time_zone: str
@@ -45,10 +45,6 @@ class ReportOut(Schema):
     hours_done: int = Field(description="and how many of them had been computed.")
     metric_version: int
     made_at: datetime
-
-    @staticmethod
-    def resolve_plan(row: Any) -> str | None:
-        return row.plan.name if row.plan else None
 
 
 class WholeReport(ReportOut):

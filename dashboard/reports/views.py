@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.paginator import Paginator
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -28,7 +27,7 @@ from analytics.reports.plans import addresses, next_due, scope_of, time_zones
 from analytics.scopes import NoSuchScope, Scope
 from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.periods import BY_HOUR_UP_TO
-from dashboard.lists import narrow
+from dashboard.lists import asked_filters, narrow, page_context
 from dashboard.reports import actions as reports_actions
 from dashboard.reports import charts as reports_charts
 from ingest.delivery.email import is_mail_set
@@ -187,8 +186,6 @@ def known_scopes() -> list[Any]:
     return [*Application.objects.order_by("name").values_list("name", flat=True), *(each.path for each in streams)]
 
 
-PAGE_SIZE = 50
-
 FILES: dict[str, tuple[str, str, Callable[[Document], str | bytes]]] = {
     "csv": ("CSV", "text/csv; charset=utf-8", files.report_csv),
     "pdf": ("PDF", "application/pdf", subprocess_jobs.pdf),
@@ -206,16 +203,9 @@ def reports(request: HttpRequest) -> HttpResponse:
 
 
 def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpResponse:
-    names = (*LOOKUPS, "whole")
-    filters = {name: request.GET.get(name, "").replace("\0", "")[:400] for name in names}
+    filters = asked_filters(request.GET, (*LOOKUPS, "whole"))
     found = narrow(archived_reports(), LOOKUPS, {name: filters[name] for name in LOOKUPS})
-    query = request.GET.copy()
-    query.pop("page", None)
-    context: dict[str, Any] = {
-        "page": Paginator(narrow_whole(found, filters["whole"]), PAGE_SIZE).get_page(request.GET.get("page")),
-        "filters": filters,
-        "is_filtered": any(filters.values()),
-        "query": query.urlencode(),
+    context = page_context(request, narrow_whole(found, filters["whole"]), filters) | {
         "kinds": KINDS,
         "scopes": archived_scopes(),
         "known_scopes": known_scopes(),

@@ -15,6 +15,7 @@ from ninja.errors import HttpError
 
 from dashboard.access import actor_of
 from dashboard.api_base import (
+    AsText,
     EventOut,
     ListOf,
     Paging,
@@ -291,11 +292,7 @@ class MuteOut(Schema):
     at: datetime
     until: datetime | None
     note: str
-    by: str | None = Field(description="null: an API token, or somebody who is gone.")
-
-    @staticmethod
-    def resolve_by(row: Mute) -> str | None:
-        return row.by.get_username() if row.by else None
+    by: AsText = Field(description="null: an API token, or somebody who is gone.")
 
 
 @router.post("/streams/{app}/{stream:name}/notes", response={201: EventOut, 409: Problem}, auth=allow(Ability.NOTE))
