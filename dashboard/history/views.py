@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.text import slugify
 
@@ -33,7 +33,6 @@ from dashboard.history.comparison import (
     MOST,
     MOST_CHOSEN,
     Comparison,
-    ComparisonRow,
     text_with_unit,
 )
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
@@ -42,7 +41,6 @@ from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
 from dashboard.history.stream import (
     MOST_BROADCASTS_IN_FILE,
     PAGE_TILES,
-    BroadcastRow,
     StreamHistory,
     asked,
     broadcasts,
@@ -72,12 +70,9 @@ def rollup_rows(rows: Rollups) -> Iterator[dict[str, Any]]:
 
 
 def broadcast_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
-    found = broadcasts(history.app, history.name, history.period, MOST_BROADCASTS_IN_FILE)
-    return ({"app": history.app, "name": history.name, **_broadcast(one)} for one in found)
-
-
-def _broadcast(one: BroadcastRow) -> dict[str, Any]:
-    return {"begin": one.begin, "end": one.end, **_merged(one.figures)}
+    app, name = history.app, history.name
+    found = broadcasts(app, name, history.period, MOST_BROADCASTS_IN_FILE)
+    return ({"app": app, "name": name, "begin": one.begin, "end": one.end, **_merged(one.figures)} for one in found)
 
 
 def event_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
@@ -86,12 +81,9 @@ def event_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
 
 
 def compared_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    return (_compared(comparison, line) for line in comparison.every())
-
-
-def _compared(comparison: Comparison, line: ComparisonRow) -> dict[str, Any]:
-    about = {"by": str(comparison.dimension), "value": line.value, "label": line.label, "stream": line.stream}
-    return about | _merged(line.figures)
+    for line in comparison.every():
+        about = {"by": str(comparison.dimension), "value": line.value, "label": line.label, "stream": line.stream}
+        yield about | _merged(line.figures)
 
 
 def _merged(figures: Figures) -> dict[str, Any]:
@@ -147,7 +139,6 @@ def _shown(history: StreamHistory) -> dict[str, Any]:
         "intervals": _intervals(history),
         "refusals": sorted(figures.refusals.items(), key=lambda item: -item[1]),
         "broadcasts": broadcasts(history.app, history.name, period),
-        "has_reports": _url("dashboard:report", 1) != "",
         "figures": figures,
     }
 
@@ -174,14 +165,6 @@ def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, boo
     return found
 
 
-def _url(name: str, *args: Any) -> str:
-    """ "" while the part that brings the page is not installed."""
-    try:
-        return reverse(name, args=args)
-    except NoReverseMatch:
-        return ""
-
-
 @safe_view(Ability.VIEW)
 def progress(request: HttpRequest) -> HttpResponse:
     """The part of the page that tells of the run, for the page to fetch while one goes on."""
@@ -201,23 +184,15 @@ def run(request: HttpRequest) -> HttpResponse:
 
 
 @safe_view(Ability.VIEW)
-def export_csv(request: HttpRequest) -> HttpResponseBase:
+def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """The page's hours or days with all their figures, oldest first; or what `part` names: broadcasts, events."""
-    history = asked(request.GET)
-    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
+    history, part = asked(request.GET), request.GET.get("part", "")
+    if history.lacking and part != "events":  # Which are in the database.
         return lists.lacking_answer(history.lacking)
-    name, columns, rows = _file(request, history)
-    return lists.csv_answer(name, columns, ([row[column] for column in columns] for row in rows))
-
-
-@safe_view(Ability.VIEW)
-def export_json(request: HttpRequest) -> HttpResponseBase:
-    """The same as JSON."""
-    history = asked(request.GET)
-    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
-        return lists.lacking_answer(history.lacking)
-    name, _, rows = _file(request, history)
-    return lists.json_answer(name, rows)
+    columns, rows = PARTS.get(part, PARTS["rollups"])
+    what = part if part in PARTS and part != "rollups" else history.period.grain
+    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
+    return lists.file_answer(name, form, columns, rows(history))
 
 
 Part = tuple[Sequence[str], Callable[[StreamHistory], Iterator[dict[str, Any]]]]
@@ -227,14 +202,6 @@ PARTS: dict[str, Part] = {
     "events": (EVENT_COLUMNS, event_rows),
 }
 """By the address' `part`: columns and rows of the file."""
-
-
-def _file(request: HttpRequest, history: StreamHistory) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
-    part = request.GET.get("part", "")
-    columns, rows = PARTS.get(part, PARTS["rollups"])
-    what = part if part in PARTS and part != "rollups" else history.period.grain
-    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
-    return name, columns, rows(history)
 
 
 def run_context() -> dict[str, Any]:
@@ -284,25 +251,11 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 @safe_view(Ability.VIEW)
-def compare_csv(request: HttpRequest) -> HttpResponseBase:
+def compare_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """All that the page compares, in its order."""
     comparison = Comparison.of(request.GET)
     if comparison.lacking:
         return lists.lacking_answer(comparison.lacking)
-    columns = COMPARED_COLUMNS
-    rows = ([row[column] for column in columns] for row in compared_rows(comparison))
-    return lists.csv_answer(_compare_name(comparison), columns, rows)
-
-
-@safe_view(Ability.VIEW)
-def compare_json(request: HttpRequest) -> HttpResponseBase:
-    """The same as JSON."""
-    comparison = Comparison.of(request.GET)
-    if comparison.lacking:
-        return lists.lacking_answer(comparison.lacking)
-    return lists.json_answer(_compare_name(comparison), compared_rows(comparison))
-
-
-def _compare_name(comparison: Comparison) -> str:
     period = comparison.period
-    return f"by-{comparison.dimension}-{period.first_day:%Y%m%d}-{period.last_day:%Y%m%d}"
+    name = f"by-{comparison.dimension}-{period.first_day:%Y%m%d}-{period.last_day:%Y%m%d}"
+    return lists.file_answer(name, form, COMPARED_COLUMNS, compared_rows(comparison))
