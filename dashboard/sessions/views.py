@@ -81,7 +81,7 @@ class Pair:
         if self.a is None or self.b is None:
             return []
         texts = [Fact(name, a := words(self.a), b := words(self.b), a != b) for name, words in TEXTS]
-        return texts + [_figures(name, value, self.a, self.b) for name, value in FIGURES]
+        return [*texts, *(_figures(name, value, self.a, self.b) for name, value in FIGURES.items())]
 
 
 def _session(text: str) -> Session | None:
@@ -123,50 +123,50 @@ TEXTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
     ("Claimed frame rate", lambda row: str(_summary(row, "metadata", "framerate") or DASH)),
     ("Claimed video bitrate", lambda row: _claimed_kbps(_summary(row, "metadata", "videodatarate"))),
 )
-FIGURES: tuple[tuple[str, Callable[[Session], tuple[float | None, str]]], ...] = (
-    ("Lasted", lambda row: (_seconds(row), lasted(row.started_at, measurements.ended(row)))),
-    (
-        "Data",
-        lambda row: (
-            (None, AT_ITS_END)
-            if row.ended_at is None
-            else (None, DASH)
-            if row.is_uncounted
-            else ((size := row.bytes_in or row.bytes_out), filesizeformat(size))
-        ),
-    ),
-    (
-        "Mean bitrate, all that was sent",
-        lambda row: _rate(_bytes(row) * 8 / 1000, row, "kbit/s", 0),
-    ),
-    ("Frames a second", lambda row: _rate(row.video_frames, row, "", 1)),
-    ("Keyframe every", lambda row: _every(row)),
-)
+Value = tuple[float | None, str]
+"""A figure, and its text."""
+
+
+def _lasted(session: Session) -> Value:
+    return _seconds(session), lasted(session.started_at, measurements.ended(session))
+
+
+def _data(session: Session) -> Value:
+    if session.is_uncounted:
+        return None, DASH
+    return _bytes(session), filesizeformat(_bytes(session))
 
 
 def _bytes(session: Session) -> int:
     return session.bytes_in or session.bytes_out
 
 
-def _rate(amount: float, session: Session, unit: str, decimals: int) -> tuple[float | None, str]:
+def _rate(amount: float, session: Session, unit: str, decimals: int) -> Value:
     seconds = _seconds(session)
-    if session.ended_at is None:
-        return None, AT_ITS_END
     if not amount or seconds < 1:
         return None, DASH
     return amount / seconds, f"{figure(amount / seconds, decimals)}\u00a0{unit}".strip()
 
 
-def _every(session: Session) -> tuple[float | None, str]:
-    if session.ended_at is None:
-        return None, AT_ITS_END
+def _keyframe_every(session: Session) -> Value:
     if not session.keyframes:
         return None, DASH
     return _seconds(session) / session.keyframes, f"{_seconds(session) / session.keyframes:.1f}\u00a0s"
 
 
-def _figures(name: str, value: Callable[[Session], tuple[float | None, str]], a: Session, b: Session) -> Fact:
-    (one, one_text), (other, other_text) = value(a), value(b)
+FIGURES: dict[str, Callable[[Session], Value]] = {
+    "Lasted": _lasted,
+    "Data": _data,
+    "Mean bitrate, all that was sent": lambda row: _rate(_bytes(row) * 8 / 1000, row, "kbit/s", 0),
+    "Frames a second": lambda row: _rate(row.video_frames, row, "", 1),
+    "Keyframe every": _keyframe_every,
+}
+
+
+def _figures(name: str, value: Callable[[Session], Value], a: Session, b: Session) -> Fact:
+    (one, one_text), (other, other_text) = (
+        (None, AT_ITS_END) if row.ended_at is None and value is not _lasted else value(row) for row in (a, b)
+    )
     if AT_ITS_END in (one_text, other_text):
         return Fact(name, one_text, other_text, False)
     if one is None or other is None:
