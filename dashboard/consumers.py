@@ -356,7 +356,6 @@ class LiveConsumer(Relay):
     live_tick = Relay.relay
 
     async def live_marks(self, message: dict[str, Any]) -> None:
-        """Somebody did something to a stream."""
         if self.closed:
             return
         try:

@@ -39,7 +39,6 @@ class AnalyticsWorker:
 
 
 def analytics_workers(now: datetime) -> list[AnalyticsWorker]:
-    """Of each analytics worker that runs."""
     heard = now - timedelta(seconds=settings.PROCESS_LATE_S)
     alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=heard)
     return [

@@ -74,8 +74,6 @@ EXPECTED_ENDS = {"client_unpublish", "kicked", "key_revoked", "replaced", "node_
 
 
 class Rules:
-    """The enabled rules, as they are now."""
-
     def __init__(self, rules: Iterable[AlertRule]) -> None:
         self.rules = list(rules)
 
@@ -151,7 +149,6 @@ def check_rules(now: datetime) -> None:
 
 
 def _check_streams(rule: AlertRule, now: datetime) -> None:
-    """Those that are to be live by the rule."""
     began = rule.began(now)
     of_rule = Alert.objects.filter(rule=rule)
     if began is None:

@@ -16,12 +16,10 @@ TEST = "test"
 
 
 def session_url(session: object) -> str:
-    """The page of a session, by its id."""
     return absolute_url(reverse("dashboard:session", args=[session]))
 
 
 def event_delivery(event: OutboxEvent, webhook: Webhook) -> Delivery:
-    """What a webhook is told of an event."""
     session: dict[str, Any] = event.payload["session"]
     return Delivery(
         once=f"{event.once}:{webhook.pk}",
@@ -79,7 +77,6 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
 
 
 def test_delivery(webhook: Webhook) -> Delivery:
-    """Something by which a webhook can be tried."""
     event = uuid.uuid4()
     body = {"id": str(event), "kind": TEST, "at": _time(timezone.now()), "webhook": webhook.name}
     once = f"{TEST}:{event}"

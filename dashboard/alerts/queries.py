@@ -20,7 +20,6 @@ class OpenAlert:
 
 
 def open_alerts() -> list[OpenAlert]:
-    """The latest first."""
     now = timezone.now()
     rows = alerts().filter(cleared_at__isnull=True)
     return [OpenAlert(alert, evaluation.silence_reason(alert, now)) for alert in rows]

@@ -42,7 +42,6 @@ def alerts(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_ability(Ability.MANAGE_ALERTS)
 def rule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Makes a rule, or changes one."""
     row = get_object_or_404(AlertRule, pk=pk) if pk is not None else None
     form = RuleForm(request.POST if request.method == "POST" else None, instance=row)
     if request.method == "POST" and form.is_valid():
@@ -108,7 +107,6 @@ def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 
 @safe_view(Ability.VIEW)
 def deliveries(request: HttpRequest) -> HttpResponse:
-    """Newest first, by pages."""
     filters, rows = asked_filters(request.GET, LOOKUPS), alerts_queries.deliveries()
     context = page_context(request, narrow(rows, LOOKUPS, filters), filters) | {
         "webhooks": list(Webhook.objects.values_list("name", flat=True)),
@@ -120,7 +118,6 @@ def deliveries(request: HttpRequest) -> HttpResponse:
 
 @post_view(Ability.MANAGE_ALERTS)
 def send_again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Sends a message once more, such as one that was given up."""
     row = get_object_or_404(alerts_queries.deliveries(), pk=pk)
     if alerts_actions.send_again(row, actor_of(request)):
         messages.info(request, f"It is sent to {row.receiver} again.")

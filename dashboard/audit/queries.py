@@ -30,7 +30,6 @@ def rows(values: dict[str, Any], *, text: str = "") -> QuerySet[AuditEntry]:
 
 
 def as_dict(entry: AuditEntry) -> dict[str, Any]:
-    """An entry by FIELDS."""
     return {
         "at": entry.at,
         "actor": entry.actor,
@@ -44,7 +43,6 @@ def as_dict(entry: AuditEntry) -> dict[str, Any]:
 
 
 def actions() -> list[str]:
-    """Those that there are, in order."""
     return list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct())
 
 

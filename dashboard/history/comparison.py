@@ -171,7 +171,6 @@ class Comparison:
 
     @property
     def cells(self) -> list[tuple[ComparisonRow, list[str]]]:
-        """The page's rows with the texts of their columns."""
         return [(line, [column_text(column, line.figures) for column in COMPARED]) for line in self.shown]
 
     @property
@@ -236,11 +235,9 @@ class Comparison:
 
     @property
     def time(self) -> dict[str, str]:
-        """What names its period."""
         return {name: value for name, value in self.period.query.items() if name != "grain"}
 
     def address(self, **changes: Any) -> str:
-        """This page's query string with something else."""
         return urlencode(self.query | changes, doseq=True)
 
     @property

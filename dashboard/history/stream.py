@@ -207,8 +207,6 @@ SLOT_FIELDS = (
 
 @dataclass(frozen=True)
 class Row:
-    """An hour or a day of the table."""
-
     start: datetime
     until: datetime
     figures: Figures
@@ -232,7 +230,6 @@ class StreamHistory:
 
     @cached_property
     def rollups(self) -> Rollups:
-        """Its hours or days of the period."""
         return self._rollups(self.period)
 
     def _rollups(self, period: Period, dimension: Dimension = Dimension.STREAM) -> Rollups:
@@ -240,7 +237,6 @@ class StreamHistory:
 
     @cached_property
     def broadcasts(self) -> Rollups:
-        """The same of each of its broadcasts."""
         return self._rollups(self.period, Dimension.BROADCAST)
 
     @cached_property
@@ -254,7 +250,6 @@ class StreamHistory:
 
     @property
     def lacking_before(self) -> str:
-        """The same of the time that it is compared with."""
         return self._before.lacking
 
     @cached_property

@@ -127,7 +127,6 @@ def analytics(request: HttpRequest) -> HttpResponse:
 
 
 def _shown(history: StreamHistory) -> dict[str, Any]:
-    """What a page with figures has."""
     figures, former, period = history.figures, history.former, history.period
     found = history_events(history.app, history.name, history.stream, period)
     return {

@@ -28,8 +28,6 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """One key, and its state as icon and words."""
-
     key: StreamKey
     state: str
     """One of STATES."""

@@ -44,8 +44,6 @@ MOST_KBPS = 2_000_000
 
 
 class RightsForm(forms.Form):
-    """What a key may do."""
-
     label = forms.CharField(max_length=128, required=False, empty_value="")
     expires_at = MomentField(required=False)
     max_kbps = forms.IntegerField(required=False, min_value=1, max_value=MOST_KBPS)

@@ -47,8 +47,6 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A row of the chart's table."""
-
     at: datetime
     p50: float | None
     p5: float | None

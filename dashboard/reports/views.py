@@ -79,7 +79,6 @@ class Planned:
 
 
 def planned_reports(now: datetime) -> list[Planned]:
-    """By name."""
     newest = Report.objects.filter(plan=OuterRef("pk")).order_by("-made_at", "-pk").values("pk")[:1]
     rows = ReportPlan.objects.select_related("stream__application").annotate(last=Subquery(newest))
     return [Planned(row, scope_of(row).words, next_due(row, now), row.last) for row in rows]
@@ -126,7 +125,6 @@ class MakeForm(forms.Form):
             raise ValidationError(str(problem)) from None
 
     def clean(self) -> dict[str, Any]:
-        """Sets `wanted`."""
         found: dict[str, Any] = super().clean() or {}
         if not self.errors:
             try:
@@ -181,7 +179,6 @@ class MailForm(forms.Form):
 
 
 def known_scopes() -> list[Any]:
-    """Applications, and the first streams."""
     streams = Stream.objects.select_related("application").order_by("application__name", "name")[:MOST_STREAMS]
     return [*Application.objects.order_by("name").values_list("name", flat=True), *(each.path for each in streams)]
 
@@ -268,7 +265,6 @@ def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
 
 @post_view(Ability.RUN_ANALYTICS)
 def make(request: HttpRequest) -> HttpResponse:
-    """Makes one and leads to it."""
     form = MakeForm(request.POST)
     if not form.is_valid():
         return _archive(request, form, status=422)
@@ -282,7 +278,6 @@ def make(request: HttpRequest) -> HttpResponse:
 
 @post_view(Ability.RUN_ANALYTICS)
 def send(request: HttpRequest, pk: int) -> HttpResponse:
-    """Sends it to each recipient who has not got it yet."""
     row = get_object_or_404(Report, pk=pk)
     form = MailForm(request.POST)
     if not form.is_valid():

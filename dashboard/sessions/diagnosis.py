@@ -49,7 +49,6 @@ KEY_WORDS: dict[KeyState, tuple[Look, str, str]] = {
 
 
 def others(session: Session) -> QuerySet[Session]:
-    """The other publishers of its stream."""
     rows = Session.objects.filter(app=session.app, name=session.name, kind=Session.Kind.PUBLISH)
     return rows.exclude(pk=session.pk)
 
