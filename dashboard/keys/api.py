@@ -1,5 +1,6 @@
 """/keys: stream keys, and what is done to them. A secret is in the answer to its making, nowhere else."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -7,7 +8,6 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from ninja import Field, Query, Router, Schema, Status
 from ninja.errors import HttpError
 
@@ -47,10 +47,6 @@ class KeyOut(Schema):
     last_used_at: datetime | None
     live: bool = Field(description="Something is published with it now.")
 
-    @classmethod
-    def of(cls, row: keys_queries.KeyRow) -> "KeyOut":
-        return cls(**_fields(row))
-
 
 class NewKeyOut(KeyOut):
     """With its secret, at the only time that it is told."""
@@ -61,17 +57,11 @@ class NewKeyOut(KeyOut):
     play_url: str
 
 
-def _fields(row: keys_queries.KeyRow) -> dict[str, Any]:
-    key = row.key
-    own = ("label", "prefix", "test_only", "expires_at", "grace_until", "max_kbps", "over_limit", "allowed_networks")
-    return {
-        "id": key.pk,
-        "app": key.stream.application.name,
-        "name": key.stream.name,
-        "state": row.state,
-        "live": row.is_live,
-        **{name: getattr(key, name) for name in (*own, "created_at", "last_used_at")},
-    }
+def _fields(key: StreamKey) -> dict[str, Any]:
+    row, stream = keys_queries.key_row(key), key.stream
+    own = ("id", "label", "prefix", "test_only", "expires_at", "grace_until", "max_kbps", "over_limit")
+    fields = {name: getattr(key, name) for name in (*own, "allowed_networks", "created_at", "last_used_at")}
+    return fields | {"app": stream.application.name, "name": stream.name, "state": row.state, "live": row.is_live}
 
 
 class KeyFilters(Paging):
@@ -101,7 +91,7 @@ class RotateIn(Schema):
 def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
     """Those that were used last come first."""
     page, count = cut(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters)
-    return ListOf[KeyOut](items=[KeyOut.of(row) for row in keys_queries.key_rows(page)], count=count)
+    return ListOf[KeyOut](items=[KeyOut(**_fields(key)) for key in page], count=count)
 
 
 @router.post("/keys", response={201: NewKeyOut, 404: Problem, 422: Problem}, auth=allow(Ability.MANAGE_KEYS))
@@ -127,7 +117,7 @@ def rotate(
     """A new key with the same rights in place of this one. Its secret is in this answer, and nowhere else."""
     grace = timedelta(seconds=body.grace_s if body else 0)
     try:
-        created = services_actions.rotate_key(actor_of(request), _key(key_id), grace=grace)
+        created = services_actions.rotate_key(actor_of(request), keys_queries.key_of(key_id), grace=grace)
     except ValidationError as error:
         raise HttpError(409, " ".join(error.messages)) from None
     return Status(201, _new_key(response, created))
@@ -136,22 +126,12 @@ def rotate(
 @router.post("/keys/{int:key_id}/revoke", response=KeyOut, auth=allow(Ability.MANAGE_KEYS))
 def revoke(request: HttpRequest, key_id: int) -> KeyOut:
     """For good. What is live with it ends within two seconds."""
-    found = _key(key_id)
+    found = keys_queries.key_of(key_id)
     services_actions.revoke_key(actor_of(request), found)
-    return KeyOut.of(keys_queries.key_row(found, timezone.now()))
-
-
-def _key(key_id: int) -> StreamKey:
-    return get_object_or_404(StreamKey.objects.select_related("stream__application"), pk=key_id)
+    return KeyOut(**_fields(found))
 
 
 def _new_key(response: HttpResponse, created: NewKey) -> NewKeyOut:
     response["Cache-Control"] = "no-store"
     strings = media_urls.strings(stream=created.key.stream, secret=created.secret)
-    return NewKeyOut(
-        **_fields(keys_queries.key_row(created.key, timezone.now())),
-        key=strings.key,
-        server=strings.server,
-        publish_url=strings.publish_url,
-        play_url=strings.play_url,
-    )
+    return NewKeyOut(**_fields(created.key), **asdict(strings))
