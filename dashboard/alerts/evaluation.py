@@ -20,6 +20,7 @@ from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import ACKNOWLEDGED, is_of_level
 from ingest import clean
+from ingest.contracts import end_of
 from ingest.contracts.figures import NODE_CHECKS
 from ingest.delivery import engine
 from ingest.models import Node, OutboxEvent, Session, StatusEvent, Stream
@@ -69,8 +70,6 @@ NOT_LIVE = "not_live"
 ABOUTS = {ENDED: About.ENDED, NOT_LIVE: About.NOT_LIVE}
 """Of alerts' checks; all others are of health."""
 LOST_AFTER = timedelta(minutes=1)
-EXPECTED_ENDS = {"client_unpublish", "kicked", "key_revoked", "replaced", "node_shutdown"}
-"""Ends of publishers that somebody meant. All others are a loss."""
 
 
 class Rules:
@@ -111,7 +110,7 @@ class Rules:
     def _ended(self, event: OutboxEvent) -> None:
         _clear(Alert.objects.filter(rule__about=About.HEALTH, session=event.session_id), event.at, "The stream ended.")
         end = event.payload["end"]
-        if end["reason"] in EXPECTED_ENDS or (event.stream_id and _live([event.stream_id])):
+        if end_of(end["reason"]).is_expected or (event.stream_id and _live([event.stream_id])):
             return
         said = f" {end['description']}" if end["description"] else ""
         issue = {

@@ -3,6 +3,7 @@
 A webhook's secret is in the answer to its making or rotation, and nowhere else."""
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -39,23 +40,34 @@ def alerts(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/alerts.html", context)
 
 
+FORMS: dict[str, Callable[..., RuleForm | WebhookForm]] = {"rule": RuleForm, "webhook": WebhookForm}
+
+
+@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_ability(Ability.MANAGE_ALERTS)
-def rule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    row = get_object_or_404(AlertRule, pk=pk) if pk is not None else None
-    form = RuleForm(request.POST if request.method == "POST" else None, instance=row)
+def edit(request: HttpRequest, what: str, pk: int | None = None) -> HttpResponse:
+    """Makes or changes a rule or a webhook; of a new webhook it shows the secret, once."""
+    row = _row(what, pk) if pk is not None else None
+    form = FORMS[what](request.POST if request.method == "POST" else None, instance=row)
     if request.method == "POST" and form.is_valid():
-        saved = alerts_actions.save_rule(form, actor_of(request))
-        return done(request, f"The rule {saved.name} is saved.")
-    context: dict[str, Any] = {"form": form, "row": row, "what": "rule"}
+        saved = alerts_actions.save(form, actor_of(request))
+        if row is None and isinstance(saved, Webhook):
+            return _secret(request, saved)
+        return done(request, f"The {what} {saved.name} is saved.")
+    context: dict[str, Any] = {"form": form, "row": row, "what": what}
     return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
 
 
 @post_view(Ability.MANAGE_ALERTS)
-def delete_rule(request: HttpRequest, pk: int) -> HttpResponse:
-    row = get_object_or_404(AlertRule, pk=pk)
-    alerts_actions.delete_rule(row, actor_of(request))
-    return done(request, f"The rule {row.name} is deleted.")
+def delete(request: HttpRequest, what: str, pk: int) -> HttpResponse:
+    row = _row(what, pk)
+    alerts_actions.delete(row, actor_of(request))
+    return done(request, f"The {what} {row.name} is deleted.")
+
+
+def _row(what: str, pk: int) -> AlertRule | Webhook:
+    return get_object_or_404(AlertRule, pk=pk) if what == "rule" else get_object_or_404(Webhook, pk=pk)
 
 
 def done(request: HttpRequest, words: str) -> HttpResponse:
@@ -67,20 +79,6 @@ LOOKUPS = {"webhook": "webhook__name", "state": "state", "kind": "kind"}
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@require_ability(Ability.MANAGE_ALERTS)
-def webhook(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Makes a webhook, and shows its secret once; or changes one."""
-    row = get_object_or_404(Webhook, pk=pk) if pk is not None else None
-    form = WebhookForm(request.POST if request.method == "POST" else None, instance=row)
-    if request.method == "POST" and form.is_valid():
-        saved = alerts_actions.save_webhook(form, actor_of(request))
-        return done(request, f"The webhook {saved.name} is saved.") if row is not None else _secret(request, saved)
-    context: dict[str, Any] = {"form": form, "row": row, "what": "webhook"}
-    return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
-
-
-@never_cache
 @post_view(Ability.MANAGE_ALERTS)
 def rotate_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     return _secret(request, alerts_actions.rotate_secret(get_object_or_404(Webhook, pk=pk), actor_of(request)))
@@ -88,13 +86,6 @@ def rotate_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _secret(request: HttpRequest, row: Webhook) -> HttpResponse:
     return render(request, "dashboard/webhook_secret.html", {"webhook": row, "secret": secret_of(row)})
-
-
-@post_view(Ability.MANAGE_ALERTS)
-def delete_webhook(request: HttpRequest, pk: int) -> HttpResponse:
-    row = get_object_or_404(Webhook, pk=pk)
-    alerts_actions.delete_webhook(row, actor_of(request))
-    return done(request, f"The webhook {row.name} is deleted.")
 
 
 @post_view(Ability.MANAGE_ALERTS)
