@@ -153,13 +153,7 @@ def _operation(method: str, path: str, details: Json) -> Json:
         "ability": details["x-ability"],
         "roles": details["x-roles"],
         "parameters": [
-            {
-                "name": each["name"],
-                "where": each["in"],
-                "required": each.get("required", False),
-                "words": each["schema"].get("description", ""),
-                **_type_of(each["schema"]),
-            }
+            _field(each["name"], each["schema"], each.get("required", False)) | {"where": each["in"]}
             for each in details["parameters"]
         ],
         "body": _type_of(body) if body else None,
@@ -175,11 +169,12 @@ def _answers(responses: Json) -> Iterator[Json]:
 
 def _shape(name: str, schema: Json) -> Json:
     required = schema.get("required", ())
-    fields = [
-        {"name": field, "required": field in required, "words": each.get("description", ""), **_type_of(each)}
-        for field, each in schema.get("properties", {}).items()
-    ]
+    fields = [_field(field, each, field in required) for field, each in schema.get("properties", {}).items()]
     return {"name": name, "words": schema.get("description", ""), "fields": fields}
+
+
+def _field(name: str, schema: Json, required: bool) -> Json:
+    return {"name": name, "required": required, "words": schema.get("description", ""), **_type_of(schema)}
 
 
 def _type_of(schema: Json) -> Json:

@@ -5,7 +5,7 @@ session, against the same table as pages and WebSockets. Nobody known: 401. Know
 beyond that is in `PROBLEMS` of `dashboard.api`, or an HttpError. Lists are `{"items": [...], "count": N}` with `limit`,
 `offset` and filters. Times are ISO 8601 in UTC, to the millisecond; a field that is not known is null."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Self, TypeVar
 
@@ -152,12 +152,19 @@ class SamplesOut(Schema):
     problems: list[str] = Field(description="What could not be read, in sentences.")
 
 
-def listed(rows: QuerySet[Row], filters: Paging, lookups: Mapping[str, str] | None = None) -> dict[str, object]:
-    """The answer of a list: a page of the rows that match the filters, of which `lookups` says what each compares."""
+def listed(
+    rows: QuerySet[Row],
+    filters: Paging,
+    lookups: Mapping[str, str] | None = None,
+    item: Callable[[Row], object] = lambda row: row,
+) -> dict[str, object]:
+    """The answer of a list: a page of the rows that match the filters, of which `lookups` says what each compares.
+    `item`: what it has of a row.
+    """
     if lookups:
         rows = narrow(rows, lookups, filters.model_dump(include=set(lookups)))
     page, count = cut(rows, filters)
-    return {"items": page, "count": count}
+    return {"items": [item(row) for row in page], "count": count}
 
 
 class EventOut(Schema):

@@ -1,14 +1,14 @@
 """Runs of the Spark jobs: their list with the ledger of hours, a run with its log, where the jobs run, and what people
 ask of them."""
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -28,25 +28,13 @@ from ingest.services import audit, database
 from ingest.services.roles import Ability
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyticsWorker:
-    worker: str
-    spark: str
-    """In words; empty when it did not say."""
-    java: str
-    problem: str
-    """What stands in the way of Spark there; empty when nothing does."""
-
-
-def analytics_workers(now: datetime) -> list[AnalyticsWorker]:
-    heard = now - timedelta(seconds=settings.PROCESS_LATE_S)
+def analytics_workers() -> QuerySet[Heartbeat]:
+    """Those that run. `detail`: `spark` in words, `java_home`, and `java`, what stands in the way of Spark there; each
+    may be missing.
+    """
+    heard = database.shared_now() - timedelta(seconds=settings.PROCESS_LATE_S)
     alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=heard)
-    return [
-        AnalyticsWorker(
-            row.name, row.detail.get("spark", ""), row.detail.get("java_home", ""), row.detail.get("java", "")
-        )
-        for row in alive.order_by("name")
-    ]
+    return alive.order_by("name")
 
 
 LONGEST_RANGE = timedelta(days=31)
@@ -114,7 +102,7 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
         "bars": analytics.LEDGER_BARS,
         "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MAX_PARTITIONS],
         "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MAX_PARTITIONS],
-        "places": analytics_workers(database.shared_now()),
+        "places": analytics_workers(),
         "is_written": get_watch().report().state("database") is PartState.OK,
         "form": form,
     }

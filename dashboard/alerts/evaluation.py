@@ -65,8 +65,7 @@ def isolated(what: str) -> Iterator[None]:
 Kind = OutboxEvent.Kind
 About = AlertRule.About
 
-ENDED = "ended"
-NOT_LIVE = "not_live"
+ENDED, NOT_LIVE = "ended", "not_live"
 ABOUTS = {ENDED: About.ENDED, NOT_LIVE: About.NOT_LIVE}
 """Of alerts' checks; all others are of health."""
 LOST_AFTER = timedelta(minutes=1)

@@ -30,15 +30,9 @@ def rows(values: dict[str, Any], *, text: str = "") -> QuerySet[AuditEntry]:
 
 
 def as_dict(entry: AuditEntry) -> dict[str, Any]:
-    return {
-        "at": entry.at,
-        "actor": entry.actor,
-        "address": entry.address,
-        "action": entry.action,
-        "target": entry.target,
+    return {name: getattr(entry, name) for name in FIELDS} | {
         "stream": entry.stream.path if entry.stream else None,
         "session_id": str(entry.session_id) if entry.session_id else None,
-        "detail": entry.detail,
     }
 
 

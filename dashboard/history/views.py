@@ -26,26 +26,11 @@ from analytics.rollups import UNPACKED, Rollups
 from analytics.wording import tiles
 from dashboard import lists
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.history.comparison import (
-    COMPARED,
-    DIMENSIONS,
-    FURTHER,
-    MOST,
-    MOST_CHOSEN,
-    Comparison,
-    text_with_unit,
-)
+from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MOST_CHOSEN, Comparison, text_with_unit
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import HistoryEvent, history_events
 from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
-from dashboard.history.stream import (
-    MOST_BROADCASTS_IN_FILE,
-    PAGE_TILES,
-    StreamHistory,
-    asked,
-    broadcasts,
-    paths,
-)
+from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, PAGE_TILES, StreamHistory, asked, broadcasts, paths
 from ingest.services import audit
 from ingest.services.roles import Ability
 
@@ -132,7 +117,7 @@ def _shown(history: StreamHistory) -> dict[str, Any]:
     return {
         "tiles": tiles(PAGE_TILES, figures, former, period.before_words),
         "further": [(column, text_with_unit(column, figures), text_with_unit(column, former)) for column in FURTHER],
-        "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
+        "chart": history.chart() | {"marks": [{"at": one.at.timestamp(), "is_line": one.is_mark} for one in found]},
         "happenings": found,
         "dots": [(one, f"{_place(one, period):.3f}%") for one in found],
         "intervals": _intervals(history),
@@ -145,10 +130,6 @@ def _shown(history: StreamHistory) -> dict[str, Any]:
 def _place(happening: HistoryEvent, period: Period) -> float:
     """In per cent of the period."""
     return 100 * ((happening.at - period.since) / (period.until - period.since))
-
-
-def _mark(happening: HistoryEvent, period: Period) -> dict[str, Any]:
-    return {"at": happening.at.timestamp(), "is_line": happening.is_mark}
 
 
 def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, bool]]:

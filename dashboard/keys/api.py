@@ -12,7 +12,7 @@ from ninja import Field, Query, Router, Schema, Status
 from ninja.errors import HttpError
 
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Paging, Problem, Text, When, allow, cut
+from dashboard.api_base import ListOf, Paging, Problem, Text, When, allow, listed
 from dashboard.keys import queries as keys_queries
 from ingest.models import Application, StreamKey
 from ingest.models.names import validate_stream_name
@@ -22,6 +22,8 @@ from ingest.services.keys import NewKey
 from ingest.services.roles import Ability
 
 router = Router(tags=["keys"])
+
+ONE = "/keys/{int:key_id}"
 
 MOST_GRACE_S = int(keys.MAX_GRACE.total_seconds())
 
@@ -88,10 +90,9 @@ class RotateIn(Schema):
 
 
 @router.get("/keys", response=ListOf[KeyOut], auth=allow(Ability.MANAGE_KEYS))
-def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
+def list_keys(request: HttpRequest, filters: Query[KeyFilters]) -> dict[str, object]:
     """Those that were used last come first."""
-    page, count = cut(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters)
-    return ListOf[KeyOut](items=[KeyOut(**_fields(key)) for key in page], count=count)
+    return listed(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters, item=_fields)
 
 
 @router.post("/keys", response={201: NewKeyOut, 404: Problem, 422: Problem}, auth=allow(Ability.MANAGE_KEYS))
@@ -110,7 +111,7 @@ def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[
     return Status(201, _new_key(response, created))
 
 
-@router.post("/keys/{int:key_id}/rotate", response={201: NewKeyOut, 409: Problem}, auth=allow(Ability.MANAGE_KEYS))
+@router.post(f"{ONE}/rotate", response={201: NewKeyOut, 409: Problem}, auth=allow(Ability.MANAGE_KEYS))
 def rotate(
     request: HttpRequest, response: HttpResponse, key_id: int, body: RotateIn | None = None
 ) -> Status[NewKeyOut]:
@@ -123,7 +124,7 @@ def rotate(
     return Status(201, _new_key(response, created))
 
 
-@router.post("/keys/{int:key_id}/revoke", response=KeyOut, auth=allow(Ability.MANAGE_KEYS))
+@router.post(f"{ONE}/revoke", response=KeyOut, auth=allow(Ability.MANAGE_KEYS))
 def revoke(request: HttpRequest, key_id: int) -> KeyOut:
     """For good. What is live with it ends within two seconds."""
     found = keys_queries.key_of(key_id)

@@ -34,14 +34,14 @@ from ingest.services import audit, media_urls
 from ingest.services.keys import NewKey
 from ingest.services.roles import Ability
 
-GRACES = {"0": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
-"""How long a rotated key may go on working."""
-GRACE_WORDS = {
-    "0": "Not at all: what is live with it ends now",
-    "1h": "For an hour",
-    "24h": "For 24 hours",
-    "7d": "For 7 days",
+GRACES = {
+    "0": (timedelta(0), "Not at all: what is live with it ends now"),
+    "1h": (timedelta(hours=1), "For an hour"),
+    "24h": (timedelta(hours=24), "For 24 hours"),
+    "7d": (timedelta(days=7), "For 7 days"),
 }
+"""How long a rotated key may go on working."""
+GRACE_CHOICES = [(name, words) for name, (_, words) in GRACES.items()]
 
 MOST_KBPS = 2_000_000
 
@@ -96,7 +96,7 @@ class CreateForm(RightsForm):
 
 
 class RotateForm(forms.Form):
-    grace = forms.ChoiceField(choices=list(GRACE_WORDS.items()), initial="0")
+    grace = forms.ChoiceField(choices=GRACE_CHOICES, initial="0")
 
 
 REFUSED_WITHIN = timedelta(minutes=15)
@@ -192,7 +192,7 @@ def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     form, found = RotateForm(request.POST), keys_queries.key_of(pk)
     if not form.is_valid():
         return _wrong(form)
-    grace = GRACES[form.cleaned_data["grace"]]
+    grace, _ = GRACES[form.cleaned_data["grace"]]
     return _made(request, "rotated", partial(services_actions.rotate_key, actor_of(request), found, grace=grace))
 
 
@@ -237,7 +237,7 @@ def _context(found: StreamKey) -> dict[str, Any]:
         "live": live,
         "server": media_urls.server_of(stream=found.stream),
         "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
-        "graces": GRACE_WORDS.items(),
+        "graces": GRACE_CHOICES,
     }
 
 

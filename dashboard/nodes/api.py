@@ -18,6 +18,8 @@ from ingest.services.roles import Ability
 
 router = Router(tags=["nodes"])
 
+ONE = "/nodes/{name}"
+
 
 class NodeIssueOut(Schema):
     """An open health issue of the node itself."""
@@ -88,26 +90,26 @@ def nodes(request: HttpRequest, paging: Query[Paging]) -> ListOf[NodeOut]:
     return ListOf[NodeOut](items=[NodeOut.of(node) for node in page], count=len(found))
 
 
-@router.get("/nodes/{name}", response=NodeOut)
+@router.get(ONE, response=NodeOut)
 def node(request: HttpRequest, name: str) -> NodeOut:
     """One media node."""
     return NodeOut.of(_found(name))
 
 
-@router.post("/nodes/{name}/drain", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
+@router.post(f"{ONE}/drain", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
 def drain(request: HttpRequest, name: str, body: Body[DrainIn | None] = None) -> Status[NodeOut]:
     """Have the node take nothing new and, after `grace_s`, end what is left. 409 for a node that is down."""
     grace_s = body.grace_s if body else service.USUAL_GRACE_S
     return _ask(request, name, partial(services_actions.drain_node, grace_s=grace_s))
 
 
-@router.post("/nodes/{name}/resume", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
+@router.post(f"{ONE}/resume", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
 def resume(request: HttpRequest, name: str) -> Status[NodeOut]:
     """Have a draining node take connections again: it does within 2 s. 409 for a node that is down."""
     return _ask(request, name, services_actions.resume_node)
 
 
-@router.post("/nodes/{name}/forget", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
+@router.post(f"{ONE}/forget", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
 def forget(request: HttpRequest, name: str) -> Status[NodeOut]:
     """Miss a node no more that is gone for good. 409 for one that isn't down."""
     return _ask(request, name, services_actions.forget_node)

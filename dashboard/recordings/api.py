@@ -21,6 +21,8 @@ from ingest.services.roles import Ability
 
 router = Router(tags=["recordings"])
 
+ONE = "/recordings/{int:recording_id}"
+
 State = Literal["recording", "complete", "failed"]
 
 
@@ -69,19 +71,19 @@ def recordings(request: HttpRequest, filters: Query[RecordingFilters]) -> dict[s
     return listed(service.rows(), filters, service.LOOKUPS)
 
 
-@router.get("/recordings/{int:recording_id}", response=RecordingOut)
+@router.get(ONE, response=RecordingOut)
 def recording(request: HttpRequest, recording_id: int) -> Recording:
     """One recording."""
     return get_object_or_404(service.rows(), pk=recording_id)
 
 
-@router.get("/recordings/{int:recording_id}/download", response={302: None, 503: Problem})
+@router.get(f"{ONE}/download", response={302: None, 503: Problem})
 def download(request: HttpRequest, recording_id: int) -> HttpResponse:
     """Its file, FLV: leads to the media listener by a URL that is good for a minute. 503 where that is off."""
     return service.send(get_object_or_404(service.rows(), pk=recording_id), actor=actor_of(request))
 
 
-@router.post("/recordings/{int:recording_id}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
+@router.post(f"{ONE}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
 def play_token(request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None) -> Status[TokenOut]:
     """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = get_object_or_404(service.rows(), pk=recording_id)
@@ -92,9 +94,7 @@ def play_token(request: HttpRequest, recording_id: int, body: Body[TokenIn | Non
     return Status(201, TokenOut(**asdict(link)))
 
 
-@router.delete(
-    "/recordings/{int:recording_id}", response={204: None, 409: Problem}, auth=allow(Ability.DELETE_RECORDINGS)
-)
+@router.delete(ONE, response={204: None, 409: Problem}, auth=allow(Ability.DELETE_RECORDINGS))
 def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[None]:
     """Delete it with its file. 409 while it is being recorded."""
     row = get_object_or_404(service.rows(), pk=recording_id)

@@ -63,11 +63,6 @@ def narrow_whole(reports: QuerySet[Report], whole: str) -> QuerySet[Report]:
     return reports.filter(complete) if whole == "yes" else reports.exclude(complete) if whole == "no" else reports
 
 
-def archived_scopes() -> list[str]:
-    """Those that reports were made of, but for all streams."""
-    return list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct())
-
-
 @dataclass(frozen=True, slots=True)
 class Planned:
     """`next`: when it is made again; None: at no set time. `last`: the id of the report that it made last."""
@@ -204,7 +199,7 @@ def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpRes
     found = narrow(archived_reports(), LOOKUPS, {name: filters[name] for name in LOOKUPS})
     context = page_context(request, narrow_whole(found, filters["whole"]), filters) | {
         "kinds": KINDS,
-        "scopes": archived_scopes(),
+        "scopes": list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct()),
         "known_scopes": known_scopes(),
         "plans": planned_reports(timezone.now()),
         "may_plan": request.user.is_staff and request.user.has_perm("analytics.change_reportplan"),

@@ -229,7 +229,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     row = get_object_or_404(session_rows(), pk=pk)
     is_publish = row.kind == Session.Kind.PUBLISH
     diagnosis = Diagnosis(row) if is_publish else None
-    players = _players(row) if is_publish else None
+    players = _players(row) if is_publish else Session.objects.none()
     target = measurements.target_kbps(row)
     context: dict[str, Any] = {
         "session": row,
@@ -241,8 +241,8 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         "findings": diagnosis.findings() if diagnosis else [],
         "acknowledged": streams_actions.end_acknowledgement(row),
         "recordings": row.recordings.select_related("application"),
-        "players": players[:PLAYERS_SHOWN] if players is not None else [],
-        "player_count": players.count() if players is not None else 0,
+        "players": players[:PLAYERS_SHOWN],
+        "player_count": players.count(),
         "publisher": None if is_publish else _publisher(row),
         "note_length": NOTE_LENGTH,
         "boot": {

@@ -25,7 +25,6 @@ from dashboard.api_base import (
     TokenIn,
     TokenOut,
     allow,
-    cut,
     listed,
 )
 from dashboard.lists import narrow
@@ -41,6 +40,9 @@ from ingest.services.roles import Ability
 
 router = Router(tags=["streams"])
 applications_router = Router(tags=["applications"])
+
+ONE = "/streams/{app}/{stream:name}"
+ONE_APPLICATION = "/applications/{app}"
 
 LOOKUPS = {"app": "application__name", "name": "name"}
 
@@ -154,13 +156,13 @@ class StreamFilters(Paging):
 
 
 @router.get("/streams", response=ListOf[StreamOut])
-def streams(request: HttpRequest, filters: Query[StreamFilters]) -> ListOf[StreamOut]:
+def streams(request: HttpRequest, filters: Query[StreamFilters]) -> dict[str, object]:
     """All streams, on air or not; the last made comes first."""
     now = Now.read()
     rows = Stream.objects.select_related("application").order_by("-created_at", "-pk")
     rows = narrow(rows, LOOKUPS, filters.model_dump(include=set(LOOKUPS)))
-    page, count = cut(_in_condition(rows, now, filters.state, filters.health), filters)
-    return ListOf[StreamOut](items=[StreamOut.of(row, now.of_stream(row)) for row in page], count=count)
+    rows = _in_condition(rows, now, filters.state, filters.health)
+    return listed(rows, filters, item=lambda row: StreamOut.of(row, now.of_stream(row)))
 
 
 def _in_condition(
@@ -179,7 +181,7 @@ def _in_condition(
     return rows.filter(pk__in=fitting)
 
 
-@router.get("/streams/{app}/{stream:name}", response=StreamOut)
+@router.get(ONE, response=StreamOut)
 def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     """One stream by its public name."""
     return _answer(stream_row(app, name))
@@ -189,7 +191,7 @@ class EnabledIn(Schema):
     enabled: bool
 
 
-@router.patch("/streams/{app}/{stream:name}", response=StreamOut, auth=allow(Ability.MANAGE_STREAMS))
+@router.patch(ONE, response=StreamOut, auth=allow(Ability.MANAGE_STREAMS))
 def change(request: HttpRequest, app: str, name: str, body: EnabledIn) -> StreamOut:
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)
@@ -215,11 +217,7 @@ class HowToDeleteStream(HowToDelete):
     recordings: bool = Field(False, description="Its recordings with their files as well; else they stay.")
 
 
-@router.delete(
-    "/streams/{app}/{stream:name}",
-    response={200: DeletionOut, 204: None, 409: Problem},
-    auth=allow(Ability.MANAGE_STREAMS),
-)
+@router.delete(ONE, response={200: DeletionOut, 204: None, 409: Problem}, auth=allow(Ability.MANAGE_STREAMS))
 def delete(request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]) -> Status[DeletionOut | None]:
     """Delete it with its keys, log-ins and what else is set up for it. Its history stays. 409 while it is live, unless
     it is forced, and for a recording that can't be deleted.
@@ -245,7 +243,7 @@ class KickOut(Schema):
     detail: str
 
 
-@router.post("/streams/{app}/{stream:name}/kick", response={202: KickOut, 409: Problem}, auth=allow(Ability.KICK))
+@router.post(f"{ONE}/kick", response={202: KickOut, 409: Problem}, auth=allow(Ability.KICK))
 def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = None) -> Status[KickOut]:
     """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
     body = body or KickIn(note="", session_id="")
@@ -257,7 +255,7 @@ def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = 
     raise HttpError(409, REFUSALS[outcome])
 
 
-@router.post("/streams/{app}/{stream:name}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
+@router.post(f"{ONE}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
 def play_token(request: HttpRequest, app: str, name: str, body: Body[TokenIn | None] = None) -> Status[TokenOut]:
     """A signed token for playing the stream, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = stream_row(app, name)
@@ -295,29 +293,27 @@ class MuteOut(Schema):
     by: AsText = Field(description="null: an API token, or somebody who is gone.")
 
 
-@router.post("/streams/{app}/{stream:name}/notes", response={201: EventOut, 409: Problem}, auth=allow(Ability.NOTE))
+@router.post(f"{ONE}/notes", response={201: EventOut, 409: Problem}, auth=allow(Ability.NOTE))
 def add_note(request: HttpRequest, app: str, name: str, body: Body[NoteIn]) -> Status[StatusEvent]:
     """A note for the session that publishes, else for the last one. 409 where there was none."""
     return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), body.note))
 
 
-@router.post(
-    "/streams/{app}/{stream:name}/acknowledge", response={201: EventOut, 409: Problem}, auth=allow(Ability.NOTE)
-)
+@router.post(f"{ONE}/acknowledge", response={201: EventOut, 409: Problem}, auth=allow(Ability.NOTE))
 def acknowledge(request: HttpRequest, app: str, name: str, body: Body[AcknowledgeIn]) -> Status[StatusEvent]:
     """Say that somebody knows of an open issue. Not of a later opening, nor when it gets worse. 409: it isn't open."""
     row = stream_row(app, name)
     return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=body.check, note=body.note))
 
 
-@router.get("/streams/{app}/{stream:name}/mute", response=ListOf[MuteOut])
+@router.get(f"{ONE}/mute", response=ListOf[MuteOut])
 def mutes(request: HttpRequest, app: str, name: str) -> dict[str, object]:
     """The mutes that hold now."""
     rows = list(streams_actions.active_mutes().filter(stream=stream_row(app, name)))
     return {"items": rows, "count": len(rows)}
 
 
-@router.post("/streams/{app}/{stream:name}/mute", response={201: MuteOut}, auth=allow(Ability.NOTE))
+@router.post(f"{ONE}/mute", response={201: MuteOut}, auth=allow(Ability.NOTE))
 def mute(request: HttpRequest, app: str, name: str, body: Body[MuteIn | None] = None) -> Status[Mute]:
     """No alerts of the stream for a while. In place of an earlier mute of the same check."""
     body = body or MuteIn(check="", hours=None)
@@ -330,7 +326,7 @@ class Which(Schema):
     check: Check | None = Field(None, description="Only this check's; empty: only that of all checks at once.")
 
 
-@router.delete("/streams/{app}/{stream:name}/mute", response={204: None}, auth=allow(Ability.NOTE))
+@router.delete(f"{ONE}/mute", response={204: None}, auth=allow(Ability.NOTE))
 def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> Status[None]:
     """Lift the stream's mutes. 404 when nothing was muted."""
     if not streams_actions.unmute(stream_row(app, name), actor_of(request), check=which.check):
@@ -349,7 +345,7 @@ class SampleRange(Schema):
     points: int = Field(POINTS, ge=10, le=2000, description="More samples are gathered into so many spans.")
 
 
-@router.get("/streams/{app}/{stream:name}/samples", response=SamplesOut, url_name="stream-samples")
+@router.get(f"{ONE}/samples", response=SamplesOut, url_name="stream-samples")
 def samples(request: HttpRequest, app: str, name: str, wanted: Query[SampleRange]) -> SamplesOut:
     """The samples of all sessions that published the stream lately."""
     from ingest.telemetry import reading  # Arrow is loaded where samples are read.
@@ -391,13 +387,13 @@ def applications(request: HttpRequest, paging: Query[Paging]) -> dict[str, objec
     return listed(Application.objects.order_by("-created_at", "-pk"), paging)
 
 
-@applications_router.get("/applications/{app}", response=ApplicationOut)
+@applications_router.get(ONE_APPLICATION, response=ApplicationOut)
 def application(request: HttpRequest, app: str) -> Application:
     """One application."""
     return get_object_or_404(Application, name=app)
 
 
-@applications_router.patch("/applications/{app}", response=ApplicationOut, auth=allow(Ability.MANAGE_STREAMS))
+@applications_router.patch(ONE_APPLICATION, response=ApplicationOut, auth=allow(Ability.MANAGE_STREAMS))
 def change_application(request: HttpRequest, app: str, body: EnabledIn) -> Application:
     """Disable or enable it. Who publishes or plays in one that is disabled is ended within two seconds."""
     row = get_object_or_404(Application, name=app)
@@ -406,7 +402,7 @@ def change_application(request: HttpRequest, app: str, body: EnabledIn) -> Appli
 
 
 @applications_router.delete(
-    "/applications/{app}", response={200: DeletionOut, 204: None, 409: Problem}, auth=allow(Ability.MANAGE_STREAMS)
+    ONE_APPLICATION, response={200: DeletionOut, 204: None, 409: Problem}, auth=allow(Ability.MANAGE_STREAMS)
 )
 def delete_application(request: HttpRequest, app: str, how: Query[HowToDelete]) -> Status[DeletionOut | None]:
     """Delete it with its streams and all that is set up for them, its recordings with their files, and its shared

@@ -25,7 +25,7 @@ from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
-from ingest.models import Application, Attempt, Session, Stream, StreamKey
+from ingest.models import Application, Attempt, Session, StreamKey
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
@@ -163,14 +163,17 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
                     stream_database_part(row.pk, snapshot["session_id"]),
                 ),
                 "limits": limits_of(row),
-                "urls": _urls(app, name),
+                "urls": {
+                    "preview": reverse("dashboard:preview", args=[app, name]),
+                    "samples": reverse("api-1:stream-samples", args=[app, name]),
+                },
             },
             "session": open_publisher(row),
             "last": last,
             "previous": previous,
             "last_minute": _last_minute(last) if last is not None and last.ended_at is not None else "",
             "sessions": sessions.select_related("key", "login")[:SESSIONS_SHOWN],
-            "keys": _keys(row, timezone.now()),
+            "keys": [(key, _key_state(key)) for key in row.keys.order_by("-created_at")[:KEYS_SHOWN]],
             "attempts": Attempt.objects.filter(app=app, name=name).order_by("-at")[:ATTEMPTS_SHOWN],
             "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
@@ -193,19 +196,8 @@ def _last_minute(session: Session) -> str:
     return str(known)
 
 
-def _urls(app: str, name: str) -> dict[str, str]:
-    return {
-        "preview": reverse("dashboard:preview", args=[app, name]),
-        "samples": reverse("api-1:stream-samples", args=[app, name]),
-    }
-
-
-def _keys(stream: Stream, now: datetime) -> list[tuple[StreamKey, str]]:
-    return [(key, _state(key, now)) for key in stream.keys.order_by("-created_at")[:KEYS_SHOWN]]
-
-
-def _state(key: StreamKey, now: datetime) -> str:
-    state = keys.state(key=key, now=now)
+def _key_state(key: StreamKey) -> str:
+    state = keys.state(key=key, now=timezone.now())
     if state == "revoked" and key.revoked_at is not None:
         return f"revoked on {_day_time(key.revoked_at)}"
     if state == "expired" and key.expires_at is not None:
