@@ -60,17 +60,16 @@ def create_token(
     if role not in ROLES:
         raise ValueError(f"{role!r} is no role: expected one of {', '.join(ROLES)}.")
     secret = random_secret(TOKEN_PREFIX)
-    token = ApiToken(
-        name=name,
-        role=role,
-        digest=token_digest(secret),
-        prefix=secret[:SHOWN_CHARACTERS],
-        created_by=created_by,
-        expires_at=expires_at,
-    )
     try:
         with transaction.atomic():
-            token.save(force_insert=True)
+            token = ApiToken.objects.create(
+                name=name,
+                role=role,
+                digest=token_digest(secret),
+                prefix=secret[:SHOWN_CHARACTERS],
+                created_by=created_by,
+                expires_at=expires_at,
+            )
     except IntegrityError:
         raise NameTaken(f"A token named {name!r} exists: revoke it first, or take another name.") from None
     return NewToken(token, secret)

@@ -102,9 +102,9 @@ def gate(view: View) -> View:
     @wraps(behind_login)
     def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         abilities = bearer_abilities(request)
-        if abilities is not None and Ability.VIEW in abilities:
-            return view(request, *args, **kwargs)
         if abilities is not None:
+            if Ability.VIEW in abilities:
+                return view(request, *args, **kwargs)
             return JsonResponse({"detail": "This token is unknown, expired or revoked."}, status=401)
         if request.path.endswith(".json") and not request.user.is_authenticated:
             return JsonResponse({"detail": "Send `Authorization: Bearer TOKEN`."}, status=401)

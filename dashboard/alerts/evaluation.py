@@ -71,56 +71,55 @@ ABOUTS = {ENDED: About.ENDED, NOT_LIVE: About.NOT_LIVE}
 LOST_AFTER = timedelta(minutes=1)
 
 
-class Rules:
-    def __init__(self, rules: Iterable[AlertRule]) -> None:
-        self.rules = list(rules)
+def enabled_rules() -> list[AlertRule]:
+    return list(scoped(AlertRule.objects.filter(enabled=True)))
 
-    @classmethod
-    def read(cls) -> "Rules":
-        return cls(scoped(AlertRule.objects.filter(enabled=True)))
 
-    def handle(self, event: OutboxEvent) -> None:
-        """Opens and clears alerts by an event, within its transaction."""
-        match event.kind:
-            case Kind.HEALTH_OPENED:
-                self._opened(event)
-            case Kind.HEALTH_CLEARED:
-                _clear(_of_check(event), event.at, "The issue is over.")
-            case Kind.UNPUBLISH:
-                self._ended(event)
-            case Kind.PUBLISH:
-                back = Alert.objects.filter(rule__about=About.ENDED, subject=_subject(event))
-                _clear(back, event.at, "It is back.")
+def handle(event: OutboxEvent, rules: Iterable[AlertRule]) -> None:
+    """Opens and clears alerts of the enabled rules by an event, within its transaction."""
+    match event.kind:
+        case Kind.HEALTH_OPENED:
+            _opened(event, rules)
+        case Kind.HEALTH_CLEARED:
+            _clear(_of_check(event), event.at, "The issue is over.")
+        case Kind.UNPUBLISH:
+            _ended(event, rules)
+        case Kind.PUBLISH:
+            back = Alert.objects.filter(rule__about=About.ENDED, subject=_subject(event))
+            _clear(back, event.at, "It is back.")
 
-    def _covering(self, event: OutboxEvent, about: str) -> list[AlertRule]:
-        app = event.payload.get("app", "")
-        return [rule for rule in self.rules if rule.about == about and rule.covers(app, event.stream_id)]
 
-    def _opened(self, event: OutboxEvent) -> None:
-        issue = event.payload["health"]
-        level = issue["level"]
-        evaluated = [rule for rule in self._covering(event, About.HEALTH) if rule.matches(issue["check"], level)]
-        _open(evaluated, event, issue)
-        open_ = _open_ones(_of_check(event)).select_related("rule")
-        less = [alert.pk for alert in open_ if not alert.rule.matches(issue["check"], level)]
-        if less:
-            _clear(Alert.objects.filter(pk__in=less), event.at, f"It is at level {level} now.")
+def _covering(rules: Iterable[AlertRule], event: OutboxEvent, about: str) -> list[AlertRule]:
+    app = event.payload.get("app", "")
+    return [rule for rule in rules if rule.about == about and rule.covers(app, event.stream_id)]
 
-    def _ended(self, event: OutboxEvent) -> None:
-        _clear(Alert.objects.filter(rule__about=About.HEALTH, session=event.session_id), event.at, "The stream ended.")
-        end = event.payload["end"]
-        if end_of(end["reason"]).is_expected or (event.stream_id and _live([event.stream_id])):
-            return
-        said = f" {end['description']}" if end["description"] else ""
-        issue = {
-            "check": ENDED,
-            "level": "bad",
-            "title": f"The stream ended: {end['reason'].replace('_', ' ')}.{said}",
-            "actual": end["reason"],
-            "expected": "",
-            "advice": "Check that the encoder is running, then its uplink.",
-        }
-        _open(self._covering(event, About.ENDED), event, issue)
+
+def _opened(event: OutboxEvent, rules: Iterable[AlertRule]) -> None:
+    issue = event.payload["health"]
+    level = issue["level"]
+    matching = [rule for rule in _covering(rules, event, About.HEALTH) if rule.matches(issue["check"], level)]
+    _open(matching, event, issue)
+    open_ = _open_ones(_of_check(event)).select_related("rule")
+    less = [alert.pk for alert in open_ if not alert.rule.matches(issue["check"], level)]
+    if less:
+        _clear(Alert.objects.filter(pk__in=less), event.at, f"It is at level {level} now.")
+
+
+def _ended(event: OutboxEvent, rules: Iterable[AlertRule]) -> None:
+    _clear(Alert.objects.filter(rule__about=About.HEALTH, session=event.session_id), event.at, "The stream ended.")
+    end = event.payload["end"]
+    if end_of(end["reason"]).is_expected or (event.stream_id and _live([event.stream_id])):
+        return
+    said = f" {end['description']}" if end["description"] else ""
+    issue = {
+        "check": ENDED,
+        "level": "bad",
+        "title": f"The stream ended: {end['reason'].replace('_', ' ')}.{said}",
+        "actual": end["reason"],
+        "expected": "",
+        "advice": "Check that the encoder is running, then its uplink.",
+    }
+    _open(_covering(rules, event, About.ENDED), event, issue)
 
 
 def _live(streams: Iterable[Stream | int]) -> set[int]:
@@ -132,7 +131,7 @@ def _live(streams: Iterable[Stream | int]) -> set[int]:
 
 def check_rules(now: datetime) -> None:
     """Streams that are to be live at certain hours, and nodes, bring no event: rules look at them, and go by that."""
-    rules = Rules.read().rules
+    rules = enabled_rules()
     if not rules:  # None has an open alert then (switched_off).
         return
     with isolated("What nodes say of themselves"):
@@ -256,19 +255,17 @@ def _open(rules: Sequence[AlertRule], event: OutboxEvent, issue: Mapping[str, An
     _make(rules, _subject(event), event.stream_id, event.session_id, event.at, issue)
 
 
+LENGTHS = {"level": 8, "title": 512, "actual": 255, "expected": 255, "advice": 512}
+"""Of what an alert has of its issue, in characters."""
+
+
 def _make(
     rules: Sequence[AlertRule], subject: str, stream: int | None, session: Any, at: datetime, issue: Mapping[str, Any]
 ) -> None:
     """Opens one for each rule; those that are open already get the new words."""
     if not rules:
         return
-    words = {
-        "level": issue["level"],
-        "title": clean.text(issue.get("title") or "", 512),
-        "actual": clean.text(issue.get("actual") or "", 255),
-        "expected": clean.text(issue.get("expected") or "", 255),
-        "advice": clean.text(issue.get("advice") or "", 512),
-    }
+    words = {name: clean.text(issue.get(name) or "", length) for name, length in LENGTHS.items()}
     open_ = _open_ones(Alert.objects.filter(subject=subject, check_code=issue["check"], rule__in=rules))
     known = set(open_.values_list("rule", flat=True))
     if known:

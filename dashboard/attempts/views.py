@@ -8,7 +8,7 @@ from django.utils.http import urlencode
 
 from dashboard.access import actor_of, post_view, safe_view
 from dashboard.attempts.queries import WITHIN, AttemptFilter, banned_until
-from dashboard.lists import answer, page_context
+from dashboard.lists import answer, page_context, query_without
 from ingest.models import Application, Attempt
 from ingest.services import actions as services_actions
 from ingest.services.roles import Ability
@@ -21,9 +21,6 @@ def attempts(request: HttpRequest) -> HttpResponse:
     shown = page_context(request, found.rows(), found.shown)
     page = shown["page"]
     banned = banned_until({row.address for row in page})
-    others = request.GET.copy()
-    others.pop("page", None)
-    others.pop("reason", None)
     return render(
         request,
         "dashboard/attempts.html",
@@ -36,7 +33,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
             "reasons": list(Attempt.objects.order_by("reason").values_list("reason", flat=True).distinct()),
             "actions": Attempt.Action.values,
             "within": WITHIN,
-            "other_filters": others.urlencode(),
+            "other_filters": query_without(request, "page", "reason"),
             "bootstrap": {"ws": "/ws/attempts/", "live": page.number == 1},
         },
     )

@@ -36,9 +36,6 @@ def as_dict(entry: AuditEntry) -> dict[str, Any]:
     }
 
 
-def actions() -> list[str]:
-    return list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct())
-
-
-def actors() -> list[str]:
-    return list(AuditEntry.objects.order_by("actor").values_list("actor", flat=True).distinct()[:200])
+def known(field: str) -> list[str]:
+    """What entries have in it, in order; 200 at most."""
+    return list(AuditEntry.objects.order_by(field).values_list(field, flat=True).distinct()[:200])

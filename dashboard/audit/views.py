@@ -26,10 +26,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         request,
         "dashboard/audit.html",
         page_context(request, _rows(filters), filters)
-        | {
-            "actions": audit_queries.actions(),
-            "actors": audit_queries.actors(),
-        },
+        | {"actions": audit_queries.known("action"), "actors": audit_queries.known("actor")},
     )
 
 

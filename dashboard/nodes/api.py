@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Body, Field, Query, Router, Schema, Status
 
 from dashboard.access import actor_of
@@ -93,7 +93,7 @@ def nodes(request: HttpRequest, paging: Query[Paging]) -> ListOf[NodeOut]:
 @router.get(ONE, response=NodeOut)
 def node(request: HttpRequest, name: str) -> NodeOut:
     """One media node."""
-    return NodeOut.of(_found(name))
+    return NodeOut.of(service.node_of(name))
 
 
 @router.post(f"{ONE}/drain", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
@@ -116,13 +116,6 @@ def forget(request: HttpRequest, name: str) -> Status[NodeOut]:
 
 
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node]) -> Status[NodeOut]:
-    _found(name)
+    service.node_of(name)
     act(actor_of(request), name)
-    return Status(202, NodeOut.of(_found(name)))
-
-
-def _found(name: str) -> NodeNow:
-    found = service.read(name=name)
-    if not found:
-        raise Http404
-    return found[0]
+    return Status(202, NodeOut.of(service.node_of(name)))

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from django.http import Http404
+
 from dashboard.streams.queries import Now
 from dashboard.system.evaluation import NODE_LATE
 from ingest.contracts import NodeFigures
@@ -65,6 +67,14 @@ class NodeNow:
     @property
     def can_forget(self) -> bool:
         return self.state == State.DOWN
+
+
+def node_of(name: str) -> NodeNow:
+    """Raises Http404."""
+    found = read(name=name)
+    if not found:
+        raise Http404(f"There is no node {name}.")
+    return found[0]
 
 
 def read(*, name: str | None = None) -> list[NodeNow]:

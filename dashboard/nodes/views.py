@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
@@ -27,7 +27,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
 
 @safe_view(Ability.VIEW)
 def node(request: HttpRequest, name: str) -> HttpResponse:
-    found = _found(name)
+    found = service.node_of(name)
     now = Now.read()
     # A stream without publisher and players is told of for some time yet.
     here = [each for each in now.by_id.values() if each["node"] == name and each["state"] != "offline"]
@@ -47,7 +47,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
 @post_view(Ability.DRAIN)
 def drain(request: HttpRequest, name: str) -> HttpResponse:
     """Have the node take nothing new; `grace_s` seconds later it ends what is left."""
-    _found(name)
+    service.node_of(name)
     given = request.POST.get("grace_s", "")
     grace_s = int(given) if given.isdecimal() and len(given) < 9 else service.USUAL_GRACE_S
     grace_s = min(grace_s, service.MOST_GRACE_S)
@@ -68,16 +68,9 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
     """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
-    _found(name)
+    service.node_of(name)
     words, status = attempt(lambda: act(actor_of(request), name), said, 202, NodeError)
     return answer(request, words, status, reverse("dashboard:nodes"))
-
-
-def _found(name: str) -> service.NodeNow:
-    found = service.read(name=name)
-    if not found:
-        raise Http404(f"There is no node {name}.")
-    return found[0]
 
 
 def _shared() -> dict[str, object]:

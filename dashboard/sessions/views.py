@@ -180,15 +180,13 @@ def sessions(request: HttpRequest) -> HttpResponse:
     search = SessionFilter.of(request.GET)
     page = search.page(request.GET.get("before", ""))
     now = Now.read()
-    query = request.GET.copy()
-    query.pop("before", None)
     context: dict[str, Any] = {
         "search": search,
         "filters": search.shown,
         "rows": [SessionRow.of(row, now) for row in page.rows],
         "page": page,
         "at": timezone.now(),
-        "query": query.urlencode(),
+        "query": lists.query_without(request, "before"),
     }
     if request.headers.get("HX-Request") == "true":
         return render(request, "dashboard/_sessions.html", context)

@@ -1,7 +1,7 @@
 """What the parts are called, and what an operator is told when one is down, or a run of the analytics failed: one table
 for each."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -138,18 +138,10 @@ class Part:
 
     def public(self) -> dict[str, Any]:
         """What anybody may know: no name, figure or reason."""
-        return {
-            "kind": self.kind,
-            "title": self.title,
-            "state": self.state.value,
-            "since": self.since,
-            "what": self.what,
-            "effect": self.effect,
-            "advice": self.advice,
-        }
+        return {name: value for name, value in self.full().items() if name not in ("detail", "alarm")}
 
     def full(self) -> dict[str, Any]:
-        return self.public() | {"detail": self.detail, "alarm": self.alarm}
+        return asdict(self) | {"title": self.title, "state": self.state.value}
 
 
 def in_order(kind: str, since: datetime | None, detail: str = "") -> Part:
