@@ -17,6 +17,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
 
 from dashboard.models import ApiToken
 from ingest.services import audit
@@ -59,17 +60,16 @@ def create_token(
     if role not in ROLES:
         raise ValueError(f"{role!r} is no role: expected one of {', '.join(ROLES)}.")
     secret = random_secret(TOKEN_PREFIX)
-    token = ApiToken(
-        name=name,
-        role=role,
-        digest=token_digest(secret),
-        prefix=secret[:SHOWN_CHARACTERS],
-        created_by=created_by,
-        expires_at=expires_at,
-    )
     try:
         with transaction.atomic():
-            token.save(force_insert=True)
+            token = ApiToken.objects.create(
+                name=name,
+                role=role,
+                digest=token_digest(secret),
+                prefix=secret[:SHOWN_CHARACTERS],
+                created_by=created_by,
+                expires_at=expires_at,
+            )
     except IntegrityError:
         raise NameTaken(f"A token named {name!r} exists: revoke it first, or take another name.") from None
     return NewToken(token, secret)
@@ -155,3 +155,13 @@ def require_ability(ability: Ability) -> Callable[[View], View]:
         return cast(View, gate)
 
     return decorate
+
+
+def safe_view(ability: Ability) -> Callable[[View], View]:
+    """A view that only reads (GET, HEAD), for who has the ability."""
+    return lambda view: require_safe(require_ability(ability)(view))
+
+
+def post_view(ability: Ability) -> Callable[[View], View]:
+    """A view that does something (POST), for who has the ability."""
+    return lambda view: require_POST(require_ability(ability)(view))

@@ -54,14 +54,10 @@ class BoundedUserAdmin(UserBase):
 class RoleAdmin(GroupAdmin):
     """A role is a group: who could change one would say himself what he may."""
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
         return request.user.is_superuser
 
-    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
-        return request.user.is_superuser
-
-    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
-        return request.user.is_superuser
+    has_change_permission = has_delete_permission = has_add_permission
 
 
 def _may_no_more(request: HttpRequest, account: User | None) -> bool:
@@ -132,14 +128,10 @@ class ApiTokenAdmin(Base):
             audit.record(actor_of(request), "api_token.revoke", token.name)
         self.message_user(request, f"{len(queryset)} revoked.", messages.SUCCESS)
 
-    def has_module_permission(self, request: HttpRequest) -> bool:
+    def has_module_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
         return Ability.MANAGE_TOKENS in request_abilities(request)
 
-    def has_view_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
-        return self.has_module_permission(request)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return self.has_module_permission(request)
+    has_view_permission = has_add_permission = has_module_permission
 
     def has_change_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
         """A token is never changed, only revoked, which is an action of the list."""

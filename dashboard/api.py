@@ -4,12 +4,11 @@ The description is OpenAPI that names each operation's ability, and a page of ou
 Ninja's own page loads its script from elsewhere and has inline ones, and a strict policy forbids both. Each noun's
 operations are in its `api.py`; what they share is in `dashboard.api_base`."""
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, wraps
+from collections.abc import Callable, Iterator
+from functools import cache, partial, wraps
 from http import HTTPStatus
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -18,6 +17,9 @@ from ninja.openapi.docs import DocsBase
 from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 
+from analytics.periods import PeriodProblem
+from analytics.reports.subprocess_jobs import NotMade
+from analytics.scopes import NoSuchScope
 from dashboard.access import bearer_abilities, require_ability
 from dashboard.alerts.api import router as alerts_router
 from dashboard.api_base import allow
@@ -27,15 +29,16 @@ from dashboard.history.api import router as rollups_router
 from dashboard.keys.api import router as keys_router
 from dashboard.nodes.api import router as nodes_router
 from dashboard.recordings.api import router as recordings_router
+from dashboard.recordings.queries import MediaOff
 from dashboard.reports.api import router as reports_router
 from dashboard.sessions.api import router as sessions_router
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
 from dashboard.streams.actions import ActionProblem
+from dashboard.streams.api import applications_router
 from dashboard.streams.api import router as streams_router
-from dashboard.streams.applications import router as applications_router
 from dashboard.system.api import router as system_router
+from dashboard.system.probes import AWAY
 from dashboard.system.unavailable import failed
-from ingest.live_store import redis_errors
 from ingest.services.nodes import NodeError
 from ingest.services.recordings import RecordingProblem
 from ingest.services.removal import InTheWay
@@ -56,7 +59,9 @@ GATES = {
 
 
 class DescribedSchema(OpenAPISchema):
-    """Says of each operation which ability it needs, who has it, and what every operation may answer."""
+    """Says of each operation which ability it needs, who has it, and what every operation may answer: 404, too, where
+    its path names something.
+    """
 
     def operation_details(self, operation: Operation) -> Json:
         details: Json = super().operation_details(operation)
@@ -65,10 +70,9 @@ class DescribedSchema(OpenAPISchema):
         details["x-roles"] = [role for role, abilities in ABILITIES.items() if ability in abilities]
         needs = f"Needs the ability `{ability.value}`: {', '.join(details['x-roles'])}."
         details["description"] = "\n\n".join(filter(None, (details.get("description"), needs)))
-        details["responses"] = {
-            **{status: {"description": words, **PROBLEM} for status, words in GATES.items()},
-            **details["responses"],
-        }
+        answers = GATES | ({404: "Not Found"} if any(each["in"] == "path" for each in details["parameters"]) else {})
+        problems = {status: {"description": words, **PROBLEM} for status, words in answers.items()}
+        details["responses"] = problems | details["responses"]
         return details
 
 
@@ -98,9 +102,9 @@ def gate(view: View) -> View:
     @wraps(behind_login)
     def gated(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         abilities = bearer_abilities(request)
-        if abilities is not None and Ability.VIEW in abilities:
-            return view(request, *args, **kwargs)
         if abilities is not None:
+            if Ability.VIEW in abilities:
+                return view(request, *args, **kwargs)
             return JsonResponse({"detail": "This token is unknown, expired or revoked."}, status=401)
         if request.path.endswith(".json") and not request.user.is_authenticated:
             return JsonResponse({"detail": "Send `Authorization: Bearer TOKEN`."}, status=401)
@@ -149,13 +153,7 @@ def _operation(method: str, path: str, details: Json) -> Json:
         "ability": details["x-ability"],
         "roles": details["x-roles"],
         "parameters": [
-            {
-                "name": each["name"],
-                "where": each["in"],
-                "required": each.get("required", False),
-                "words": each["schema"].get("description", ""),
-                **_type_of(each["schema"]),
-            }
+            _field(each["name"], each["schema"], each.get("required", False)) | {"where": each["in"]}
             for each in details["parameters"]
         ],
         "body": _type_of(body) if body else None,
@@ -171,43 +169,34 @@ def _answers(responses: Json) -> Iterator[Json]:
 
 def _shape(name: str, schema: Json) -> Json:
     required = schema.get("required", ())
-    fields = [
-        {"name": field, "required": field in required, "words": each.get("description", ""), **_type_of(each)}
-        for field, each in schema.get("properties", {}).items()
-    ]
+    fields = [_field(field, each, field in required) for field, each in schema.get("properties", {}).items()]
     return {"name": name, "words": schema.get("description", ""), "fields": fields}
 
 
+def _field(name: str, schema: Json, required: bool) -> Json:
+    return {"name": name, "required": required, "words": schema.get("description", ""), **_type_of(schema)}
+
+
 def _type_of(schema: Json) -> Json:
-    """`type` in words, and the `shape` that it leads to."""
-    refs = list(_refs(schema))
-    return {"type": _words(schema), "shape": refs[0] if refs else ""}
-
-
-def _refs(schema: Json) -> Iterator[str]:
+    """`type` in words, and the first `shape` that it leads to."""
     if "$ref" in schema:
-        yield schema["$ref"].rpartition("/")[2]
-    for part in _parts(schema):
-        yield from _refs(part)
+        name = schema["$ref"].rpartition("/")[2]
+        return {"type": name, "shape": name}
+    if schema.get("type") == "array":
+        item = _type_of(schema.get("items", {}))
+        return {"type": f"list of {item['type']}", "shape": item["shape"]}
+    parts = [_type_of(part) for part in schema.get("anyOf") or schema.get("allOf") or ()]
+    if parts:
+        shapes = (part["shape"] for part in parts if part["shape"])
+        return {"type": " or ".join(part["type"] for part in parts), "shape": next(shapes, "")}
+    return {"type": _plain_type(schema), "shape": ""}
 
 
-def _parts(schema: Json) -> Iterable[Json]:
-    items = schema.get("items")
-    return [*schema.get("anyOf", ()), *schema.get("allOf", ()), *([items] if items else ())]
-
-
-def _words(schema: Json) -> str:
-    if "$ref" in schema:
-        return str(schema["$ref"].rpartition("/")[2])
+def _plain_type(schema: Json) -> str:
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     if "const" in schema:
         return str(schema["const"])
-    if schema.get("type") == "array":
-        return f"list of {_words(schema.get('items', {}))}"
-    parts = schema.get("anyOf") or schema.get("allOf")
-    if parts:
-        return " or ".join(_words(part) for part in parts)
     words = str(schema.get("format") or schema.get("type") or "")
     least, most = schema.get("minimum"), schema.get("maximum")
     return f"{words}, {least} to {most}" if least is not None and most is not None else words
@@ -229,33 +218,35 @@ api = Api(
     docs_decorator=gate,
     auth=allow(Ability.VIEW),  # For an operation that names no ability of its own: none is open by oversight.
 )
-api.add_router("", streams_router)
-api.add_router("", sessions_router)
-api.add_router("", attempts_router)
-api.add_router("", recordings_router)
-api.add_router("", rollups_router)
-api.add_router("", reports_router)
-api.add_router("", nodes_router)
-api.add_router("", applications_router)
-api.add_router("", keys_router)
-api.add_router("", audit_router)
-api.add_router("", alerts_router)
-api.add_router("", system_router)
+for _router in (
+    streams_router,
+    sessions_router,
+    attempts_router,
+    recordings_router,
+    rollups_router,
+    reports_router,
+    nodes_router,
+    applications_router,
+    keys_router,
+    audit_router,
+    alerts_router,
+    system_router,
+):
+    api.add_router("", _router)
+
+PROBLEMS: dict[type[Exception], int] = {
+    **dict.fromkeys((ActionProblem, InTheWay, NodeError, RecordingProblem), 409),
+    **dict.fromkeys((PeriodProblem, NoSuchScope), 400),
+    **dict.fromkeys((MediaOff, NotMade), 503),
+}
+"""By what was raised, the answer's status: it can't be done now, or at all. The message says why."""
 
 
-@api.exception_handler(OperationalError)
-@api.exception_handler(InterfaceError)
-def away(request: HttpRequest, error: Exception) -> HttpResponse:
-    """The database or Redis is away: say so, rather than that nothing is on air."""
-    return failed(request, error)
+def _problem(request: HttpRequest, error: Exception, status: int) -> HttpResponse:
+    return JsonResponse({"detail": str(error)}, status=status)
 
 
-def conflict(request: HttpRequest, error: Exception) -> HttpResponse:
-    """It can't be done now; the message says why."""
-    return JsonResponse({"detail": str(error)}, status=409)
-
-
-for _problem in (ActionProblem, InTheWay, NodeError, RecordingProblem):
-    api.exception_handler(_problem)(conflict)
-for _kind in redis_errors():
-    api.exception_handler(_kind)(away)
+for _kind, _status in PROBLEMS.items():
+    api.exception_handler(_kind)(partial(_problem, status=_status))
+for _away in AWAY:
+    api.exception_handler(_away)(failed)  # Says so, rather than that nothing is on air.

@@ -1,11 +1,11 @@
 """What the API's operations share: who asks and may they, lists, and the shapes of answers.
 
-`auth=allow(Ability.KICK)` on an operation is its permission, by a bearer token or a logged-in session, against the same
-table as pages and WebSockets. Nobody known: 401. Known but not allowed: 403. Lists are `{"items": [...], "count": N}`
-with `limit`, `offset` and filters. Times are ISO 8601 in UTC, to the millisecond; a field that is not known is null."""
+`auth=allow(Ability.KICK)` on an operation is its permission (without one: to view), by a bearer token or a logged-in
+session, against the same table as pages and WebSockets. Nobody known: 401. Known but not allowed: 403. What it raises
+beyond that is in `PROBLEMS` of `dashboard.api`, or an HttpError. Lists are `{"items": [...], "count": N}` with `limit`,
+`offset` and filters. Times are ISO 8601 in UTC, to the millisecond; a field that is not known is null."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Self, TypeVar
 
@@ -16,13 +16,13 @@ from ninja import Field, Schema
 from ninja.errors import AuthenticationError, HttpError
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.security.base import AuthBase
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from dashboard import access
 from dashboard.access import ApiCaller
 from dashboard.lists import narrow
 from ingest.contracts import Health
-from ingest.services.media_urls import MOST_HOURS, USUAL_HOURS, PlayLink
+from ingest.services.media_urls import MOST_HOURS, USUAL_HOURS
 from ingest.services.roles import Ability, role_abilities, user_abilities
 
 
@@ -98,6 +98,12 @@ When = Annotated[datetime, AfterValidator(_in_utc)]
 
 Text = Annotated[str, Field(max_length=255), AfterValidator(_no_nul)]
 
+Id = Annotated[str, BeforeValidator(str)]
+AsText = Annotated[str | None, BeforeValidator(lambda value: None if value is None else str(value))]
+"""Of an answer: an id, or who is meant by a row."""
+NameOf = Annotated[str | None, BeforeValidator(lambda row: row and row.name)]
+"""Of an answer: what a row is called."""
+
 
 class Paging(Schema):
     """`limit` rows from `offset` on."""
@@ -146,12 +152,19 @@ class SamplesOut(Schema):
     problems: list[str] = Field(description="What could not be read, in sentences.")
 
 
-def listed(rows: QuerySet[Row], filters: Paging, lookups: Mapping[str, str] | None = None) -> dict[str, object]:
-    """The answer of a list: a page of the rows that match the filters, of which `lookups` says what each compares."""
+def listed(
+    rows: QuerySet[Row],
+    filters: Paging,
+    lookups: Mapping[str, str] | None = None,
+    item: Callable[[Row], object] = lambda row: row,
+) -> dict[str, object]:
+    """The answer of a list: a page of the rows that match the filters, of which `lookups` says what each compares.
+    `item`: what it has of a row.
+    """
     if lookups:
         rows = narrow(rows, lookups, filters.model_dump(include=set(lookups)))
     page, count = cut(rows, filters)
-    return {"items": page, "count": count}
+    return {"items": [item(row) for row in page], "count": count}
 
 
 class EventOut(Schema):
@@ -178,28 +191,6 @@ class TokenOut(Schema):
     play_url: str = Field(description="RTMP.")
     flv_url: str = Field(description="FLV over HTTP; empty where the media listener is off.")
     ws_url: str = Field(description="FLV over WebSocket; empty where the media listener is off.")
-
-    @classmethod
-    def of(cls, link: PlayLink) -> "TokenOut":
-        return cls(**asdict(link))
-
-
-class EnabledIn(Schema):
-    enabled: bool
-
-
-class HowToDelete(Schema):
-    force: bool = Field(False, description="Although somebody publishes: what goes on is ended within two seconds.")
-    dry_run: bool = Field(False, description="Only say what would go with it and what would stay.")
-
-
-class DeletionOut(Schema):
-    """What a deletion would do. Counts stop at 10,000."""
-
-    goes: dict[str, int] = Field(description="What goes with it, by kind.")
-    stays: dict[str, int] = Field(description="What stays, by kind.")
-    publishers: int = Field(description="How many publish there now: then it takes `force`.")
-    players: int
 
 
 class Problem(Schema):

@@ -89,7 +89,8 @@ SETTLE_S = 5.0
 """For so long after a snapshot, an update that was made before it may still arrive from a node."""
 
 
-def _access_code(session_key: str | None) -> int | None:
+@reading
+def access_code(session_key: str | None) -> int | None:
     """The close code for a session whose user may not view (any more); None when it is in order. Reads it anew."""
     fresh = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
     user = get_user(SimpleNamespace(session=fresh))  # type: ignore[arg-type]  # All that it reads of a request.
@@ -97,8 +98,6 @@ def _access_code(session_key: str | None) -> int | None:
         return LOG_IN_AGAIN
     return None if Ability.VIEW in user_abilities(user) else NOT_ALLOWED
 
-
-access_code = reading(_access_code)
 
 _sockets: Counter[str] = Counter()
 """How many each session has open, in this process: each costs a snapshot, and a text a second."""
@@ -356,7 +355,6 @@ class LiveConsumer(Relay):
     live_tick = Relay.relay
 
     async def live_marks(self, message: dict[str, Any]) -> None:
-        """Somebody did something to a stream."""
         if self.closed:
             return
         try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from dashboard import zones
@@ -65,11 +65,8 @@ def navigation(request: HttpRequest, abilities: frozenset[Ability]) -> list[Item
     for page in PAGES:
         if page.needs not in abilities:
             continue
-        try:
-            url = reverse(page.view)
-        except NoReverseMatch:  # The part that brings this page is not installed.
-            continue
-        items.append(Item(page.label, page.icon, url, view.startswith(page.owns), page.tab, page.group != group))
+        current = view.startswith(page.owns)
+        items.append(Item(page.label, page.icon, reverse(page.view), current, page.tab, page.group != group))
         group = page.group
     return items
 

@@ -1,24 +1,23 @@
 """Runs of the Spark jobs: their list with the ledger of hours, a run with its log, where the jobs run, and what people
 ask of them."""
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.models import AnalyticsRun, Grain, Partition
 from dashboard import zones
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import narrow, page_context
 from dashboard.models import Heartbeat
 from dashboard.system.parts import State as PartState
@@ -29,26 +28,13 @@ from ingest.services import audit, database
 from ingest.services.roles import Ability
 
 
-@dataclass(frozen=True, slots=True)
-class AnalyticsWorker:
-    worker: str
-    spark: str
-    """In words; empty when it did not say."""
-    java: str
-    problem: str
-    """What stands in the way of Spark there; empty when nothing does."""
-
-
-def analytics_workers(now: datetime) -> list[AnalyticsWorker]:
-    """Of each analytics worker that runs."""
-    heard = now - timedelta(seconds=settings.PROCESS_LATE_S)
+def analytics_workers() -> QuerySet[Heartbeat]:
+    """Those that run. `detail`: `spark` in words, `java_home`, and `java`, what stands in the way of Spark there; each
+    may be missing.
+    """
+    heard = database.shared_now() - timedelta(seconds=settings.PROCESS_LATE_S)
     alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=heard)
-    return [
-        AnalyticsWorker(
-            row.name, row.detail.get("spark", ""), row.detail.get("java_home", ""), row.detail.get("java", "")
-        )
-        for row in alive.order_by("name")
-    ]
+    return alive.order_by("name")
 
 
 LONGEST_RANGE = timedelta(days=31)
@@ -92,8 +78,7 @@ LOOKUPS = {"state": "state", "trigger": "trigger"}
 CHOICES = {"state": AnalyticsRun.State.choices, "trigger": AnalyticsRun.Trigger.choices}
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def jobs(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. What can't be understood filters nothing."""
     return _page(request, RangeForm())
@@ -117,15 +102,14 @@ def _page(request: HttpRequest, form: RangeForm, status: int = 200) -> HttpRespo
         "bars": analytics.LEDGER_BARS,
         "partitions": partitions.filter(grain=Grain.HOUR, start__gt=now - timedelta(days=days))[:MAX_PARTITIONS],
         "failed": partitions.filter(state=Partition.State.FAILED).order_by("-start", "grain")[:MAX_PARTITIONS],
-        "places": analytics_workers(database.shared_now()),
+        "places": analytics_workers(),
         "is_written": get_watch().report().state("database") is PartState.OK,
         "form": form,
     }
     return render(request, "dashboard/jobs.html", context, status=status)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def job(request: HttpRequest, pk: int) -> HttpResponse:
     services.end_lost_runs()
     run = get_object_or_404(AnalyticsRun.objects.select_related("requested_by"), pk=pk)
@@ -142,16 +126,14 @@ def job(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks for what a run left undone, without waiting for the next try."""
     run = get_object_or_404(AnalyticsRun, pk=pk)
     return _asked(request, services.retry(run, actor_of(request).user), f"run {run.pk}")
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def retry_failed(request: HttpRequest) -> HttpResponse:
     """Asks for all hours and days that failed, without waiting for their next tries."""
     failed = list(Partition.objects.filter(state=Partition.State.FAILED).order_by("-start"))
@@ -163,8 +145,7 @@ def _asked(request: HttpRequest, run: AnalyticsRun, what: str) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:job", args=[run.pk]))
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def recompute(request: HttpRequest) -> HttpResponse:
     """Asks for a range of hours to be computed anew, done or not."""
     form = RangeForm(request.POST)

@@ -35,21 +35,27 @@ def asked_filters(query: Mapping[str, str], names: Iterable[str]) -> dict[str, s
 
 def filter_text(text: str) -> str:
     """Without what PostgreSQL refuses, and no longer than what it is compared with."""
-    return text.strip().replace("\0", "")[:255]
+    return text.strip().replace("\0", "")[:400]
 
 
 def page_context(
     request: HttpRequest, rows: QuerySet[Any], filters: dict[str, str], size: int = PAGE_SIZE
 ) -> dict[str, Any]:
     """What the template of a list by pages is given; `query`: the query string for another page."""
-    query = request.GET.copy()
-    query.pop("page", None)
     return {
         "page": Paginator(rows, size).get_page(request.GET.get("page")),
         "filters": filters,
         "is_filtered": any(filters.values()),
-        "query": query.urlencode(),
+        "query": query_without(request, "page"),
     }
+
+
+def query_without(request: HttpRequest, *names: str) -> str:
+    """The page's query string but for these."""
+    query = request.GET.copy()
+    for name in names:
+        query.pop(name, None)
+    return query.urlencode()
 
 
 def answer(request: HttpRequest, words: str, status: int, back: str, **more: Any) -> HttpResponse:
@@ -82,19 +88,14 @@ def lacking_answer(sentence: str) -> HttpResponse:
 
 
 def file_answer(name: str, form: str, columns: Sequence[str], items: Iterable[dict[str, Any]]) -> StreamingHttpResponse:
-    """`form`: json; else CSV."""
+    """`form`: json, which is `{"items": [...], "count": N}`; else CSV."""
     if form == "json":
-        return json_answer(name, items)
+        return _answer(f"{name}.json", "application/json", _json(items))
     return csv_answer(name, columns, ([item[column] for column in columns] for item in items))
 
 
 def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
     return _answer(f"{name}.csv", "text/csv; charset=utf-8", clean.csv_lines(columns, rows))
-
-
-def json_answer(name: str, items: Iterable[dict[str, Any]]) -> StreamingHttpResponse:
-    """`{"items": [...], "count": N}`."""
-    return _answer(f"{name}.json", "application/json", _json(items))
 
 
 def _answer(file: str, kind: str, lines: Generator[str, None, None]) -> StreamingHttpResponse:

@@ -10,12 +10,11 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import accumulate
-from operator import itemgetter
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
@@ -53,40 +52,50 @@ STATES = {State.OK: 0, State.UNKNOWN: 0, State.DEGRADED: 1, State.DOWN: 2}
 KBIT = 125.0
 """Bytes."""
 MS = 0.001
+PERCENT = 0.01
 
 
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
+Family = CounterMetricFamily | GaugeMetricFamily
+Labels = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One metric: its name after `rtmpweb_`, what it is, and its value in a stream's or node's figures."""
+    """One metric: its name after `rtmpweb_`, what it is, and the field of a stream's or node's figures that it is of,
+    times `factor`, or the number that `words` has for it (0: for none).
+    """
 
     name: str
     help: str
-    value: Callable[[Any], float | None]
+    field: str
+    factor: float = 1.0
+    words: Mapping[str, float] | None = None
     adds: bool = False
     """Whether a sum over streams means anything: then those without series of their own have one together."""
 
+    def value(self, figures: Any) -> float | None:
+        """None: it is not known now, or the node is of an earlier version, which doesn't tell it."""
+        found = figures.get(self.field)
+        if found is None:
+            return None
+        return found * self.factor if self.words is None else self.words.get(found, 0.0)
 
-def _rate(name: str, said: str, of: str) -> Figure:
-    """A mean of 5 s, in bytes."""
-    return Figure(name, said, lambda s: _times(s[of], KBIT), adds=True)
+    def family(self, labels: Labels, rows: Iterable[tuple[Labels, Any]]) -> Family:
+        return _family(self.name, self.help, labels, ((values, self.value(row)) for values, row in rows))
 
 
 STREAM_FIGURES = (
-    Figure("stream_live", "Whether media arrives (1) or not (0).", lambda s: float(s["state"] == "live"), adds=True),
-    Figure("stream_health", "0 good or no data, 1 warning, 2 bad.", lambda s: HEALTH[s["health"]]),
-    _rate("stream_video_bytes_per_second", "Of video, mean of 5 s.", "video_kbps"),
-    _rate("stream_audio_bytes_per_second", "Of audio, mean of 5 s.", "audio_kbps"),
-    _rate("stream_wire_bytes_per_second", "All that its publisher sends, mean of 5 s.", "wire_kbps"),
-    _rate("stream_out_bytes_per_second", "To all its players, mean of 5 s.", "out_kbps"),
-    Figure("stream_frames_per_second", "Video frames by wall time.", lambda s: s["fps"]),
-    Figure("stream_keyframe_interval_seconds", "Between the last two keyframes.", lambda s: s["keyframe_interval"]),
-    Figure("stream_drift_seconds", "That media is behind real time.", lambda s: _times(s["drift"], MS)),
-    Figure("stream_players", "Players attached.", lambda s: s["players"], adds=True),
-    Figure("stream_slow_players", "Those of them that can't keep up.", lambda s: s["slow_players"], adds=True),
+    Figure("stream_live", "Whether media arrives (1) or not (0).", "state", words={"live": 1.0}, adds=True),
+    Figure("stream_health", "0 good or no data, 1 warning, 2 bad.", "health", words=HEALTH),
+    Figure("stream_video_bytes_per_second", "Of video, mean of 5 s.", "video_kbps", KBIT, adds=True),
+    Figure("stream_audio_bytes_per_second", "Of audio, mean of 5 s.", "audio_kbps", KBIT, adds=True),
+    Figure("stream_wire_bytes_per_second", "All that its publisher sends, mean of 5 s.", "wire_kbps", KBIT, adds=True),
+    Figure("stream_out_bytes_per_second", "To all its players, mean of 5 s.", "out_kbps", KBIT, adds=True),
+    Figure("stream_frames_per_second", "Video frames by wall time.", "fps"),
+    Figure("stream_keyframe_interval_seconds", "Between the last two keyframes.", "keyframe_interval"),
+    Figure("stream_drift_seconds", "That media is behind real time.", "drift", MS),
+    Figure("stream_players", "Players attached.", "players", adds=True),
+    Figure("stream_slow_players", "Those of them that can't keep up.", "slow_players", adds=True),
 )
 """By the labels app and name. A value that is not known now has no sample."""
 
@@ -94,67 +103,56 @@ REST = ("", "")
 """The labels of all streams beyond MAX_STREAMS together."""
 
 COUNTERS = (
-    ("received_bytes_total", "Of audio, video and data, from publishers."),
-    ("sent_bytes_total", "To players, chunk headers included."),
-    ("video_frames_total", "Video frames from publishers."),
-    ("audio_frames_total", "Audio frames from publishers."),
-    ("dropped_frames_total", "Frames that players did not get, as they were too slow for them."),
+    ("received_bytes", "Of audio, video and data, from publishers."),
+    ("sent_bytes", "To players, chunk headers included."),
+    ("video_frames", "Video frames from publishers."),
+    ("audio_frames", "Audio frames from publishers."),
+    ("dropped_frames", "Frames that players did not get, as they were too slow for them."),
 )
 
 
 def _counted(of: str) -> tuple[Figure, ...]:
-    return tuple(Figure(f"{of}_{name}", said, itemgetter(name.removesuffix("_total"))) for name, said in COUNTERS)
-
-
-def _get(name: str) -> Callable[[Any], float | None]:
-    """What nodes of earlier versions don't tell."""
-    return lambda n: n.get(name)
+    return tuple(Figure(f"{of}_{name}_total", said, name) for name, said in COUNTERS)
 
 
 STREAM_COUNTERS = _counted("stream")
 """By the labels app, name and node: since the node knows the stream. Of two nodes that know it each counts its own."""
 
 NODE_FIGURES = (
-    Figure("node_streams", "Streams that the node knows.", lambda n: n["streams"]),
-    Figure("node_publishers", "Publishers on the node.", lambda n: n["publishers"]),
-    Figure("node_players", "Players on the node.", lambda n: n["players"]),
-    Figure("node_connections", "RTMP connections.", lambda n: n["connections"]),
-    Figure(
-        "node_refused_connections_total", "Connections over the limits of them.", lambda n: n["refused_connections"]
-    ),
-    Figure("node_draining", "Whether it takes nothing new (1).", _get("draining")),
-    Figure("node_recordings_failing", "Streams that are to be recorded, and are not.", _get("recordings_failing")),
-    Figure("node_in_bytes_per_second", "From publishers.", lambda n: n["in_kbps"] * KBIT),
-    Figure("node_out_bytes_per_second", "To players.", lambda n: n["out_kbps"] * KBIT),
-    Figure(
-        "node_loop_delay_max_seconds", "How late timers fired, the most of a second.", lambda n: n["loop_delay_ms"] * MS
-    ),
-    Figure(
-        "node_cpu_ratio", "Processor time of the node's process; 1: one core.", lambda n: _times(n["cpu_percent"], 0.01)
-    ),
-    Figure("node_disk_free_ratio", "Of the data folder's disk.", lambda n: _times(n["disk_free_percent"], 0.01)),
-    Figure("node_cache_bytes", "Groups of pictures that are kept for late players.", _get("caches_bytes")),
+    Figure("node_streams", "Streams that the node knows.", "streams"),
+    Figure("node_publishers", "Publishers on the node.", "publishers"),
+    Figure("node_players", "Players on the node.", "players"),
+    Figure("node_connections", "RTMP connections.", "connections"),
+    Figure("node_refused_connections_total", "Connections over the limits of them.", "refused_connections"),
+    Figure("node_draining", "Whether it takes nothing new (1).", "draining"),
+    Figure("node_recordings_failing", "Streams that are to be recorded, and are not.", "recordings_failing"),
+    Figure("node_in_bytes_per_second", "From publishers.", "in_kbps", KBIT),
+    Figure("node_out_bytes_per_second", "To players.", "out_kbps", KBIT),
+    Figure("node_loop_delay_max_seconds", "How late timers fired, the most of a second.", "loop_delay_ms", MS),
+    Figure("node_cpu_ratio", "Processor time of the node's process; 1: one core.", "cpu_percent", PERCENT),
+    Figure("node_disk_free_ratio", "Of the data folder's disk.", "disk_free_percent", PERCENT),
+    Figure("node_cache_bytes", "Groups of pictures that are kept for late players.", "caches_bytes"),
     Figure(
         "node_cache_drops_total",
         "Groups of pictures that were dropped, as there was no room for them.",
-        _get("caches_dropped_in_all"),
+        "caches_dropped_in_all",
     ),
-    Figure("node_last_tick_timestamp_seconds", "When the node told these figures.", lambda n: n["at"]),
+    Figure("node_last_tick_timestamp_seconds", "When the node told these figures.", "at"),
 )
 """By the label node."""
 
 PROCESS = (
-    Figure("node_process_cpu_seconds_total", "Processor time of the node's process.", itemgetter("cpu_s")),
-    Figure("node_process_resident_memory_bytes", "Of the node's process.", itemgetter("resident_bytes")),
-    Figure("node_process_open_fds", "Files and sockets that it has open.", itemgetter("open_files")),
-    Figure("node_process_max_fds", "How many it may have open.", itemgetter("most_files")),
-    Figure("node_process_start_time_seconds", "When it began.", itemgetter("started_at")),
+    Figure("node_process_cpu_seconds_total", "Processor time of the node's process.", "cpu_s"),
+    Figure("node_process_resident_memory_bytes", "Of the node's process.", "resident_bytes"),
+    Figure("node_process_open_fds", "Files and sockets that it has open.", "open_files"),
+    Figure("node_process_max_fds", "How many it may have open.", "most_files"),
+    Figure("node_process_start_time_seconds", "When it began.", "started_at"),
 )
 
 RECORDS = (
-    Figure("node_history_waiting", "Entries of history that wait for the database.", lambda r: r["history_waiting"]),
-    Figure("node_history_dropped_total", "Entries of history that were lost.", lambda r: r["history_dropped"]),
-    Figure("node_telemetry_dropped_total", "Records of telemetry that were lost.", lambda r: r["telemetry_dropped"]),
+    Figure("node_history_waiting", "Entries of history that wait for the database.", "history_waiting"),
+    Figure("node_history_dropped_total", "Entries of history that were lost.", "history_dropped"),
+    Figure("node_telemetry_dropped_total", "Records of telemetry that were lost.", "telemetry_dropped"),
 )
 
 NODE_PARTS = (("records", RECORDS), ("counters", _counted("node")), ("process", PROCESS))
@@ -169,28 +167,14 @@ COUNTS = (
 """By the label node and these, since the node's process began."""
 
 
-def _family(
-    figure: Figure, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], Any]]
-) -> CounterMetricFamily | GaugeMetricFamily:
-    """A counter if the name ends in _total, else a gauge."""
-    kind = CounterMetricFamily if figure.name.endswith("_total") else GaugeMetricFamily
-    family = kind(f"rtmpweb_{figure.name}", figure.help, labels=labels)
-    for values, row in rows:
-        value = figure.value(row)
+def _family(name: str, said: str, labels: Labels, samples: Iterable[tuple[Labels, float | None]]) -> Family:
+    """Of `rtmpweb_NAME` one sample by the values of its labels: a counter if the name ends in _total, else a gauge."""
+    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+    family = kind(f"rtmpweb_{name}", said, labels=labels)
+    for values, value in samples:
         if value is not None:
             family.add_metric(values, value)
     return family
-
-
-Samples = Iterable[tuple[Sequence[str], float]]
-
-
-def _gauge(name: str, said: str, labels: Sequence[str], samples: Samples, family: Any = GaugeMetricFamily) -> Metric:
-    """Of `rtmpweb_NAME` one sample by the values of its labels."""
-    found: CounterMetricFamily | GaugeMetricFamily = family(f"rtmpweb_{name}", said, labels=labels)
-    for values, value in samples:
-        found.add_metric(values, value)
-    return found
 
 
 def _leaves(counts: Any, labels: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -223,7 +207,7 @@ class InstallationCollector(Collector):
         streams.sort(key=lambda stream: (stream["state"] != "live", stream["app"], stream["name"]))
         shown = [((stream["app"], stream["name"]), stream) for stream in streams[:MAX_STREAMS]]
         for figure in STREAM_FIGURES:
-            family = _family(figure, ("app", "name"), shown)
+            family = figure.family(("app", "name"), shown)
             if figure.adds and len(streams) > MAX_STREAMS:
                 family.add_metric(REST, sum(figure.value(stream) or 0.0 for stream in streams[MAX_STREAMS:]))
             yield family
@@ -234,30 +218,28 @@ class InstallationCollector(Collector):
             if stream["id"] in known and "counters" in stream
         ]
         for figure in STREAM_COUNTERS:
-            yield _family(figure, ("app", "name", "node"), counted)
+            yield figure.family(("app", "name", "node"), counted)
         states = Counter(stream["state"] for stream in streams)
         counts = [([state], states[state]) for state in ("live", "waiting")]
-        yield _gauge("streams", "Streams that nodes know of.", ("state",), counts)
-        yield GaugeMetricFamily(
-            "rtmpweb_streams_without_series",
-            f"Streams beyond the {MAX_STREAMS} that have series of their own.",
-            value=max(0, len(streams) - MAX_STREAMS),
-        )
+        yield _family("streams", "Streams that nodes know of.", ("state",), counts)
+        said = f"Streams beyond the {MAX_STREAMS} that have series of their own."
+        yield _family("streams_without_series", said, (), [((), max(0, len(streams) - MAX_STREAMS))])
 
     def _nodes(self, nodes: list[NodeFigures]) -> Iterator[Metric]:
         rows = [((node["node"],), node) for node in nodes]
         for figure in NODE_FIGURES:
-            yield _family(figure, ("node",), rows)
+            yield figure.family(("node",), rows)
         for part, figures in NODE_PARTS:
             told = [((name,), node[part]) for (name,), node in rows if part in node]  # type: ignore[literal-required]
             for figure in figures:
-                yield _family(figure, ("node",), told)
+                yield figure.family(("node",), told)
         for what, said, labels in COUNTS:
-            family = CounterMetricFamily(f"rtmpweb_node_{what}_total", said, labels=("node", *labels))
-            for node in nodes:
-                for words, count in _leaves(node["counts"][what] if "counts" in node else {}):  # type: ignore[literal-required]
-                    family.add_metric((node["node"], *words), count)
-            yield family
+            counts = (
+                ((node["node"], *words), count)
+                for node in nodes
+                for words, count in _leaves(node["counts"][what] if "counts" in node else {})  # type: ignore[literal-required]
+            )
+            yield _family(f"node_{what}_total", said, ("node", *labels), counts)
         yield self._loop_delays(nodes)
 
     def _loop_delays(self, nodes: list[NodeFigures]) -> Metric:
@@ -278,46 +260,46 @@ class InstallationCollector(Collector):
         """By check and level: as many series as there are checks, however many streams."""
         counted = Counter((issue["check"], issue["level"]) for each in evaluated for issue in each.get("issues", ()))
         labels = ("check", "level")
-        return _gauge("health_issues", "Open health issues of streams and nodes.", labels, sorted(counted.items()))
+        return _family("health_issues", "Open health issues of streams and nodes.", labels, sorted(counted.items()))
 
     def _parts(self, report: Report) -> Iterator[Metric]:
         states = [([part.kind], STATES[part.state]) for part in report.parts]
-        yield _gauge("part_state", "0 in order or not known, 1 degraded, 2 down.", ("part",), states)
+        yield _family("part_state", "0 in order or not known, 1 degraded, 2 down.", ("part",), states)
         since = [([part.kind], part.since.timestamp()) for part in report.parts if part.since is not None]
-        yield _gauge("part_since_timestamp_seconds", "When the part took its state.", ("part",), since)
+        yield _family("part_since_timestamp_seconds", "When the part took its state.", ("part",), since)
 
     def _counts(self) -> Iterator[Metric]:
         opened = _by("kind", Session.objects.filter(ended_at__isnull=True), Session.Kind.values)
-        yield _gauge("sessions_open", "Sessions that have not ended.", ("kind",), opened)
+        yield _family("sessions_open", "Sessions that have not ended.", ("kind",), opened)
         since = timezone.now() - RECENT
         grew = Q(last_at__gte=since) | Q(at__gte=since)
         recent = Attempt.objects.filter(grew, at__gte=since - LASTS)  # The latter has an index.
         refused = recent.values_list("reason").annotate(Sum("count")).order_by("reason")
-        yield _gauge(
+        yield _family(
             "attempts_refused_recent",
             "Refused attempts, of the rows that grew in the last 5 min: one more each time, for up to an hour.",
             ("reason",),
             [([reason], count) for reason, count in refused],
         )
         alerts = sorted(_by("level", Alert.objects.filter(cleared_at__isnull=True), LEVELS))
-        yield _gauge("alerts_open", "Alerts that have not cleared.", ("level",), alerts)
+        yield _family("alerts_open", "Alerts that have not cleared.", ("level",), alerts)
         yield from self._deliveries()
 
     def _deliveries(self) -> Iterator[Metric]:
         waiting = Delivery.objects.filter(state=Delivery.State.WAITING).count()
-        yield GaugeMetricFamily("rtmpweb_deliveries_waiting", "Messages on their way, or tried again.", value=waiting)
+        yield _family("deliveries_waiting", "Messages on their way, or tried again.", (), [((), waiting)])
         since = timezone.now() - DELIVERED
         made = Delivery.objects.filter(number__gte=int(since.timestamp() * 1e6))
         counted = {(to, state): 0 for to in CHANNELS for state in Delivery.State.values}
         for to, state, count in made.values_list("channel", "state").annotate(Count("pk")).order_by():
             counted[to, state] = count
         said = "Messages of the last hour, by what became of them."
-        yield _gauge("deliveries_recent", said, ("to", "state"), counted.items())
+        yield _family("deliveries_recent", said, ("to", "state"), counted.items())
         every = {(to, outcome): 0 for to in CHANNELS for outcome in DeliveryCount.Outcome.values}
         for to, outcome, count in DeliveryCount.objects.values_list("to", "outcome", "count"):
             every[to, outcome] = count
         said = "Tries to deliver a message, by what came of them."
-        yield _gauge("delivery_tries_total", said, ("to", "outcome"), every.items(), CounterMetricFamily)
+        yield _family("delivery_tries_total", said, ("to", "outcome"), every.items())
 
 
 def _by(name: str, rows: QuerySet[Any], values: Sequence[str]) -> list[tuple[list[str], int]]:

@@ -45,8 +45,6 @@ def addresses(text: str) -> list[str]:
 
 
 class AlertRule(Scope):
-    """When somebody is to be told of trouble, and how."""
-
     class About(models.TextChoices):
         HEALTH = "health", "A health issue"
         ENDED = "ended", "A publisher that ended unexpectedly and is not back"
@@ -86,7 +84,6 @@ class AlertRule(Scope):
         return [(channel, each) for channel, field in ADDRESSED.items() for each in addresses(getattr(self, field))]
 
     def matches(self, check: str, level: str) -> bool:
-        """Whether an issue of the check at the level is its business."""
         return (not self.checks or check in self.checks) and (
             level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level)
         )

@@ -19,7 +19,7 @@ from django.utils import timezone
 from dashboard.alerts import evaluation
 from dashboard.alerts import messages as alert_messages
 from dashboard.alerts.evaluation import isolated, paced_transaction
-from dashboard.models import Alert
+from dashboard.models import Alert, AlertRule
 from ingest.delivery import engine
 from ingest.delivery.kinds import rows_that
 from ingest.models import Delivery, OutboxEvent, Webhook
@@ -42,7 +42,7 @@ def handle_events(now: datetime) -> int:
     while events := list(_waiting().order_by("at", "sequence", "pk")[:EVENTS_AT_ONCE]):
         before = taken
         webhooks = list(scoped(Webhook.objects.filter(enabled=True)))
-        rules = evaluation.Rules.read()
+        rules = evaluation.enabled_rules()
         for event in events:
             if time.monotonic() >= ends:
                 return taken
@@ -65,7 +65,7 @@ def _messages(event: OutboxEvent, webhooks: Sequence[Webhook]) -> list[Delivery]
     return [alert_messages.event_delivery(event, webhook) for webhook in webhooks if told and webhook.wants(event)]
 
 
-def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: evaluation.Rules, now: datetime) -> bool:
+def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: Sequence[AlertRule], now: datetime) -> bool:
     """By its time too: an event that alerts alone hear may be written anew meanwhile."""
     if _has_earlier(event):
         return False
@@ -73,7 +73,7 @@ def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: evaluation.Ru
         return False  # Another worker was first, or what it says is over.
     with isolated(f"The event {event.pk}"), transaction.atomic():
         engine.enqueue(messages)
-        rules.handle(event)
+        evaluation.handle(event, rules)
     return True
 
 

@@ -20,8 +20,6 @@ from ingest.services import audit
 from ingest.services.audit import Actor
 from ingest.tasks import deliver_soon
 
-CHECK_CHOICES = [*CHECK_NAMES.items()]
-
 
 class Boxes(forms.MultipleChoiceField):
     """Some of a few, as a list of texts."""
@@ -37,8 +35,13 @@ class Days(Boxes):
         return [str(day) for day in value or ()]
 
 
-def _streams_field() -> "forms.ModelMultipleChoiceField[Stream]":
-    return forms.ModelMultipleChoiceField(
+class ScopeForm(forms.Form):
+    """Which streams something is about."""
+
+    applications = forms.ModelMultipleChoiceField(
+        Application.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
+    )
+    streams = forms.ModelMultipleChoiceField(
         Stream.objects.select_related("application"),
         required=False,
         widget=forms.SelectMultiple(attrs={"size": 6}),
@@ -46,17 +49,13 @@ def _streams_field() -> "forms.ModelMultipleChoiceField[Stream]":
     )
 
 
-class WebhookForm(forms.ModelForm[Webhook]):
+class WebhookForm(ScopeForm, forms.ModelForm[Webhook]):
     kinds = Boxes(
         label="Events",
         choices=OutboxEvent.Kind.choices,
         required=False,
         help_text="None chosen: all. Alerts reach it where a rule names it, whatever is chosen here.",
     )
-    applications = forms.ModelMultipleChoiceField(
-        Application.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
-    )
-    streams = _streams_field()
 
     class Meta:
         model = Webhook
@@ -76,12 +75,12 @@ class WebhookForm(forms.ModelForm[Webhook]):
         return url
 
 
-class RuleForm(forms.ModelForm[AlertRule]):
-    checks = Boxes(choices=CHECK_CHOICES, required=False, help_text="Of health issues only. None chosen: every check.")
-    applications = forms.ModelMultipleChoiceField(
-        Application.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
+class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
+    checks = Boxes(
+        choices=[*CHECK_NAMES.items()],
+        required=False,
+        help_text="Of health issues only. None chosen: every check.",
     )
-    streams = _streams_field()
     days = Days(choices=[(str(number), name) for number, name in enumerate(DAYS)], required=False)
     webhooks = forms.ModelMultipleChoiceField(
         Webhook.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
@@ -125,29 +124,27 @@ class RuleForm(forms.ModelForm[AlertRule]):
         return values
 
 
+SUBJECTS: dict[type, str] = {AlertRule: "alert_rule", Webhook: "webhook"}
+"""By what is made, changed and deleted: its name in the audit log."""
+
+
 @transaction.atomic
-def save_rule(form: RuleForm, actor: Actor) -> AlertRule:
+def save(form: RuleForm | WebhookForm, actor: Actor) -> AlertRule | Webhook:
     verb = "change" if form.instance.pk else "create"
-    rule = form.save()
-    if not rule.enabled:
-        evaluation.rule_disabled(rule, timezone.now())
-    audit.record(actor, f"alert_rule.{verb}", rule.name, changed=sorted(form.changed_data))
-    return rule
+    row = form.save()
+    if isinstance(row, AlertRule) and not row.enabled:
+        evaluation.rule_disabled(row, timezone.now())
+    audit.record(actor, f"{SUBJECTS[type(row)]}.{verb}", row.name, changed=sorted(form.changed_data))
+    return row
 
 
 @transaction.atomic
-def delete_rule(rule: AlertRule, actor: Actor) -> None:
-    """With its alerts. What waits to be delivered of them is delivered all the same."""
-    audit.record(actor, "alert_rule.delete", rule.name)
-    rule.delete()
-
-
-@transaction.atomic
-def save_webhook(form: WebhookForm, actor: Actor) -> Webhook:
-    verb = "change" if form.instance.pk else "create"
-    webhook = form.save()
-    audit.record(actor, f"webhook.{verb}", webhook.name, changed=sorted(form.changed_data))
-    return webhook
+def delete(row: AlertRule | Webhook, actor: Actor) -> None:
+    """A rule with its alerts: what waits to be delivered of them is delivered all the same. A webhook with its
+    deliveries, whether they arrived or not.
+    """
+    audit.record(actor, f"{SUBJECTS[type(row)]}.delete", row.name)
+    row.delete()
 
 
 @transaction.atomic
@@ -157,13 +154,6 @@ def rotate_secret(webhook: Webhook, actor: Actor) -> Webhook:
     webhook.save(update_fields=["salt"])
     audit.record(actor, "webhook.rotate", webhook.name)
     return webhook
-
-
-@transaction.atomic
-def delete_webhook(webhook: Webhook, actor: Actor) -> None:
-    """With its deliveries, whether they arrived or not."""
-    audit.record(actor, "webhook.delete", webhook.name)
-    webhook.delete()
 
 
 @transaction.atomic

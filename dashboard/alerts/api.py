@@ -7,9 +7,7 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
 from dashboard.alerts import queries as alerts_queries
-from dashboard.api_base import ListOf, Paging, Text, When, allow, cut
-from dashboard.lists import narrow
-from ingest.services.roles import Ability
+from dashboard.api_base import AsText, Id, ListOf, Paging, Text, When, listed
 
 router = Router(tags=["alerts"])
 
@@ -29,9 +27,9 @@ class AlertOut(Schema):
     """Something that a rule found."""
 
     id: int
-    rule: str
+    rule: str = Field(alias="rule.name")
     subject: str = Field(description="What it is about: application/name.")
-    session_id: str | None
+    session_id: AsText
     check: str = Field(alias="check_code")
     level: str
     title: str
@@ -43,14 +41,6 @@ class AlertOut(Schema):
     told_at: datetime | None
     cleared_at: datetime | None
     cleared_why: str
-
-    @staticmethod
-    def resolve_rule(row: Any) -> str:
-        return str(row.rule.name)
-
-    @staticmethod
-    def resolve_session_id(row: Any) -> str | None:
-        return str(row.session_id) if row.session_id else None
 
 
 class WebhookOut(Schema):
@@ -76,9 +66,9 @@ class WebhookOut(Schema):
 class DeliveryOut(Schema):
     """One message to one receiver."""
 
-    id: str
+    id: Id
     kind: str
-    to: str
+    to: str = Field(alias="receiver")
     state: Literal["waiting", "done", "dead"]
     attempts: int
     created_at: datetime
@@ -87,14 +77,6 @@ class DeliveryOut(Schema):
     status_code: int | None
     error: str
     duration_ms: int | None
-
-    @staticmethod
-    def resolve_id(row: Any) -> str:
-        return str(row.pk)
-
-    @staticmethod
-    def resolve_to(row: Any) -> str:
-        return str(row.receiver)
 
     @staticmethod
     def resolve_next_at(row: Any) -> datetime | None:
@@ -118,27 +100,19 @@ class DeliveryFilters(Paging):
     since: When | None = Field(None, description="Made at this time or later.")
 
 
-@router.get("/alerts", response=ListOf[AlertOut], auth=allow(Ability.VIEW), url_name="alerts")
+@router.get("/alerts", response=ListOf[AlertOut])
 def alerts(request: HttpRequest, filters: Query[AlertFilters]) -> dict[str, object]:
     """What rules found, the last opened first."""
-    page, count = cut(
-        narrow(alerts_queries.alerts(), ALERT_LOOKUPS, filters.model_dump(include=set(ALERT_LOOKUPS))), filters
-    )
-    return {"items": page, "count": count}
+    return listed(alerts_queries.alerts(), filters, ALERT_LOOKUPS)
 
 
-@router.get("/webhooks", response=ListOf[WebhookOut], auth=allow(Ability.VIEW), url_name="webhooks")
+@router.get("/webhooks", response=ListOf[WebhookOut])
 def webhooks(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
     """Services that are told what happens, the last made first."""
-    page, count = cut(alerts_queries.webhooks().order_by("-pk"), paging)
-    return {"items": page, "count": count}
+    return listed(alerts_queries.webhooks().order_by("-pk"), paging)
 
 
-@router.get("/deliveries", response=ListOf[DeliveryOut], auth=allow(Ability.VIEW), url_name="deliveries")
+@router.get("/deliveries", response=ListOf[DeliveryOut])
 def deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> dict[str, object]:
     """What was sent to webhooks and by e-mail, and what became of it; the latest first."""
-    page, count = cut(
-        narrow(alerts_queries.deliveries(), DELIVERY_LOOKUPS, filters.model_dump(include=set(DELIVERY_LOOKUPS))),
-        filters,
-    )
-    return {"items": page, "count": count}
+    return listed(alerts_queries.deliveries(), filters, DELIVERY_LOOKUPS)

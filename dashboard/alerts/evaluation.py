@@ -20,6 +20,7 @@ from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.actions import ACKNOWLEDGED, is_of_level
 from ingest import clean
+from ingest.contracts import end_of
 from ingest.contracts.figures import NODE_CHECKS
 from ingest.delivery import engine
 from ingest.models import Node, OutboxEvent, Session, StatusEvent, Stream
@@ -64,67 +65,61 @@ def isolated(what: str) -> Iterator[None]:
 Kind = OutboxEvent.Kind
 About = AlertRule.About
 
-ENDED = "ended"
-NOT_LIVE = "not_live"
+ENDED, NOT_LIVE = "ended", "not_live"
 ABOUTS = {ENDED: About.ENDED, NOT_LIVE: About.NOT_LIVE}
 """Of alerts' checks; all others are of health."""
 LOST_AFTER = timedelta(minutes=1)
-EXPECTED_ENDS = {"client_unpublish", "kicked", "key_revoked", "replaced", "node_shutdown"}
-"""Ends of publishers that somebody meant. All others are a loss."""
 
 
-class Rules:
-    """The enabled rules, as they are now."""
+def enabled_rules() -> list[AlertRule]:
+    return list(scoped(AlertRule.objects.filter(enabled=True)))
 
-    def __init__(self, rules: Iterable[AlertRule]) -> None:
-        self.rules = list(rules)
 
-    @classmethod
-    def read(cls) -> "Rules":
-        return cls(scoped(AlertRule.objects.filter(enabled=True)))
+def handle(event: OutboxEvent, rules: Iterable[AlertRule]) -> None:
+    """Opens and clears alerts of the enabled rules by an event, within its transaction."""
+    match event.kind:
+        case Kind.HEALTH_OPENED:
+            _opened(event, rules)
+        case Kind.HEALTH_CLEARED:
+            _clear(_of_check(event), event.at, "The issue is over.")
+        case Kind.UNPUBLISH:
+            _ended(event, rules)
+        case Kind.PUBLISH:
+            back = Alert.objects.filter(rule__about=About.ENDED, subject=_subject(event))
+            _clear(back, event.at, "It is back.")
 
-    def handle(self, event: OutboxEvent) -> None:
-        """Opens and clears alerts by an event, within its transaction."""
-        match event.kind:
-            case Kind.HEALTH_OPENED:
-                self._opened(event)
-            case Kind.HEALTH_CLEARED:
-                _clear(_of_check(event), event.at, "The issue is over.")
-            case Kind.UNPUBLISH:
-                self._ended(event)
-            case Kind.PUBLISH:
-                back = Alert.objects.filter(rule__about=About.ENDED, subject=_subject(event))
-                _clear(back, event.at, "It is back.")
 
-    def _covering(self, event: OutboxEvent, about: str) -> list[AlertRule]:
-        app = event.payload.get("app", "")
-        return [rule for rule in self.rules if rule.about == about and rule.covers(app, event.stream_id)]
+def _covering(rules: Iterable[AlertRule], event: OutboxEvent, about: str) -> list[AlertRule]:
+    app = event.payload.get("app", "")
+    return [rule for rule in rules if rule.about == about and rule.covers(app, event.stream_id)]
 
-    def _opened(self, event: OutboxEvent) -> None:
-        issue = event.payload["health"]
-        level = issue["level"]
-        evaluated = [rule for rule in self._covering(event, About.HEALTH) if rule.matches(issue["check"], level)]
-        _open(evaluated, event, issue)
-        open_ = _open_ones(_of_check(event)).select_related("rule")
-        less = [alert.pk for alert in open_ if not alert.rule.matches(issue["check"], level)]
-        if less:
-            _clear(Alert.objects.filter(pk__in=less), event.at, f"It is at level {level} now.")
 
-    def _ended(self, event: OutboxEvent) -> None:
-        _clear(Alert.objects.filter(rule__about=About.HEALTH, session=event.session_id), event.at, "The stream ended.")
-        end = event.payload["end"]
-        if end["reason"] in EXPECTED_ENDS or (event.stream_id and _live([event.stream_id])):
-            return
-        said = f" {end['description']}" if end["description"] else ""
-        issue = {
-            "check": ENDED,
-            "level": "bad",
-            "title": f"The stream ended: {end['reason'].replace('_', ' ')}.{said}",
-            "actual": end["reason"],
-            "expected": "",
-            "advice": "Check that the encoder is running, then its uplink.",
-        }
-        _open(self._covering(event, About.ENDED), event, issue)
+def _opened(event: OutboxEvent, rules: Iterable[AlertRule]) -> None:
+    issue = event.payload["health"]
+    level = issue["level"]
+    matching = [rule for rule in _covering(rules, event, About.HEALTH) if rule.matches(issue["check"], level)]
+    _open(matching, event, issue)
+    open_ = _open_ones(_of_check(event)).select_related("rule")
+    less = [alert.pk for alert in open_ if not alert.rule.matches(issue["check"], level)]
+    if less:
+        _clear(Alert.objects.filter(pk__in=less), event.at, f"It is at level {level} now.")
+
+
+def _ended(event: OutboxEvent, rules: Iterable[AlertRule]) -> None:
+    _clear(Alert.objects.filter(rule__about=About.HEALTH, session=event.session_id), event.at, "The stream ended.")
+    end = event.payload["end"]
+    if end_of(end["reason"]).is_expected or (event.stream_id and _live([event.stream_id])):
+        return
+    said = f" {end['description']}" if end["description"] else ""
+    issue = {
+        "check": ENDED,
+        "level": "bad",
+        "title": f"The stream ended: {end['reason'].replace('_', ' ')}.{said}",
+        "actual": end["reason"],
+        "expected": "",
+        "advice": "Check that the encoder is running, then its uplink.",
+    }
+    _open(_covering(rules, event, About.ENDED), event, issue)
 
 
 def _live(streams: Iterable[Stream | int]) -> set[int]:
@@ -136,7 +131,7 @@ def _live(streams: Iterable[Stream | int]) -> set[int]:
 
 def check_rules(now: datetime) -> None:
     """Streams that are to be live at certain hours, and nodes, bring no event: rules look at them, and go by that."""
-    rules = Rules.read().rules
+    rules = enabled_rules()
     if not rules:  # None has an open alert then (switched_off).
         return
     with isolated("What nodes say of themselves"):
@@ -151,7 +146,6 @@ def check_rules(now: datetime) -> None:
 
 
 def _check_streams(rule: AlertRule, now: datetime) -> None:
-    """Those that are to be live by the rule."""
     began = rule.began(now)
     of_rule = Alert.objects.filter(rule=rule)
     if began is None:
@@ -261,19 +255,17 @@ def _open(rules: Sequence[AlertRule], event: OutboxEvent, issue: Mapping[str, An
     _make(rules, _subject(event), event.stream_id, event.session_id, event.at, issue)
 
 
+LENGTHS = {"level": 8, "title": 512, "actual": 255, "expected": 255, "advice": 512}
+"""Of what an alert has of its issue, in characters."""
+
+
 def _make(
     rules: Sequence[AlertRule], subject: str, stream: int | None, session: Any, at: datetime, issue: Mapping[str, Any]
 ) -> None:
     """Opens one for each rule; those that are open already get the new words."""
     if not rules:
         return
-    words = {
-        "level": issue["level"],
-        "title": clean.text(issue.get("title") or "", 512),
-        "actual": clean.text(issue.get("actual") or "", 255),
-        "expected": clean.text(issue.get("expected") or "", 255),
-        "advice": clean.text(issue.get("advice") or "", 512),
-    }
+    words = {name: clean.text(issue.get(name) or "", length) for name, length in LENGTHS.items()}
     open_ = _open_ones(Alert.objects.filter(subject=subject, check_code=issue["check"], rule__in=rules))
     known = set(open_.values_list("rule", flat=True))
     if known:

@@ -15,13 +15,11 @@ TEST = "test"
 """The kind of what a webhook is sent to try it."""
 
 
-def session_url(session: object) -> str:
-    """The page of a session, by its id."""
-    return absolute_url(reverse("dashboard:session", args=[session]))
+TOLD = ("id", "subject", "level", "title", "actual", "expected", "advice", "cleared_why")
+"""Of an alert, as it is."""
 
 
 def event_delivery(event: OutboxEvent, webhook: Webhook) -> Delivery:
-    """What a webhook is told of an event."""
     session: dict[str, Any] = event.payload["session"]
     return Delivery(
         once=f"{event.once}:{webhook.pk}",
@@ -29,7 +27,7 @@ def event_delivery(event: OutboxEvent, webhook: Webhook) -> Delivery:
         event=event,
         kind=event.kind,
         series=_series(webhook, f"stream:{event.stream_id}" if event.stream_id else session["id"]),
-        body=event.payload | {"url": session_url(session["id"])},
+        body=event.payload | {"url": absolute_url(reverse("dashboard:session", args=[session["id"]]))},
     )
 
 
@@ -41,19 +39,12 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
         "kind": kind,
         "at": _time(now),
         "rule": alert.rule.name,
-        "alert": {
-            "id": alert.pk,
-            "subject": alert.subject,
-            "session_id": str(alert.session_id) if alert.session_id else None,
+        "alert": {name: getattr(alert, name) for name in TOLD}
+        | {
             "check": alert.check_code,
-            "level": alert.level,
-            "title": alert.title,
-            "actual": alert.actual,
-            "expected": alert.expected,
-            "advice": alert.advice,
+            "session_id": str(alert.session_id) if alert.session_id else None,
             "opened_at": _time(alert.opened_at),
             "cleared_at": _time(alert.cleared_at) if alert.cleared_at else None,
-            "cleared_why": alert.cleared_why,
         },
         "url": absolute_url(alert.page),
     }
@@ -79,7 +70,6 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
 
 
 def test_delivery(webhook: Webhook) -> Delivery:
-    """Something by which a webhook can be tried."""
     event = uuid.uuid4()
     body = {"id": str(event), "kind": TEST, "at": _time(timezone.now()), "webhook": webhook.name}
     once = f"{TEST}:{event}"

@@ -1,7 +1,5 @@
 """Rules, webhooks, alerts and deliveries as pages and API show them."""
 
-from dataclasses import dataclass
-
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -12,18 +10,11 @@ from dashboard.models import DAYS, Alert, AlertRule
 from ingest.models import Delivery, Webhook
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAlert:
-    alert: Alert
-    quiet: str
-    """Why nobody is told of it now; "": somebody was or will be."""
-
-
-def open_alerts() -> list[OpenAlert]:
-    """The latest first."""
+def open_alerts() -> list[tuple[Alert, str]]:
+    """With each why nobody is told of it now; "": somebody was or will be."""
     now = timezone.now()
     rows = alerts().filter(cleared_at__isnull=True)
-    return [OpenAlert(alert, evaluation.silence_reason(alert, now)) for alert in rows]
+    return [(alert, evaluation.silence_reason(alert, now)) for alert in rows]
 
 
 def alerts() -> QuerySet[Alert]:

@@ -3,69 +3,71 @@
 A webhook's secret is in the answer to its making or rotation, and nowhere else."""
 
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, require_ability, safe_view
 from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
 from dashboard.alerts.actions import RuleForm, WebhookForm
-from dashboard.lists import narrow
+from dashboard.lists import asked_filters, narrow, page_context
 from dashboard.models import AlertRule
 from ingest.delivery.email import is_mail_set
 from ingest.delivery.webhook import secret_of
 from ingest.models import Delivery, Webhook
 from ingest.services.roles import Ability
 
-PAGE_SIZE = 50
 
-
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def alerts(request: HttpRequest) -> HttpResponse:
     """Open ones, then rules and webhooks, then what is over, by pages."""
     over = alerts_queries.alerts().filter(cleared_at__isnull=False)
     rules = [(rule, alerts_queries.scope(rule), alerts_queries.hours(rule)) for rule in alerts_queries.rules()]
-    return render(
-        request,
-        "dashboard/alerts.html",
-        {
-            "open": alerts_queries.open_alerts(),
-            "page": Paginator(over, PAGE_SIZE).get_page(request.GET.get("page")),
-            "rules": rules,
-            "is_watched": any(rule.enabled for rule, _, _ in rules),
-            "webhooks": [(webhook, alerts_queries.scope(webhook)) for webhook in alerts_queries.webhooks()],
-            "mail_is_missing": not is_mail_set() and any(rule.emails for rule, _, _ in rules),
-        },
-    )
+    context = page_context(request, over, {}) | {
+        "open": alerts_queries.open_alerts(),
+        "rules": rules,
+        "is_watched": any(rule.enabled for rule, _, _ in rules),
+        "webhooks": [(webhook, alerts_queries.scope(webhook)) for webhook in alerts_queries.webhooks()],
+        "mail_is_missing": not is_mail_set() and any(rule.emails for rule, _, _ in rules),
+    }
+    return render(request, "dashboard/alerts.html", context)
 
 
+FORMS: dict[str, Callable[..., RuleForm | WebhookForm]] = {"rule": RuleForm, "webhook": WebhookForm}
+
+
+@never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_ability(Ability.MANAGE_ALERTS)
-def rule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Makes a rule, or changes one."""
-    row = get_object_or_404(AlertRule, pk=pk) if pk is not None else None
-    form = RuleForm(request.POST if request.method == "POST" else None, instance=row)
+def edit(request: HttpRequest, what: str, pk: int | None = None) -> HttpResponse:
+    """Makes or changes a rule or a webhook; of a new webhook it shows the secret, once."""
+    row = _row(what, pk) if pk is not None else None
+    form = FORMS[what](request.POST if request.method == "POST" else None, instance=row)
     if request.method == "POST" and form.is_valid():
-        saved = alerts_actions.save_rule(form, actor_of(request))
-        return done(request, f"The rule {saved.name} is saved.")
-    context: dict[str, Any] = {"form": form, "row": row, "what": "rule"}
+        saved = alerts_actions.save(form, actor_of(request))
+        if row is None and isinstance(saved, Webhook):
+            return _secret(request, saved)
+        return done(request, f"The {what} {saved.name} is saved.")
+    context: dict[str, Any] = {"form": form, "row": row, "what": what}
     return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
 
 
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
-def delete_rule(request: HttpRequest, pk: int) -> HttpResponse:
-    row = get_object_or_404(AlertRule, pk=pk)
-    alerts_actions.delete_rule(row, actor_of(request))
-    return done(request, f"The rule {row.name} is deleted.")
+@post_view(Ability.MANAGE_ALERTS)
+def delete(request: HttpRequest, what: str, pk: int) -> HttpResponse:
+    row = _row(what, pk)
+    alerts_actions.delete(row, actor_of(request))
+    return done(request, f"The {what} {row.name} is deleted.")
+
+
+def _row(what: str, pk: int) -> AlertRule | Webhook:
+    return get_object_or_404(AlertRule, pk=pk) if what == "rule" else get_object_or_404(Webhook, pk=pk)
 
 
 def done(request: HttpRequest, words: str) -> HttpResponse:
@@ -77,22 +79,7 @@ LOOKUPS = {"webhook": "webhook__name", "state": "state", "kind": "kind"}
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@require_ability(Ability.MANAGE_ALERTS)
-def webhook(request: HttpRequest, pk: int | None = None) -> HttpResponse:
-    """Makes a webhook, and shows its secret once; or changes one."""
-    row = get_object_or_404(Webhook, pk=pk) if pk is not None else None
-    form = WebhookForm(request.POST if request.method == "POST" else None, instance=row)
-    if request.method == "POST" and form.is_valid():
-        saved = alerts_actions.save_webhook(form, actor_of(request))
-        return done(request, f"The webhook {saved.name} is saved.") if row is not None else _secret(request, saved)
-    context: dict[str, Any] = {"form": form, "row": row, "what": "webhook"}
-    return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
-
-
-@never_cache
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def rotate_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     return _secret(request, alerts_actions.rotate_secret(get_object_or_404(Webhook, pk=pk), actor_of(request)))
 
@@ -101,16 +88,7 @@ def _secret(request: HttpRequest, row: Webhook) -> HttpResponse:
     return render(request, "dashboard/webhook_secret.html", {"webhook": row, "secret": secret_of(row)})
 
 
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
-def delete_webhook(request: HttpRequest, pk: int) -> HttpResponse:
-    row = get_object_or_404(Webhook, pk=pk)
-    alerts_actions.delete_webhook(row, actor_of(request))
-    return done(request, f"The webhook {row.name} is deleted.")
-
-
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Webhook, pk=pk)
     alerts_actions.send_test(row, actor_of(request))
@@ -118,34 +96,19 @@ def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:alert-deliveries"))
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def deliveries(request: HttpRequest) -> HttpResponse:
-    """Newest first, by pages."""
-    shown = {name: request.GET.get(name, "").strip().replace("\0", "")[:255] for name in LOOKUPS}
-    query = request.GET.copy()
-    query.pop("page", None)
-    return render(
-        request,
-        "dashboard/alert_deliveries.html",
-        {
-            "page": Paginator(narrow(alerts_queries.deliveries(), LOOKUPS, shown), PAGE_SIZE).get_page(
-                request.GET.get("page")
-            ),
-            "filters": shown,
-            "is_filtered": any(shown.values()),
-            "webhooks": list(Webhook.objects.values_list("name", flat=True)),
-            "states": Delivery.State.choices,
-            "kinds": list(alerts_queries.deliveries().order_by("kind").values_list("kind", flat=True).distinct()),
-            "query": query.urlencode(),
-        },
-    )
+    filters, rows = asked_filters(request.GET, LOOKUPS), alerts_queries.deliveries()
+    context = page_context(request, narrow(rows, LOOKUPS, filters), filters) | {
+        "webhooks": list(Webhook.objects.values_list("name", flat=True)),
+        "states": Delivery.State.choices,
+        "kinds": list(rows.order_by("kind").values_list("kind", flat=True).distinct()),
+    }
+    return render(request, "dashboard/alert_deliveries.html", context)
 
 
-@require_POST
-@require_ability(Ability.MANAGE_ALERTS)
+@post_view(Ability.MANAGE_ALERTS)
 def send_again(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    """Sends a message once more, such as one that was given up."""
     row = get_object_or_404(alerts_queries.deliveries(), pk=pk)
     if alerts_actions.send_again(row, actor_of(request)):
         messages.info(request, f"It is sent to {row.receiver} again.")

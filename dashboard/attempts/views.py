@@ -5,27 +5,22 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.attempts.queries import WITHIN, AttemptFilter, banned_until
-from dashboard.lists import answer, page_context
+from dashboard.lists import answer, page_context, query_without
 from ingest.models import Application, Attempt
 from ingest.services import actions as services_actions
 from ingest.services.roles import Ability
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def attempts(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages; what is refused meanwhile comes by /ws/attempts/."""
     found = AttemptFilter.of(request.GET)
     shown = page_context(request, found.rows(), found.shown)
     page = shown["page"]
     banned = banned_until({row.address for row in page})
-    others = request.GET.copy()
-    others.pop("page", None)
-    others.pop("reason", None)
     return render(
         request,
         "dashboard/attempts.html",
@@ -38,14 +33,13 @@ def attempts(request: HttpRequest) -> HttpResponse:
             "reasons": list(Attempt.objects.order_by("reason").values_list("reason", flat=True).distinct()),
             "actions": Attempt.Action.values,
             "within": WITHIN,
-            "other_filters": others.urlencode(),
+            "other_filters": query_without(request, "page", "reason"),
             "bootstrap": {"ws": "/ws/attempts/", "live": page.number == 1},
         },
     )
 
 
-@require_POST
-@require_ability(Ability.LIFT_BANS)
+@post_view(Ability.LIFT_BANS)
 def lift(request: HttpRequest) -> HttpResponse:
     """Hear the `address` again. 400 for what is no address, 404 where none is banned."""
     address = request.POST.get("address", "").strip()[:64]

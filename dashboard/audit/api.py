@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
-from dashboard.api_base import ListOf, Paging, Text, When, allow, cut
+from dashboard.api_base import ListOf, Paging, Text, When, allow, listed
 from dashboard.audit import queries as audit_queries
 from ingest.services.roles import Ability
 
@@ -37,9 +37,8 @@ class AuditFilters(Paging):
     until: When | None = Field(None, description="Before this time.")
 
 
-@router.get("/audit", response=ListOf[AuditOut], auth=allow(Ability.SEE_AUDIT), url_name="audit")
+@router.get("/audit", response=ListOf[AuditOut], auth=allow(Ability.SEE_AUDIT))
 def audit(request: HttpRequest, filters: Query[AuditFilters]) -> dict[str, object]:
     """The latest first."""
     values = filters.model_dump(include=set(audit_queries.LOOKUPS))
-    page, count = cut(audit_queries.rows(values, text=filters.text or ""), filters)
-    return {"items": [audit_queries.as_dict(entry) for entry in page], "count": count}
+    return listed(audit_queries.rows(values, text=filters.text or ""), filters, item=audit_queries.as_dict)

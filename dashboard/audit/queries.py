@@ -30,23 +30,12 @@ def rows(values: dict[str, Any], *, text: str = "") -> QuerySet[AuditEntry]:
 
 
 def as_dict(entry: AuditEntry) -> dict[str, Any]:
-    """An entry by FIELDS."""
-    return {
-        "at": entry.at,
-        "actor": entry.actor,
-        "address": entry.address,
-        "action": entry.action,
-        "target": entry.target,
+    return {name: getattr(entry, name) for name in FIELDS} | {
         "stream": entry.stream.path if entry.stream else None,
         "session_id": str(entry.session_id) if entry.session_id else None,
-        "detail": entry.detail,
     }
 
 
-def actions() -> list[str]:
-    """Those that there are, in order."""
-    return list(AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct())
-
-
-def actors() -> list[str]:
-    return list(AuditEntry.objects.order_by("actor").values_list("actor", flat=True).distinct()[:200])
+def known(field: str) -> list[str]:
+    """What entries have in it, in order; 200 at most."""
+    return list(AuditEntry.objects.order_by(field).values_list(field, flat=True).distinct()[:200])

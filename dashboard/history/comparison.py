@@ -146,10 +146,8 @@ class Comparison:
         labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
         lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
         column = self.column
-        known = [line for line in lines if value_of(column, line.figures) is not None]
-        unknown = [line for line in lines if value_of(column, line.figures) is None]
-        known.sort(key=lambda line: value_of(column, line.figures) or 0, reverse=self.is_descending)
-        return known + unknown
+        lines.sort(key=lambda line: value_of(column, line.figures) or 0, reverse=self.is_descending)
+        return sorted(lines, key=lambda line: value_of(column, line.figures) is None)
 
     def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> ComparisonRow:
         app, name, value = identity
@@ -171,7 +169,6 @@ class Comparison:
 
     @property
     def cells(self) -> list[tuple[ComparisonRow, list[str]]]:
-        """The page's rows with the texts of their columns."""
         return [(line, [column_text(column, line.figures) for column in COMPARED]) for line in self.shown]
 
     @property
@@ -236,11 +233,9 @@ class Comparison:
 
     @property
     def time(self) -> dict[str, str]:
-        """What names its period."""
         return {name: value for name, value in self.period.query.items() if name != "grain"}
 
     def address(self, **changes: Any) -> str:
-        """This page's query string with something else."""
         return urlencode(self.query | changes, doseq=True)
 
     @property

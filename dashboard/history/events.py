@@ -21,22 +21,14 @@ MOST_EVENTS = 100
 """Happenings on a page; files have MOST_IN_FILE."""
 MOST_EVENTS_IN_FILE = 5_000
 
-EVENT_ICONS = {
-    "health.opened": "warn",
-    "config.changed": "info",
-    "publish.takeover": "live",
-    "limit.breached": "bad",
-    "operator.note": "note",
+EVENTS = {
+    "health.opened": ("warn", "Issue opened"),
+    "config.changed": ("info", "The encoder sends something else"),
+    "publish.takeover": ("live", "The stream was taken over"),
+    "limit.breached": ("bad", "The key's bitrate limit was passed"),
+    "operator.note": ("note", "A note"),
 }
-"""Kinds of events that explain a curve, and their icons."""
-
-EVENT_WORDS = {
-    "health.opened": "Issue opened",
-    "config.changed": "The encoder sends something else",
-    "publish.takeover": "The stream was taken over",
-    "limit.breached": "The key's bitrate limit was passed",
-    "operator.note": "A note",
-}
+"""Kinds of events that explain a curve: their icons and words."""
 
 ACTION_SUBJECTS = ("key.", "encoder_login.", "stream.")
 """Subjects of acts that explain one."""
@@ -97,7 +89,7 @@ def _of_sessions(sessions: Sequence[Session], period: Period) -> list[HistoryEve
 def _of_events(sessions: Sequence[Session], period: Period, most: int) -> list[HistoryEvent]:
     events = StatusEvent.objects.filter(
         session__in=[session.pk for session in sessions],
-        kind__in=EVENT_ICONS,
+        kind__in=EVENTS,
         at__gte=period.since,
         at__lt=period.until,
     )
@@ -105,12 +97,12 @@ def _of_events(sessions: Sequence[Session], period: Period, most: int) -> list[H
 
 
 def _of_event(event: StatusEvent) -> HistoryEvent:
-    bad = event.kind == "health.opened" and event.level == "bad"
-    icon = "bad" if bad else EVENT_ICONS[event.kind]
-    is_mark = bad or event.kind != "health.opened"
-    return HistoryEvent(
-        event.at, event.kind, icon, EVENT_WORDS[event.kind], event.description, event.session_id, is_mark
-    )
+    icon, words = EVENTS[event.kind]
+    is_issue, is_bad = event.kind == "health.opened", event.level == "bad"
+    if is_issue and is_bad:
+        icon = "bad"
+    is_mark = is_bad or not is_issue
+    return HistoryEvent(event.at, event.kind, icon, words, event.description, event.session_id, is_mark)
 
 
 def _of_actions(stream: Stream, period: Period, most: int) -> list[HistoryEvent]:

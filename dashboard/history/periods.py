@@ -124,14 +124,12 @@ class PagePeriod(Period):
 
     @property
     def query(self) -> dict[str, str]:
-        """What names it in a page's address."""
         if self.range == DATES:
             return {"from": str(self.first_day), "to": str(self.last_day), "grain": str(self.grain)}
         return {"range": self.range, "grain": str(self.grain)}
 
 
 def _zone(grain: Grain) -> ZoneInfo:
-    """Whose hours and days they are."""
     return zones.UTC_ZONE if grain == Grain.DAY else zones.current()
 
 

@@ -3,7 +3,7 @@ tables, and its broadcasts (sessions, joined over short gaps, each with its figu
 
 Positions in strips are in per cent of the width; trouble stands up."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -57,14 +57,8 @@ class Strip:
     counts: dict[str, int]
 
 
-def health_strip(period: Period, figures: Sequence[Figures | None]) -> Strip:
-    looks = [one.health if one else "none" for one in figures]
-    return _strip("Health", ("good", "warning, taller", "bad, tallest"), period, looks)
-
-
-def uptime_strip(period: Period, figures: Sequence[Figures | None]) -> Strip:
-    words = (f"{UPTIME_GOOD} % and more", f"{UPTIME_WARNING:.0f} % and more, taller", "less, tallest")
-    return _strip("Uptime", words, period, [_uptime_look(one) for one in figures])
+HEALTH_WORDS = ("good", "warning, taller", "bad, tallest")
+UPTIME_WORDS = (f"{UPTIME_GOOD} % and more", f"{UPTIME_WARNING:.0f} % and more, taller", "less, tallest")
 
 
 def _uptime_look(figures: Figures | None) -> str:
@@ -207,8 +201,6 @@ SLOT_FIELDS = (
 
 @dataclass(frozen=True)
 class Row:
-    """An hour or a day of the table."""
-
     start: datetime
     until: datetime
     figures: Figures
@@ -232,7 +224,6 @@ class StreamHistory:
 
     @cached_property
     def rollups(self) -> Rollups:
-        """Its hours or days of the period."""
         return self._rollups(self.period)
 
     def _rollups(self, period: Period, dimension: Dimension = Dimension.STREAM) -> Rollups:
@@ -240,7 +231,6 @@ class StreamHistory:
 
     @cached_property
     def broadcasts(self) -> Rollups:
-        """The same of each of its broadcasts."""
         return self._rollups(self.period, Dimension.BROADCAST)
 
     @cached_property
@@ -254,7 +244,6 @@ class StreamHistory:
 
     @property
     def lacking_before(self) -> str:
-        """The same of the time that it is compared with."""
         return self._before.lacking
 
     @cached_property
@@ -304,7 +293,12 @@ class StreamHistory:
     @cached_property
     def strips(self) -> list[Strip]:
         figures = [Figures.of_sums(slot) if slot else None for slot in self._slots]
-        return [health_strip(self.period, figures), uptime_strip(self.period, figures)]
+        health = [one.health if one else "none" for one in figures]
+        uptime = [_uptime_look(one) for one in figures]
+        return [
+            _strip("Health", HEALTH_WORDS, self.period, health),
+            _strip("Uptime", UPTIME_WORDS, self.period, uptime),
+        ]
 
     @property
     def table_grain(self) -> Grain:

@@ -10,10 +10,9 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.text import slugify
-from django.views.decorators.http import require_POST, require_safe
 
 from analytics import services
 from analytics.completeness import completeness
@@ -26,29 +25,12 @@ from analytics.periods import Period
 from analytics.rollups import UNPACKED, Rollups
 from analytics.wording import tiles
 from dashboard import lists
-from dashboard.access import actor_of, require_ability
-from dashboard.history.comparison import (
-    COMPARED,
-    DIMENSIONS,
-    FURTHER,
-    MOST,
-    MOST_CHOSEN,
-    Comparison,
-    ComparisonRow,
-    text_with_unit,
-)
+from dashboard.access import actor_of, post_view, safe_view
+from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MOST_CHOSEN, Comparison, text_with_unit
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import HistoryEvent, history_events
 from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
-from dashboard.history.stream import (
-    MOST_BROADCASTS_IN_FILE,
-    PAGE_TILES,
-    BroadcastRow,
-    StreamHistory,
-    asked,
-    broadcasts,
-    paths,
-)
+from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, PAGE_TILES, StreamHistory, asked, broadcasts, paths
 from ingest.services import audit
 from ingest.services.roles import Ability
 
@@ -73,12 +55,9 @@ def rollup_rows(rows: Rollups) -> Iterator[dict[str, Any]]:
 
 
 def broadcast_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
-    found = broadcasts(history.app, history.name, history.period, MOST_BROADCASTS_IN_FILE)
-    return ({"app": history.app, "name": history.name, **_broadcast(one)} for one in found)
-
-
-def _broadcast(one: BroadcastRow) -> dict[str, Any]:
-    return {"begin": one.begin, "end": one.end, **_merged(one.figures)}
+    app, name = history.app, history.name
+    found = broadcasts(app, name, history.period, MOST_BROADCASTS_IN_FILE)
+    return ({"app": app, "name": name, "begin": one.begin, "end": one.end, **_merged(one.figures)} for one in found)
 
 
 def event_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
@@ -87,12 +66,9 @@ def event_rows(history: StreamHistory) -> Iterator[dict[str, Any]]:
 
 
 def compared_rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    return (_compared(comparison, line) for line in comparison.every())
-
-
-def _compared(comparison: Comparison, line: ComparisonRow) -> dict[str, Any]:
-    about = {"by": str(comparison.dimension), "value": line.value, "label": line.label, "stream": line.stream}
-    return about | _merged(line.figures)
+    for line in comparison.every():
+        about = {"by": str(comparison.dimension), "value": line.value, "label": line.label, "stream": line.stream}
+        yield about | _merged(line.figures)
 
 
 def _merged(figures: Figures) -> dict[str, Any]:
@@ -110,8 +86,7 @@ FEW_STREAMS = 50
 """Up to so many are chosen from a list, more by typing."""
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def analytics(request: HttpRequest) -> HttpResponse:
     history = asked(request.GET)
     names = paths()
@@ -137,19 +112,17 @@ def analytics(request: HttpRequest) -> HttpResponse:
 
 
 def _shown(history: StreamHistory) -> dict[str, Any]:
-    """What a page with figures has."""
     figures, former, period = history.figures, history.former, history.period
     found = history_events(history.app, history.name, history.stream, period)
     return {
         "tiles": tiles(PAGE_TILES, figures, former, period.before_words),
         "further": [(column, text_with_unit(column, figures), text_with_unit(column, former)) for column in FURTHER],
-        "chart": history.chart() | {"marks": [_mark(one, period) for one in found]},
+        "chart": history.chart() | {"marks": [{"at": one.at.timestamp(), "is_line": one.is_mark} for one in found]},
         "happenings": found,
         "dots": [(one, f"{_place(one, period):.3f}%") for one in found],
         "intervals": _intervals(history),
         "refusals": sorted(figures.refusals.items(), key=lambda item: -item[1]),
         "broadcasts": broadcasts(history.app, history.name, period),
-        "has_reports": _url("dashboard:report", 1) != "",
         "figures": figures,
     }
 
@@ -157,10 +130,6 @@ def _shown(history: StreamHistory) -> dict[str, Any]:
 def _place(happening: HistoryEvent, period: Period) -> float:
     """In per cent of the period."""
     return 100 * ((happening.at - period.since) / (period.until - period.since))
-
-
-def _mark(happening: HistoryEvent, period: Period) -> dict[str, Any]:
-    return {"at": happening.at.timestamp(), "is_line": happening.is_mark}
 
 
 def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, bool]]:
@@ -176,23 +145,13 @@ def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, boo
     return found
 
 
-def _url(name: str, *args: Any) -> str:
-    """ "" while the part that brings the page is not installed."""
-    try:
-        return reverse(name, args=args)
-    except NoReverseMatch:
-        return ""
-
-
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def progress(request: HttpRequest) -> HttpResponse:
     """The part of the page that tells of the run, for the page to fetch while one goes on."""
     return render(request, "dashboard/_analytics_run.html", run_context())
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def run(request: HttpRequest) -> HttpResponse:
     """Asks for a run and goes back to the page, which shows its progress; from the page of jobs (`back`) to the run."""
     actor = actor_of(request)
@@ -204,26 +163,16 @@ def run(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:analytics") + (f"?{query}" if query.isprintable() and query else ""))
 
 
-@require_safe
-@require_ability(Ability.VIEW)
-def export_csv(request: HttpRequest) -> HttpResponseBase:
+@safe_view(Ability.VIEW)
+def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """The page's hours or days with all their figures, oldest first; or what `part` names: broadcasts, events."""
-    history = asked(request.GET)
-    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
+    history, part = asked(request.GET), request.GET.get("part", "")
+    if history.lacking and part != "events":  # Which are in the database.
         return lists.lacking_answer(history.lacking)
-    name, columns, rows = _file(request, history)
-    return lists.csv_answer(name, columns, ([row[column] for column in columns] for row in rows))
-
-
-@require_safe
-@require_ability(Ability.VIEW)
-def export_json(request: HttpRequest) -> HttpResponseBase:
-    """The same as JSON."""
-    history = asked(request.GET)
-    if history.lacking and request.GET.get("part") != "events":  # Which are in the database.
-        return lists.lacking_answer(history.lacking)
-    name, _, rows = _file(request, history)
-    return lists.json_answer(name, rows)
+    columns, rows = PARTS.get(part, PARTS["rollups"])
+    what = part if part in PARTS and part != "rollups" else history.period.grain
+    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
+    return lists.file_answer(name, form, columns, rows(history))
 
 
 Part = tuple[Sequence[str], Callable[[StreamHistory], Iterator[dict[str, Any]]]]
@@ -233,14 +182,6 @@ PARTS: dict[str, Part] = {
     "events": (EVENT_COLUMNS, event_rows),
 }
 """By the address' `part`: columns and rows of the file."""
-
-
-def _file(request: HttpRequest, history: StreamHistory) -> tuple[str, Sequence[str], Iterator[dict[str, Any]]]:
-    part = request.GET.get("part", "")
-    columns, rows = PARTS.get(part, PARTS["rollups"])
-    what = part if part in PARTS and part != "rollups" else history.period.grain
-    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
-    return name, columns, rows(history)
 
 
 def run_context() -> dict[str, Any]:
@@ -268,8 +209,7 @@ def _java_missing(ended: AnalyticsRun | None) -> str:
     return ended.error if ended and ended.error_code == AnalyticsRun.ErrorCode.JAVA_MISSING else ""
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def compare(request: HttpRequest) -> HttpResponse:
     comparison = Comparison.of(request.GET)
     context = {
@@ -290,28 +230,12 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/analytics_compare.html", context)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
-def compare_csv(request: HttpRequest) -> HttpResponseBase:
+@safe_view(Ability.VIEW)
+def compare_file(request: HttpRequest, form: str) -> HttpResponseBase:
     """All that the page compares, in its order."""
     comparison = Comparison.of(request.GET)
     if comparison.lacking:
         return lists.lacking_answer(comparison.lacking)
-    columns = COMPARED_COLUMNS
-    rows = ([row[column] for column in columns] for row in compared_rows(comparison))
-    return lists.csv_answer(_compare_name(comparison), columns, rows)
-
-
-@require_safe
-@require_ability(Ability.VIEW)
-def compare_json(request: HttpRequest) -> HttpResponseBase:
-    """The same as JSON."""
-    comparison = Comparison.of(request.GET)
-    if comparison.lacking:
-        return lists.lacking_answer(comparison.lacking)
-    return lists.json_answer(_compare_name(comparison), compared_rows(comparison))
-
-
-def _compare_name(comparison: Comparison) -> str:
     period = comparison.period
-    return f"by-{comparison.dimension}-{period.first_day:%Y%m%d}-{period.last_day:%Y%m%d}"
+    name = f"by-{comparison.dimension}-{period.first_day:%Y%m%d}-{period.last_day:%Y%m%d}"
+    return lists.file_answer(name, form, COMPARED_COLUMNS, compared_rows(comparison))

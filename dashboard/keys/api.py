@@ -1,5 +1,6 @@
 """/keys: stream keys, and what is done to them. A secret is in the answer to its making, nowhere else."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -7,11 +8,11 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from ninja import Field, Query, Router, Schema, Status
+from ninja.errors import HttpError
 
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Paging, Problem, Text, When, allow, cut
+from dashboard.api_base import ListOf, Paging, Problem, Text, When, allow, listed
 from dashboard.keys import queries as keys_queries
 from ingest.models import Application, StreamKey
 from ingest.models.names import validate_stream_name
@@ -21,6 +22,8 @@ from ingest.services.keys import NewKey
 from ingest.services.roles import Ability
 
 router = Router(tags=["keys"])
+
+ONE = "/keys/{int:key_id}"
 
 MOST_GRACE_S = int(keys.MAX_GRACE.total_seconds())
 
@@ -46,10 +49,6 @@ class KeyOut(Schema):
     last_used_at: datetime | None
     live: bool = Field(description="Something is published with it now.")
 
-    @classmethod
-    def of(cls, row: keys_queries.KeyRow) -> "KeyOut":
-        return cls(**_fields(row))
-
 
 class NewKeyOut(KeyOut):
     """With its secret, at the only time that it is told."""
@@ -60,17 +59,11 @@ class NewKeyOut(KeyOut):
     play_url: str
 
 
-def _fields(row: keys_queries.KeyRow) -> dict[str, Any]:
-    key = row.key
-    own = ("label", "prefix", "test_only", "expires_at", "grace_until", "max_kbps", "over_limit", "allowed_networks")
-    return {
-        "id": key.pk,
-        "app": key.stream.application.name,
-        "name": key.stream.name,
-        "state": row.state,
-        "live": row.is_live,
-        **{name: getattr(key, name) for name in (*own, "created_at", "last_used_at")},
-    }
+def _fields(key: StreamKey) -> dict[str, Any]:
+    row, stream = keys_queries.key_row(key), key.stream
+    own = ("id", "label", "prefix", "test_only", "expires_at", "grace_until", "max_kbps", "over_limit")
+    fields = {name: getattr(key, name) for name in (*own, "allowed_networks", "created_at", "last_used_at")}
+    return fields | {"app": stream.application.name, "name": stream.name, "state": row.state, "live": row.is_live}
 
 
 class KeyFilters(Paging):
@@ -96,20 +89,14 @@ class RotateIn(Schema):
     grace_s: int = Field(0, ge=0, le=MOST_GRACE_S, description="Seconds for which the old key goes on working.")
 
 
-@router.get("/keys", response=ListOf[KeyOut], auth=allow(Ability.MANAGE_KEYS), url_name="keys")
-def listed(request: HttpRequest, filters: Query[KeyFilters]) -> ListOf[KeyOut]:
+@router.get("/keys", response=ListOf[KeyOut], auth=allow(Ability.MANAGE_KEYS))
+def list_keys(request: HttpRequest, filters: Query[KeyFilters]) -> dict[str, object]:
     """Those that were used last come first."""
-    page, count = cut(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters)
-    return ListOf[KeyOut](items=[KeyOut.of(row) for row in keys_queries.key_rows(page)], count=count)
+    return listed(keys_queries.rows(text=filters.text or "", state=filters.state or ""), filters, item=_fields)
 
 
-@router.post(
-    "/keys",
-    response={201: NewKeyOut, 404: Problem, 422: Problem},
-    auth=allow(Ability.MANAGE_KEYS),
-    url_name="key-create",
-)
-def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[NewKeyOut | Problem]:
+@router.post("/keys", response={201: NewKeyOut, 404: Problem, 422: Problem}, auth=allow(Ability.MANAGE_KEYS))
+def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[NewKeyOut]:
     """Make a key. Its secret is in this answer, and nowhere else."""
     actor, application = actor_of(request), get_object_or_404(Application, name=body.app)
     rights = body.dict(exclude={"app", "name"})
@@ -120,52 +107,32 @@ def create(request: HttpRequest, response: HttpResponse, body: KeyIn) -> Status[
                 actor, stream=services_actions.make_stream(actor, application, body.name), **rights
             )
     except ValidationError as error:
-        return Status(422, Problem(detail=" ".join(error.messages)))
+        raise HttpError(422, " ".join(error.messages)) from None
     return Status(201, _new_key(response, created))
 
 
-@router.post(
-    "/keys/{int:key_id}/rotate",
-    response={201: NewKeyOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.MANAGE_KEYS),
-    url_name="key-rotate",
-)
+@router.post(f"{ONE}/rotate", response={201: NewKeyOut, 409: Problem}, auth=allow(Ability.MANAGE_KEYS))
 def rotate(
     request: HttpRequest, response: HttpResponse, key_id: int, body: RotateIn | None = None
-) -> Status[NewKeyOut | Problem]:
+) -> Status[NewKeyOut]:
     """A new key with the same rights in place of this one. Its secret is in this answer, and nowhere else."""
     grace = timedelta(seconds=body.grace_s if body else 0)
     try:
-        created = services_actions.rotate_key(actor_of(request), _key(key_id), grace=grace)
+        created = services_actions.rotate_key(actor_of(request), keys_queries.key_of(key_id), grace=grace)
     except ValidationError as error:
-        return Status(409, Problem(detail=" ".join(error.messages)))
+        raise HttpError(409, " ".join(error.messages)) from None
     return Status(201, _new_key(response, created))
 
 
-@router.post(
-    "/keys/{int:key_id}/revoke",
-    response={200: KeyOut, 404: Problem},
-    auth=allow(Ability.MANAGE_KEYS),
-    url_name="key-revoke",
-)
+@router.post(f"{ONE}/revoke", response=KeyOut, auth=allow(Ability.MANAGE_KEYS))
 def revoke(request: HttpRequest, key_id: int) -> KeyOut:
     """For good. What is live with it ends within two seconds."""
-    found = _key(key_id)
+    found = keys_queries.key_of(key_id)
     services_actions.revoke_key(actor_of(request), found)
-    return KeyOut.of(keys_queries.key_row(found, timezone.now()))
-
-
-def _key(key_id: int) -> StreamKey:
-    return get_object_or_404(StreamKey.objects.select_related("stream__application"), pk=key_id)
+    return KeyOut(**_fields(found))
 
 
 def _new_key(response: HttpResponse, created: NewKey) -> NewKeyOut:
     response["Cache-Control"] = "no-store"
     strings = media_urls.strings(stream=created.key.stream, secret=created.secret)
-    return NewKeyOut(
-        **_fields(keys_queries.key_row(created.key, timezone.now())),
-        key=strings.key,
-        server=strings.server,
-        publish_url=strings.publish_url,
-        play_url=strings.play_url,
-    )
+    return NewKeyOut(**_fields(created.key), **asdict(strings))

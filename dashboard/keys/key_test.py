@@ -6,9 +6,9 @@ the encoder's two fields would cause, from whatever address. The last two are ca
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from django.db.models import Q
 from django.utils import timezone
@@ -89,13 +89,10 @@ class Progress:
     is_over: bool
     """The encoder's session has ended."""
 
-    def public(self) -> dict[str, Any]:
-        return asdict(self)
 
-
-def progress(key: StreamKey, *, since: datetime, operator: str, now: datetime | None = None) -> Progress:
+def progress(key: StreamKey, *, since: datetime, operator: str) -> Progress:
     """What has come since then. `operator`: the address of who asks."""
-    now = now or timezone.now()
+    now = timezone.now()
     mine = Session.objects.filter(key=key, kind=Session.Kind.PUBLISH)
     session = mine.filter(Q(ended_at__isnull=True) | Q(started_at__gte=since)).order_by("-started_at").first()
     refusals = _refusals(key, since - BEFORE if session is None else session.started_at, operator)

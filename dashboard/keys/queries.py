@@ -1,11 +1,10 @@
 """Stream keys as page and API show them: their state in words, and what is live with them. Never a secret."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from dashboard.templatetags.ui import lasted
@@ -28,8 +27,6 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """One key, and its state as icon and words."""
-
     key: StreamKey
     state: str
     """One of STATES."""
@@ -43,9 +40,13 @@ class KeyRow:
         return self.key.revoked_at is not None
 
 
-def rows(*, text: str = "", state: str = "", now: datetime | None = None) -> QuerySet[StreamKey]:
+def key_of(pk: int) -> StreamKey:
+    """Raises Http404."""
+    return get_object_or_404(StreamKey.objects.select_related("stream__application"), pk=pk)
+
+
+def rows(*, text: str = "", state: str = "") -> QuerySet[StreamKey]:
     """Newest first. `text`: in a label, a stream's name or a key's first characters."""
-    now = now or timezone.now()
     live = Session.objects.filter(key=OuterRef("pk"), kind=Session.Kind.PUBLISH, ended_at__isnull=True)
     found = StreamKey.objects.select_related("stream__application").annotate(is_live=Exists(live))
     for word in text.split():
@@ -55,7 +56,7 @@ def rows(*, text: str = "", state: str = "", now: datetime | None = None) -> Que
             | Q(stream__name__icontains=word)
             | Q(stream__application__name__icontains=word)
         )
-    conditions = _conditions(now)
+    conditions = _conditions(timezone.now())
     found = found.filter(conditions[state]) if state in conditions else found.exclude(conditions["revoked"])
     return found.order_by(F("last_used_at").desc(nulls_last=True), "-created_at", "-pk")
 
@@ -73,14 +74,8 @@ def _conditions(now: datetime) -> dict[str, Q]:
     }
 
 
-def key_rows(found: Iterable[StreamKey], *, now: datetime | None = None) -> list[KeyRow]:
-    now = now or timezone.now()
-    return [key_row(key, now) for key in found]
-
-
-def key_row(key: StreamKey, now: datetime) -> KeyRow:
-    state, icon, words = _state(key, now)
-    return KeyRow(key, state, icon, words, bool(getattr(key, "is_live", False)))
+def key_row(key: StreamKey) -> KeyRow:
+    return KeyRow(key, *_state(key, timezone.now()), bool(getattr(key, "is_live", False)))
 
 
 def _state(key: StreamKey, now: datetime) -> tuple[str, str, str]:
@@ -94,10 +89,9 @@ def _state(key: StreamKey, now: datetime) -> tuple[str, str, str]:
     return "active", "good", "Active"
 
 
-def counts(*, now: datetime | None = None) -> dict[str, Any]:
+def counts() -> dict[str, int]:
     """How many keys there are, without the revoked: `all`, `usable`, and of each other state."""
-    conditions = _conditions(now or timezone.now())
+    conditions = _conditions(timezone.now())
     every = StreamKey.objects.exclude(conditions["revoked"])
-    states: Sequence[str] = ("active", "disabled", "expired")
-    found = {state: every.filter(conditions[state]).count() for state in states}
+    found = {state: every.filter(conditions[state]).count() for state in ("active", "disabled", "expired")}
     return {"all": sum(found.values()), "usable": found["active"], **found}

@@ -3,7 +3,10 @@
 That answer is asked for by script and put into a dialog: it has no address of its own, so neither a reload nor the
 browser's history shows it, or makes another. It is never stored."""
 
+from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -13,13 +16,12 @@ from django.db import transaction
 from django.db.models import Q
 from django.forms import Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.attempts.queries import attempts, refused_publishers
 from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
@@ -32,21 +34,19 @@ from ingest.services import audit, media_urls
 from ingest.services.keys import NewKey
 from ingest.services.roles import Ability
 
-GRACES = {"0": timedelta(0), "1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
-"""How long a rotated key may go on working."""
-GRACE_WORDS = {
-    "0": "Not at all: what is live with it ends now",
-    "1h": "For an hour",
-    "24h": "For 24 hours",
-    "7d": "For 7 days",
+GRACES = {
+    "0": (timedelta(0), "Not at all: what is live with it ends now"),
+    "1h": (timedelta(hours=1), "For an hour"),
+    "24h": (timedelta(hours=24), "For 24 hours"),
+    "7d": (timedelta(days=7), "For 7 days"),
 }
+"""How long a rotated key may go on working."""
+GRACE_CHOICES = [(name, words) for name, (_, words) in GRACES.items()]
 
 MOST_KBPS = 2_000_000
 
 
 class RightsForm(forms.Form):
-    """What a key may do."""
-
     label = forms.CharField(max_length=128, required=False, empty_value="")
     expires_at = MomentField(required=False)
     max_kbps = forms.IntegerField(required=False, min_value=1, max_value=MOST_KBPS)
@@ -96,10 +96,7 @@ class CreateForm(RightsForm):
 
 
 class RotateForm(forms.Form):
-    grace = forms.ChoiceField(choices=list(GRACE_WORDS.items()), initial="0")
-
-    def grace_time(self) -> timedelta:
-        return GRACES[self.cleaned_data["grace"]]
+    grace = forms.ChoiceField(choices=GRACE_CHOICES, initial="0")
 
 
 REFUSED_WITHIN = timedelta(minutes=15)
@@ -111,19 +108,19 @@ NEEDS_SCRIPT = (
 )
 
 
-@require_safe
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def keys(request: HttpRequest) -> HttpResponse:
     """Those that were used last come first, by pages. What can't be understood filters nothing."""
     filters = asked_filters(request.GET, ("q", "state"))
     context = page_context(request, keys_queries.rows(text=filters["q"], state=filters["state"]), filters)
-    refused = _refused()
+    lately = refused_publishers(timezone.now() - REFUSED_WITHIN).select_related("stream__application")
+    refused = list(lately[:200])
     return render(
         request,
         "dashboard/keys.html",
         context
         | {
-            "rows": keys_queries.key_rows(context["page"].object_list),
+            "rows": [keys_queries.key_row(key) for key in context["page"].object_list],
             "states": keys_queries.STATES.items(),
             "counts": keys_queries.counts(),
             "refused": refused[:REFUSED_SHOWN],
@@ -134,18 +131,17 @@ def keys(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def key(request: HttpRequest, pk: int) -> HttpResponse:
-    found = _key(pk)
-    return render(request, "dashboard/key.html", _context(found) | {"form": _change_form(found)})
+    found = keys_queries.key_of(pk)
+    form = RightsForm(initial={name: getattr(found, name) for name in RightsForm.base_fields})
+    return render(request, "dashboard/key.html", _context(found) | {"form": form})
 
 
-@require_safe
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def waiting(request: HttpRequest, pk: int) -> HttpResponse:
     """The checklist that fills while an encoder is tried out."""
-    found, now = _key(pk), timezone.now()
+    found, now = keys_queries.key_of(pk), timezone.now()
     return render(
         request,
         "dashboard/key_test.html",
@@ -161,21 +157,19 @@ def waiting(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@require_safe
 @never_cache
-@require_ability(Ability.MANAGE_KEYS)
+@safe_view(Ability.MANAGE_KEYS)
 def progress(request: HttpRequest, pk: int) -> JsonResponse:
     """What has come since `since` (seconds since the epoch), as `key_test.Progress`."""
     try:
         since = datetime.fromtimestamp(float(request.GET.get("since", "")), UTC)
     except (ValueError, OverflowError, OSError):
         raise BadRequest("since is no time") from None
-    found = key_test.progress(_key(pk), since=since, operator=audit.client_address(request))
-    return JsonResponse(found.public() | {"at": timezone.now().timestamp()})
+    found = key_test.progress(keys_queries.key_of(pk), since=since, operator=audit.client_address(request))
+    return JsonResponse(asdict(found) | {"at": timezone.now().timestamp()})
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def create(request: HttpRequest) -> HttpResponse:
     """The new key's secret, once; or, with status 422, what is wrong."""
     _needs_script(request)
@@ -183,34 +177,28 @@ def create(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _wrong(form)
     actor, (application, name) = actor_of(request), form.cleaned_data["stream"]
-    try:
-        with transaction.atomic():
-            made = services_actions.create_key(
-                actor, stream=services_actions.make_stream(actor, application, name), **form.rights()
-            )
-    except ValidationError as error:
-        return JsonResponse({"errors": {"": error.messages}}, status=422)
-    return _made(request, made, "created")
+
+    @transaction.atomic
+    def create_key() -> NewKey:
+        stream = services_actions.make_stream(actor, application, name)
+        return services_actions.create_key(actor, stream=stream, **form.rights())
+
+    return _made(request, "created", create_key)
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     _needs_script(request)
-    form, found = RotateForm(request.POST), _key(pk)
+    form, found = RotateForm(request.POST), keys_queries.key_of(pk)
     if not form.is_valid():
         return _wrong(form)
-    try:
-        made = services_actions.rotate_key(actor_of(request), found, grace=form.grace_time())
-    except ValidationError as error:
-        return JsonResponse({"errors": {"": error.messages}}, status=422)
-    return _made(request, made, "rotated")
+    grace, _ = GRACES[form.cleaned_data["grace"]]
+    return _made(request, "rotated", partial(services_actions.rotate_key, actor_of(request), found, grace=grace))
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def change(request: HttpRequest, pk: int) -> HttpResponse:
-    found = _key(pk)
+    found = keys_queries.key_of(pk)
     form = RightsForm(request.POST)
     try:
         if form.is_valid():
@@ -219,54 +207,38 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
             return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
     except ValidationError as error:
         form.add_error(None, error)
-    return render(request, "dashboard/key.html", _context(_key(pk)) | {"form": form}, status=422)
+    return render(request, "dashboard/key.html", _context(keys_queries.key_of(pk)) | {"form": form}, status=422)
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    found = _key(pk)
+    found = keys_queries.key_of(pk)
     services_actions.revoke_key(actor_of(request), found)
     messages.success(request, f"{found} is revoked. What is live with it ends within 2 s.")
     return HttpResponseRedirect(reverse("dashboard:keys"))
 
 
-@require_POST
-@require_ability(Ability.MANAGE_KEYS)
+@post_view(Ability.MANAGE_KEYS)
 def enable(request: HttpRequest, pk: int) -> HttpResponse:
     """Or disables it: `enabled` is 0."""
-    found, enabled = _key(pk), request.POST.get("enabled") == "1"
+    found, enabled = keys_queries.key_of(pk), request.POST.get("enabled") == "1"
     services_actions.enable_key(actor_of(request), found, enabled)
     words = "can be used again." if enabled else "is disabled. What is live with it ends within 2 s."
     messages.success(request, f"{found} {words}")
     return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
 
 
-def _key(pk: int) -> StreamKey:
-    return get_object_or_404(StreamKey.objects.select_related("stream__application"), pk=pk)
-
-
-def _refused() -> list[Attempt]:
-    found = refused_publishers(timezone.now() - REFUSED_WITHIN)
-    return list(found.select_related("stream__application")[:200])
-
-
 def _context(found: StreamKey) -> dict[str, Any]:
-    now = timezone.now()
     rows = attempts().filter(Q(key=found) | Q(stream=found.stream))
     live = found.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
     return {
-        "row": keys_queries.key_row(found, now),
+        "row": keys_queries.key_row(found),
         "key": found,
         "live": live,
         "server": media_urls.server_of(stream=found.stream),
         "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
-        "graces": GRACE_WORDS.items(),
+        "graces": GRACE_CHOICES,
     }
-
-
-def _change_form(found: StreamKey) -> RightsForm:
-    return RightsForm(initial={name: getattr(found, name) for name in RightsForm.base_fields})
 
 
 def _needs_script(request: HttpRequest) -> None:
@@ -281,7 +253,11 @@ def _wrong(form: Form) -> JsonResponse:
     return JsonResponse({"errors": errors}, status=422)
 
 
-def _made(request: HttpRequest, made: NewKey, verb: str) -> HttpResponse:
+def _made(request: HttpRequest, verb: str, make: Callable[[], NewKey]) -> HttpResponse:
+    try:
+        made = make()
+    except ValidationError as error:
+        return JsonResponse({"errors": {"": error.messages}}, status=422)
     strings = media_urls.strings(stream=made.key.stream, secret=made.secret)
     context = {"key": made.key, "paste": strings, "verb": verb}
     response = render(request, "dashboard/_key_made.html", context, status=201)

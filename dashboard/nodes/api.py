@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from ninja import Body, Field, Query, Router, Schema, Status
 
 from dashboard.access import actor_of
@@ -18,11 +18,7 @@ from ingest.services.roles import Ability
 
 router = Router(tags=["nodes"])
 
-FIGURES = (
-    *("streams", "connections", "refused_connections", "in_kbps", "out_kbps"),
-    *("loop_delay_ms", "cpu_percent", "disk_free_percent"),
-)
-RECORDS = ("history_waiting", "history_dropped", "telemetry_dropped", "telemetry_failing_since")
+ONE = "/nodes/{name}"
 
 
 class NodeIssueOut(Schema):
@@ -70,25 +66,14 @@ class NodeOut(Schema):
 
     @classmethod
     def of(cls, node: NodeNow) -> "NodeOut":
-        figures: dict[str, Any] = dict(node.figures or {})
-        records = figures.get("records", {})
-        draining = node.row.drain_requested_at is not None
-        return cls(
-            name=node.name,
-            state=node.state,
-            since=node.since,
-            address=node.row.address,
-            started_at=node.row.started_at,
-            seen_at=node.row.seen_at,
-            publishers=node.publishers,
-            players=node.players,
-            drain_requested_at=node.row.drain_requested_at,
-            drain_grace_s=node.row.drain_grace_s if draining else None,
-            drain_left_s=node.left_s,
-            issues=figures.get("issues", []),
-            **{name: figures.get(name) for name in FIGURES},
-            **{name: records.get(name) for name in RECORDS},
-        )
+        row, figures = node.row, dict[str, Any](node.figures or {})
+        told = {"issues": []} | figures | figures.get("records", {})
+        own = {name: getattr(node, name) for name in ("name", "state", "since", "publishers", "players")}
+        own |= {name: getattr(row, name) for name in ("address", "started_at", "seen_at", "drain_requested_at")}
+        drain = {"drain_left_s": node.left_s}
+        if row.drain_requested_at is not None:
+            drain["drain_grace_s"] = row.drain_grace_s
+        return cls.model_validate(dict.fromkeys(cls.model_fields) | told | own | drain)
 
 
 class DrainIn(Schema):
@@ -97,7 +82,7 @@ class DrainIn(Schema):
     )
 
 
-@router.get("/nodes", response=ListOf[NodeOut], auth=allow(Ability.VIEW), url_name="nodes")
+@router.get("/nodes", response=ListOf[NodeOut])
 def nodes(request: HttpRequest, paging: Query[Paging]) -> ListOf[NodeOut]:
     """All media nodes; those that need somebody come first."""
     found = service.read()
@@ -105,54 +90,32 @@ def nodes(request: HttpRequest, paging: Query[Paging]) -> ListOf[NodeOut]:
     return ListOf[NodeOut](items=[NodeOut.of(node) for node in page], count=len(found))
 
 
-@router.get("/nodes/{name}", response={200: NodeOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="node")
+@router.get(ONE, response=NodeOut)
 def node(request: HttpRequest, name: str) -> NodeOut:
     """One media node."""
-    return NodeOut.of(_found(name))
+    return NodeOut.of(service.node_of(name))
 
 
-@router.post(
-    "/nodes/{name}/drain",
-    response={202: NodeOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.DRAIN),
-    url_name="drain",
-)
+@router.post(f"{ONE}/drain", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
 def drain(request: HttpRequest, name: str, body: Body[DrainIn | None] = None) -> Status[NodeOut]:
     """Have the node take nothing new and, after `grace_s`, end what is left. 409 for a node that is down."""
     grace_s = body.grace_s if body else service.USUAL_GRACE_S
     return _ask(request, name, partial(services_actions.drain_node, grace_s=grace_s))
 
 
-@router.post(
-    "/nodes/{name}/resume",
-    response={202: NodeOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.DRAIN),
-    url_name="resume",
-)
+@router.post(f"{ONE}/resume", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
 def resume(request: HttpRequest, name: str) -> Status[NodeOut]:
     """Have a draining node take connections again: it does within 2 s. 409 for a node that is down."""
     return _ask(request, name, services_actions.resume_node)
 
 
-@router.post(
-    "/nodes/{name}/forget",
-    response={202: NodeOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.DRAIN),
-    url_name="forget",
-)
+@router.post(f"{ONE}/forget", response={202: NodeOut, 409: Problem}, auth=allow(Ability.DRAIN))
 def forget(request: HttpRequest, name: str) -> Status[NodeOut]:
     """Miss a node no more that is gone for good. 409 for one that isn't down."""
     return _ask(request, name, services_actions.forget_node)
 
 
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node]) -> Status[NodeOut]:
-    _found(name)
+    service.node_of(name)
     act(actor_of(request), name)
-    return Status(202, NodeOut.of(_found(name)))
-
-
-def _found(name: str) -> NodeNow:
-    found = service.read(name=name)
-    if not found:
-        raise Http404
-    return found[0]
+    return Status(202, NodeOut.of(service.node_of(name)))

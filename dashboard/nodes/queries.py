@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from django.http import Http404
+
 from dashboard.streams.queries import Now
 from dashboard.system.evaluation import NODE_LATE
 from ingest.contracts import NodeFigures
@@ -67,6 +69,14 @@ class NodeNow:
         return self.state == State.DOWN
 
 
+def node_of(name: str) -> NodeNow:
+    """Raises Http404."""
+    found = read(name=name)
+    if not found:
+        raise Http404(f"There is no node {name}.")
+    return found[0]
+
+
 def read(*, name: str | None = None) -> list[NodeNow]:
     """All nodes, or the one of that name; what needs somebody comes first."""
     rows = service.with_what_is_live()
@@ -74,14 +84,13 @@ def read(*, name: str | None = None) -> list[NodeNow]:
         rows = rows.filter(name=name)
     figures = {node["node"]: node for node in Now.read().nodes}
     now = database.look_at_shared_clock()
-    found = [_now(row, figures.get(row.name), row.publishers, row.players, now) for row in rows]
+    found = []
+    for row in rows:
+        told, asked = figures.get(row.name), row.drain_requested_at
+        left_s = service.Drain(asked, row.drain_grace_s).left_s(now) if asked else None
+        state = _state(row, now - row.seen_at, told)
+        found.append(NodeNow(row, state, told, row.publishers, row.players, left_s))
     return sorted(found, key=lambda node: (ORDER[node.state], node.name))
-
-
-def _now(row: Node, figures: NodeFigures | None, publishers: int, players: int, now: datetime) -> NodeNow:
-    asked = row.drain_requested_at
-    left_s = service.Drain(asked, row.drain_grace_s).left_s(now) if asked else None
-    return NodeNow(row, _state(row, now - row.seen_at, figures), figures, publishers, players, left_s)
 
 
 def _state(row: Node, silent: timedelta, figures: NodeFigures | None) -> State:

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import answer, attempt
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
@@ -20,17 +19,15 @@ from ingest.services.roles import Ability
 SESSIONS_SHOWN = 20
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def nodes(request: HttpRequest) -> HttpResponse:
     """Every node; those that run fill themselves from /ws/live/."""
     return render(request, "dashboard/nodes.html", {"nodes": service.read(), **_shared()})
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def node(request: HttpRequest, name: str) -> HttpResponse:
-    found = _found(name)
+    found = service.node_of(name)
     now = Now.read()
     # A stream without publisher and players is told of for some time yet.
     here = [each for each in now.by_id.values() if each["node"] == name and each["state"] != "offline"]
@@ -47,11 +44,10 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@require_POST
-@require_ability(Ability.DRAIN)
+@post_view(Ability.DRAIN)
 def drain(request: HttpRequest, name: str) -> HttpResponse:
     """Have the node take nothing new; `grace_s` seconds later it ends what is left."""
-    _found(name)
+    service.node_of(name)
     given = request.POST.get("grace_s", "")
     grace_s = int(given) if given.isdecimal() and len(given) < 9 else service.USUAL_GRACE_S
     grace_s = min(grace_s, service.MOST_GRACE_S)
@@ -59,14 +55,12 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
     return _ask(request, name, act, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
 
 
-@require_POST
-@require_ability(Ability.DRAIN)
+@post_view(Ability.DRAIN)
 def resume(request: HttpRequest, name: str) -> HttpResponse:
     return _ask(request, name, services_actions.resume_node, f"{name} takes connections again within 2 s.")
 
 
-@require_POST
-@require_ability(Ability.DRAIN)
+@post_view(Ability.DRAIN)
 def forget(request: HttpRequest, name: str) -> HttpResponse:
     """Miss a node no more that is down, and gone for good."""
     return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")
@@ -74,16 +68,9 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
     """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
-    _found(name)
+    service.node_of(name)
     words, status = attempt(lambda: act(actor_of(request), name), said, 202, NodeError)
     return answer(request, words, status, reverse("dashboard:nodes"))
-
-
-def _found(name: str) -> service.NodeNow:
-    found = service.read(name=name)
-    if not found:
-        raise Http404(f"There is no node {name}.")
-    return found[0]
 
 
 def _shared() -> dict[str, object]:

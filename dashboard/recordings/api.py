@@ -1,14 +1,16 @@
 """/recordings: what was recorded, its files, and their deletion."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from ninja import Body, Field, Query, Router, Schema, Status
+from ninja.errors import HttpError
 
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, listed
+from dashboard.api_base import AsText, ListOf, NameOf, Paging, Problem, Text, TokenIn, TokenOut, When, allow, listed
 from dashboard.recordings import queries as service
 from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
@@ -19,6 +21,8 @@ from ingest.services.roles import Ability
 
 router = Router(tags=["recordings"])
 
+ONE = "/recordings/{int:recording_id}"
+
 State = Literal["recording", "complete", "failed"]
 
 
@@ -26,11 +30,11 @@ class RecordingOut(Schema):
     """A recording. While it is recorded, its duration and size are those at its begin."""
 
     id: int
-    app: str
+    app: str = Field(alias="application.name")
     name: str = Field(description="Under which it is played.")
-    stream: str | None = Field(description="What was recorded.")
-    session_id: str | None = Field(description="The session that published it last.")
-    node: str | None
+    stream: NameOf = Field(description="What was recorded.")
+    session_id: AsText = Field(description="The session that published it last.")
+    node: NameOf
     state: State
     description: str = Field(description="Why it failed, or where it came from.")
     started_at: datetime
@@ -44,24 +48,8 @@ class RecordingOut(Schema):
     )
 
     @staticmethod
-    def resolve_app(row: Any) -> str:
-        return str(row.application.name)
-
-    @staticmethod
     def resolve_flv_url(row: Any) -> str:
         return media_urls.recording_url(row)
-
-    @staticmethod
-    def resolve_stream(row: Any) -> str | None:
-        return row.stream.name if row.stream else None
-
-    @staticmethod
-    def resolve_session_id(row: Any) -> str | None:
-        return str(row.session_id) if row.session_id else None
-
-    @staticmethod
-    def resolve_node(row: Any) -> str | None:
-        return row.node.name if row.node else None
 
 
 class RecordingFilters(Paging):
@@ -77,63 +65,36 @@ class Why(Schema):
     note: Text = Field("", description="Why, for the record.")
 
 
-@router.get("/recordings", response=ListOf[RecordingOut], auth=allow(Ability.VIEW), url_name="recordings")
+@router.get("/recordings", response=ListOf[RecordingOut])
 def recordings(request: HttpRequest, filters: Query[RecordingFilters]) -> dict[str, object]:
     """The last begun first."""
     return listed(service.rows(), filters, service.LOOKUPS)
 
 
-@router.get(
-    "/recordings/{int:recording_id}",
-    response={200: RecordingOut, 404: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="recording",
-)
+@router.get(ONE, response=RecordingOut)
 def recording(request: HttpRequest, recording_id: int) -> Recording:
     """One recording."""
     return get_object_or_404(service.rows(), pk=recording_id)
 
 
-@router.get(
-    "/recordings/{int:recording_id}/download",
-    response={302: None, 404: Problem, 503: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="recording-download",
-)
-def download(request: HttpRequest, recording_id: int) -> HttpResponse | Status[Problem]:
+@router.get(f"{ONE}/download", response={302: None, 503: Problem})
+def download(request: HttpRequest, recording_id: int) -> HttpResponse:
     """Its file, FLV: leads to the media listener by a URL that is good for a minute. 503 where that is off."""
-    row = get_object_or_404(service.rows(), pk=recording_id)
-    try:
-        return service.send(row, actor=actor_of(request))
-    except service.MediaOff as problem:
-        return Status(503, Problem(detail=str(problem)))
+    return service.send(get_object_or_404(service.rows(), pk=recording_id), actor=actor_of(request))
 
 
-@router.post(
-    "/recordings/{int:recording_id}/token",
-    response={201: TokenOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.SHARE),
-    url_name="recording-token",
-)
-def play_token(
-    request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None
-) -> Status[TokenOut | Problem]:
+@router.post(f"{ONE}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
+def play_token(request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None) -> Status[TokenOut]:
     """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = get_object_or_404(service.rows(), pk=recording_id)
     if row.application.play_policy == Application.PlayPolicy.NONE:
-        return Status(409, Problem(detail="The application's streams and recordings can't be played."))
+        raise HttpError(409, "The application's streams and recordings can't be played.")
     lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
-    return Status(
-        201, TokenOut.of(services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime))
-    )
+    link = services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime)
+    return Status(201, TokenOut(**asdict(link)))
 
 
-@router.delete(
-    "/recordings/{int:recording_id}",
-    response={204: None, 404: Problem, 409: Problem},
-    auth=allow(Ability.DELETE_RECORDINGS),
-    url_name="recording-delete",
-)
+@router.delete(ONE, response={204: None, 409: Problem}, auth=allow(Ability.DELETE_RECORDINGS))
 def delete(request: HttpRequest, recording_id: int, why: Query[Why]) -> Status[None]:
     """Delete it with its file. 409 while it is being recorded."""
     row = get_object_or_404(service.rows(), pk=recording_id)

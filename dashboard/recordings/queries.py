@@ -30,7 +30,6 @@ class MediaOff(Exception):  # noqa: N818 - an answer, not an error.
 
 
 def rows() -> QuerySet[Recording]:
-    """Newest first."""
     return Recording.objects.select_related("application", "stream__application", "node").order_by("-started_at", "-pk")
 
 

@@ -4,10 +4,9 @@ from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import answer, asked_filters, attempt, narrow, page_context
 from dashboard.recordings import queries as service
 from dashboard.streams.actions import NOTE_LENGTH
@@ -21,8 +20,7 @@ SHOWN = ("app", "name", "state", "since", "until")
 PAGE_LOOKUPS = service.LOOKUPS | {"name": "name__contains"}
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def recordings(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. `since` and `until` are days, both included. What can't be understood filters nothing."""
     shown = asked_filters(request.GET, SHOWN)
@@ -41,8 +39,7 @@ def recordings(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def download(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         return service.send(get_object_or_404(service.rows(), pk=pk), actor=actor_of(request))
@@ -50,8 +47,7 @@ def download(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "dashboard/media_off.html", {"problem": problem}, status=503)
 
 
-@require_POST
-@require_ability(Ability.DELETE_RECORDINGS)
+@post_view(Ability.DELETE_RECORDINGS)
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """With a `note` for the record. 409 and the reason where it can't be done now."""
     recording = get_object_or_404(service.rows(), pk=pk)

@@ -12,10 +12,9 @@ from analytics import periods
 from analytics.models import Report
 from analytics.periods import Period, PeriodProblem
 from analytics.reports import files, subprocess_jobs
-from analytics.scopes import NoSuchScope, Scope
+from analytics.scopes import Scope
 from dashboard.access import actor_of
-from dashboard.api_base import ListOf, Problem, Text, Times, When, allow, cut
-from dashboard.lists import narrow
+from dashboard.api_base import ListOf, NameOf, Problem, Text, Times, When, allow, listed
 from dashboard.reports import actions as reports_actions
 from ingest.services.roles import Ability
 
@@ -38,7 +37,7 @@ class ReportOut(Schema):
     id: int
     kind: Kind
     scope: str = Field(description='Whose streams: "" all, an application, or application/name.')
-    plan: str | None
+    plan: NameOf
     since: datetime
     until: datetime = Field(description="The first moment after its period.")
     time_zone: str
@@ -46,10 +45,6 @@ class ReportOut(Schema):
     hours_done: int = Field(description="and how many of them had been computed.")
     metric_version: int
     made_at: datetime
-
-    @staticmethod
-    def resolve_plan(row: Any) -> str | None:
-        return row.plan.name if row.plan else None
 
 
 class WholeReport(ReportOut):
@@ -83,63 +78,36 @@ class ReportIn(Schema):
         return periods.exact(self.kind, since, until, zone)
 
 
-@router.get("/reports", response=ListOf[ReportOut], auth=allow(Ability.VIEW), url_name="reports")
+@router.get("/reports", response=ListOf[ReportOut])
 def reports(request: HttpRequest, filters: Query[ReportFilters]) -> dict[str, object]:
     """Those that were made, the latest first, without what they say."""
-    rows = Report.objects.defer("document").select_related("plan")
-    page, count = cut(narrow(rows, LOOKUPS, filters.model_dump(include=set(LOOKUPS))), filters)
-    return {"items": page, "count": count}
+    return listed(Report.objects.defer("document").select_related("plan"), filters, LOOKUPS)
 
 
-@router.get(
-    "/reports/{int:report_id}", response={200: WholeReport, 404: Problem}, auth=allow(Ability.VIEW), url_name="report"
-)
+@router.get("/reports/{int:report_id}", response=WholeReport)
 def report(request: HttpRequest, report_id: int) -> Report:
     """One, with all that it says."""
     return _row(report_id)
 
 
-@router.get(
-    "/reports/{int:report_id}.pdf",
-    response={200: None, 404: Problem, 503: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="report-pdf",
-)
-def as_pdf(request: HttpRequest, report_id: int) -> HttpResponse | Status[Problem]:
+@router.get("/reports/{int:report_id}.pdf", response={200: None, 503: Problem})
+def as_pdf(request: HttpRequest, report_id: int) -> HttpResponse:
     """One as PDF."""
     row = _row(report_id)
-    try:
-        made = subprocess_jobs.pdf(row.document)
-    except subprocess_jobs.NotMade as problem:
-        return Status(503, Problem(detail=str(problem)))
-    return file(made, "application/pdf", f"{files.file_name(row)}.pdf")
+    return file(subprocess_jobs.pdf(row.document), "application/pdf", f"{files.file_name(row)}.pdf")
 
 
-@router.get(
-    "/reports/{int:report_id}.csv", response={200: None, 404: Problem}, auth=allow(Ability.VIEW), url_name="report-csv"
-)
+@router.get("/reports/{int:report_id}.csv", response=None)
 def as_csv(request: HttpRequest, report_id: int) -> HttpResponse:
     """Its streams as CSV, the worst first."""
     row = _row(report_id)
     return file(files.report_csv(row.document).encode(), "text/csv; charset=utf-8", f"{files.file_name(row)}.csv")
 
 
-@router.post(
-    "/reports",
-    response={201: WholeReport, 400: Problem, 503: Problem},
-    auth=allow(Ability.RUN_ANALYTICS),
-    url_name="report-make",
-)
-def make(request: HttpRequest, wish: Body[ReportIn]) -> Status[Report | Problem]:
+@router.post("/reports", response={201: WholeReport, 400: Problem, 503: Problem}, auth=allow(Ability.RUN_ANALYTICS))
+def make(request: HttpRequest, wish: Body[ReportIn]) -> Status[Report]:
     """Make one of what is computed now. It says of how many of its hours that is."""
-    try:
-        period, scope = wish.period(), Scope.asked(wish.scope)
-    except (PeriodProblem, NoSuchScope) as problem:
-        return Status(400, Problem(detail=str(problem)))
-    try:
-        return Status(201, reports_actions.make(actor_of(request), period, scope))
-    except subprocess_jobs.NotMade as problem:
-        return Status(503, Problem(detail=str(problem)))
+    return Status(201, reports_actions.make(actor_of(request), wish.period(), Scope.asked(wish.scope)))
 
 
 def _row(report_id: int) -> Report:

@@ -6,6 +6,7 @@ Lengths are units of the drawing, `BOX.width` x `BOX.height`. Colours come from 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from analytics.reports import charts
@@ -47,8 +48,6 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A row of the chart's table."""
-
     at: datetime
     p50: float | None
     p5: float | None
@@ -89,13 +88,14 @@ def plot(chart: Chart, time_zone: str) -> Plot:
         inner = [(x(slot + 0.5), y(value)) for slot, value in known if value is not None]
         return [(x(first), inner[0][1]), *inner, (x(last + 1), inner[-1][1])] if inner else []
 
+    steps = [top * part / charts.PARTS for part in range(charts.PARTS + 1)]
     stretches = list(_stretches(chart["p50"]))
     bands = [points(chart["p95"], *each) + points(chart["p5"], *each)[::-1] for each in stretches]
     target = chart["target"]
     return Plot(
         chart,
-        grid=[_mark(y(value), y(value) + 4, f"{value:,.0f}") for value in _steps(top)],
-        ticks=[_mark(x(tick["at"]), _within(x(tick["at"]), tick["label"]), tick["label"]) for tick in chart["ticks"]],
+        grid=[Mark(f"{y(value):.1f}", f"{y(value) + 4:.1f}", f"{value:,.0f}") for value in steps],
+        ticks=[_tick(x(tick["at"]), tick["label"]) for tick in chart["ticks"]],
         edges=[f"{x(edge):.1f}" for edge in chart["edges"]],
         bands=[f"{_path(band)}Z" for band in bands if band],
         lines=[_path(points(chart["p50"], *each)) for each in stretches],
@@ -107,26 +107,15 @@ def plot(chart: Chart, time_zone: str) -> Plot:
 
 def _stretches(values: Values) -> Iterator[tuple[int, int]]:
     """First and last slot of each time on air."""
-    first = None
-    for slot, value in enumerate([*values, None]):
-        if value is not None and first is None:
-            first = slot
-        elif value is None and first is not None:
-            yield first, slot - 1
-            first = None
+    for is_on_air, slots in groupby(range(len(values)), lambda slot: values[slot] is not None):
+        if is_on_air:
+            stretch = list(slots)
+            yield stretch[0], stretch[-1]
 
 
-def _steps(top: float) -> list[float]:
-    return [top * part / charts.PARTS for part in range(charts.PARTS + 1)]
-
-
-def _within(middle: float, label: str) -> float:
-    """Where the middle of a label stands, so that all of it is in the drawing."""
-    return min(middle, BOX.width - BOX.letter * len(label) / 2)
-
-
-def _mark(at: float, words_at: float, label: str) -> Mark:
-    return Mark(f"{at:.1f}", f"{words_at:.1f}", label)
+def _tick(at: float, label: str) -> Mark:
+    """Its label's middle stands so that all of it is in the drawing."""
+    return Mark(f"{at:.1f}", f"{min(at, BOX.width - BOX.letter * len(label) / 2):.1f}", label)
 
 
 def _path(points: Sequence[Point]) -> str:

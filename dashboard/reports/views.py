@@ -11,14 +11,12 @@ from zoneinfo import ZoneInfo
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.core.paginator import Paginator
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from analytics import broadcasts, periods
 from analytics.models import Report, ReportDelivery, ReportPlan
@@ -27,9 +25,9 @@ from analytics.reports import files, subprocess_jobs
 from analytics.reports.document import MOST_ROWS, Document
 from analytics.reports.plans import addresses, next_due, scope_of, time_zones
 from analytics.scopes import NoSuchScope, Scope
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.periods import BY_HOUR_UP_TO
-from dashboard.lists import narrow
+from dashboard.lists import asked_filters, narrow, page_context
 from dashboard.reports import actions as reports_actions
 from dashboard.reports import charts as reports_charts
 from ingest.delivery.email import is_mail_set
@@ -65,11 +63,6 @@ def narrow_whole(reports: QuerySet[Report], whole: str) -> QuerySet[Report]:
     return reports.filter(complete) if whole == "yes" else reports.exclude(complete) if whole == "no" else reports
 
 
-def archived_scopes() -> list[str]:
-    """Those that reports were made of, but for all streams."""
-    return list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct())
-
-
 @dataclass(frozen=True, slots=True)
 class Planned:
     """`next`: when it is made again; None: at no set time. `last`: the id of the report that it made last."""
@@ -81,7 +74,6 @@ class Planned:
 
 
 def planned_reports(now: datetime) -> list[Planned]:
-    """By name."""
     newest = Report.objects.filter(plan=OuterRef("pk")).order_by("-made_at", "-pk").values("pk")[:1]
     rows = ReportPlan.objects.select_related("stream__application").annotate(last=Subquery(newest))
     return [Planned(row, scope_of(row).words, next_due(row, now), row.last) for row in rows]
@@ -128,7 +120,6 @@ class MakeForm(forms.Form):
             raise ValidationError(str(problem)) from None
 
     def clean(self) -> dict[str, Any]:
-        """Sets `wanted`."""
         found: dict[str, Any] = super().clean() or {}
         if not self.errors:
             try:
@@ -183,12 +174,9 @@ class MailForm(forms.Form):
 
 
 def known_scopes() -> list[Any]:
-    """Applications, and the first streams."""
     streams = Stream.objects.select_related("application").order_by("application__name", "name")[:MOST_STREAMS]
     return [*Application.objects.order_by("name").values_list("name", flat=True), *(each.path for each in streams)]
 
-
-PAGE_SIZE = 50
 
 FILES: dict[str, tuple[str, str, Callable[[Document], str | bytes]]] = {
     "csv": ("CSV", "text/csv; charset=utf-8", files.report_csv),
@@ -200,26 +188,18 @@ FILES: dict[str, tuple[str, str, Callable[[Document], str | bytes]]] = {
 KINDS = [(Kind.DAILY, "Daily"), (Kind.WEEKLY, "Weekly"), (Kind.MONTHLY, "Monthly"), (Kind.BROADCAST, "Of a broadcast")]
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def reports(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. What can't be understood filters nothing."""
     return _archive(request, MakeForm())
 
 
 def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpResponse:
-    names = (*LOOKUPS, "whole")
-    filters = {name: request.GET.get(name, "").replace("\0", "")[:400] for name in names}
+    filters = asked_filters(request.GET, (*LOOKUPS, "whole"))
     found = narrow(archived_reports(), LOOKUPS, {name: filters[name] for name in LOOKUPS})
-    query = request.GET.copy()
-    query.pop("page", None)
-    context: dict[str, Any] = {
-        "page": Paginator(narrow_whole(found, filters["whole"]), PAGE_SIZE).get_page(request.GET.get("page")),
-        "filters": filters,
-        "is_filtered": any(filters.values()),
-        "query": query.urlencode(),
+    context = page_context(request, narrow_whole(found, filters["whole"]), filters) | {
         "kinds": KINDS,
-        "scopes": archived_scopes(),
+        "scopes": list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct()),
         "known_scopes": known_scopes(),
         "plans": planned_reports(timezone.now()),
         "may_plan": request.user.is_staff and request.user.has_perm("analytics.change_reportplan"),
@@ -229,8 +209,7 @@ def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpRes
     return render(request, "dashboard/reports.html", context, status=status)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def report(request: HttpRequest, pk: int) -> HttpResponse:
     return _sheet(request, get_object_or_404(Report, pk=pk), None)
 
@@ -263,8 +242,7 @@ def _dates(row: Report) -> str:
     return urlencode({"from": first.date(), "to": last.date()})
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
     """As a file: its streams as CSV, the sheet as PDF, or all that it says as JSON."""
     row = get_object_or_404(Report, pk=pk)
@@ -280,10 +258,8 @@ def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
     return answer
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def make(request: HttpRequest) -> HttpResponse:
-    """Makes one and leads to it."""
     form = MakeForm(request.POST)
     if not form.is_valid():
         return _archive(request, form, status=422)
@@ -295,10 +271,8 @@ def make(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:report", args=[made.pk]))
 
 
-@require_POST
-@require_ability(Ability.RUN_ANALYTICS)
+@post_view(Ability.RUN_ANALYTICS)
 def send(request: HttpRequest, pk: int) -> HttpResponse:
-    """Sends it to each recipient who has not got it yet."""
     row = get_object_or_404(Report, pk=pk)
     form = MailForm(request.POST)
     if not form.is_valid():

@@ -10,7 +10,7 @@ from typing import Literal
 
 from dashboard.streams.measurements import LastMinuteKind
 from dashboard.templatetags.ui import attempt_advice, reason_words
-from ingest.contracts import SERVER_ENDS
+from ingest.contracts import SERVER_ENDS, Issue
 
 KeyState = Literal["fine", "none", "gone", "revoked", "disabled", "expired", "over_limit"]
 """`none`: none was needed, or a log-in was used. `gone`: deleted since."""
@@ -29,10 +29,8 @@ class Situation:
     back: Return = "off"
     refused: str = ""
     """Why the last attempt since its end was refused; "": none was."""
-    check: str = ""
-    """The check of the stream's worst open issue; "": there is none."""
-    check_title: str = ""
-    check_advice: str = ""
+    issue: Issue | None = None
+    """The stream's worst that is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +44,9 @@ CONDITIONS = ("reason", "seen", "key", "node", "back")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Advice):
     """Fits where each named set has the situation's value; None: whatever it is."""
 
-    act: str
-    why: str
     reason: Collection[str] | None = None
     seen: Collection[str] | None = None
     key: Collection[str] | None = None
@@ -216,13 +212,10 @@ def cause_rank(check: str) -> int:
 
 
 def advise(situation: Situation) -> Advice:
-    if situation.check and situation.back == "on":
-        why = f"{situation.check_title.rstrip('.')}. {situation.check_advice}".strip()
-        return Advice(CHECK_ACTS.get(situation.check, "Look at the stream"), why)
+    if (issue := situation.issue) is not None and situation.back == "on":
+        why = f"{issue['title'].rstrip('.')}. {issue['advice']}".strip()
+        return Advice(CHECK_ACTS.get(issue["check"], "Look at the stream"), why)
     if situation.refused and situation.back in AWAY and situation.node == "up":
         act = attempt_advice(situation.refused) or "Look at the refused attempts."
         return Advice("Let it in again", f"It tries, and is refused: {reason_words(situation.refused).lower()}. {act}")
-    for rule in RULES:
-        if rule.matches(situation):
-            return Advice(rule.act, rule.why)
-    return OTHERWISE
+    return next((rule for rule in RULES if rule.matches(situation)), OTHERWISE)

@@ -10,13 +10,11 @@ from django.shortcuts import get_object_or_404
 from ninja import Field, Query, Router, Schema
 
 from dashboard import lists
-from dashboard.api_base import EventOut, ListOf, Paging, Problem, SamplesOut, Text, When, allow, cut, listed
-from dashboard.sessions import queries as sessions_queries
-from dashboard.sessions.queries import matching, session_rows, session_values
+from dashboard.api_base import EventOut, ListOf, Paging, SamplesOut, Text, When, listed
+from dashboard.sessions.queries import EVENT_FIELDS, MOST_ROWS, matching, series_rows, session_rows, session_values
 from dashboard.streams import measurements
 from ingest.contracts import EndReason
 from ingest.models import Session, StatusEvent
-from ingest.services.roles import Ability
 
 router = Router(tags=["history"])
 
@@ -50,10 +48,6 @@ class SessionOut(Schema):
     audio_frames: int | None
     keyframes: int | None
 
-    @classmethod
-    def of(cls, row: Session) -> "SessionOut":
-        return cls.model_validate(session_values(row))
-
 
 class SessionFilters(Paging):
     app: Text | None = None
@@ -72,19 +66,16 @@ class SessionFilters(Paging):
     ended_within: int | None = Field(None, ge=1, le=YEAR_S, description="Ended in the last so many seconds.")
 
 
-@router.get("/sessions", response=ListOf[SessionOut], auth=allow(Ability.VIEW), url_name="sessions")
-def sessions(request: HttpRequest, filters: Query[SessionFilters]) -> ListOf[SessionOut]:
+@router.get("/sessions", response=ListOf[SessionOut], url_name="sessions")
+def sessions(request: HttpRequest, filters: Query[SessionFilters]) -> dict[str, object]:
     """Publishing and playing, the last begun first."""
-    page, count = cut(matching(filters.model_dump(exclude={"limit", "offset"})), filters)
-    return ListOf[SessionOut](items=[SessionOut.of(row) for row in page], count=count)
+    return listed(matching(filters.model_dump(exclude={"limit", "offset"})), filters, item=session_values)
 
 
-@router.get(
-    "/sessions/{session_id}", response={200: SessionOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="session"
-)
-def session(request: HttpRequest, session_id: uuid.UUID) -> SessionOut:
+@router.get("/sessions/{session_id}", response=SessionOut)
+def session(request: HttpRequest, session_id: uuid.UUID) -> dict[str, object]:
     """One session."""
-    return SessionOut.of(get_object_or_404(session_rows(), pk=session_id))
+    return session_values(get_object_or_404(session_rows(), pk=session_id))
 
 
 Form = Literal["json", "csv"]
@@ -116,12 +107,7 @@ class EventChoice(Paging):
     format: Form = "json"
 
 
-@router.get(
-    "/sessions/{session_id}/samples",
-    response={200: SessionSamplesOut, 404: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="session-samples",
-)
+@router.get("/sessions/{session_id}/samples", response=SessionSamplesOut, url_name="session-samples")
 def samples(
     request: HttpRequest, session_id: uuid.UUID, choice: Query[SampleChoice]
 ) -> SessionSamplesOut | StreamingHttpResponse:
@@ -129,16 +115,11 @@ def samples(
     row = get_object_or_404(session_rows(), pk=session_id)
     series = measurements.samples(row, points=choice.points)
     if choice.format == "csv":
-        return lists.csv_answer(f"samples-{row.pk}", *sessions_queries.series_rows(series))
+        return lists.csv_answer(f"samples-{row.pk}", *series_rows(series))
     return SessionSamplesOut.model_validate(asdict(series))
 
 
-@router.get(
-    "/sessions/{session_id}/events",
-    response={200: ListOf[EventOut], 404: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="session-events",
-)
+@router.get("/sessions/{session_id}/events", response=ListOf[EventOut], url_name="session-events")
 def events(
     request: HttpRequest, session_id: uuid.UUID, choice: Query[EventChoice]
 ) -> dict[str, object] | StreamingHttpResponse:
@@ -146,8 +127,6 @@ def events(
     owner = get_object_or_404(Session, pk=session_id)
     found = StatusEvent.objects.filter(session=owner).order_by("-at", "-sequence")
     if choice.format == "csv":
-        rows = (
-            found[: sessions_queries.MOST_ROWS].values_list(*sessions_queries.EVENT_FIELDS).iterator(lists.CHUNK_ROWS)
-        )
-        return lists.csv_answer(f"events-{owner.pk}", sessions_queries.EVENT_FIELDS, rows)
+        rows = found[:MOST_ROWS].values_list(*EVENT_FIELDS).iterator(lists.CHUNK_ROWS)
+        return lists.csv_answer(f"events-{owner.pk}", EVENT_FIELDS, rows)
     return listed(found, choice)

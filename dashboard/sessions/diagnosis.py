@@ -1,6 +1,5 @@
 """The first questions about a session, in the order to ask them, each with its answer."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
@@ -10,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import zones
-from dashboard.sessions.advice import Advice, KeyState, NodeState, Return, Situation, advise, cause_rank
+from dashboard.sessions.advice import KeyState, NodeState, Return, Situation, advise, cause_rank
 from dashboard.streams import measurements
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
@@ -50,7 +49,6 @@ KEY_WORDS: dict[KeyState, tuple[Look, str, str]] = {
 
 
 def others(session: Session) -> QuerySet[Session]:
-    """The other publishers of its stream."""
     rows = Session.objects.filter(app=session.app, name=session.name, kind=Session.Kind.PUBLISH)
     return rows.exclude(pk=session.pk)
 
@@ -85,19 +83,18 @@ class Diagnosis:
         self.back = self._back()
 
     def findings(self) -> list[Finding]:
-        asked: list[Callable[[], Finding]] = [
-            self._is_it_back,
-            self._why,
-            self._key_or_node,
-            self._key,
-            self._attempts,
-            self._what_to_do,
+        advice = advise(self.situation)
+        return [
+            self._is_it_back(),
+            self._why(),
+            self._key_or_node(),
+            self._key(),
+            self._attempts(),
+            Finding("What to do now", "info", advice.act, advice.why),
         ]
-        return [answer() for answer in asked]
 
     @property
     def situation(self) -> Situation:
-        issue = self._issue if self.back == "on" else None
         return Situation(
             reason=self.session.end_reason,
             seen=self.last.seen,
@@ -105,14 +102,8 @@ class Diagnosis:
             node=self.node_state,
             back=self.back,
             refused=self._refused[1],
-            check=issue["check"] if issue else "",
-            check_title=issue["title"] if issue else "",
-            check_advice=issue["advice"] if issue else "",
+            issue=next(iter(self._issues), None),
         )
-
-    @property
-    def advice(self) -> Advice:
-        return advise(self.situation)
 
     # --- What is known ---
 
@@ -123,12 +114,8 @@ class Diagnosis:
         return snapshot if snapshot and snapshot["session_id"] == str(self.session.pk) else None
 
     @property
-    def _issue(self) -> Issue | None:
-        """The worst open one; of several the one that the others follow from."""
-        return self._issues[0] if self._issues else None
-
-    @property
     def _issues(self) -> list[Issue]:
+        """The worst first; of several as bad, the one that the others follow from."""
         issues = self.live["issues"] if self.live else []
         return sorted(issues, key=lambda issue: (issue["level"], cause_rank(issue["check"]), issue["since"]))
 
@@ -200,25 +187,21 @@ class Diagnosis:
             came = _time(self.after.started_at)
             detail = f"It came back at {came} with {_same(session, self.after)}, and ended again."
             return Finding(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
-        off = lasted(session.ended_at, self.at)
-        detail = "Nobody has published the stream since."
-        return Finding(question, self._end_look, f"No, off air for {off}", detail, stream, "See the stream.")
+        says, detail = f"No, off air for {lasted(session.ended_at, self.at)}", "Nobody has published the stream since."
+        return Finding(question, self._end_look, says, detail, stream, "See the stream.")
 
     def _why(self) -> Finding:
         session = self.session
         if session.ended_at is None:
-            issues = self._issues
+            question, issues = "What is wrong?", self._issues
             if not issues:
-                return Finding("What is wrong?", "good", "No check has anything against it", self.last.sentence)
+                return Finding(question, "good", "No check has anything against it", self.last.sentence)
             says = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
             named = " ".join(f"{issue['title'].rstrip('.')}." for issue in issues[:ISSUES_NAMED])
-            return Finding(
-                "What is wrong?", health_look(issues[0]["level"]).classes, says, f"{named} {self.last.sentence}"
-            )
-        words = end_words(session.end_reason)
+            return Finding(question, health_look(issues[0]["level"]).classes, says, f"{named} {self.last.sentence}")
         said = session.end_description.strip()
         said = f"{said.rstrip('.')}. " if said else ""
-        return Finding("Why did it end?", self._end_look, words, said + self.last.sentence)
+        return Finding("Why did it end?", self._end_look, end_words(session.end_reason), said + self.last.sentence)
 
     def _key_or_node(self) -> Finding:
         question, session = "One key or the whole node?", self.session
@@ -263,23 +246,18 @@ class Diagnosis:
         return Finding(question, look, says, words)
 
     def _attempts(self) -> Finding:
+        question, session = "Rejected attempts since?", self.session
         count, reason, last = self._refused
-        link = f"{reverse('dashboard:attempts')}?{_query(self.session)}"
         if last is None:
-            since = "its end" if self.session.ended_at else "its begin"
-            detail = f"No encoder was refused since {since}."
-            if self.after is not None and self.session.ended_at:
+            detail = f"No encoder was refused since its {'end' if session.ended_at else 'begin'}."
+            if self.after is not None and session.ended_at:
                 detail = f"The next one, at {_time(self.after.started_at)}, was accepted."
-            return Finding("Rejected attempts since?", "good", "None", detail)
-        latest = last.last_at or last.at
-        detail = f"The last at {_time(latest)} from {last.address}: {last.description or reason_words(reason)}"
-        return Finding(
-            "Rejected attempts since?", "warn", f"{count:,}: {reason_words(reason)}", detail, link, "See them all."
-        )
-
-    def _what_to_do(self) -> Finding:
-        advice = self.advice
-        return Finding("What to do now", "info", advice.act, advice.why)
+            return Finding(question, "good", "None", detail)
+        words, latest = reason_words(reason), last.last_at or last.at
+        query = urlencode({"app": session.app, "name": session.name, "action": "publish"})
+        link = f"{reverse('dashboard:attempts')}?{query}"
+        detail = f"The last at {_time(latest)} from {last.address}: {last.description or words}"
+        return Finding(question, "warn", f"{count:,}: {words}", detail, link, "See them all.")
 
 
 def _same(one: Session, other: Session) -> str:
@@ -306,7 +284,3 @@ def _time(at: datetime) -> str:
 
 def _moment(at: datetime | None) -> str:
     return f"on {zones.clock(at, '%-d %b %Y', '%H:%M', is_named=False)}" if at else "at a time that is not known"
-
-
-def _query(session: Session) -> str:
-    return urlencode({"app": session.app, "name": session.name, "action": "publish"})

@@ -141,12 +141,10 @@ class SessionFilter:
         return any(self.shown[name] for name in ("address", "encoder", "key", "node", "test", "since", "until"))
 
     def rows(self) -> QuerySet[Session]:
-        values: dict[str, Any] = {name: self.shown[name] for name in ("stream", "address", "encoder", "key", "node")}
-        chosen = {name: words.get(self.shown[name]) for name, words in CHOICES.items()}
-        values |= {"kind": chosen["kind"], "open": chosen["state"], "test": chosen["test"]}
+        values: dict[str, Any] = {name: words.get(self.shown[name]) for name, words in CHOICES.items()}
+        values |= {"open": values["state"], "since": self.since, "until": self.until}
         values["reason"] = self.shown["reason"] if self.shown["reason"] in END_REASONS else None
-        values |= {"since": self.since, "until": self.until}
-        return matching(values)
+        return matching(self.shown | values)
 
     def page(self, cursor: str) -> "PageOf":
         """`cursor`: where the page before ended, "" for the first."""

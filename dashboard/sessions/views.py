@@ -12,10 +12,9 @@ from django.shortcuts import get_object_or_404, render
 from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import lists
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import answer, attempt
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Diagnosis
@@ -82,7 +81,7 @@ class Pair:
         if self.a is None or self.b is None:
             return []
         texts = [Fact(name, a := words(self.a), b := words(self.b), a != b) for name, words in TEXTS]
-        return texts + [_figures(name, value, self.a, self.b) for name, value in FIGURES]
+        return [*texts, *(_figures(name, value, self.a, self.b) for name, value in FIGURES.items())]
 
 
 def _session(text: str) -> Session | None:
@@ -124,50 +123,50 @@ TEXTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
     ("Claimed frame rate", lambda row: str(_summary(row, "metadata", "framerate") or DASH)),
     ("Claimed video bitrate", lambda row: _claimed_kbps(_summary(row, "metadata", "videodatarate"))),
 )
-FIGURES: tuple[tuple[str, Callable[[Session], tuple[float | None, str]]], ...] = (
-    ("Lasted", lambda row: (_seconds(row), lasted(row.started_at, measurements.ended(row)))),
-    (
-        "Data",
-        lambda row: (
-            (None, AT_ITS_END)
-            if row.ended_at is None
-            else (None, DASH)
-            if row.is_uncounted
-            else ((size := row.bytes_in or row.bytes_out), filesizeformat(size))
-        ),
-    ),
-    (
-        "Mean bitrate, all that was sent",
-        lambda row: _rate(_bytes(row) * 8 / 1000, row, "kbit/s", 0),
-    ),
-    ("Frames a second", lambda row: _rate(row.video_frames, row, "", 1)),
-    ("Keyframe every", lambda row: _every(row)),
-)
+Value = tuple[float | None, str]
+"""A figure, and its text."""
+
+
+def _lasted(session: Session) -> Value:
+    return _seconds(session), lasted(session.started_at, measurements.ended(session))
+
+
+def _data(session: Session) -> Value:
+    if session.is_uncounted:
+        return None, DASH
+    return _bytes(session), filesizeformat(_bytes(session))
 
 
 def _bytes(session: Session) -> int:
     return session.bytes_in or session.bytes_out
 
 
-def _rate(amount: float, session: Session, unit: str, decimals: int) -> tuple[float | None, str]:
+def _rate(amount: float, session: Session, unit: str, decimals: int) -> Value:
     seconds = _seconds(session)
-    if session.ended_at is None:
-        return None, AT_ITS_END
     if not amount or seconds < 1:
         return None, DASH
     return amount / seconds, f"{figure(amount / seconds, decimals)}\u00a0{unit}".strip()
 
 
-def _every(session: Session) -> tuple[float | None, str]:
-    if session.ended_at is None:
-        return None, AT_ITS_END
+def _keyframe_every(session: Session) -> Value:
     if not session.keyframes:
         return None, DASH
     return _seconds(session) / session.keyframes, f"{_seconds(session) / session.keyframes:.1f}\u00a0s"
 
 
-def _figures(name: str, value: Callable[[Session], tuple[float | None, str]], a: Session, b: Session) -> Fact:
-    (one, one_text), (other, other_text) = value(a), value(b)
+FIGURES: dict[str, Callable[[Session], Value]] = {
+    "Lasted": _lasted,
+    "Data": _data,
+    "Mean bitrate, all that was sent": lambda row: _rate(_bytes(row) * 8 / 1000, row, "kbit/s", 0),
+    "Frames a second": lambda row: _rate(row.video_frames, row, "", 1),
+    "Keyframe every": _keyframe_every,
+}
+
+
+def _figures(name: str, value: Callable[[Session], Value], a: Session, b: Session) -> Fact:
+    (one, one_text), (other, other_text) = (
+        (None, AT_ITS_END) if row.ended_at is None and value is not _lasted else value(row) for row in (a, b)
+    )
     if AT_ITS_END in (one_text, other_text):
         return Fact(name, one_text, other_text, False)
     if one is None or other is None:
@@ -175,22 +174,19 @@ def _figures(name: str, value: Callable[[Session], tuple[float | None, str]], a:
     return Fact(name, one_text, other_text, abs(one - other) > APART * max(abs(one), abs(other)))
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def sessions(request: HttpRequest) -> HttpResponse:
     """By pages. htmx gets the results alone."""
     search = SessionFilter.of(request.GET)
     page = search.page(request.GET.get("before", ""))
     now = Now.read()
-    query = request.GET.copy()
-    query.pop("before", None)
     context: dict[str, Any] = {
         "search": search,
         "filters": search.shown,
         "rows": [SessionRow.of(row, now) for row in page.rows],
         "page": page,
         "at": timezone.now(),
-        "query": query.urlencode(),
+        "query": lists.query_without(request, "before"),
     }
     if request.headers.get("HX-Request") == "true":
         return render(request, "dashboard/_sessions.html", context)
@@ -204,8 +200,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/sessions.html", context)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
     """What the page's filters find, the last begun first, MOST_ROWS at most."""
     rows = SessionFilter.of(request.GET).rows()[:MOST_ROWS].iterator(lists.CHUNK_ROWS)
@@ -213,8 +208,7 @@ def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
     return lists.file_answer(f"sessions-{timezone.now():%Y%m%d-%H%M}", form, FIELDS, found)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def compare(request: HttpRequest) -> HttpResponse:
     """Two sessions by `a` and `b`. Where one is missing or unknown, the page says how to choose."""
     pair = Pair.of(request.GET.get("a", ""), request.GET.get("b", ""))
@@ -227,14 +221,13 @@ MOST_POINTS = 2000
 MAX_SPAN_S = 400 * 86400
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     """In the order in which somebody asks who was called at night. Charts come after, by `data`."""
     row = get_object_or_404(session_rows(), pk=pk)
     is_publish = row.kind == Session.Kind.PUBLISH
     diagnosis = Diagnosis(row) if is_publish else None
-    players = _players(row) if is_publish else None
+    players = _players(row) if is_publish else Session.objects.none()
     target = measurements.target_kbps(row)
     context: dict[str, Any] = {
         "session": row,
@@ -246,8 +239,8 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         "findings": diagnosis.findings() if diagnosis else [],
         "acknowledged": streams_actions.end_acknowledgement(row),
         "recordings": row.recordings.select_related("application"),
-        "players": players[:PLAYERS_SHOWN] if players is not None else [],
-        "player_count": players.count() if players is not None else 0,
+        "players": players[:PLAYERS_SHOWN],
+        "player_count": players.count(),
         "publisher": None if is_publish else _publisher(row),
         "note_length": NOTE_LENGTH,
         "boot": {
@@ -262,8 +255,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "dashboard/session.html", context)
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
     """What the page draws: lanes, events and samples. `points` and `span` (seconds): for a comparison."""
     row = get_object_or_404(session_rows(), pk=pk)
@@ -294,22 +286,19 @@ DRAWN = (
 )
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
     row = get_object_or_404(session_rows(), pk=pk)
     columns, rows = sessions_queries.series_rows(measurements.samples(row, points=measurements.MOST_POINTS))
     return lists.csv_answer(f"samples-{pk}", columns, rows)
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def note(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return _act(request, pk, streams_actions.note_session, "The note is saved.")
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
     return _act(request, pk, streams_actions.acknowledge_end, "The end of the session is acknowledged.")
 

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 from ninja import Body, Field, Query, Router, Schema, Status
+from ninja.errors import HttpError
 
 from dashboard.access import actor_of
 from dashboard.api_base import (
-    DeletionOut,
-    EnabledIn,
+    AsText,
     EventOut,
-    HowToDelete,
     ListOf,
     Paging,
     Problem,
@@ -25,7 +25,7 @@ from dashboard.api_base import (
     TokenIn,
     TokenOut,
     allow,
-    cut,
+    listed,
 )
 from dashboard.lists import narrow
 from dashboard.models import Mute
@@ -39,6 +39,10 @@ from ingest.services import media_urls, removal
 from ingest.services.roles import Ability
 
 router = Router(tags=["streams"])
+applications_router = Router(tags=["applications"])
+
+ONE = "/streams/{app}/{stream:name}"
+ONE_APPLICATION = "/applications/{app}"
 
 LOOKUPS = {"app": "application__name", "name": "name"}
 
@@ -151,17 +155,14 @@ class StreamFilters(Paging):
     health: Health | None = None
 
 
-@router.get("/streams", response=ListOf[StreamOut], auth=allow(Ability.VIEW), url_name="streams")
-def streams(request: HttpRequest, filters: Query[StreamFilters]) -> ListOf[StreamOut]:
+@router.get("/streams", response=ListOf[StreamOut])
+def streams(request: HttpRequest, filters: Query[StreamFilters]) -> dict[str, object]:
     """All streams, on air or not; the last made comes first."""
     now = Now.read()
-    rows = narrow(
-        Stream.objects.select_related("application").order_by("-created_at", "-pk"),
-        LOOKUPS,
-        {"app": filters.app, "name": filters.name},
-    )
-    page, count = cut(_in_condition(rows, now, filters.state, filters.health), filters)
-    return ListOf[StreamOut](items=[StreamOut.of(row, now.of_stream(row)) for row in page], count=count)
+    rows = Stream.objects.select_related("application").order_by("-created_at", "-pk")
+    rows = narrow(rows, LOOKUPS, filters.model_dump(include=set(LOOKUPS)))
+    rows = _in_condition(rows, now, filters.state, filters.health)
+    return listed(rows, filters, item=lambda row: StreamOut.of(row, now.of_stream(row)))
 
 
 def _in_condition(
@@ -180,17 +181,17 @@ def _in_condition(
     return rows.filter(pk__in=fitting)
 
 
-@router.get(
-    "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.VIEW), url_name="stream"
-)
+@router.get(ONE, response=StreamOut)
 def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     """One stream by its public name."""
     return _answer(stream_row(app, name))
 
 
-@router.patch(
-    "/streams/{app}/{stream:name}", response={200: StreamOut, 404: Problem}, auth=allow(Ability.MANAGE_STREAMS)
-)
+class EnabledIn(Schema):
+    enabled: bool
+
+
+@router.patch(ONE, response=StreamOut, auth=allow(Ability.MANAGE_STREAMS))
 def change(request: HttpRequest, app: str, name: str, body: EnabledIn) -> StreamOut:
     """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
     row = stream_row(app, name)
@@ -198,15 +199,25 @@ def change(request: HttpRequest, app: str, name: str, body: EnabledIn) -> Stream
     return _answer(row)
 
 
+class HowToDelete(Schema):
+    force: bool = Field(False, description="Although somebody publishes: what goes on is ended within two seconds.")
+    dry_run: bool = Field(False, description="Only say what would go with it and what would stay.")
+
+
+class DeletionOut(Schema):
+    """What a deletion would do. Counts stop at 10,000."""
+
+    goes: dict[str, int] = Field(description="What goes with it, by kind.")
+    stays: dict[str, int] = Field(description="What stays, by kind.")
+    publishers: int = Field(description="How many publish there now: then it takes `force`.")
+    players: int
+
+
 class HowToDeleteStream(HowToDelete):
     recordings: bool = Field(False, description="Its recordings with their files as well; else they stay.")
 
 
-@router.delete(
-    "/streams/{app}/{stream:name}",
-    response={200: DeletionOut, 204: None, 404: Problem, 409: Problem},
-    auth=allow(Ability.MANAGE_STREAMS),
-)
+@router.delete(ONE, response={200: DeletionOut, 204: None, 409: Problem}, auth=allow(Ability.MANAGE_STREAMS))
 def delete(request: HttpRequest, app: str, name: str, how: Query[HowToDeleteStream]) -> Status[DeletionOut | None]:
     """Delete it with its keys, log-ins and what else is set up for it. Its history stays. 409 while it is live, unless
     it is forced, and for a recording that can't be deleted.
@@ -232,13 +243,8 @@ class KickOut(Schema):
     detail: str
 
 
-@router.post(
-    "/streams/{app}/{stream:name}/kick",
-    response={202: KickOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.KICK),
-    url_name="kick",
-)
-def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = None) -> Status[KickOut | Problem]:
+@router.post(f"{ONE}/kick", response={202: KickOut, 409: Problem}, auth=allow(Ability.KICK))
+def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = None) -> Status[KickOut]:
     """Disconnect the stream's publisher: it is gone within two seconds. 409 when nobody publishes."""
     body = body or KickIn(note="", session_id="")
     outcome, session = kick_publisher(
@@ -246,24 +252,18 @@ def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = 
     )
     if outcome is Kick.ASKED and session is not None:
         return Status(202, KickOut(session_id=str(session.pk), detail="The publisher is being disconnected."))
-    return Status(409, Problem(detail=REFUSALS[outcome]))
+    raise HttpError(409, REFUSALS[outcome])
 
 
-@router.post(
-    "/streams/{app}/{stream:name}/token",
-    response={201: TokenOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.SHARE),
-    url_name="play_token",
-)
-def play_token(
-    request: HttpRequest, app: str, name: str, body: Body[TokenIn | None] = None
-) -> Status[TokenOut | Problem]:
+@router.post(f"{ONE}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
+def play_token(request: HttpRequest, app: str, name: str, body: Body[TokenIn | None] = None) -> Status[TokenOut]:
     """A signed token for playing the stream, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = stream_row(app, name)
     if row.application.play_policy == Application.PlayPolicy.NONE:
-        return Status(409, Problem(detail="The application's streams can't be played."))
+        raise HttpError(409, "The application's streams can't be played.")
     lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
-    return Status(201, TokenOut.of(service_actions.play_link(actor_of(request), stream=row, lifetime=lifetime)))
+    link = service_actions.play_link(actor_of(request), stream=row, lifetime=lifetime)
+    return Status(201, TokenOut(**asdict(link)))
 
 
 Check = Annotated[str, Field(max_length=32, pattern="^[a-z_]*$")]
@@ -290,49 +290,30 @@ class MuteOut(Schema):
     at: datetime
     until: datetime | None
     note: str
-    by: str | None = Field(description="null: an API token, or somebody who is gone.")
-
-    @staticmethod
-    def resolve_by(row: Mute) -> str | None:
-        return row.by.get_username() if row.by else None
+    by: AsText = Field(description="null: an API token, or somebody who is gone.")
 
 
-@router.post(
-    "/streams/{app}/{stream:name}/notes",
-    response={201: EventOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.NOTE),
-    url_name="stream-notes",
-)
+@router.post(f"{ONE}/notes", response={201: EventOut, 409: Problem}, auth=allow(Ability.NOTE))
 def add_note(request: HttpRequest, app: str, name: str, body: Body[NoteIn]) -> Status[StatusEvent]:
     """A note for the session that publishes, else for the last one. 409 where there was none."""
     return Status(201, streams_actions.add_note(stream_row(app, name), actor_of(request), body.note))
 
 
-@router.post(
-    "/streams/{app}/{stream:name}/acknowledge",
-    response={201: EventOut, 404: Problem, 409: Problem},
-    auth=allow(Ability.NOTE),
-    url_name="stream-acknowledge",
-)
+@router.post(f"{ONE}/acknowledge", response={201: EventOut, 409: Problem}, auth=allow(Ability.NOTE))
 def acknowledge(request: HttpRequest, app: str, name: str, body: Body[AcknowledgeIn]) -> Status[StatusEvent]:
     """Say that somebody knows of an open issue. Not of a later opening, nor when it gets worse. 409: it isn't open."""
     row = stream_row(app, name)
     return Status(201, streams_actions.acknowledge_issue(row, actor_of(request), check=body.check, note=body.note))
 
 
-@router.get(
-    "/streams/{app}/{stream:name}/mute",
-    response={200: ListOf[MuteOut], 404: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="stream-mute",
-)
+@router.get(f"{ONE}/mute", response=ListOf[MuteOut])
 def mutes(request: HttpRequest, app: str, name: str) -> dict[str, object]:
     """The mutes that hold now."""
     rows = list(streams_actions.active_mutes().filter(stream=stream_row(app, name)))
     return {"items": rows, "count": len(rows)}
 
 
-@router.post("/streams/{app}/{stream:name}/mute", response={201: MuteOut, 404: Problem}, auth=allow(Ability.NOTE))
+@router.post(f"{ONE}/mute", response={201: MuteOut}, auth=allow(Ability.NOTE))
 def mute(request: HttpRequest, app: str, name: str, body: Body[MuteIn | None] = None) -> Status[Mute]:
     """No alerts of the stream for a while. In place of an earlier mute of the same check."""
     body = body or MuteIn(check="", hours=None)
@@ -345,11 +326,11 @@ class Which(Schema):
     check: Check | None = Field(None, description="Only this check's; empty: only that of all checks at once.")
 
 
-@router.delete("/streams/{app}/{stream:name}/mute", response={204: None, 404: Problem}, auth=allow(Ability.NOTE))
-def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> Status[Problem | None]:
+@router.delete(f"{ONE}/mute", response={204: None}, auth=allow(Ability.NOTE))
+def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> Status[None]:
     """Lift the stream's mutes. 404 when nothing was muted."""
     if not streams_actions.unmute(stream_row(app, name), actor_of(request), check=which.check):
-        return Status(404, Problem(detail="Nothing of it is muted."))
+        raise HttpError(404, "Nothing of it is muted.")
     return Status(204, None)
 
 
@@ -364,12 +345,7 @@ class SampleRange(Schema):
     points: int = Field(POINTS, ge=10, le=2000, description="More samples are gathered into so many spans.")
 
 
-@router.get(
-    "/streams/{app}/{stream:name}/samples",
-    response={200: SamplesOut, 404: Problem},
-    auth=allow(Ability.VIEW),
-    url_name="stream-samples",
-)
+@router.get(f"{ONE}/samples", response=SamplesOut, url_name="stream-samples")
 def samples(request: HttpRequest, app: str, name: str, wanted: Query[SampleRange]) -> SamplesOut:
     """The samples of all sessions that published the stream lately."""
     from ingest.telemetry import reading  # Arrow is loaded where samples are read.
@@ -384,3 +360,56 @@ def samples(request: HttpRequest, app: str, name: str, wanted: Query[SampleRange
         budget_s=BUDGET_S,
     )
     return SamplesOut.model_validate(asdict(series))
+
+
+# --- Applications ---
+
+
+class ApplicationOut(Schema):
+    name: str
+    enabled: bool = Field(description="Else nobody publishes or plays in it.")
+    publish: str = Field(alias="publish_policy", description="key: with a stream key. open: anyone.")
+    play: str = Field(alias="play_policy", description="public: anyone. token: with a play token. none: nobody.")
+    record: str = Field(description="none, requested: what publishers ask for, or all.")
+    encoder_login: bool = Field(description="Encoders are asked for a user and password.")
+    shared_objects: str = Field(description="none, temporary, or persistent.")
+    callback: str = Field(description="About whom the authorisation service is asked.")
+    play_recordings: str = Field(
+        description="signed: by a signed link or token. as_live: whoever may play what is live."
+    )
+    play_start_unit: str = Field(description="ms or s: the unit of the start and duration that players give.")
+    max_instances: int = Field(description="Of namespaces of its streams, rtmp://host/NAME/INSTANCE; 0: none.")
+
+
+@applications_router.get("/applications", response=ListOf[ApplicationOut])
+def applications(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
+    """The last made comes first."""
+    return listed(Application.objects.order_by("-created_at", "-pk"), paging)
+
+
+@applications_router.get(ONE_APPLICATION, response=ApplicationOut)
+def application(request: HttpRequest, app: str) -> Application:
+    """One application."""
+    return get_object_or_404(Application, name=app)
+
+
+@applications_router.patch(ONE_APPLICATION, response=ApplicationOut, auth=allow(Ability.MANAGE_STREAMS))
+def change_application(request: HttpRequest, app: str, body: EnabledIn) -> Application:
+    """Disable or enable it. Who publishes or plays in one that is disabled is ended within two seconds."""
+    row = get_object_or_404(Application, name=app)
+    service_actions.set_enabled(actor_of(request), row, body.enabled)
+    return row
+
+
+@applications_router.delete(
+    ONE_APPLICATION, response={200: DeletionOut, 204: None, 409: Problem}, auth=allow(Ability.MANAGE_STREAMS)
+)
+def delete_application(request: HttpRequest, app: str, how: Query[HowToDelete]) -> Status[DeletionOut | None]:
+    """Delete it with its streams and all that is set up for them, its recordings with their files, and its shared
+    objects. History stays. 409 while one of its streams is live, unless it is forced.
+    """
+    row = get_object_or_404(Application, name=app)
+    if how.dry_run:
+        return Status(200, DeletionOut(**removal.of_applications(Application.objects.filter(pk=row.pk)).as_dict()))
+    removal.delete_application(actor_of(request), row, force=how.force)
+    return Status(204, None)

@@ -36,7 +36,6 @@ LAST_BUDGET_S = 2.0
 
 
 def ended(session: Session) -> datetime:
-    """When it ended; now, while it is open."""
     return session.ended_at or timezone.now()
 
 

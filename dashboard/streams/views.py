@@ -13,10 +13,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
-from django.views.decorators.http import require_POST, require_safe
 
 from dashboard import zones
-from dashboard.access import actor_of, require_ability
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import answer, attempt
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
@@ -26,7 +25,7 @@ from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
-from ingest.models import Application, Attempt, Session, Stream, StreamKey
+from ingest.models import Application, Attempt, Session, StreamKey
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
@@ -34,8 +33,7 @@ DROPPED_QUERY = f"kind=publish&open=false&test=false&ended_within={15 * 60}"
 """Who stands in the wall's strip: publishers that ended this recently."""
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def wall(request: HttpRequest) -> HttpResponse:
     """Every stream. The page fills itself from /ws/live/; its data are where to find what."""
     return render(
@@ -63,8 +61,7 @@ RECENT_S = 65
 """The sparkline's 60 s, and what its first mean of 5 s needs."""
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def recent(request: HttpRequest) -> JsonResponse:
     """`{"items": {stream id: {"at": [...], "video_kbps": [...], "audio_kbps": [...], "health": [...]}}}`."""
     store = get_livestore()
@@ -87,8 +84,7 @@ def _recent_columns(samples: list[CompactSample]) -> dict[str, list[object]]:
 MAX_AGE_S = 900
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def thumbnail(request: HttpRequest, app: str, name: str) -> HttpResponseBase:
     """WebP; 404 where there is none. Under `?v=` and the number that the stream's snapshot names it never changes."""
     found = get_livestore().thumbnail(f"{app}/{name}")
@@ -109,8 +105,7 @@ PREVIEW_NEEDS_HTTPS = (
 )
 
 
-@require_POST
-@require_ability(Ability.VIEW)
+@post_view(Ability.VIEW)
 def preview(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """URLs by which the stream can be looked at, if that begins within a minute, whoever else may play it.
 
@@ -146,8 +141,7 @@ KEPT_S = 3600
 AGAIN_S = 8
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row = stream_row(app, name)
     now = Now.read()
@@ -169,14 +163,17 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
                     stream_database_part(row.pk, snapshot["session_id"]),
                 ),
                 "limits": limits_of(row),
-                "urls": _urls(app, name),
+                "urls": {
+                    "preview": reverse("dashboard:preview", args=[app, name]),
+                    "samples": reverse("api-1:stream-samples", args=[app, name]),
+                },
             },
             "session": open_publisher(row),
             "last": last,
             "previous": previous,
             "last_minute": _last_minute(last) if last is not None and last.ended_at is not None else "",
             "sessions": sessions.select_related("key", "login")[:SESSIONS_SHOWN],
-            "keys": _keys(row, timezone.now()),
+            "keys": [(key, _key_state(key)) for key in row.keys.order_by("-created_at")[:KEYS_SHOWN]],
             "attempts": Attempt.objects.filter(app=app, name=name).order_by("-at")[:ATTEMPTS_SHOWN],
             "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
@@ -199,19 +196,8 @@ def _last_minute(session: Session) -> str:
     return str(known)
 
 
-def _urls(app: str, name: str) -> dict[str, str]:
-    return {
-        "preview": reverse("dashboard:preview", args=[app, name]),
-        "samples": reverse("api-1:stream-samples", args=[app, name]),
-    }
-
-
-def _keys(stream: Stream, now: datetime) -> list[tuple[StreamKey, str]]:
-    return [(key, _state(key, now)) for key in stream.keys.order_by("-created_at")[:KEYS_SHOWN]]
-
-
-def _state(key: StreamKey, now: datetime) -> str:
-    state = keys.state(key=key, now=now)
+def _key_state(key: StreamKey) -> str:
+    state = keys.state(key=key, now=timezone.now())
     if state == "revoked" and key.revoked_at is not None:
         return f"revoked on {_day_time(key.revoked_at)}"
     if state == "expired" and key.expires_at is not None:
@@ -234,8 +220,7 @@ MUTE_HOURS = {"1": 1.0, "8": 8.0, "": None}
 """By the form's value; None: until it is lifted."""
 
 
-@require_POST
-@require_ability(Ability.KICK)
+@post_view(Ability.KICK)
 def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """Disconnect the publisher.
 
@@ -253,16 +238,14 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
     return _done(request, app, name, words, 202 if outcome is Kick.ASKED else 409, session_id)
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row, text = stream_row(app, name), request.POST.get("note", "")
     act = partial(streams_actions.add_note, row, actor_of(request), text)
     return _done(request, app, name, *attempt(act, "The note is in the log.", 201, ActionProblem))
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """The open issue of a `check`."""
     check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
@@ -270,8 +253,7 @@ def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
     return _done(request, app, name, *attempt(act, "The issue is acknowledged.", 201, ActionProblem))
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def mute(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """Alerts of a `check`, of all without one, for 1 or 8 `hours`; without, until it is lifted."""
     row, hours = stream_row(app, name), request.POST.get("hours", "")
@@ -282,8 +264,7 @@ def mute(request: HttpRequest, app: str, name: str) -> HttpResponse:
     return _done(request, app, name, "Alerts are muted.", 201)
 
 
-@require_POST
-@require_ability(Ability.NOTE)
+@post_view(Ability.NOTE)
 def unmute(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """Lift the mute of a `check`; "": the mute of all checks at once."""
     lifted = streams_actions.unmute(stream_row(app, name), actor_of(request), check=request.POST.get("check", ""))

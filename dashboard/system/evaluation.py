@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
-from dashboard.system.parts import Part, State, Trouble, failing, in_order, run_advice, unknown
+from dashboard.system.parts import Part, State, Trouble, degraded, failing, in_order, run_advice, unknown
 from dashboard.system.probes import Rows
 from ingest.contracts import NodeFigures
 from ingest.disk import OLD_S
@@ -82,7 +81,6 @@ class Observation:
     """Of this process's own data folder."""
     disk_hangs: bool
     """That disk does not answer."""
-    embedded: bool
 
     @property
     def current(self) -> Rows | None:
@@ -93,31 +91,16 @@ class Observation:
         """Whether who is silent may yet be heard; what was down stays so until it is."""
         return self.now < self.grace_until and not (former is not None and former.state == State.DOWN)
 
-    def down(self, kind: str, since: datetime | None, **more: Any) -> Part:
-        return failing(kind, since, embedded=self.embedded, **more)
-
-    def degraded(
-        self, kind: str, since: datetime | None, trouble: Trouble | None = None, some: str = "", **more: Any
-    ) -> Part:
-        if trouble is not None:
-            words = {"what": trouble.what.format(some=some), "effect": trouble.effect, "advice": trouble.advice}
-            more = words | more
-        return self.down(kind, since, state=State.DEGRADED, **more)
-
 
 def evaluate(seen: Observation, former: dict[str, Part]) -> list[Part]:
     """All parts. `former`: the last evaluation, by kind, for what the database or Redis does not tell now."""
-    parts = [seen.database]
-    if seen.redis is not None:
-        parts.append(seen.redis)
-    for kind, look in EVALUATIONS.items():
-        part = look(seen, kind, former.get(kind))
-        parts.append(_keep_since(part, former.get(kind)))
-    return parts
+    probed = [part for part in (seen.database, seen.redis) if part is not None]
+    return [*probed, *(_evaluated(seen, kind, former.get(kind)) for kind in EVALUATIONS)]
 
 
-def _keep_since(part: Part, former: Part | None) -> Part:
+def _evaluated(seen: Observation, kind: str, former: Part | None) -> Part:
     """A part that has been in its state for a while keeps its time, unless it tells one itself."""
+    part = EVALUATIONS[kind](seen, kind, former)
     if part.since is None and former is not None and former.state == part.state and former.what == part.what:
         return replace(part, since=former.since)
     return part
@@ -137,19 +120,14 @@ def _processes(seen: Observation, kind: str, former: Part | None) -> Part:
     alive = [row for row in running if at - row.seen_at <= limit]
     late = [row for row in running if limit < at - row.seen_at <= limit + MISSING_WORKER]
     if alive and late:
-        return seen.degraded(
-            kind,
-            max(row.seen_at for row in late),
-            what=f"{len(late)} of {len(late) + len(alive)} processes is missing",
-            effect="The others do its work.",
-            detail=", ".join(row.name for row in late),
-        )
+        missing = Trouble(f"{len(late)} of {len(late) + len(alive)} processes is missing", "The others do its work.")
+        return degraded(kind, max(row.seen_at for row in late), missing, detail=", ".join(row.name for row in late))
     names = ", ".join(row.name for row in alive or rows)
     if alive:
         return in_order(kind, min(row.started_at for row in alive), names)
     if seen.is_graced(former):
         return unknown(kind)
-    return seen.down(kind, max((row.stopped_at or row.seen_at for row in rows), default=None), detail=names)
+    return failing(kind, max((row.stopped_at or row.seen_at for row in rows), default=None), detail=names)
 
 
 def _named(nodes: Iterable[Node]) -> str:
@@ -182,13 +160,10 @@ def _nodes(seen: Observation, kind: str, former: Part | None) -> Part:
     late = [node for node in silent if node.name not in told]
     names = ", ".join(node.name for node in late or cut_off)
     if not alive and not cut_off:
-        return seen.down(
-            kind, max((node.stopped_at or node.seen_at for node in rows.nodes), default=None), detail=names
-        )
-    trouble, some = (MISSING, late) if late else (CUT_OFF, cut_off)
-    count = _some(len(some), len(alive) + len(silent))
-    detail = _with_drains(names, alive)
-    return seen.degraded(kind, min(node.seen_at for node in some), trouble, count, detail=detail)
+        return failing(kind, max((node.stopped_at or node.seen_at for node in rows.nodes), default=None), detail=names)
+    trouble, those = (MISSING, late) if late else (CUT_OFF, cut_off)
+    trouble = _of_some(trouble, len(those), len(alive) + len(silent))
+    return degraded(kind, min(node.seen_at for node in those), trouble, detail=_with_drains(names, alive))
 
 
 def _nodes_alive(seen: Observation, kind: str, former: Part | None, alive: list[Node]) -> Part:
@@ -201,10 +176,9 @@ def _nodes_alive(seen: Observation, kind: str, former: Part | None, alive: list[
     if busy:
         since = datetime.fromtimestamp(min(issue["since"] for _, issue in busy), UTC)
         detail = ", ".join(f"{node}: {issue['actual']}" for node, issue in sorted(busy, key=lambda each: each[0]))
-        some = _some(len(busy), len(alive))
-        return seen.degraded(kind, since, BUSY, some, detail=_with_drains(detail, alive))
+        return degraded(kind, since, _of_some(BUSY, len(busy), len(alive)), detail=_with_drains(detail, alive))
     if all(node.state == Node.State.DRAINING for node in alive):
-        return seen.degraded(kind, _since(seen, DRAINS, former), DRAINS, detail=_named(alive))
+        return degraded(kind, _since(seen, DRAINS, former), DRAINS, detail=_named(alive))
     return in_order(kind, min(node.started_at for node in alive), _named(alive))
 
 
@@ -212,8 +186,9 @@ def _alive(rows: Rows) -> list[Node]:
     return [node for node in rows.nodes if node.stopped_at is None and rows.at - node.seen_at <= NODE_LATE]
 
 
-def _some(count: int, of: int) -> str:
-    return f"{count} of {of} media nodes {'is' if count == 1 else 'are'}"
+def _of_some(trouble: Trouble, count: int, of: int) -> Trouble:
+    some = f"{count} of {of} media nodes {'is' if count == 1 else 'are'}"
+    return replace(trouble, what=trouble.what.format(some=some))
 
 
 def _since(seen: Observation, trouble: Trouble, former: Part | None) -> datetime | None:
@@ -234,7 +209,7 @@ def _media(seen: Observation, kind: str, former: Part | None) -> Part:
         return in_order(kind, min(node.started_at for node in open_), where)
     if not alive:  # What is to be said of that, the nodes' own part says.
         return unknown(kind)
-    return seen.degraded(kind, None, alarm=False)
+    return degraded(kind, None, alarm=False)
 
 
 def _analytics(seen: Observation, kind: str, former: Part | None) -> Part:
@@ -245,9 +220,9 @@ def _analytics(seen: Observation, kind: str, former: Part | None) -> Part:
     run = seen.current.run
     if newest is not None and (java := str(newest.detail.get("java", ""))):
         # Without an alarm: for some installations that is for good.
-        return seen.degraded(kind, newest.started_at, NO_JAVA, advice=java, alarm=False)
+        return degraded(kind, newest.started_at, replace(NO_JAVA, advice=java), alarm=False)
     if run is not None and run.state == AnalyticsRun.State.FAILED:
-        return seen.degraded(kind, run.ended_at, advice=run_advice(run.error_code), detail=run.error)
+        return degraded(kind, run.ended_at, Trouble(advice=run_advice(run.error_code)), detail=run.error)
     return in_order(kind, run.ended_at if run is not None else None)
 
 
@@ -260,7 +235,7 @@ def _disk(seen: Observation, kind: str, former: Part | None) -> Part:
     }
     if failed:
         began = datetime.fromtimestamp(min(failed.values()), UTC)
-        return seen.down(kind, began, detail=", ".join(sorted(failed)))
+        return failing(kind, began, detail=", ".join(sorted(failed)))
     unrecorded = {figures["node"]: count for figures in nodes if (count := figures.get("recordings_failing"))}
     hanging = [figures["node"] for figures in nodes if figures.get("disk_hangs_s", 0.0) >= OLD_S]
     shares = {THIS_PROCESS: seen.disk_free_percent} | {each["node"]: each["disk_free_percent"] for each in nodes}
@@ -271,7 +246,7 @@ def _disk(seen: Observation, kind: str, former: Part | None) -> Part:
         (DISK_LOW, [f"{node}: {share:.1f} % free" for node, share in low.items()]),
     ):
         if details:
-            return seen.degraded(kind, _since(seen, trouble, former), trouble, detail=", ".join(sorted(details)))
+            return degraded(kind, _since(seen, trouble, former), trouble, detail=", ".join(sorted(details)))
     return _unknown_or_down(kind, former) if seen.nodes is None else in_order(kind, None)
 
 

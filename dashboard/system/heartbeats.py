@@ -30,14 +30,6 @@ def write(*, kinds: Kinds, name: str, started_at: datetime, detail: dict[str, An
         Heartbeat.objects.update_or_create(kind=kind, name=name, defaults=fields)
 
 
-def write_stop(*, kinds: Kinds, name: str, now: datetime) -> None:
-    Heartbeat.objects.filter(kind__in=kinds, name=name).update(seen_at=now, stopped_at=now)
-
-
-def forget(*, now: datetime) -> None:
-    Heartbeat.objects.filter(seen_at__lt=now - FORGOTTEN).delete()
-
-
 class HeartbeatThread:
     """Writes them for one process until it is stopped. A database that is away is tried again, and told of once."""
 
@@ -68,27 +60,20 @@ class HeartbeatThread:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        detail = self._detail()
-        self._write(lambda: forget(now=database.look_at_shared_clock()))
+        about: dict[str, Any] = {"name": self._name, "started_at": self._started_at, "detail": self._detail()}
+        own = Heartbeat.objects.filter(kind__in=self._kinds, name=self._name)
+        self._write(lambda now: Heartbeat.objects.filter(seen_at__lt=now - FORGOTTEN).delete())
         while True:
             if self._is_healthy():
-                self._write(
-                    lambda: write(
-                        kinds=self._kinds,
-                        name=self._name,
-                        started_at=self._started_at,
-                        detail=detail,
-                        now=database.look_at_shared_clock(),
-                    )
-                )
+                self._write(lambda now: write(kinds=self._kinds, now=now, **about))
             if self._ending.wait(settings.PROCESS_BEAT_S):
                 break
-        self._write(lambda: write_stop(kinds=self._kinds, name=self._name, now=database.look_at_shared_clock()))
+        self._write(lambda now: own.update(seen_at=now, stopped_at=now))
 
-    def _write(self, work: Callable[[], None]) -> None:
+    def _write(self, work: Callable[[datetime], object]) -> None:
         try:
             close_old_connections()
-            work()
+            work(database.look_at_shared_clock())
             if self._failing:
                 logger.info("The database answers again: signs of life are written.")
             self._failing = False

@@ -1,10 +1,12 @@
 """What the parts are called, and what an operator is told when one is down, or a run of the analytics failed: one table
 for each."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from django.conf import settings
 
 from analytics.models import AnalyticsRun
 
@@ -28,12 +30,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What a part suffers from that is not down; without `advice`: as the table says."""
+    """What a part suffers from; "": as the table says of one that is down."""
 
-    what: str
-    effect: str
+    what: str = ""
+    effect: str = ""
     advice: str = ""
 
+
+DOWN = Trouble()
 
 WORDS: dict[str, Words] = {
     "database": Words(
@@ -111,10 +115,10 @@ class Part:
     kind: str
     state: State
     since: datetime | None
-    what: str
+    what: str = ""
     """What is wrong, without a full stop; empty while it is in order."""
-    effect: str
-    advice: str
+    effect: str = ""
+    advice: str = ""
     detail: str = ""
     """What more there is to say, for who may view: names, figures."""
     alarm: bool = True
@@ -134,52 +138,38 @@ class Part:
 
     def public(self) -> dict[str, Any]:
         """What anybody may know: no name, figure or reason."""
-        return {
-            "kind": self.kind,
-            "title": self.title,
-            "state": self.state.value,
-            "since": self.since,
-            "what": self.what,
-            "effect": self.effect,
-            "advice": self.advice,
-        }
+        return {name: value for name, value in self.full().items() if name not in ("detail", "alarm")}
 
     def full(self) -> dict[str, Any]:
-        return self.public() | {"detail": self.detail, "alarm": self.alarm}
+        return asdict(self) | {"title": self.title, "state": self.state.value}
 
 
 def in_order(kind: str, since: datetime | None, detail: str = "") -> Part:
-    return Part(kind, State.OK, since, "", "", "", detail)
+    return Part(kind, State.OK, since, detail=detail)
 
 
-def unknown(kind: str, since: datetime | None = None, detail: str = "") -> Part:
-    return Part(kind, State.UNKNOWN, since, "", "", "", detail)
+def unknown(kind: str) -> Part:
+    return Part(kind, State.UNKNOWN, None)
 
 
 def failing(
     kind: str,
     since: datetime | None,
+    trouble: Trouble = DOWN,
     *,
-    embedded: bool,
     state: State = State.DOWN,
-    what: str = "",
-    effect: str | None = None,
-    advice: str = "",
     detail: str = "",
     alarm: bool = True,
 ) -> Part:
-    """A part that is not in order; what isn't given is as the table says."""
+    """A part that is not in order; what the trouble leaves out is as the table says."""
     words = WORDS[kind]
-    return Part(
-        kind,
-        state,
-        since,
-        what or words.down,
-        words.effect if effect is None else effect,
-        advice or (embedded and EMBEDDED_ADVICE.get(kind)) or words.advice,
-        detail,
-        alarm,
-    )
+    is_embedded = not (settings.DATABASE_URL if kind == "database" else settings.REDIS_URL)
+    advice = trouble.advice or (is_embedded and EMBEDDED_ADVICE.get(kind)) or words.advice
+    return Part(kind, state, since, trouble.what or words.down, trouble.effect or words.effect, advice, detail, alarm)
+
+
+def degraded(kind: str, since: datetime | None, trouble: Trouble = DOWN, **more: Any) -> Part:
+    return failing(kind, since, trouble, state=State.DEGRADED, **more)
 
 
 RunError = AnalyticsRun.ErrorCode

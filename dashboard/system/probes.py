@@ -20,7 +20,7 @@ from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
 from dashboard.system import heartbeats
 from ingest import clock
-from ingest.live_store import LiveView, get_livestore, redis_errors
+from ingest.live_store import redis_errors
 from ingest.models import Node
 from ingest.services import database, installation
 
@@ -206,10 +206,6 @@ def write_sign() -> None:
         )
     except Error as error:
         raise NoWrites(database.write_failure_cause(error), database.describe_error(error)) from error
-
-
-def read_live() -> LiveView:
-    return get_livestore().read()
 
 
 # --- A database that hangs ---

@@ -6,7 +6,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from dashboard.access import require_ability
+from dashboard.access import safe_view
 from dashboard.system.parts import Part, State
 from dashboard.system.watch import get_watch
 from ingest.services.roles import Ability
@@ -50,16 +50,14 @@ def _word(part: Part) -> str:
     return "degraded" if part.is_alarming else "ok"
 
 
-@require_safe
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def system(request: HttpRequest) -> HttpResponse:
     shown = {"report": get_watch().report(), "alarms": []}  # No banner: the table says it all.
     return render(request, "dashboard/system.html", shown)
 
 
-@require_safe
 @never_cache
-@require_ability(Ability.VIEW)
+@safe_view(Ability.VIEW)
 def alarms(request: HttpRequest) -> JsonResponse:
     """`{"items": [part, ...], "count": N, "bad_streams": N}`: the parts that pages warn of, and how many streams are in
     bad health (null: not known). While the database is away: 503, the same.

@@ -14,21 +14,11 @@ from django.utils import timezone
 from dashboard.streams.queries import by_stream
 from dashboard.system import probes
 from dashboard.system.evaluation import Observation, evaluate
-from dashboard.system.parts import WORDS, Part, State, failing, in_order, unknown
-from dashboard.system.probes import (
-    NoRoom,
-    NotMigrated,
-    NoWrites,
-    Probe,
-    Rows,
-    Unfit,
-    read_live,
-    read_rows,
-    write_sign,
-)
+from dashboard.system.parts import WORDS, Part, State, Trouble, degraded, failing, in_order, unknown
+from dashboard.system.probes import NoRoom, NotMigrated, NoWrites, Probe, Rows, Unfit
 from ingest.contracts import NodeFigures
 from ingest.disk import OLD_S, DiskSpace
-from ingest.live_store import LiveView
+from ingest.live_store import LiveView, get_livestore
 from ingest.services import database
 
 logger = logging.getLogger(__name__)
@@ -74,10 +64,12 @@ class Watch:
     """`report()` is at hand at once while the thread runs; without it (a command, a test) it looks."""
 
     def __init__(self) -> None:
-        self._database: Probe[Rows] = Probe("The database", read_rows)
-        self._writes: Probe[None] = Probe("The database (for writes)", write_sign)
+        self._database: Probe[Rows] = Probe("The database", probes.read_rows)
+        self._writes: Probe[None] = Probe("The database (for writes)", probes.write_sign)
         """Asked while the database answers at all."""
-        self._live: Probe[LiveView] = Probe("Redis" if settings.REDIS_URL else "LiveStore", read_live)
+        self._live: Probe[LiveView] = Probe(
+            "Redis" if settings.REDIS_URL else "LiveStore", lambda: get_livestore().read()
+        )
         self._disk = DiskSpace(settings.DATA_DIR)
         self._began = timezone.now()
         self._jumped_at, self._ahead_s = self._began, math.nan
@@ -174,7 +166,6 @@ class Watch:
             ),
             disk_free_percent=self._disk.free_percent(seconds),
             disk_hangs=self._disk.hangs_s(seconds) >= OLD_S,
-            embedded=not settings.REDIS_URL,
         )
         order = list(WORDS)
         parts = [*evaluate(seen, former), in_order("web", self._began)]
@@ -200,28 +191,24 @@ class Watch:
         cause = error.cause if isinstance(error, NoWrites) else database.SILENT
         if cause is database.LOCKED and now - since < LOCKED:
             return part
-        return failing(
-            "database",
-            since,
-            embedded=not settings.DATABASE_URL,
-            state=State.DEGRADED,
-            what="The database takes no writes",
-            effect=f"{cause.why} Live streams go on and can be played, and history waits; nobody new can publish or "
-            "log in, and nothing can be changed.",
-            advice=f"{cause.act} Restart nothing: what is live would end.",
-            detail=error.said if isinstance(error, NoWrites) else "",
+        trouble = Trouble(
+            "The database takes no writes",
+            f"{cause.why} Live streams go on and can be played, and history waits; nobody new can publish or log in, "
+            "and nothing can be changed.",
+            f"{cause.act} Restart nothing: what is live would end.",
         )
+        return degraded("database", since, trouble, detail=error.said if isinstance(error, NoWrites) else "")
 
 
-DATABASE_TROUBLES: dict[type[Exception], tuple[str, str]] = {
-    NotMigrated: ("The database lacks tables of this version", "Run `manage.py migrate`."),
-    NoRoom: (
+DATABASE_TROUBLES: dict[type[Exception], Trouble] = {
+    NotMigrated: Trouble("The database lacks tables of this version", advice="Run `manage.py migrate`."),
+    NoRoom: Trouble(
         "The database takes no more connections",
-        "Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
+        advice="Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
     ),
-    Unfit: ("The database does not fit this server", "The server's log says why, and what to do."),
+    Unfit: Trouble("The database does not fit this server", advice="The server's log says why, and what to do."),
 }
-"""By why it can't be used although it answers: what is wrong, the act."""
+"""By why it can't be used although it answers."""
 
 
 def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
@@ -229,11 +216,10 @@ def _probed(kind: str, probe: Probe[Rows] | Probe[LiveView]) -> Part:
         return unknown(kind)
     if probe.up:
         return in_order(kind, probe.since)
-    for error, (what, advice) in DATABASE_TROUBLES.items():
-        if isinstance(probe.error, error):
-            detail = str(probe.error) if error is Unfit else ""
-            return failing(kind, probe.since, embedded=False, what=what, advice=advice, detail=detail)
-    return failing(kind, probe.since, embedded=not settings.DATABASE_URL, detail=probe.detail)
+    if probe.error is None or type(probe.error) not in DATABASE_TROUBLES:
+        return failing(kind, probe.since, detail=probe.detail)
+    detail = str(probe.error) if isinstance(probe.error, Unfit) else ""
+    return failing(kind, probe.since, DATABASE_TROUBLES[type(probe.error)], detail=detail)
 
 
 @cache

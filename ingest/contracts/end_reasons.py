@@ -80,6 +80,7 @@ ENDS: dict[EndReason, End] = {
         "Key revoked or disabled",
         "Give the encoder another key, if it may come back.",
         player_advice="Nothing, if this was meant.",
+        is_expected=True,
     ),
     "replaced": End("Replaced by another encoder", is_expected=True),
     "elsewhere": End(

@@ -16,7 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from analytics.models import Grain, Rollup
-from dashboard.lists import PIECE, csv_answer, json_answer
+from dashboard.lists import PIECE, csv_answer, file_answer
 from dashboard.streams import measurements
 from ingest.models import AuditEntry, Session, StatusEvent, Stream
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
@@ -153,7 +153,7 @@ def test_rows_are_read_as_they_are_sent() -> None:
 
 def test_a_file_without_rows_is_one() -> None:
     assert file_text(csv_answer("x", ["a", "b"], [])) == "a,b\r\n"
-    assert json.loads(file_text(json_answer("x", []))) == {"items": [], "count": 0}
+    assert json.loads(file_text(file_answer("x", "json", [], []))) == {"items": [], "count": 0}
 
 
 FORMULAS = ("=1+1", "+1", "-1", "@x", "\tx", "\rx", "\nx", " =1", "\ufeff=1", "\u200b\u202e=1", "\xa0-1")

@@ -366,8 +366,8 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
         ({"reason": "replaced", "back": "bad"}, "Look at the stream"),
         ({"reason": "client_unpublish"}, "Nothing, if this was meant"),
         ({"reason": "", "back": "on"}, "Nothing"),
-        ({"reason": "", "back": "on", "check": "bitrate_low"}, "Lower the bitrate, or use a cable"),
-        ({"reason": "", "back": "on", "check": "a_new_one"}, "Look at the stream"),
+        ({"reason": "", "back": "on", "issue": issue("bitrate_low")}, "Lower the bitrate, or use a cable"),
+        ({"reason": "", "back": "on", "issue": issue("a_new_one")}, "Look at the stream"),
     ],
 )
 def test_the_one_act(known: dict[str, Any], act: str) -> None:
