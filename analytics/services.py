@@ -8,18 +8,20 @@ import socket
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import takewhile
+from typing import Any, Required, TypedDict, Unpack
 
 from celery import current_app
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
+from django.db.models.expressions import Combinable
 from django.utils import timezone
 from kombu.exceptions import ChannelError, OperationalError
 
 from analytics import ledger, locks
 from analytics.java import JavaMissing, find_java
-from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
+from analytics.models import AnalyticsRun, Grain, Partition, RunLine
 from ingest import clean
 from ingest.services.database import PASSING
 from ingest.services.retention import in_pieces
@@ -92,20 +94,21 @@ class Busy(Exception):  # noqa: N818
     """Another run is going on."""
 
 
-def start_run(
-    *,
-    trigger: AnalyticsRun.Trigger,
-    user: AbstractBaseUser | None = None,
-    kind: str = AnalyticsRun.Kind.ALL,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> AnalyticsRun:
+class RunRequest(TypedDict, total=False):
+    """What whoever asks for a run may say of it: fields of its row."""
+
+    trigger: Required[AnalyticsRun.Trigger]
+    requested_by: AbstractBaseUser | None
+    kind: str
+    since: datetime | None
+    until: datetime | None
+
+
+def start_run(**asked: Unpack[RunRequest]) -> AnalyticsRun:
     """Queues a run for the analytics worker; the one that is waiting or going on already if there is one."""
-    run = active_run()
-    if run is None:
-        run = create_run(trigger=trigger, user=user, kind=kind, since=since, until=until)
-        _send(run)
-    elif _is_untaken(run):
+    active = active_run()
+    run = active or create_run(**asked)
+    if active is None or _is_untaken(active):
         _send(run)
     return run
 
@@ -127,24 +130,14 @@ def request_run() -> None:
         start_scheduled()
 
 
-def create_run(
-    *,
-    trigger: AnalyticsRun.Trigger,
-    user: AbstractBaseUser | None = None,
-    kind: str = AnalyticsRun.Kind.ALL,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> AnalyticsRun:
+def create_run(**asked: Unpack[RunRequest]) -> AnalyticsRun:
     """A run that is to be claimed; nobody is told."""
-    return AnalyticsRun.objects.create(
-        kind=kind,
-        trigger=trigger,
-        requested_by_id=user.pk if user else None,
-        since=since,
-        until=until,
-        stage="Waiting for the analytics worker",
-        metric_version=METRIC_VERSION,
-    )
+    return AnalyticsRun.objects.create(stage="Waiting for the analytics worker", **asked)
+
+
+def same_work(run: AnalyticsRun | None) -> dict[str, Any]:
+    """The fields of a run that is to do what another was to."""
+    return {"kind": run.kind, "since": run.since, "until": run.until} if run else {}
 
 
 def resume_pending() -> None:
@@ -215,9 +208,9 @@ def retry(what: AnalyticsRun | Iterable[Partition], user: AbstractBaseUser | Non
     """Asks for what has failed once more, without waiting: a run, with its time, or hours and days of the ledger."""
     if isinstance(what, AnalyticsRun):
         clear_failures(what.partitions.all())
-        return start_run(trigger=Trigger.PAGE, user=user, kind=what.kind, since=what.since, until=what.until)
+        return start_run(trigger=Trigger.PAGE, requested_by=user, **same_work(what))
     clear_failures(Partition.objects.filter(pk__in=[partition.pk for partition in what]))
-    return start_run(trigger=Trigger.PAGE, user=user)
+    return start_run(trigger=Trigger.PAGE, requested_by=user)
 
 
 def clear_failures(partitions: "QuerySet[Partition]") -> int:
@@ -276,19 +269,14 @@ def log_line(run: AnalyticsRun, text: str, level: RunLine.Level = RunLine.Level.
     RunLine.objects.create(run=run, level=level, text=clean.text(text, MOST_LINE))
 
 
-def update_progress(run: AnalyticsRun, *, stage: str | None = None, expected: int | None = None) -> None:
-    """What the run is doing, and how many hours and days it is to compute."""
-    changed = {"stage": stage, "expected": expected, "heartbeat_at": timezone.now()}
-    AnalyticsRun.objects.filter(pk=run.pk).update(**{key: value for key, value in changed.items() if value is not None})
+def update_progress(run: AnalyticsRun, **changed: str | int | Combinable) -> None:
+    """`stage`: what the run is doing; `expected`: how many hours and days it is to compute."""
+    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now(), **changed)
 
 
-def advance(run: AnalyticsRun, *, rows_read: int, rows_written: int) -> None:
-    AnalyticsRun.objects.filter(pk=run.pk).update(
-        done=F("done") + 1,
-        rows_read=F("rows_read") + rows_read,
-        rows_written=F("rows_written") + rows_written,
-        heartbeat_at=timezone.now(),
-    )
+def advance(run: AnalyticsRun, **rows: int) -> None:
+    """One more hour or day is done. `rows_read`, `rows_written`: for it."""
+    update_progress(run, done=F("done") + 1, **{name: F(name) + count for name, count in rows.items()})
 
 
 def finish(run: AnalyticsRun) -> None:

@@ -176,7 +176,7 @@ def recompute(request: HttpRequest) -> HttpResponse:
         form.add_error(None, NOTHING)
         return _page(request, form, status=422)
     actor = actor_of(request)
-    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=actor.user)
+    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
     words = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} to {until.astimezone(UTC):%Y-%m-%d %H:%M}"
     audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {asked.pk}")
     shown = " to ".join(zones.clock(at, "%-d %b %Y", "%H:%M") for at in (since, until))

@@ -26,7 +26,7 @@ MERGED: tuple[tuple[str, Any, str], ...] = (
     ("last_us", "at_us", "max"),
     ("first_sequence", "sequence", "min"),
     ("last_sequence", "sequence", "max"),
-    *((each.name, each.over, each.merge.value) for each in (*MEASURED, *EXTREMES)),
+    *((each.name, each.over or each.name, each.merge.value) for each in (*MEASURED, *EXTREMES)),
 )
 """(a column of minutes, what it is over, how it merges)."""
 

@@ -24,7 +24,7 @@ from ingest.telemetry.lake import SAMPLES
 
 State = Partition.State
 
-SUMMED = tuple(metric.name for metric in MEASURED if metric.over == metric.name)
+SUMMED = tuple(metric.name for metric in MEASURED if not metric.over)
 """Columns of samples whose sums rollups have under the same name."""
 
 COMPARED = ("samples", *SUMMED, "live_ms", "good_ms", "warning_ms", "bad_ms", "player_ms")

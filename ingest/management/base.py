@@ -108,15 +108,17 @@ class Argument:
 
     @property
     def dest(self) -> str:
-        return self.names[0].lstrip("-").replace("-", "_")
+        dest: str = self.options.get("dest") or self.names[0].lstrip("-").replace("-", "_")
+        return dest
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a verb comes to: `value` for scripts, `lines` for people."""
+    """What a verb comes to: `value` for scripts, `lines` for people; with a `problem` the command fails after both."""
 
     value: Any
     lines: Iterable[str]
+    problem: str = ""
 
 
 def listing(items: list[dict[str, Any]], lines: Iterable[str], *, empty: str = "") -> Answer:
@@ -170,6 +172,8 @@ class VerbCommand(BaseCommand):
         except self.errors as error:
             raise CommandError(str(error)) from None
         self.put(answer, json=options["json"])
+        if answer.problem:
+            raise CommandError(answer.problem)
 
     def put(self, answer: Answer, *, json: bool) -> None:
         if json:

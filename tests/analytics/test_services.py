@@ -46,7 +46,7 @@ def queued() -> int:
 def test_asking_queues_one_run_and_a_second_asker_gets_the_same() -> None:
     user = User.objects.create_user("ana")
     before = queued()
-    run = services.start_run(trigger=PAGE, user=user)
+    run = services.start_run(trigger=PAGE, requested_by=user)
     assert (run.state, run.requested_by) == ("queued", user)
     assert services.start_run(trigger=AnalyticsRun.Trigger.SCHEDULE) == run
     assert queued() == before + 1
@@ -268,7 +268,7 @@ def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Se
 
 @pytest.mark.both_forms
 def test_a_run_tells_what_it_does() -> None:
-    run = services.create_run(trigger=PAGE, user=User.objects.create_user("ana"))
+    run = services.create_run(trigger=PAGE, requested_by=User.objects.create_user("ana"))
     claimed = services.claim(run_id=run.pk)
     assert claimed
     services.log_line(claimed, "Something\x00 odd " + "!" * 2000, RunLine.Level.WARNING)
