@@ -69,38 +69,27 @@ def check(lake: Path, since: datetime | None = None, until: datetime | None = No
         sums = _of_samples([lake / path for path, _, _ in hour.input.files if path.startswith(SAMPLES.name)])
         found.hours += 1
         found.samples += sum(row["samples"] for row in sums.values())
-        made = {"the rollups' Parquet": _of_parquet(lake, Grain.HOUR, start)}
+        wrong = [*_compare(sums, _of_parquet(lake, Grain.HOUR, start), "the rollups' Parquet")]
         if not hours_in_lake(Dimension.STREAM, start, start + ledger.HOUR).exists():
-            made["the database"] = _of_database(Grain.HOUR, start)
-        for name, other in made.items():
-            found.differences += (Difference(Grain.HOUR, start, text) for text in _compare(sums, other, name))
-        found.differences += (Difference(Grain.HOUR, start, text) for text in _dimensions(Grain.HOUR, start))
-    _check_days(lake, found, since, until)
-    found.incomplete = list(completeness.hours(since, until).order_by("start"))
-    return found
-
-
-def _check_days(lake: Path, found: Findings, since: datetime | None, until: datetime | None) -> None:
+            wrong += _compare(sums, _of_rollups(Grain.HOUR, start), "the database")
+        found.tell(Grain.HOUR, start, [*wrong, *_dimensions(Grain.HOUR, start)])
     days = ledger.Days(since, until)
     pending = {day.start for day in days.pending()}
     found.undone += len(pending)
     done = Partition.objects.filter(grain=Grain.DAY, state=State.DONE, metric_version=METRIC_VERSION)
-    if since:
-        done = done.filter(start__gte=ledger.day_of(since))
-    if until:
-        done = done.filter(start__lt=until)
-    for day in done.exclude(start__in=pending).order_by("start").values_list("start", flat=True):
-        if not Partition.objects.filter(grain=Grain.HOUR, start__gte=day, start__lt=day + ledger.DAY).exists():
+    done = done.filter(within(since and ledger.day_of(since), until)).exclude(start__in=pending)
+    for day in done.order_by("start").values_list("start", flat=True):
+        if not Partition.objects.filter(within(day, day + ledger.DAY), grain=Grain.HOUR).exists():
             continue  # Its hours have gone, as old.
         found.days += 1
-        hours, rollups = _of_hours(day), _of_database(Grain.DAY, day)
-        found.differences += (Difference(Grain.DAY, day, text) for text in _compare(hours, rollups, "the day's row"))
-        found.differences += (
-            Difference(Grain.DAY, day, text)
-            for text in _compare(hours, _of_parquet(lake, Grain.DAY, day), "the day's Parquet")
-        )
-        found.differences += (Difference(Grain.DAY, day, text) for text in _players(day))
-        found.differences += (Difference(Grain.DAY, day, text) for text in _dimensions(Grain.DAY, day))
+        sums = _of_rollups(Grain.HOUR, day, day + ledger.DAY)
+        wrong = [
+            *_compare(sums, _of_rollups(Grain.DAY, day), "the day's row"),
+            *_compare(sums, _of_parquet(lake, Grain.DAY, day), "the day's Parquet"),
+        ]
+        found.tell(Grain.DAY, day, [*wrong, *_players(day), *_dimensions(Grain.DAY, day)])
+    found.incomplete = list(completeness.hours(since, until).order_by("start"))
+    return found
 
 
 def _of_samples(files: Sequence[Path]) -> Sums:

@@ -54,6 +54,10 @@ NODE = "synthetic"
 """How the names of the nodes begin, and so those of all files that are made."""
 
 
+def node_name(node: int) -> str:
+    return f"{NODE}-{node + 1}"
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What a lake is filled with. Shares are from 0 to 1."""
@@ -110,7 +114,7 @@ ENCODERS = (
     Encoder(("vMix 27.0.0.49",), 0.1, (4000, 6000), (2.0,), fps=(50.0, 25.0)),
     Encoder(("Larix/1.3.45",), 0.12, (1200, 2000), (2.0, 1.0), restarts=0.35, swing=0.08),
     Encoder(("GStreamer 1.24.2 FLV muxer",), 0.08, (3500,), (2.5, 2.0, 2.0, 12.0), swing=0.3, tells_target=False),
-    Encoder(("BUTT 1.44.0",), 0.06, (0,), (0.0,), fps=(0.0,), restarts=0.005, tells_target=False),
+    Encoder(("BUTT 1.44.0",), 0.06, (0,), (1.0,), fps=(0.0,), restarts=0.005, tells_target=False),
     Encoder(("",), 0.04, (1000, 10_000), (1.0, 6.0), swing=0.15, tells_target=False),
 )
 
@@ -143,10 +147,6 @@ class Channel:
     rtt_ms: float
     spare_key: int | None
     """Of a second encoder that takes over now and then."""
-
-    @property
-    def has_video(self) -> bool:
-        return self.video_kbps > 0
 
 
 UPLINKS = {"good": (0.02, 0.01), "shaky": (0.5, 0.15), "bad": (4.0, 0.9)}
@@ -256,6 +256,10 @@ class Session:
     node: int
     key: int | None
     encoder: str
+
+    @property
+    def node_name(self) -> str:
+        return node_name(self.node)
 
     @cached_property
     def troubles(self) -> list[Trouble]:
