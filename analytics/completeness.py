@@ -12,7 +12,7 @@ from typing import Literal
 from django.db.models import Q, QuerySet
 
 from analytics import ledger
-from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.models import METRIC_VERSION, Grain, Partition, within
 from analytics.wording import number, plural
 
 FIRST = 3
@@ -95,10 +95,7 @@ class Note:
 def hours(since: datetime | None = None, until: datetime | None = None) -> QuerySet[Partition]:
     """Those within since <= hour < until that lack something, the latest first."""
     lacking = Q(*((f"{field}__gt", 0) for field in FIELDS), _connector=Q.OR)
-    found = Partition.objects.filter(lacking, grain=Grain.HOUR)
-    if since:
-        found = found.filter(start__gte=since)
-    return (found.filter(start__lt=until) if until else found).order_by("-start")
+    return Partition.objects.filter(lacking, within(since, until), grain=Grain.HOUR).order_by("-start")
 
 
 def notes(since: datetime, until: datetime) -> list[Note]:
@@ -133,7 +130,7 @@ def completeness(since: datetime, until: datetime, lake: Path | None = None) -> 
     """Of since <= hour < until, as the ledger knows; with `lake` also of hours that it has yet to hear of, or whose
     files have grown. Hours whose files are gone from the lake by now count as long as the ledger knows them.
     """
-    known = Partition.objects.filter(grain=Grain.HOUR, start__gte=since, start__lt=until)
+    known = Partition.objects.filter(within(since, until), grain=Grain.HOUR)
     computed = known.filter(metric_version=METRIC_VERSION)
     if lake is None:
         expected, done = known.count(), computed.filter(state=Partition.State.DONE).count()

@@ -20,7 +20,7 @@ from typing import TypeVar
 from django.db.models import F, Q
 from django.utils import timezone
 
-from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.models import METRIC_VERSION, Grain, Partition, within
 from analytics.schemas import HourInput, LakeFile
 from ingest.telemetry.lake import hour_folder, table_folder
 
@@ -228,10 +228,7 @@ def resting(days: Iterable[datetime], now: datetime) -> set[datetime]:
 def drop_gone(grain: Grain, there: Iterable[datetime], since: datetime | None, until: datetime | None) -> int:
     """Takes from what is to do that of which the lake holds nothing any more; how many."""
     undone = Partition.objects.exclude(state=State.DONE).filter(free(timezone.now()), grain=grain)
-    if since:
-        undone = undone.filter(start__gte=since if grain == Grain.HOUR else day_of(since))
-    if until:
-        undone = undone.filter(start__lt=until)
+    undone = undone.filter(within(since and day_of(since) if grain == Grain.DAY else since, until))
     kept = set(there)
     gone = [partition.pk for partition in undone.only("start") if partition.start not in kept]
     if gone:
@@ -254,11 +251,8 @@ def day_of(time: datetime) -> datetime:
 
 def _days(since: datetime | None, until: datetime | None) -> dict[datetime, Day]:
     """The days whose hours have all been computed by the present metrics; others lack hours that are gone for ever."""
-    hours = Partition.objects.filter(grain=Grain.HOUR, metric_version__gt=0)
-    if since:
-        hours = hours.filter(start__gte=since)
-    if until:
-        hours = hours.filter(start__lt=day_of(until - timedelta(microseconds=1)) + DAY)
+    end = until and day_of(until - timedelta(microseconds=1)) + DAY
+    hours = Partition.objects.filter(within(since, end), grain=Grain.HOUR, metric_version__gt=0)
     days: dict[datetime, list[Partition]] = defaultdict(list)
     for hour in hours.order_by("start").only("start", "fingerprint", "metric_version", "rows_written"):
         days[day_of(hour.start)].append(hour)

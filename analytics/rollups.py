@@ -36,7 +36,7 @@ from analytics.figures import (
     sums_of,
 )
 from analytics.metrics import DISTINCT_PLAYERS_ERROR, SKETCH_BITS
-from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
+from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup, within
 from analytics.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 
 MOST_HOURS = 336
@@ -63,10 +63,7 @@ DIMENSION_WORDS = {
 
 def hours_in_lake(dimension: Dimension, since: datetime | None, until: datetime | None) -> QuerySet[Partition]:
     """Those of a time whose rows of the dimension are in the lake alone."""
-    hours = Partition.objects.filter(grain=Grain.HOUR, lake_only__contains=dimension)
-    if since:
-        hours = hours.filter(start__gte=since)
-    return hours.filter(start__lt=until) if until else hours
+    return Partition.objects.filter(within(since, until), grain=Grain.HOUR, lake_only__contains=dimension)
 
 
 class Rollups:
@@ -112,11 +109,7 @@ class Rollups:
     @cached_property
     def database(self) -> QuerySet[Rollup]:
         grain, since, until = self._time
-        rows = Rollup.objects.filter(grain=grain, **self.wanted.lookups())
-        if since:
-            rows = rows.filter(start__gte=since)
-        if until:
-            rows = rows.filter(start__lt=until)
+        rows = Rollup.objects.filter(within(since, until), grain=grain, **self.wanted.lookups())
         elsewhere = [*(file.start for file in self.lake.files), *self.lake.unread]
         return (rows.exclude(start__in=elsewhere) if elsewhere else rows).order_by()
 
@@ -272,7 +265,7 @@ def united_sketches(sketches: Iterable[bytes]) -> int:
 def _whole_days(since: datetime, until: datetime) -> set[datetime]:
     first, end = ledger.day_of(since + ledger.DAY - timedelta(microseconds=1)), ledger.day_of(until)
     done = Partition.objects.filter(grain=Grain.DAY, state=Partition.State.DONE, metric_version=METRIC_VERSION)
-    known = set(done.filter(start__gte=first, start__lt=end).values_list("start", flat=True))
+    known = set(done.filter(within(first, end)).values_list("start", flat=True))
     return known - {day.start for day in ledger.Days(first, end).pending()} if known else known
 
 

@@ -96,7 +96,6 @@ class Command(VerbCommand):
             found = check(settings.LAKE_DIR, since, until)
         except (OSError, ArrowException) as error:
             raise CommandError(f"The lake can't be read: {error}") from None
-        differences = [str(one) for one in found.differences]
         figures = {"hours": found.hours, "days": found.days, "samples": found.samples, "undone": found.undone}
         lacking = [
             {"start": row.start.isoformat(), **{name: getattr(row, name) for name in completeness.FIELDS}}
@@ -108,9 +107,9 @@ class Command(VerbCommand):
             f"{found.undone:,} hours and days are yet to be computed."
         )
         return Answer(
-            figures | {"differences": differences, "incomplete": lacking},
-            [*differences, *notes, counted],
-            f"{len(differences)} differences. {CHECK_ADVICE}" if differences else "",
+            figures | {"differences": found.differences, "incomplete": lacking},
+            [*found.differences, *notes, counted],
+            f"{len(found.differences)} differences. {CHECK_ADVICE}" if found.differences else "",
         )
 
     @Verb("make one file of each node's many in the hours that are closed and computed")
