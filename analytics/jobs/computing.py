@@ -43,32 +43,23 @@ AnyTask = TypeVar("AnyTask")
 def spread(
     session: SparkSession,
     tasks: Sequence[AnyTask],
-    make: Callable[[AnyTask], "pa.Table"],
+    make: Callable[[AnyTask], pa.Table],
     columns: schemas.Columns,
     *,
     here: bool,
-) -> "pa.Table":
+) -> pa.Table:
     """What is made of each task, one after another. `here`: Spark would take longer to start its Python workers."""
-    import pyarrow as pa
-
     schema = schemas.arrow(columns)
     if here or not tasks:
         return pa.concat_tables([schema.empty_table(), *map(make, tasks)])
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(_maker(tasks, make), schemas.ddl(columns)).toArrow().cast(schema)
 
-
-def _maker(
-    tasks: Sequence[AnyTask], make: Callable[[AnyTask], "pa.Table"]
-) -> Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]:
-    """For mapInArrow: numbers of tasks to what is made of them."""
-
-    def made(batches: Iterator[Any]) -> Iterator[Any]:
+    def made(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch["id"].to_pylist():
                 yield from make(tasks[number]).to_batches()
 
-    return made
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    return numbers.mapInArrow(made, schemas.ddl(columns)).toArrow().cast(schema)
 
 
 TASK_BYTES = 16_000_000
