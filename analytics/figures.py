@@ -4,12 +4,10 @@ analytics.metrics defines each metric; here they are computed, for pages, API an
 metric is not defined: a share of nothing, a mean over none."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import chain
-from operator import attrgetter
 from typing import Any, Generic, Self, TypeVar, cast
 
 from django.db.models import Aggregate, Max, QuerySet, Sum
@@ -58,8 +56,8 @@ class _ByFormula(Generic[Value]):
 
 @dataclass(frozen=True)
 class Figures:
-    """Summed rollups, and what follows from them. Of several rows: of one thing at several times, or of several things
-    whose times come one after another; peaks are the greatest of the rows'.
+    """A rollup, or several summed, and what follows from them. Several are of one thing at several times, or of several
+    things whose times come one after another; peaks are the greatest of the rows'.
 
     `_ms` are milliseconds, `_bytes` bytes, `kbps` kbit/s, `_percent` 0 to 100, `_h` hours, `_s` seconds.
     """
@@ -116,26 +114,10 @@ class Figures:
     quantiles: Quantiles = NO_QUANTILES
 
     @classmethod
-    def of(cls, rows: "Iterable[Rollup]") -> Self:
-        """Summed, with the percentiles of all their samples: a single row's own, else merged from the histograms."""
-        found = list(rows)
-        peak = max(found, key=lambda row: row.peak_players, default=None)
-        refusals: Counter[str] = Counter()
-        end_reasons: Counter[str] = Counter()
-        for row in found:
-            refusals.update(row.refusals)
-            end_reasons.update(row.end_reasons)
-        # Of rows with the same peak the earliest has the minute.
-        peaks = [row.peak_at for row in found if peak and row.peak_players == peak.peak_players and row.peak_at]
-        return cls(
-            **{name: sum(getattr(row, name) for row in found) for name in SUM_FIELDS},
-            **{name: greatest for name in MAX_FIELDS if (greatest := _greatest(found, name)) is not None},
-            peak_at=min(peaks, default=None),
-            unique_players=found[0].unique_players if len(found) == 1 else None,
-            refusals=dict(refusals),
-            end_reasons=dict(end_reasons),
-            quantiles=_quantiles([row for row in found if row.samples]),
-        )
+    def of_row(cls, row: Rollup) -> Self:
+        values = {each.name: getattr(row, each.name) for each in fields(cls) if each.name != "quantiles"}
+        quantiles = (row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95) if row.samples else NO_QUANTILES
+        return cls(**values, quantiles=quantiles)
 
     def derived(self) -> dict[str, float | None]:
         """What follows from the sums, by name."""
@@ -247,17 +229,6 @@ def merged_quantiles(parts: Iterable[Sequence[Any]]) -> Quantiles:
     most = max((part[2] for part in every if part[2] is not None), default=math.inf)
     low, middle, high = quantiles((part[0] for part in every), RANKS, least=least, most=most)
     return low, middle, high
-
-
-def _greatest(rows: "list[Rollup]", name: str) -> Any:
-    """None: of no row is it known."""
-    return max((value for row in rows if (value := getattr(row, name)) is not None), default=None)
-
-
-def _quantiles(rows: "list[Rollup]") -> Quantiles:
-    if len(rows) == 1:  # Pages leave its histogram in the database.
-        return (rows[0].video_kbps_p5, rows[0].video_kbps_p50, rows[0].video_kbps_p95)
-    return merged_quantiles(map(attrgetter(*QUANTILE_FIELDS), rows))
 
 
 PREFIX = "all_"
