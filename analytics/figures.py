@@ -120,7 +120,6 @@ class Figures:
         return cls(**values, quantiles=quantiles)
 
     def derived(self) -> dict[str, float | None]:
-        """What follows from the sums, by name."""
         return {name: getattr(self, name) for name in DERIVED}
 
     @classmethod

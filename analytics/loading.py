@@ -36,7 +36,6 @@ TABLES = {Grain.HOUR: tables.OF_HOURS, Grain.DAY: (tables.DAY,)}
 
 @contextmanager
 def work_folder(lake: Path, lock: Lock) -> Iterator[Path]:
-    """An empty folder to compute into."""
     folder = _work(lake) / lock.token
     folder.mkdir(parents=True)
     try:
@@ -241,8 +240,6 @@ def _insert(cursor: Any, rows: list[Row]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Database:
-    """What is done in another way on each."""
-
     load: Callable[[Callable[[], int], Callable[[], None]], int]
     create: str
     fill: Callable[[Any, list[Row]], None]

@@ -62,9 +62,7 @@ class Merge(StrEnum):
     FIRST_OF_MAX = "first of max"
     """When the greatest was, for the first time."""
     HISTOGRAM = "histogram"
-    """From the histograms, which add up."""
     DERIVED = "derived"
-    """From the sums."""
 
 
 class Kind(StrEnum):
@@ -236,7 +234,6 @@ EXTREMES = (
         for merge, word in ((Merge.MIN, "least"), (Merge.MAX, "greatest"))
     ),
 )
-"""The greatest and the least of samples."""
 
 SESSION_SUMS = (
     Metric("starts", "", "Publishing sessions that began."),

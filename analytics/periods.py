@@ -113,7 +113,6 @@ class Period:
 
     @property
     def before_words(self) -> str:
-        """What the period before it is called."""
         return BEFORE_WORDS[self.kind] if self.is_regular or self.kind == Kind.BROADCAST else "period before"
 
     @property
@@ -142,10 +141,6 @@ def midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime.combine(day, time.min, zone).astimezone(UTC)
 
 
-def _next_month(first: date) -> date:
-    return (first + timedelta(days=31)).replace(day=1)
-
-
 BEGINS: dict[str, Callable[[date], date]] = {
     Kind.DAILY: lambda day: day,
     Kind.WEEKLY: lambda day: day - day.weekday() * DAY,
@@ -153,12 +148,8 @@ BEGINS: dict[str, Callable[[date], date]] = {
 }
 """The first day of the period with a day, by kind."""
 
-ENDS: dict[str, Callable[[date], date]] = {
-    Kind.DAILY: lambda first: first + DAY,
-    Kind.WEEKLY: lambda first: first + WEEK,
-    Kind.MONTHLY: _next_month,
-}
-"""The first day after a period that begins on a day, by kind."""
+AT_MOST: dict[str, timedelta] = {Kind.DAILY: DAY, Kind.WEEKLY: WEEK, Kind.MONTHLY: 31 * DAY}
+"""How long a period is: so long after its first day is a day of the next one."""
 
 
 def containing(kind: str, day: date, zone: ZoneInfo) -> Period:
@@ -167,7 +158,7 @@ def containing(kind: str, day: date, zone: ZoneInfo) -> Period:
         raise PeriodProblem("A broadcast's report needs its begin and its end.")
     _check_year(day.year)
     first = BEGINS[kind](day)
-    return Period(kind, midnight(first, zone), midnight(ENDS[kind](first), zone), zone)
+    return Period(kind, midnight(first, zone), midnight(BEGINS[kind](first + AT_MOST[kind]), zone), zone)
 
 
 def around(kind: str, moment: datetime, zone: ZoneInfo) -> Period:

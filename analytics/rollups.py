@@ -84,7 +84,6 @@ class Rollups:
         self._time = grain, since, until
 
     def over(self, grain: Grain, since: datetime, until: datetime) -> "Rollups":
-        """The same of another time."""
         wanted = self.wanted
         return Rollups(wanted.dimension, grain, since, until, app=wanted.app, name=wanted.name, values=wanted.values)
 
@@ -161,7 +160,6 @@ class Rollups:
         return dict(ranked[:longest_live])
 
     def quantiles(self, *keys: str) -> Iterator[tuple[Key, Quantiles]]:
-        """Of all samples of each group, by the keys' values."""
         if not self.lake.files:
             rows = (
                 self.database.filter(samples__gt=0).order_by(*keys).values_list(*keys, *QUANTILE_FIELDS).iterator(MANY)

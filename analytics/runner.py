@@ -167,7 +167,6 @@ CONNECT_RETRIES = 7
 """Of a call to Spark Connect: about a minute; its own default is ten."""
 
 _current: Any = None
-"""The session that is kept warm."""
 
 _doubtful = False
 """Whether the session, on a cluster, has failed: the next one is a new one."""
@@ -280,7 +279,6 @@ def _connected() -> Any:
 
 
 def _started() -> SparkSession:
-    """A session whose driver is a JVM of this process."""
     os.environ.pop("SPARK_REMOTE", None)  # An empty one, too, makes PySpark refuse a master.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     master = settings.SPARK_MASTER or f"local[{max(1, (os.cpu_count() or 2) - 1)}]"

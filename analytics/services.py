@@ -75,7 +75,6 @@ MOST_FAILURES = 10
 """So many runs are looked at for how often they failed of late: enough for the longest pause."""
 
 MOST_LINE = 1000
-"""Characters of a line of the log."""
 
 LEVELS = {
     RunLine.Level.INFO: logging.INFO,
@@ -301,7 +300,6 @@ def _end(run: AnalyticsRun, **fields: str) -> bool:
 
 
 def end_lost_runs() -> None:
-    """Ends runs whose process was lost."""
     now = timezone.now()
     heard = now - timedelta(seconds=settings.RUN_LOST_S)
     silent = Q(state=State.RUNNING, heartbeat_at__lt=heard)

@@ -346,7 +346,6 @@ def _parquet(session: SparkSession, files: Iterable[Path], columns: schemas.Colu
 
 
 def _counted(happened: DataFrame) -> pa.Table:
-    """Has Spark count it."""
     return schemas.cast(happened.toArrow(), schemas.HAPPENED_IN)
 
 
@@ -373,7 +372,6 @@ def _digest(tail: pa.Table) -> str:
 
 
 def _files_of(lake: Path, table: str, day: datetime) -> list[Path]:
-    """Those of its hours that are there."""
     starts = (day + number * HOUR_LENGTH for number in range(24))
     return [file for start in starts if (file := figures_file(lake, table, start)).exists()]
 

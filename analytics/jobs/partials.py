@@ -328,6 +328,5 @@ def _counted(events: pa.Table) -> pa.Table:
 
 
 def read_part(file: Path, columns: list[str] | None = None) -> pa.Table:
-    """One of a partial's tables, or these columns of it."""
     with pq.ParquetFile(file) as parquet:
         return parquet.read(columns=columns, use_threads=False)

@@ -260,9 +260,11 @@ RUN_S = 600.0
 
 
 def maintain_lake(lake: Path, now: datetime) -> None:
-    """Compacts and removes, and logs what it did."""
     hours, files = compact_closed(lake, now)
-    gone = remove_expired(lake, now)
+    kept = RetentionDays(
+        settings.KEEP_SAMPLES_DAYS, settings.KEEP_MINUTES_DAYS, settings.KEEP_HOURS_DAYS, settings.KEEP_DAYS_DAYS
+    )
+    gone = remove_old(lake, kept, now)
     log.info(
         "Made %d files of the lake less in %d hours; removed the samples of %d hours, %d files that had been set "
         "aside, the minutes of %d days, the hours of %d days and %d days, and %d rows of the database.",
@@ -290,10 +292,3 @@ def compact_closed(lake: Path, now: datetime, *, run_s: float = RUN_S) -> tuple[
             continue
         hours, files = hours + bool(less), files + less
     return hours, files
-
-
-def remove_expired(lake: Path, now: datetime) -> Removed:
-    kept = RetentionDays(
-        settings.KEEP_SAMPLES_DAYS, settings.KEEP_MINUTES_DAYS, settings.KEEP_HOURS_DAYS, settings.KEEP_DAYS_DAYS
-    )
-    return remove_old(lake, kept, now)

@@ -37,7 +37,6 @@ def set_aside(lake: Path, path: str, why: str) -> None:
 
 
 def damaged_files(lake: Path, start: datetime) -> int:
-    """How many of an hour's files were set aside as damaged."""
     aside = lake / "quarantine" / DAMAGED
     return sum(len(list(hour_folder(aside, table, start).glob("*.parquet"))) for table in ledger.TABLES)
 

@@ -145,7 +145,6 @@ def _attempts(nodes: Rollups) -> dict[str, Any]:
 
 
 def hours_of_stream(period: Period, scope: Scope, path: str) -> list[Rollup]:
-    """A stream's hours, in order."""
     return list((scope if scope.name else Scope.of(path)).streams(period).rows())
 
 
@@ -221,7 +220,6 @@ def bitrate_chart(period: Period, stream: str, rows: Sequence[Rollup], target: i
 
 
 def _by_hour(rows: Iterable[Rollup]) -> dict[datetime, Band]:
-    """Of hours with media."""
     return {row.start: (row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95) for row in rows if row.live_ms}
 
 

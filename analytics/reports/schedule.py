@@ -36,7 +36,6 @@ def put_periodic_task(name: str, crontab: Mapping[str, str], **wanted: object) -
 
 @transaction.atomic
 def remove_periodic_task(name: str) -> None:
-    """Takes the entry out of the schedule, if it is there."""
     entry = PeriodicTask.objects.select_related("crontab").filter(name=name).first()
     if entry is not None:
         entry.delete()

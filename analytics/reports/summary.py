@@ -117,7 +117,6 @@ FURTHER_TILES = (
     _row("Plays", plain("plays", "", number)),
     _row("Distinct players", plain("unique_players", "", number)),
 )
-"""What else it counts."""
 
 
 Kind = ReportPlan.Kind

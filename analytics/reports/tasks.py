@@ -20,8 +20,16 @@ AGAIN_S = 300
 
 @shared_task
 def make_due(plan_id: int) -> None:
-    """What beat sends at a plan's time: makes what is due by it. Repeating it makes nothing twice."""
-    _make(ReportPlan.objects.select_related("stream__application").filter(pk=plan_id).first())
+    """What beat sends at a plan's time: makes what is due by it. Repeating it makes nothing twice. What fails is tried
+    again with the next run.
+    """
+    plan = ReportPlan.objects.select_related("stream__application").filter(pk=plan_id).first()
+    if plan is None:
+        return
+    try:
+        plans.make_due(plan, timezone.now())
+    except Exception:
+        logger.exception("The report of the plan %s can't be made.", plan.name)
 
 
 @shared_task
@@ -39,13 +47,3 @@ def _is_ready(plan: ReportPlan) -> bool:
     except Exception:
         logger.exception("It can't be told whether a report of the plan %s is due.", plan.name)
         return False
-
-
-def _make(plan: ReportPlan | None) -> None:
-    """Where one plan's fails, the others' are made all the same; it is tried again with the next run."""
-    if plan is None:
-        return
-    try:
-        plans.make_due(plan, timezone.now())
-    except Exception:
-        logger.exception("The report of the plan %s can't be made.", plan.name)

@@ -176,7 +176,6 @@ def _players(playing: Plays, minute: int, sheet: Sheet) -> NDArray[np.int32]:
 
 
 def _within(plan: list[Session], hour: int) -> list[Session]:
-    """The sessions that have a moment within the hour."""
     return [session for session in plan if session.begin_us < (hour + 1) * HOUR_US and session.end_us > hour * HOUR_US]
 
 

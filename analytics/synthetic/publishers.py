@@ -296,7 +296,6 @@ def sessions(cast: list[Channel], seed: int, world: World, since_us: int, until_
 
 
 def _day(channel: Channel, day: date, seed: int, world: World) -> Iterator[Session]:
-    """The sessions of a stream's day."""
     lot = np.random.default_rng([seed, 2, channel.number, day.toordinal()])
     opens = (day - date(1970, 1, 1)).days * DAY_S + channel.begin_hour * 3600
     for since, until in _on_air(channel, opens, lot):

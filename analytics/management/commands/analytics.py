@@ -222,5 +222,4 @@ def claim_when_free(run: AnalyticsRun) -> AnalyticsRun:
 
 
 def _as_argument(start: datetime) -> str:
-    """As --from and --to take it."""
     return f"{start:%Y-%m-%dT%H:%MZ}"
