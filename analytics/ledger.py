@@ -10,7 +10,7 @@ analytics.locks.
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -44,39 +44,31 @@ State = Partition.State
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class Hour(HourInput):
     """An hour as the lake holds it. `attempts`: times that it failed."""
 
-    input: HourInput
     attempts: int = 0
 
     @property
-    def start(self) -> datetime:
-        return self.input.start
-
-    @property
-    def files(self) -> int:
-        return len(self.input.files)
+    def file_count(self) -> int:
+        return len(self.files)
 
     def fingerprint(self, tail: str) -> str:
         """Of what its rollups are made from. `tail`: of the hour before."""
-        return _digest((*(f"{path} {size} {changed_ns}" for path, size, changed_ns in self.input.files), tail))
+        return _digest((*(f"{path} {size} {changed_ns}" for path, size, changed_ns in self.files), tail))
 
     def rows(self) -> int:
         """How many rows its files have, at most."""
-        return sum(size for _, size, _ in self.input.files) // BYTES_A_ROW
-
-    def without(self, paths: Collection[str]) -> "Hour":
-        return replace(self, input=self.input.without(paths))
+        return sum(size for _, size, _ in self.files) // BYTES_A_ROW
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day as its hours are. `digest`: of their fingerprints; `files`: how many; `hour_rows`: of their rollups."""
+    """A day as its hours are. `digest`: of their fingerprints; `file_count`: theirs; `hour_rows`: of their rollups."""
 
     start: datetime
     digest: str
-    files: int
+    file_count: int
     hour_rows: int
     attempts: int = 0
 
@@ -123,16 +115,15 @@ def scan(lake: Path, since: datetime | None = None, until: datetime | None = Non
 
 def starts(lake: Path, since: datetime | None = None, until: datetime | None = None) -> set[datetime]:
     """Of the hours that have a folder, which may be empty: no file is looked at."""
-    found = set()
-    for table in TABLES:
-        for day in table_folder(lake, table).glob("dt=*"):
-            if not _is_within(day.name, since, until):
-                continue
-            for folder in day.glob("hr=*"):
-                start = start_of(folder)
-                if start and (not since or start >= since) and (not until or start < until):
-                    found.add(start)
-    return found
+    folders = (
+        folder
+        for table in TABLES
+        for day in table_folder(lake, table).glob("dt=*")
+        if _is_within(day.name, since, until)
+        for folder in day.glob("hr=*")
+    )
+    found = {start for folder in folders if (start := start_of(folder))}
+    return {start for start in found if (not since or start >= since) and (not until or start < until)}
 
 
 def start_of(folder: Path) -> datetime | None:
@@ -151,7 +142,7 @@ def _is_within(day: str, since: datetime | None, until: datetime | None) -> bool
 def find_hour(lake: Path, start: datetime) -> Hour | None:
     """One hour as it is now; None: there are no files of it."""
     files = [file for table in TABLES for file in _files(lake, hour_folder(lake, table, start))]
-    return Hour(HourInput(start, tuple(files))) if files else None
+    return Hour(start, tuple(files)) if files else None
 
 
 class Hours:
@@ -260,7 +251,7 @@ def _days(since: datetime | None, until: datetime | None) -> dict[datetime, Day]
         start: Day(
             start,
             _digest(f"{part.start:%H} {part.fingerprint}" for part in parts),
-            files=len(parts),
+            file_count=len(parts),
             hour_rows=sum(part.rows_written for part in parts),
         )
         for start, parts in days.items()

@@ -261,9 +261,10 @@ class _Run:
             self._set_aside_damaged(work, computed)
             work = work.without(computed.damaged)
             damaged = quarantine.damaged_files(self.lake, work.start)
+        fingerprint = work.fingerprint(tail)
         loading.publish(self.lake, out, lock, work.start)
         load(self.lake, lock.grain, work.start, partial(lock.holds, work.start))
-        lock.done(work.start, computed, fingerprint=work.fingerprint(tail), files=work.files, damaged_files=damaged)
+        lock.done(work.start, computed, fingerprint=fingerprint, files=work.file_count, damaged_files=damaged)
         services.advance(self.run, rows_read=computed.rows_read, rows_written=computed.rows_written)
         return computed.tail
 

@@ -192,7 +192,8 @@ def spark() -> Iterator[SparkSession]:
         if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
             raise SparkLost(LOST_AT_START) from error
         # If it was the cluster that failed, this session would fail for ever. Not ended yet: the JVM tells the error.
-        _doubtful = _is_elsewhere()
+        local = settings.SPARK_MASTER.startswith("local")
+        _doubtful = bool(settings.SPARK_REMOTE or (settings.SPARK_MASTER and not local))
         raise
 
 
@@ -247,11 +248,6 @@ def _session() -> Any:
     if _current is None:
         _current = _connected() if settings.SPARK_REMOTE else _started()
     return _current
-
-
-def _is_elsewhere() -> bool:
-    """Whether something else than this machine may be at fault."""
-    return bool(settings.SPARK_REMOTE or (settings.SPARK_MASTER and not settings.SPARK_MASTER.startswith("local")))
 
 
 def _is_whole(session: Any) -> bool:

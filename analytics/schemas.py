@@ -10,7 +10,7 @@ The jobs read the lake and write below `out`, an empty folder of the run's own: 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from analytics.metrics import (
     BITRATES,
@@ -187,7 +187,7 @@ class HourInput:
     start: datetime
     files: tuple[LakeFile, ...] = ()
 
-    def without(self, paths: Collection[str]) -> "HourInput":
+    def without(self, paths: Collection[str]) -> Self:
         return replace(self, files=tuple(file for file in self.files if file[0] not in paths))
 
 

@@ -59,7 +59,7 @@ def check(lake: Path, since: datetime | None = None, until: datetime | None = No
         if start in pending:
             found.undone += 1
             continue
-        sums = _of_samples([lake / path for path, _, _ in hour.input.files if path.startswith(SAMPLES.name)])
+        sums = _of_samples([lake / path for path, _, _ in hour.files if path.startswith(SAMPLES.name)])
         found.hours += 1
         found.samples += sum(row["samples"] for row in sums.values())
         wrong = [*_compare(sums, _of_parquet(lake, Grain.HOUR, start), "the rollups' Parquet")]

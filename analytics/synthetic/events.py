@@ -67,10 +67,6 @@ class Audience:
         self._on_air = on_air
         self._arrivals = lru_cache(maxsize=HOURS_BACK + 2)(self._draw)
 
-    def arrivals(self, hour: int) -> Plays:
-        """Those who come in the hour (whole hours since the epoch), by channel."""
-        return self._arrivals(hour)
-
     def present(self, hour: int) -> Plays:
         """Those who are there at some time of the hour."""
         parts = [self._arrivals(earlier) for earlier in range(hour - HOURS_BACK, hour + 1)]

@@ -333,36 +333,23 @@ def _broadcasts(
         elif lot.random() < 0.1:
             reason = "tcp_reset"
         end = until if last else end
-        yield _session(channel, since, end, reason, lot, world, spare=spare)
+        away = world.nodes > 1 and lot.random() < ELSEWHERE
+        yield Session(
+            id=str(UUID(bytes=lot.bytes(16), version=4)),
+            word=int(lot.integers(1 << 32)),
+            channel=channel,
+            begin_us=_early(since, lot),
+            end_us=_early(end, lot),
+            reason=reason,
+            node=(channel.node + 1) % world.nodes if away else channel.node,
+            key=channel.spare_key if spare else channel.key,
+            encoder="Lavf61.7.100" if spare else channel.encoder,
+        )
         if last:
             return
         (least, most), _ = GAPS[lot.choice(len(GAPS), p=[share for _, share in GAPS])]
         since = end - lot.uniform(*OVERLAP_S) if takeover else end + lot.uniform(least, most)
         spare = channel.spare_key is not None and (takeover or lot.random() < 0.3)
-
-
-def _session(
-    channel: Channel,
-    since: float,
-    until: float,
-    reason: EndReason,
-    lot: np.random.Generator,
-    world: World,
-    *,
-    spare: bool,
-) -> Session:
-    away = world.nodes > 1 and lot.random() < ELSEWHERE
-    return Session(
-        id=str(UUID(bytes=lot.bytes(16), version=4)),
-        word=int(lot.integers(1 << 32)),
-        channel=channel,
-        begin_us=_early(since, lot),
-        end_us=_early(until, lot),
-        reason=reason,
-        node=(channel.node + 1) % world.nodes if away else channel.node,
-        key=channel.spare_key if spare else channel.key,
-        encoder="Lavf61.7.100" if spare else channel.encoder,
-    )
 
 
 def _early(seconds: float, lot: np.random.Generator) -> int:

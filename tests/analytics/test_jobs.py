@@ -164,7 +164,7 @@ def test_an_hour_at_whose_end_nothing_is_on_air_hands_on_as_much_as_none(spark: 
     fill(lake, list(broadcast("demo", "early", seconds=5, start_us=NOON)))
     fill(lake, list(broadcast("demo", "late", seconds=5, start_us=NOON + 2 * HOUR_US - 5_000_000)))
     early, late = ledger.scan(lake).values()
-    tails = compute_hours(spark, lake, [early.input, late.input], lake.parent / "out")
+    tails = compute_hours(spark, lake, [early, late], lake.parent / "out")
     assert tails[early.start].tail == "" == ledger.tail_before(early.start), "no hour is made anew on its account"
     assert tails[late.start].tail
 
