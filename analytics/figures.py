@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from decimal import Decimal
 from itertools import chain
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -124,11 +125,13 @@ class Figures:
 
     @classmethod
     def of_sums(cls, sums: Mapping[str, Any], quantiles: Quantiles = NO_QUANTILES) -> Self:
-        """Of a database's aggregates by our fields' names; what is missing or null counts as nothing."""
+        """Of a database's aggregates by our fields' names; what is missing or null counts as nothing. PostgreSQL has
+        sums as Decimal.
+        """
         known = {each.name for each in fields(cls)}
-        return cls(
-            **{name: value for name, value in sums.items() if name in known and value is not None}, quantiles=quantiles
-        )
+        values = {name: value for name, value in sums.items() if name in known and value is not None}
+        whole = {name: int(value) for name, value in values.items() if isinstance(value, Decimal)}
+        return cls(**values | whole, quantiles=quantiles)
 
     live_h = _ByFormula[float]()
     uptime_percent = _ByFormula[float | None]()
@@ -253,12 +256,6 @@ def added_sums(sums: Sums, more: Sums) -> Sums:
         name: max((each for each in (sums[name], more[name]) if each is not None), default=None) for name in MAX_FIELDS
     }
     return {name: (sums[name] or 0) + (more[name] or 0) for name in SUM_FIELDS} | greatest
-
-
-def figures_of_sums(sums: Sums, quantiles: Quantiles = NO_QUANTILES, **further: Any) -> Figures:
-    """PostgreSQL has sums as Decimal."""
-    whole = {name: int(sums[name] or 0) for name in SUM_FIELDS}
-    return Figures.of_sums(whole | {name: sums[name] for name in MAX_FIELDS} | further, quantiles)
 
 
 def _aggregates() -> dict[str, Aggregate]:

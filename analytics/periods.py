@@ -18,6 +18,7 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
 STEPS = {Grain.HOUR: HOUR, Grain.DAY: DAY}
+NOUNS: dict[str, str] = {Kind.DAILY: "day", Kind.WEEKLY: "week", Kind.MONTHLY: "month", Kind.BROADCAST: "broadcast"}
 LONGEST = timedelta(days=400)
 """A longer period is refused: hours are kept as long."""
 YEARS = range(2000, 2101)
@@ -112,8 +113,12 @@ class Period:
         return Period(self.kind, begin, self.since, self.zone)
 
     @property
+    def noun(self) -> str:
+        return NOUNS[self.kind] if self.is_regular or self.kind == Kind.BROADCAST else "period"
+
+    @property
     def before_words(self) -> str:
-        return BEFORE_WORDS[self.kind] if self.is_regular or self.kind == Kind.BROADCAST else "period before"
+        return f"{self.noun} before"
 
     @property
     def words(self) -> str:
@@ -188,14 +193,6 @@ def exact(kind: str, since: datetime, until: datetime, zone: ZoneInfo) -> Period
     if not timedelta(0) < until - since <= LONGEST:
         raise PeriodProblem(f"The period has to end after it begins, and within {LONGEST.days} days.")
     return Period(kind, since.astimezone(UTC), until.astimezone(UTC), zone)
-
-
-BEFORE_WORDS: dict[str, str] = {
-    Kind.DAILY: "day before",
-    Kind.WEEKLY: "week before",
-    Kind.MONTHLY: "month before",
-    Kind.BROADCAST: "broadcast before",
-}
 
 
 def day_words(day: date) -> str:

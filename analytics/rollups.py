@@ -24,6 +24,7 @@ from django.db.models import Q, QuerySet
 from analytics import ledger
 from analytics.figures import (
     MANY,
+    NO_QUANTILES,
     QUANTILE_FIELDS,
     Figures,
     QuantilePart,
@@ -31,7 +32,6 @@ from analytics.figures import (
     Sums,
     added_sums,
     combined_parts,
-    figures_of_sums,
     merged_quantiles,
     sums_of,
 )
@@ -198,7 +198,7 @@ class Rollups:
         peaks += [row for row in self.lake.values(PEAK) if row["peak_at"]]
         best = max(filter(None, peaks), key=lambda row: (row["peak_players"], -row["start"].timestamp()), default=None)
         further = {**self.counters().get((), {}), "peak_at": best and best["peak_at"]}
-        return figures_of_sums(self.sums()[()], dict(self.quantiles()).get((), merged_quantiles([])), **further)
+        return Figures.of_sums(self.sums()[()] | further, dict(self.quantiles()).get((), NO_QUANTILES))
 
 
 PEAK = ("start", "peak_players", "peak_at")

@@ -7,7 +7,7 @@ ledger, which knows no Spark, has it as well.
 The jobs read the lake and write below `out`, an empty folder of the run's own: one file
 `out/rollups/TABLE/v=/dt=/hr=/figures.parquet` for each table and hour, which analytics.loading brings into the lake."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
@@ -166,6 +166,12 @@ def cast(rows: "pa.Table", columns: Columns) -> "pa.Table":
     """These of its columns, of these types."""
     schema = arrow(columns)
     return rows.select(schema.names).cast(schema)
+
+
+def aggregated(rows: "pa.Table", by: Sequence[str], how: Sequence[tuple[str, str]]) -> "pa.Table":
+    """One row for the same values of `by`, with the columns of `how` (name, Arrow's aggregation) under their names."""
+    found = rows.group_by(list(by), use_threads=False).aggregate(list(how))
+    return found.rename_columns([*by, *(name for name, _ in how)])
 
 
 def encoded(columns: Columns) -> "pa.Schema":

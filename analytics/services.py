@@ -76,12 +76,6 @@ MOST_FAILURES = 10
 
 MOST_LINE = 1000
 
-LEVELS = {
-    RunLine.Level.INFO: logging.INFO,
-    RunLine.Level.WARNING: logging.WARNING,
-    RunLine.Level.ERROR: logging.ERROR,
-}
-
 TASK = "analytics.tasks.run_analytics"
 """By its name, as tasks stand on services."""
 
@@ -264,7 +258,7 @@ def heartbeat(*, run: AnalyticsRun) -> bool:
 
 def log_line(run: AnalyticsRun, text: str, level: RunLine.Level = RunLine.Level.INFO) -> None:
     """A line of the run's log, which pages show, and of the process's own."""
-    log.log(LEVELS[level], "Analytics run %d: %s", run.pk, text)
+    log.log(logging.getLevelNamesMapping()[level.upper()], "Analytics run %d: %s", run.pk, text)
     RunLine.objects.create(run=run, level=level, text=clean.text(text, MOST_LINE))
 
 

@@ -164,7 +164,7 @@ class LakeRollups:
         total: pa.Table | None = None
         for table in self._tables([*keys, *SUM_FIELDS, *MAX_FIELDS]):
             both = [table] if total is None else [total, table.select(total.column_names)]
-            total = _summed(pa.concat_tables(both), keys)
+            total = schemas.aggregated(pa.concat_tables(both), keys, MERGED)
         rows = total.to_pylist() if total is not None else []
         return {tuple(row.pop(key) for key in keys): row for row in rows}
 
@@ -224,11 +224,6 @@ class LakeRollups:
 STORED = {*IDENTITY, *FIGURES, "players_sketch"} - {"grain"}
 """Fields of Rollup that a file has a column of, by the same name but for RENAMED."""
 
+MERGED = [*((name, "sum") for name in SUM_FIELDS), *((name, "max") for name in MAX_FIELDS)]
+
 READ = tuple(dict.fromkeys(chain(sorted(STORED), QUANTILE_FIELDS)))
-
-
-def _summed(table: "pa.Table", keys: Sequence[str]) -> "pa.Table":
-    """By the keys' values, with the same columns."""
-    how = dict.fromkeys(SUM_FIELDS, "sum") | dict.fromkeys(MAX_FIELDS, "max")
-    found = table.group_by(list(keys), use_threads=False).aggregate(list(how.items()))
-    return found.select([*keys, *("_".join(each) for each in how.items())]).rename_columns([*keys, *how])

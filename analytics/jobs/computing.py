@@ -30,7 +30,7 @@ from analytics.jobs.groups import DayTask, HourTask, of_day, of_hour, positions_
 from analytics.jobs.minutes import NUMBERS, concatenated, overlapping
 from analytics.jobs.partials import Made, Task, read_part
 from analytics.jobs.sessions import TAIL_US, session_hours
-from analytics.schemas import Computed, HourInput, LakeFile
+from analytics.schemas import Computed, HourInput, LakeFile, aggregated
 from analytics.tables import DAY, HOUR, SESSION_HOURS, figures_file
 from ingest import disk
 
@@ -255,13 +255,9 @@ def tail_of(root: Path, hour: datetime) -> pa.Table:
         return schemas.arrow(schemas.TAIL).empty_table()
     late = rows.filter(pc.greater_equal(rows["last_us"], end_us - TAIL_US))
     late = late.sort_by([(name, "ascending") for name in ("app", "name", "last_us", "broadcast_us", "session")])
-    streams = late.group_by(["app", "name"], use_threads=False).aggregate(
-        [("last_us", "last"), ("broadcast_us", "last")]
-    )
-    of_streams = streams.rename_columns(["app", "name", "last_us", "broadcast_us"])
+    of_streams = aggregated(late, ["app", "name"], [("last_us", "last"), ("broadcast_us", "last")])
     of_streams = of_streams.append_column("session", pa.repeat("", of_streams.num_rows))
-    of_sessions = late.group_by(["app", "name", "session"], use_threads=False).aggregate([("broadcast_us", "last")])
-    of_sessions = of_sessions.rename_columns(["app", "name", "session", "broadcast_us"])
+    of_sessions = aggregated(late, ["app", "name", "session"], [("broadcast_us", "last")])
     of_sessions = of_sessions.append_column("last_us", pa.nulls(of_sessions.num_rows, pa.int64()))
     return pa.concat_tables(schemas.cast(part, schemas.TAIL) for part in (of_streams, of_sessions)).sort_by(
         [(name, "ascending") for name in ("app", "name", "session")]
@@ -310,8 +306,8 @@ def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
     for start in starts if later is not None else ():
         own = _read(figures_file(lake, SESSION_HOURS, start), columns)
         known = pa.concat_tables([part for part in (own, later if start == starts[-1] else None) if part is not None])
-        named = known.group_by("session", use_threads=False).aggregate([("broadcast_us", "first")])
-        named = named.rename_columns(columns).append_column("start_us", pa.repeat(_micros(start), named.num_rows))
+        named = aggregated(known, ["session"], [("broadcast_us", "first")])
+        named = named.append_column("start_us", pa.repeat(_micros(start), named.num_rows))
         found.append(schemas.cast(named, schemas.GIVEN))
     return pa.concat_tables(found)
 

@@ -87,8 +87,7 @@ def summed(rows: pa.Table, group: Numbers, further: Sequence[tuple[str, str]] = 
     """What the rows of each group come to, in the groups' order: MERGED, `stream`, and what is asked for further."""
     merged = [*MERGED, ("stream", "max"), *further]
     table = pa.table({"group": group, **{name: rows[name] for name, _ in merged}})
-    found = table.group_by("group", use_threads=False).aggregate(merged).sort_by("group")
-    return found.rename_columns(["group", *(name for name, _ in merged)])
+    return schemas.aggregated(table, ["group"], merged).sort_by("group")
 
 
 def peaks_of(group: Numbers, players: Numbers, at_us: Numbers, streams: Numbers) -> dict[str, Any]:

@@ -125,9 +125,7 @@ def sessions(minutes: pa.Table, hour_us: int) -> pa.Table:
 
 def merged(rows: pa.Table, by: Sequence[str]) -> pa.Table:
     """Minutes, or sessions, of which those with the same in these columns are one."""
-    merging = [(name, merge) for name, _, merge in MERGED]
-    found = rows.group_by(list(by), use_threads=False).aggregate(merging)
-    return found.rename_columns([*by, *(name for name, _ in merging)])
+    return schemas.aggregated(rows, by, [(name, merge) for name, _, merge in MERGED])
 
 
 def buckets(s: Samples, hour_us: int) -> pa.Table:
