@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
-from itertools import chain
 from typing import Any, Generic, Self, TypeVar, cast
 
 from django.db.models import Aggregate, Max, QuerySet, Sum
 
 from analytics import metrics
+from analytics.histograms import added, quantiles
 from analytics.metrics import GOP_BINS, METRICS, PERCENTILES, Merge
 from analytics.models import Rollup
 
@@ -209,28 +209,25 @@ QUANTILE_FIELDS = (
 
 def combined_parts(parts: Sequence[QuantilePart]) -> QuantilePart:
     """One that counts as much as these, but has no percentiles of its own: others have to come to it."""
-    from analytics.histograms import added
-
-    least = min((part[4] for part in parts if part[4] is not None), default=None)
-    most = max((part[5] for part in parts if part[5] is not None), default=None)
-    return (added(bytes(part[0]) for part in parts), *NO_QUANTILES, least, most)
+    return (added(bytes(part[0]) for part in parts), *NO_QUANTILES, *_bounds(parts))
 
 
-def merged_quantiles(parts: Iterable[Sequence[Any]]) -> Quantiles:
-    """Of rows of QUANTILE_FIELDS: a single one's own percentiles, else those of all their histograms."""
-    rest = iter(parts)
-    first, second = next(rest, None), next(rest, None)
-    if first is None:
+def merged_quantiles(parts: Iterable[QuantilePart]) -> Quantiles:
+    """A single one's own percentiles, else those of all their histograms."""
+    every = list(parts)
+    if not every:
         return NO_QUANTILES
-    if second is None:
-        return (first[1], first[2], first[3])
-    from analytics.histograms import quantiles  # Not before it is needed: it loads numpy.
-
-    every = [(bytes(part[0]), part[4], part[5]) for part in chain((first, second), rest)]
-    least = min((part[1] for part in every if part[1] is not None), default=0.0)
-    most = max((part[2] for part in every if part[2] is not None), default=math.inf)
-    low, middle, high = quantiles((part[0] for part in every), RANKS, least=least, most=most)
+    if len(every) == 1:
+        return every[0][1:4]
+    least, most = _bounds(every)
+    low, middle, high = quantiles((bytes(part[0]) for part in every), RANKS, least=least, most=most)
     return low, middle, high
+
+
+def _bounds(parts: Sequence[QuantilePart]) -> tuple[float | None, float | None]:
+    """The least and the greatest bitrate of their samples, where any knows it."""
+    least, most = ([part[place] for part in parts if part[place] is not None] for place in (4, 5))
+    return min(least, default=None), max(most, default=None)
 
 
 PREFIX = "all_"

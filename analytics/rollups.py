@@ -117,11 +117,8 @@ class Rollups:
         """A sentence on the hours that could not be read; "" without any."""
         if not (count := len(self.lake.unread)):
             return ""
-        hours = (
-            f"{count:,} hours of {DIMENSION_WORDS[self.wanted.dimension]} are"
-            if count > 1
-            else (f"One hour of {DIMENSION_WORDS[self.wanted.dimension]} is")
-        )
+        words = DIMENSION_WORDS[self.wanted.dimension]
+        hours = f"{count:,} hours of {words} are" if count > 1 else f"One hour of {words} is"
         return f"{hours} kept in the lake, where this process can't read: their figures are missing here."
 
     # Rows ------------------------------------------------------------

@@ -12,17 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
-from analytics.metrics import (
-    BITRATES,
-    EVENT_SUMS,
-    EXTREMES,
-    MEASURED,
-    METRICS,
-    REASON_COUNTS,
-    SESSION_SUMS,
-    Kind,
-    Metric,
-)
+from analytics import metrics
+from analytics.metrics import BITRATES, EXTREMES, MEASURED, METRICS, Kind, Metric
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,8 +32,8 @@ def column_of(metric: Metric) -> str:
     return f"{metric.name}_us" if metric.kind == Kind.TIME else metric.name
 
 
-def _of(metrics: Iterable[Metric]) -> dict[str, str]:
-    return {column_of(metric): KINDS[metric.kind] for metric in metrics}
+def _of(wanted: Iterable[Metric]) -> dict[str, str]:
+    return {column_of(metric): KINDS[metric.kind] for metric in wanted}
 
 
 PUBLISH = {
@@ -109,7 +100,7 @@ SESSION_HOURS = {
     "start_us": WHOLE,
     **PUBLISH,
     **dict.fromkeys(("first_us", "last_us", "broadcast_us"), WHOLE),
-    **_of((*MEASURED, *SESSION_SUMS, *EXTREMES)),
+    **_of((*MEASURED, *metrics.SESSION_SUMS, *EXTREMES)),
 }
 """A publishing session's hour, and the broadcast it belongs to: where that begins."""
 
@@ -132,7 +123,7 @@ ROLLUPS = {**GROUP, "stream": WHOLE, **_of(METRICS), "players_sketch": BINARY, *
 HAPPENED_IN = {
     **GROUP,
     "stream": WHOLE,
-    **_of((*EVENT_SUMS, *REASON_COUNTS)),
+    **_of((*metrics.EVENT_SUMS, *metrics.REASON_COUNTS)),
     "unique_players": WHOLE,
     "players_sketch": BINARY,
 }

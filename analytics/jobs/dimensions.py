@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from analytics import schemas
-from analytics.metrics import Merge, Metric
 from analytics.models import Dimension
 
 
@@ -37,18 +36,6 @@ def start_of(time: str, length_us: int) -> str:
 def listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 
-
-def texts(values: Iterable[str]) -> str:
-    """As IN has them. None has a quote in it."""
-    return "(" + listed(f"'{value}'" for value in values) + ")"
-
-
-def merged(metrics: Iterable[Metric]) -> dict[str, str]:
-    """{column: aggregate} of sums, and of the greatest and the least."""
-    return {each.name: f"{each.merge.value}({each.name})" for each in metrics if each.merge in _PLAIN}
-
-
-_PLAIN = (Merge.SUM, Merge.MAX, Merge.MIN)
 
 GROUP = tuple(schemas.GROUP)
 

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.int64]
 
-SUMS = [metric.name for metric in (*MEASURED, *SESSION_SUMS)]
-OTHERS = [metric for metric in EXTREMES if metric.name != "peak_players"]
-MERGED = [*((name, "sum") for name in SUMS), *((metric.name, metric.merge.value) for metric in OTHERS)]
+ALIKE = [metric for metric in (*MEASURED, *SESSION_SUMS, *EXTREMES) if metric.name != "peak_players"]
+MERGED = [(metric.name, metric.merge.value) for metric in ALIKE]
 """(column, how it merges), of session hours and of rollups alike."""
 
 MOST_CODES = 1 << 62
