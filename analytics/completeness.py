@@ -3,7 +3,7 @@
 The ledger has noted it. Of a file that can't be read nobody knows whose records it held: all of this is of all
 streams."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -98,13 +98,8 @@ def hours(since: datetime | None = None, until: datetime | None = None) -> Query
     return Partition.objects.filter(lacking, within(since, until), grain=Grain.HOUR).order_by("-start")
 
 
-def notes(since: datetime, until: datetime) -> list[Note]:
-    """What is to be said of the hours, the worst first; nothing where they lack nothing."""
-    return noted(list(reversed(hours(since, until).only("start", *FIELDS))))
-
-
-def noted(rows: Sequence[Partition]) -> list[Note]:
-    """The same of the ledger's rows, the oldest first."""
+def noted(rows: Iterable[Partition]) -> list[Note]:
+    """What is to be said of hours, the oldest first: the worst first; nothing where they lack nothing."""
     lacking = {kind: [row for row in rows if getattr(row, kind.field)] for kind in KINDS}
     return [
         Note(kind, sum(getattr(row, kind.field) for row in found), tuple(row.start for row in found))
@@ -135,7 +130,7 @@ def completeness(since: datetime, until: datetime, lake: Path | None = None) -> 
     if lake is None:
         expected, done = known.count(), computed.filter(state=Partition.State.DONE).count()
     else:
-        hours = ledger.Hours(lake, since, until)
-        every = {*computed.values_list("start", flat=True), *hours.starts}
-        expected, done = len(every), len(every - {hour.start for hour in hours.pending()})
-    return Completeness(expected, done, notes(since, until))
+        found = ledger.Hours(lake, since, until)
+        every = {*computed.values_list("start", flat=True), *found.starts}
+        expected, done = len(every), len(every - {hour.start for hour in found.pending()})
+    return Completeness(expected, done, noted(hours(since, until).order_by("start").only("start", *FIELDS)))

@@ -102,7 +102,6 @@ class _Run:
         self.run_is_over = False
         self.failures: list[str] = []
         self.in_a_row = 0
-        self.since, self.until = run.since, run.until
         # Somebody who asks for a run does not mean to wait for the pause after a failure.
         self.now = timezone.now() if run.trigger == AnalyticsRun.Trigger.SCHEDULE else None
         self.has_used_spark = False
@@ -160,23 +159,23 @@ class _Run:
         services.log_line(self.run, text, Level.WARNING)
 
     def _hours(self) -> None:
-        hours = ledger.Hours(self.lake, self.since, self.until)
+        hours = ledger.Hours(self.lake, self.run.since, self.run.until)
         later = 0
         if self.run.kind == Kind.ALL:
             touched = {ledger.day_of(hour.start) for hour in hours.pending(self.now)}
             if self.now:
                 touched -= ledger.resting(touched, self.now)
-            later = len(touched | {day.start for day in ledger.Days(self.since, self.until).pending(self.now)})
+            later = len(touched | {day.start for day in ledger.Days(self.run.since, self.run.until).pending(self.now)})
         self._each(hours, later)
 
     def _days(self) -> None:
-        self._each(ledger.Days(self.since, self.until))
+        self._each(ledger.Days(self.run.since, self.run.until))
 
     def _each(self, works: Hours | Days, later: int = 0) -> None:
         """Does what is pending, oldest first, each once. `later`: how much more the run is to do after it."""
         grain = works.grain
         known = [work.start for work in works.pending()]
-        if gone := ledger.drop_gone(grain, known, self.since, self.until):
+        if gone := ledger.drop_gone(grain, known, self.run.since, self.run.until):
             self.warn(f"{gone} {grain}s were to be computed, of which the lake holds nothing any more.")
         ledger.note_pending(grain, known)
         seen: set[datetime] = set()

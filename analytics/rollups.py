@@ -36,7 +36,7 @@ from analytics.figures import (
     sums_of,
 )
 from analytics.metrics import DISTINCT_PLAYERS_ERROR, SKETCH_BITS
-from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup, within
+from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, Dimension, Grain, Partition, Rollup, within
 from analytics.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 
 MOST_HOURS = 336
@@ -45,11 +45,7 @@ MOST_HOURS = 336
 MOST_PARTS = 64
 """Histograms of one group that are in memory before they are made one."""
 
-UNPACKED = [
-    field.name
-    for field in Rollup._meta.concrete_fields
-    if not field.primary_key and field.name not in {*PACKED, "stream"}
-]
+UNPACKED = [*IDENTITY, *FIGURES, "metric_version"]
 
 DIMENSION_WORDS = {
     Dimension.STREAM: "streams",

@@ -5,7 +5,6 @@ What a run does is in analytics.pipeline."""
 import logging
 import os
 import socket
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, Required, TypedDict, Unpack
@@ -195,15 +194,6 @@ def _send(run: AnalyticsRun, expires_s: float | None = None) -> None:
     except (OperationalError, ChannelError, OSError) as error:
         log.error("Analytics run %d can't be queued: %s", run.pk, error)
         fail(run, code=ErrorCode.QUEUE, error=UNSENT)
-
-
-def retry(what: AnalyticsRun | Iterable[Partition], user: AbstractBaseUser | None = None) -> AnalyticsRun:
-    """Asks for what has failed once more, without waiting: a run, with its time, or hours and days of the ledger."""
-    if isinstance(what, AnalyticsRun):
-        clear_failures(what.partitions.all())
-        return start_run(trigger=Trigger.PAGE, requested_by=user, **same_work(what))
-    clear_failures(Partition.objects.filter(pk__in=[partition.pk for partition in what]))
-    return start_run(trigger=Trigger.PAGE, requested_by=user)
 
 
 def clear_failures(partitions: "QuerySet[Partition]") -> int:

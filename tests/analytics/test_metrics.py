@@ -11,12 +11,12 @@ from django.db import models
 
 from analytics import schemas
 from analytics.figures import NO_QUANTILES, SUM_FIELDS, Figures, merged_quantiles
-from analytics.metric_docs import TABLES, documented
 from analytics.metrics import ALL, BY_NAME, DERIVED, METRICS, Kind, Merge, Metric
 from analytics.models import IDENTITY, PACKED, Rollup
 from dashboard.history.api import RollupOut
 from dashboard.history.comparison import COMPARED, FURTHER
 from dashboard.history.views import MERGED, ROLLUP_COLUMNS
+from docs.metric_tables import TABLES, documented
 from tests.analytics.packed import packed
 
 DOCS = Path(__file__).parents[2] / "docs" / "analytics.md"
@@ -88,7 +88,7 @@ def test_files_the_api_pages_and_jobs_name_them_as_the_table_does() -> None:
 def test_the_docs_tell_each_as_the_table_does() -> None:
     text = DOCS.read_text()
     assert text.count("<!-- metrics -->") == len(TABLES)
-    assert documented(text) == text, "run python -m analytics.metric_docs docs/analytics.md"
+    assert documented(text) == text, "run python -m docs.metric_tables docs/analytics.md"
     assert {figure.name for _, figures in TABLES for figure in figures} == set(BY_NAME)
 
 

@@ -240,16 +240,16 @@ def test_what_failed_is_asked_for_again_without_waiting() -> None:
     partition = undone(state="failed", attempts=5, retry_at=later, run=failed)
     other = Partition.objects.create(grain=Grain.DAY, start=HOUR, state="failed", attempts=3, retry_at=later)
     services.fail(failed, code=AnalyticsRun.ErrorCode.FAILED, error="It broke")
-    again = services.retry(failed, user)
+    assert services.clear_failures(failed.partitions.all()) == 1
+    again = services.start_run(trigger=PAGE, requested_by=user, **services.same_work(failed))
     assert (again.kind, again.since, again.until) == ("hourly", failed.since, failed.until)
     assert (again.state, again.trigger, again.requested_by) == ("queued", "page", user)
     partition.refresh_from_db()
     other.refresh_from_db()
     assert (partition.state, partition.attempts, partition.retry_at) == ("pending", 0, None)
     assert other.state == "failed"
-    assert services.retry([other]) == again, "it waits already"
-    other.refresh_from_db()
-    assert other.state == "pending"
+    assert services.clear_failures(Partition.objects.all()) == 1
+    assert services.start_run(trigger=PAGE) == again, "it waits already"
 
 
 @pytest.mark.both_forms

@@ -1,4 +1,4 @@
-"""Prints the metrics: `python -m analytics.metric_docs docs/analytics.md` brings the tables of the docs up to date."""
+"""Prints the metrics: `python -m docs.metric_tables docs/analytics.md` brings the tables of the docs up to date."""
 
 import re
 import sys
