@@ -12,18 +12,22 @@ from analytics import ledger, locks
 from analytics.jobs.computing import compute_days, compute_hours
 from analytics.models import Grain, Partition
 from analytics.schemas import Computed
-from ingest.contracts import Sample
+from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter
 from tests.ingest.telemetry.records import NOON, sample
 
 HOUR_US = 3_600_000_000
 
 
-def fill(lake: Path, samples: Sequence[Sample], *, node: str = "node-a") -> None:
-    """Brings the samples to the lake."""
+def fill(
+    lake: Path, samples: Sequence[Sample] = (), events: Sequence[EventRecord] = (), *, node: str = "node-a"
+) -> None:
+    """Brings these to the lake."""
     writer = TelemetryWriter(lake, node)
     writer.start()
     writer.samples(samples)
+    for event in events:
+        writer.event(event)
     writer.close()
     assert not writer.dropped
 
