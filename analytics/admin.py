@@ -1,6 +1,7 @@
 """The admin of analytics: plans of reports; history, runs and the archive to read. Schedules: Periodic tasks."""
 
-from typing import TYPE_CHECKING, Any
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
@@ -12,34 +13,19 @@ from analytics import completeness
 from analytics.models import AnalyticsRun, Partition, Report, ReportDelivery, ReportPlan, Rollup, RunLine
 from analytics.models.reports import PROGRESS, report_of
 from analytics.reports.plans import PlanForm
-from ingest.admin_site import LongList, RecentValues
+from ingest.admin_site import AnyAdmin, LongList, ReadOnlyMixin, RecentValues, StateFilter
 
 if TYPE_CHECKING:
-    AnyBase = admin.ModelAdmin[Model]
-    PlanBase = admin.ModelAdmin[ReportPlan]
-    ReportBase = admin.ModelAdmin[Report]
     LineInlineBase = admin.TabularInline[RunLine, AnalyticsRun]
 else:
-    AnyBase = PlanBase = ReportBase = admin.ModelAdmin
     LineInlineBase = admin.TabularInline
 
 
-class ReadOnly:
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+class HistoryAdmin(LongList, ReadOnlyMixin, AnyAdmin):
+    """A long list to look at."""
 
 
-class ReadOnlyAdmin(ReadOnly, AnyBase):
-    pass
-
-
-class LineInline(ReadOnly, LineInlineBase):
+class LineInline(ReadOnlyMixin, LineInlineBase):
     model = RunLine
     fields = ("at", "level", "text")
     verbose_name_plural = "log"
@@ -47,7 +33,7 @@ class LineInline(ReadOnly, LineInlineBase):
 
 
 @admin.register(ReportPlan)
-class ReportPlanAdmin(PlanBase):
+class ReportPlanAdmin(AnyAdmin):
     form = PlanForm
     list_display = ("name", "kind", "app", "stream", "time_zone", "send_at", "is_enabled")
     list_filter = ("kind", "is_enabled")
@@ -57,7 +43,7 @@ class ReportPlanAdmin(PlanBase):
 
 
 @admin.register(Report)
-class ReportAdmin(LongList, ReadOnlyAdmin):
+class ReportAdmin(HistoryAdmin):
     list_display = ("made_at", "kind", "scope", "since", "until", "time_zone", "hours_done", "hours_expected", "plan")
     list_filter = ("kind", "plan", "made_at")
     list_select_related = ("plan",)
@@ -73,18 +59,13 @@ class ReportAdmin(LongList, ReadOnlyAdmin):
         return render_to_string("admin/analytics/report/deliveries.html", {"deliveries": report.deliveries})
 
 
-class ProgressFilter(admin.SimpleListFilter):
+class ProgressFilter(StateFilter):
     """By what becomes of a report's mail; while it is being sent it waits."""
 
-    title = parameter_name = "state"
-    states = {progress: state for state, progress in PROGRESS.items()}
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(progress.value, str(progress.label)) for progress in self.states]
-
-    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
-        value = self.value()
-        return queryset.filter(state=self.states[ReportDelivery.Progress(value)]) if value else queryset
+    states: ClassVar = {
+        progress.value: (str(progress.label), methodcaller("filter", state=state))
+        for state, progress in PROGRESS.items()
+    }
 
 
 class WithReports(ChangeList):
@@ -96,7 +77,7 @@ class WithReports(ChangeList):
 
 
 @admin.register(ReportDelivery)
-class ReportDeliveryAdmin(LongList, ReadOnlyAdmin):
+class ReportDeliveryAdmin(HistoryAdmin):
     list_display = fields = ("recipient", "report", "mail_state", "attempts", "next_at", "sent_at", "error")
     list_filter = (ProgressFilter,)
     search_fields = ("address",)
@@ -112,7 +93,7 @@ class ReportDeliveryAdmin(LongList, ReadOnlyAdmin):
 
 
 @admin.register(AnalyticsRun)
-class AnalyticsRunAdmin(LongList, ReadOnlyAdmin):
+class AnalyticsRunAdmin(HistoryAdmin):
     list_display = (
         "requested_at",
         "kind",
@@ -132,7 +113,7 @@ class AnalyticsRunAdmin(LongList, ReadOnlyAdmin):
 
 
 @admin.register(RunLine)
-class RunLineAdmin(LongList, ReadOnlyAdmin):
+class RunLineAdmin(HistoryAdmin):
     list_display = ("at", "run", "level", "text")
     list_filter = ("level", "at")
     list_select_related = ("run",)
@@ -140,7 +121,7 @@ class RunLineAdmin(LongList, ReadOnlyAdmin):
 
 
 @admin.register(Partition)
-class PartitionAdmin(LongList, ReadOnlyAdmin):
+class PartitionAdmin(HistoryAdmin):
     list_display = (
         "start",
         "grain",
@@ -160,7 +141,7 @@ class PartitionAdmin(LongList, ReadOnlyAdmin):
 
 
 @admin.register(Rollup)
-class RollupAdmin(LongList, ReadOnlyAdmin):
+class RollupAdmin(HistoryAdmin):
     list_display = ("start", "grain", "dimension", "value", "sessions", "live_ms", "video_kbps_p50", "peak_players")
     list_filter = ("grain", "dimension", ("app", RecentValues), "start")
     search_fields = ("app", "name", "value")

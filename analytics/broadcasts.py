@@ -14,7 +14,7 @@ from operator import itemgetter
 from django.db.models import Q
 from django.utils.dateparse import parse_datetime
 
-from analytics.figures import Figures, QuantilePart, Sums, added_sums, figures_of_sums, merged_quantiles
+from analytics.figures import Figures, QuantilePart, Sums, added_sums, merged_quantiles
 from analytics.ledger import day_of
 from analytics.metrics import BROADCAST_GAP_S
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, ReportPlan
@@ -141,7 +141,7 @@ def computed_broadcasts(app: str, name: str, period: Period, most: int) -> list[
         begin = parse_datetime(value)
         if begin is None:
             continue
-        figures = figures_of_sums(sums[value], merged_quantiles(parts[value]))
+        figures = Figures.of_sums(sums[value], merged_quantiles(parts[value]))
         length = timedelta(milliseconds=figures.elapsed_ms + figures.recovery_ms)
         found.append((Broadcast(app, name, begin, begin + length), figures))
     return sorted(found, key=lambda each: each[0].since, reverse=True)

@@ -3,7 +3,7 @@
 The ledger has noted it. Of a file that can't be read nobody knows whose records it held: all of this is of all
 streams."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Literal
 from django.db.models import Q, QuerySet
 
 from analytics import ledger
-from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.models import METRIC_VERSION, Grain, Partition, within
 from analytics.wording import number, plural
 
 FIRST = 3
@@ -95,19 +95,11 @@ class Note:
 def hours(since: datetime | None = None, until: datetime | None = None) -> QuerySet[Partition]:
     """Those within since <= hour < until that lack something, the latest first."""
     lacking = Q(*((f"{field}__gt", 0) for field in FIELDS), _connector=Q.OR)
-    found = Partition.objects.filter(lacking, grain=Grain.HOUR)
-    if since:
-        found = found.filter(start__gte=since)
-    return (found.filter(start__lt=until) if until else found).order_by("-start")
+    return Partition.objects.filter(lacking, within(since, until), grain=Grain.HOUR).order_by("-start")
 
 
-def notes(since: datetime, until: datetime) -> list[Note]:
-    """What is to be said of the hours, the worst first; nothing where they lack nothing."""
-    return noted(list(reversed(hours(since, until).only("start", *FIELDS))))
-
-
-def noted(rows: Sequence[Partition]) -> list[Note]:
-    """The same of the ledger's rows, the oldest first."""
+def noted(rows: Iterable[Partition]) -> list[Note]:
+    """What is to be said of hours, the oldest first: the worst first; nothing where they lack nothing."""
     lacking = {kind: [row for row in rows if getattr(row, kind.field)] for kind in KINDS}
     return [
         Note(kind, sum(getattr(row, kind.field) for row in found), tuple(row.start for row in found))
@@ -133,12 +125,12 @@ def completeness(since: datetime, until: datetime, lake: Path | None = None) -> 
     """Of since <= hour < until, as the ledger knows; with `lake` also of hours that it has yet to hear of, or whose
     files have grown. Hours whose files are gone from the lake by now count as long as the ledger knows them.
     """
-    known = Partition.objects.filter(grain=Grain.HOUR, start__gte=since, start__lt=until)
+    known = Partition.objects.filter(within(since, until), grain=Grain.HOUR)
     computed = known.filter(metric_version=METRIC_VERSION)
     if lake is None:
         expected, done = known.count(), computed.filter(state=Partition.State.DONE).count()
     else:
-        hours = ledger.Hours(lake, since, until)
-        every = {*computed.values_list("start", flat=True), *hours.starts}
-        expected, done = len(every), len(every - {hour.start for hour in hours.pending()})
-    return Completeness(expected, done, notes(since, until))
+        found = ledger.Hours(lake, since, until)
+        every = {*computed.values_list("start", flat=True), *found.starts}
+        expected, done = len(every), len(every - {hour.start for hour in found.pending()})
+    return Completeness(expected, done, noted(hours(since, until).order_by("start").only("start", *FIELDS)))

@@ -4,17 +4,16 @@ analytics.metrics defines each metric; here they are computed, for pages, API an
 metric is not defined: a share of nothing, a mean over none."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from itertools import chain
-from operator import attrgetter
+from decimal import Decimal
 from typing import Any, Generic, Self, TypeVar, cast
 
 from django.db.models import Aggregate, Max, QuerySet, Sum
 
 from analytics import metrics
+from analytics.histograms import added, quantiles
 from analytics.metrics import GOP_BINS, METRICS, PERCENTILES, Merge
 from analytics.models import Rollup
 
@@ -58,8 +57,8 @@ class _ByFormula(Generic[Value]):
 
 @dataclass(frozen=True)
 class Figures:
-    """Summed rollups, and what follows from them. Of several rows: of one thing at several times, or of several things
-    whose times come one after another; peaks are the greatest of the rows'.
+    """A rollup, or several summed, and what follows from them. Several are of one thing at several times, or of several
+    things whose times come one after another; peaks are the greatest of the rows'.
 
     `_ms` are milliseconds, `_bytes` bytes, `kbps` kbit/s, `_percent` 0 to 100, `_h` hours, `_s` seconds.
     """
@@ -116,38 +115,23 @@ class Figures:
     quantiles: Quantiles = NO_QUANTILES
 
     @classmethod
-    def of(cls, rows: "Iterable[Rollup]") -> Self:
-        """Summed, with the percentiles of all their samples: a single row's own, else merged from the histograms."""
-        found = list(rows)
-        peak = max(found, key=lambda row: row.peak_players, default=None)
-        refusals: Counter[str] = Counter()
-        end_reasons: Counter[str] = Counter()
-        for row in found:
-            refusals.update(row.refusals)
-            end_reasons.update(row.end_reasons)
-        # Of rows with the same peak the earliest has the minute.
-        peaks = [row.peak_at for row in found if peak and row.peak_players == peak.peak_players and row.peak_at]
-        return cls(
-            **{name: sum(getattr(row, name) for row in found) for name in SUM_FIELDS},
-            **{name: greatest for name in MAX_FIELDS if (greatest := _greatest(found, name)) is not None},
-            peak_at=min(peaks, default=None),
-            unique_players=found[0].unique_players if len(found) == 1 else None,
-            refusals=dict(refusals),
-            end_reasons=dict(end_reasons),
-            quantiles=_quantiles([row for row in found if row.samples]),
-        )
+    def of_row(cls, row: Rollup) -> Self:
+        values = {each.name: getattr(row, each.name) for each in fields(cls) if each.name != "quantiles"}
+        quantiles = (row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95) if row.samples else NO_QUANTILES
+        return cls(**values, quantiles=quantiles)
 
     def derived(self) -> dict[str, float | None]:
-        """What follows from the sums, by name."""
         return {name: getattr(self, name) for name in DERIVED}
 
     @classmethod
     def of_sums(cls, sums: Mapping[str, Any], quantiles: Quantiles = NO_QUANTILES) -> Self:
-        """Of a database's aggregates by our fields' names; what is missing or null counts as nothing."""
+        """Of a database's aggregates by our fields' names; what is missing or null counts as nothing. PostgreSQL has
+        sums as Decimal.
+        """
         known = {each.name for each in fields(cls)}
-        return cls(
-            **{name: value for name, value in sums.items() if name in known and value is not None}, quantiles=quantiles
-        )
+        values = {name: value for name, value in sums.items() if name in known and value is not None}
+        whole = {name: int(value) for name, value in values.items() if isinstance(value, Decimal)}
+        return cls(**values | whole, quantiles=quantiles)
 
     live_h = _ByFormula[float]()
     uptime_percent = _ByFormula[float | None]()
@@ -225,39 +209,25 @@ QUANTILE_FIELDS = (
 
 def combined_parts(parts: Sequence[QuantilePart]) -> QuantilePart:
     """One that counts as much as these, but has no percentiles of its own: others have to come to it."""
-    from analytics.histograms import added
-
-    least = min((part[4] for part in parts if part[4] is not None), default=None)
-    most = max((part[5] for part in parts if part[5] is not None), default=None)
-    return (added(bytes(part[0]) for part in parts), *NO_QUANTILES, least, most)
+    return (added(bytes(part[0]) for part in parts), *NO_QUANTILES, *_bounds(parts))
 
 
-def merged_quantiles(parts: Iterable[Sequence[Any]]) -> Quantiles:
-    """Of rows of QUANTILE_FIELDS: a single one's own percentiles, else those of all their histograms."""
-    rest = iter(parts)
-    first, second = next(rest, None), next(rest, None)
-    if first is None:
+def merged_quantiles(parts: Iterable[QuantilePart]) -> Quantiles:
+    """A single one's own percentiles, else those of all their histograms."""
+    every = list(parts)
+    if not every:
         return NO_QUANTILES
-    if second is None:
-        return (first[1], first[2], first[3])
-    from analytics.histograms import quantiles  # Not before it is needed: it loads numpy.
-
-    every = [(bytes(part[0]), part[4], part[5]) for part in chain((first, second), rest)]
-    least = min((part[1] for part in every if part[1] is not None), default=0.0)
-    most = max((part[2] for part in every if part[2] is not None), default=math.inf)
-    low, middle, high = quantiles((part[0] for part in every), RANKS, least=least, most=most)
+    if len(every) == 1:
+        return every[0][1:4]
+    least, most = _bounds(every)
+    low, middle, high = quantiles((bytes(part[0]) for part in every), RANKS, least=least, most=most)
     return low, middle, high
 
 
-def _greatest(rows: "list[Rollup]", name: str) -> Any:
-    """None: of no row is it known."""
-    return max((value for row in rows if (value := getattr(row, name)) is not None), default=None)
-
-
-def _quantiles(rows: "list[Rollup]") -> Quantiles:
-    if len(rows) == 1:  # Pages leave its histogram in the database.
-        return (rows[0].video_kbps_p5, rows[0].video_kbps_p50, rows[0].video_kbps_p95)
-    return merged_quantiles(map(attrgetter(*QUANTILE_FIELDS), rows))
+def _bounds(parts: Sequence[QuantilePart]) -> tuple[float | None, float | None]:
+    """The least and the greatest bitrate of their samples, where any knows it."""
+    least, most = ([part[place] for part in parts if part[place] is not None] for place in (4, 5))
+    return min(least, default=None), max(most, default=None)
 
 
 PREFIX = "all_"
@@ -283,12 +253,6 @@ def added_sums(sums: Sums, more: Sums) -> Sums:
         name: max((each for each in (sums[name], more[name]) if each is not None), default=None) for name in MAX_FIELDS
     }
     return {name: (sums[name] or 0) + (more[name] or 0) for name in SUM_FIELDS} | greatest
-
-
-def figures_of_sums(sums: Sums, quantiles: Quantiles = NO_QUANTILES, **further: Any) -> Figures:
-    """PostgreSQL has sums as Decimal."""
-    whole = {name: int(sums[name] or 0) for name in SUM_FIELDS}
-    return Figures.of_sums(whole | {name: sums[name] for name in MAX_FIELDS} | further, quantiles)
 
 
 def _aggregates() -> dict[str, Aggregate]:

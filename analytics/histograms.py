@@ -95,7 +95,7 @@ def _united(parts: Iterable[bytes]) -> "tuple[NDArray[Any], NDArray[Any]]":
 
 
 def quantiles(
-    parts: Iterable[bytes], ranks: Sequence[float], *, least: float = 0.0, most: float = math.inf
+    parts: Iterable[bytes], ranks: Sequence[float], *, least: float | None = None, most: float | None = None
 ) -> list[float | None]:
     """The quantiles (ranks 0 to 1) of several packed histograms' samples together; None of none.
 
@@ -109,4 +109,5 @@ def quantiles(
     reached = np.cumsum(counts)
     # Rounded first: 0.05 x 140 is a little more than 7.
     wanted = [max(1, math.ceil(round(rank * reached[-1], 6))) for rank in ranks]
-    return [min(most, max(least, value(int(bucket)))) for bucket in found[np.searchsorted(reached, wanted)]]
+    values = (value(int(bucket)) for bucket in found[np.searchsorted(reached, wanted)])
+    return [min(math.inf if most is None else most, max(least or 0.0, each)) for each in values]

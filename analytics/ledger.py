@@ -10,7 +10,7 @@ analytics.locks.
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from typing import TypeVar
 from django.db.models import F, Q
 from django.utils import timezone
 
-from analytics.models import METRIC_VERSION, Grain, Partition
+from analytics.models import METRIC_VERSION, Grain, Partition, within
 from analytics.schemas import HourInput, LakeFile
 from ingest.telemetry.lake import hour_folder, table_folder
 
@@ -44,39 +44,31 @@ State = Partition.State
 
 
 @dataclass(frozen=True, slots=True)
-class Hour:
+class Hour(HourInput):
     """An hour as the lake holds it. `attempts`: times that it failed."""
 
-    input: HourInput
     attempts: int = 0
 
     @property
-    def start(self) -> datetime:
-        return self.input.start
-
-    @property
-    def files(self) -> int:
-        return len(self.input.files)
+    def file_count(self) -> int:
+        return len(self.files)
 
     def fingerprint(self, tail: str) -> str:
         """Of what its rollups are made from. `tail`: of the hour before."""
-        return _digest((*(f"{path} {size} {changed_ns}" for path, size, changed_ns in self.input.files), tail))
+        return _digest((*(f"{path} {size} {changed_ns}" for path, size, changed_ns in self.files), tail))
 
     def rows(self) -> int:
         """How many rows its files have, at most."""
-        return sum(size for _, size, _ in self.input.files) // BYTES_A_ROW
-
-    def without(self, paths: Collection[str]) -> "Hour":
-        return replace(self, input=self.input.without(paths))
+        return sum(size for _, size, _ in self.files) // BYTES_A_ROW
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A day as its hours are. `digest`: of their fingerprints; `files`: how many; `hour_rows`: of their rollups."""
+    """A day as its hours are. `digest`: of their fingerprints; `file_count`: theirs; `hour_rows`: of their rollups."""
 
     start: datetime
     digest: str
-    files: int
+    file_count: int
     hour_rows: int
     attempts: int = 0
 
@@ -123,16 +115,15 @@ def scan(lake: Path, since: datetime | None = None, until: datetime | None = Non
 
 def starts(lake: Path, since: datetime | None = None, until: datetime | None = None) -> set[datetime]:
     """Of the hours that have a folder, which may be empty: no file is looked at."""
-    found = set()
-    for table in TABLES:
-        for day in table_folder(lake, table).glob("dt=*"):
-            if not _is_within(day.name, since, until):
-                continue
-            for folder in day.glob("hr=*"):
-                start = start_of(folder)
-                if start and (not since or start >= since) and (not until or start < until):
-                    found.add(start)
-    return found
+    folders = (
+        folder
+        for table in TABLES
+        for day in table_folder(lake, table).glob("dt=*")
+        if _is_within(day.name, since, until)
+        for folder in day.glob("hr=*")
+    )
+    found = {start for folder in folders if (start := start_of(folder))}
+    return {start for start in found if (not since or start >= since) and (not until or start < until)}
 
 
 def start_of(folder: Path) -> datetime | None:
@@ -151,7 +142,7 @@ def _is_within(day: str, since: datetime | None, until: datetime | None) -> bool
 def find_hour(lake: Path, start: datetime) -> Hour | None:
     """One hour as it is now; None: there are no files of it."""
     files = [file for table in TABLES for file in _files(lake, hour_folder(lake, table, start))]
-    return Hour(HourInput(start, tuple(files))) if files else None
+    return Hour(start, tuple(files)) if files else None
 
 
 class Hours:
@@ -228,10 +219,7 @@ def resting(days: Iterable[datetime], now: datetime) -> set[datetime]:
 def drop_gone(grain: Grain, there: Iterable[datetime], since: datetime | None, until: datetime | None) -> int:
     """Takes from what is to do that of which the lake holds nothing any more; how many."""
     undone = Partition.objects.exclude(state=State.DONE).filter(free(timezone.now()), grain=grain)
-    if since:
-        undone = undone.filter(start__gte=since if grain == Grain.HOUR else day_of(since))
-    if until:
-        undone = undone.filter(start__lt=until)
+    undone = undone.filter(within(since and day_of(since) if grain == Grain.DAY else since, until))
     kept = set(there)
     gone = [partition.pk for partition in undone.only("start") if partition.start not in kept]
     if gone:
@@ -254,11 +242,8 @@ def day_of(time: datetime) -> datetime:
 
 def _days(since: datetime | None, until: datetime | None) -> dict[datetime, Day]:
     """The days whose hours have all been computed by the present metrics; others lack hours that are gone for ever."""
-    hours = Partition.objects.filter(grain=Grain.HOUR, metric_version__gt=0)
-    if since:
-        hours = hours.filter(start__gte=since)
-    if until:
-        hours = hours.filter(start__lt=day_of(until - timedelta(microseconds=1)) + DAY)
+    end = until and day_of(until - timedelta(microseconds=1)) + DAY
+    hours = Partition.objects.filter(within(since, end), grain=Grain.HOUR, metric_version__gt=0)
     days: dict[datetime, list[Partition]] = defaultdict(list)
     for hour in hours.order_by("start").only("start", "fingerprint", "metric_version", "rows_written"):
         days[day_of(hour.start)].append(hour)
@@ -266,7 +251,7 @@ def _days(since: datetime | None, until: datetime | None) -> dict[datetime, Day]
         start: Day(
             start,
             _digest(f"{part.start:%H} {part.fingerprint}" for part in parts),
-            files=len(parts),
+            file_count=len(parts),
             hour_rows=sum(part.rows_written for part in parts),
         )
         for start, parts in days.items()

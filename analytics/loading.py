@@ -36,7 +36,6 @@ TABLES = {Grain.HOUR: tables.OF_HOURS, Grain.DAY: (tables.DAY,)}
 
 @contextmanager
 def work_folder(lake: Path, lock: Lock) -> Iterator[Path]:
-    """An empty folder to compute into."""
     folder = _work(lake) / lock.token
     folder.mkdir(parents=True)
     try:
@@ -148,17 +147,10 @@ def _read(file: Path, grain: Grain) -> Iterator[list[Row]]:
         values: dict[str, Iterable[object]] = {field: repeat(value, batch.num_rows) for field, value in of_all.items()}
         for field in read:
             column = batch.column(RENAMED.get(field, field))
-            found = packed(column) if field == "video_histogram" else values_of(field, column)
-            values[field] = CONVERTERS[field](found) if field in CONVERTERS else found
+            found: list[Any] = packed(column) if field == "video_histogram" else values_of(field, column)
+            found = _there(found) if field == "stream" else found
+            values[field] = map(CONVERTERS[field], found) if field in CONVERTERS else found
         yield list(zip(*(values[field] for field in FIELDS), strict=True))
-
-
-def _times(values: list[datetime | None]) -> list[object]:
-    return [None if at is None else connection.ops.adapt_datetimefield_value(at) for at in values]
-
-
-def _maps(values: list[dict[str, int]]) -> list[object]:
-    return [connection.ops.adapt_json_value(counts, None) for counts in values]
 
 
 def _there(column: list[int | None]) -> list[object]:
@@ -168,17 +160,12 @@ def _there(column: list[int | None]) -> list[object]:
     return [stream if stream in there else None for stream in column]
 
 
-def _some(column: list[bytes | None]) -> list[object]:
-    return [sketch or b"" for sketch in column]
-
-
-CONVERTERS: dict[str, Callable[[list[Any]], list[object]]] = {
-    **dict.fromkeys(RENAMED, _times),
-    **dict.fromkeys(COUNTERS, _maps),
-    "stream": _there,
-    "players_sketch": _some,
+CONVERTERS: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(RENAMED, lambda at: connection.ops.adapt_datetimefield_value(at)),
+    **dict.fromkeys(COUNTERS, lambda counts: connection.ops.adapt_json_value(counts, None)),
+    "players_sketch": lambda sketch: sketch or b"",
 }
-"""Fields whose values the database takes in another form. All others go through as they are."""
+"""Fields whose values the database takes in another form."""
 
 
 # To the database ------------------------------------------------------------
@@ -241,8 +228,6 @@ def _insert(cursor: Any, rows: list[Row]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Database:
-    """What is done in another way on each."""
-
     load: Callable[[Callable[[], int], Callable[[], None]], int]
     create: str
     fill: Callable[[Any, list[Row]], None]

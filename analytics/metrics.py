@@ -47,14 +47,6 @@ BITRATES = ("video", "audio", "wire")
 PERCENTILES = {"p5": 5, "p50": 50, "p95": 95}
 
 
-class Of(StrEnum):
-    """What a figure is made from, hour by hour."""
-
-    SAMPLES = "samples"
-    SESSIONS = "sessions"
-    EVENTS = "events"
-
-
 class Merge(StrEnum):
     """What hours add up to."""
 
@@ -70,9 +62,7 @@ class Merge(StrEnum):
     FIRST_OF_MAX = "first of max"
     """When the greatest was, for the first time."""
     HISTOGRAM = "histogram"
-    """From the histograms, which add up."""
     DERIVED = "derived"
-    """From the sums."""
 
 
 class Kind(StrEnum):
@@ -115,13 +105,13 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Metric(Figure):
-    """A column of rollups. `over`: of samples, the column that is merged, or an expression of several."""
+    """A column of rollups. `over`: of samples, the column that is merged, or an expression of several; empty: the
+    column of its own name.
+    """
 
-    of: Of = Of.SAMPLES
     merge: Merge = Merge.SUM
     kind: Kind = Kind.WHOLE
-    over: str | Callable[[Samples], Any] | None = None
-    nullable: bool = False
+    over: str | Callable[[Samples], Any] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +153,6 @@ def _intervals() -> list[Metric]:
     return found
 
 
-def _same(name: str, unit: str, doc: str) -> Metric:
-    return Metric(name, unit, doc, over=name)
-
-
 MEASURED = (
     Metric(
         "samples",
@@ -174,7 +160,7 @@ MEASURED = (
         "Samples, one a second of each publishing session, each counted once.",
         over=lambda s: s.elapsed_ms * 0 + 1,
     ),
-    _same("elapsed_ms", "ms", "Time that samples cover."),
+    Metric("elapsed_ms", "ms", "Time that samples cover."),
     Metric("live_ms", "ms", "Time in which audio or video came.", over=lambda s: _arrived(s) * s.elapsed_ms),
     Metric("good_ms", "ms", "Time in good health.", over=_health("good")),
     Metric("warning_ms", "ms", "Time with a warning.", over=_health("warning")),
@@ -197,19 +183,19 @@ MEASURED = (
         "Time in which a target was known, and video came at less than 70 % of it.",
         over=lambda s: (_targeted(s) & (s.video_kbps < BELOW * s.target_kbps)) * s.elapsed_ms,
     ),
-    _same("video_bytes", "bytes", "Payload of video messages."),
-    _same("audio_bytes", "bytes", "Payload of audio messages."),
-    _same("data_bytes", "bytes", "Payload of data messages."),
-    _same("wire_bytes", "bytes", "Bytes on the publisher's socket."),
-    _same("out_bytes", "bytes", "Bytes sent to players."),
-    _same("video_frames", "", "Video frames received."),
-    _same("audio_frames", "", "Audio frames received."),
-    _same("keyframes", "", "Keyframes received."),
+    Metric("video_bytes", "bytes", "Payload of video messages."),
+    Metric("audio_bytes", "bytes", "Payload of audio messages."),
+    Metric("data_bytes", "bytes", "Payload of data messages."),
+    Metric("wire_bytes", "bytes", "Bytes on the publisher's socket."),
+    Metric("out_bytes", "bytes", "Bytes sent to players."),
+    Metric("video_frames", "", "Video frames received."),
+    Metric("audio_frames", "", "Audio frames received."),
+    Metric("keyframes", "", "Keyframes received."),
     Metric("ts_gaps", "", "Jumps of the timestamps forward.", over="ts_gap"),
     Metric("ts_regressions", "", "Jumps of the timestamps back.", over="ts_regress"),
-    _same("missing_frames_est", "", "Frames that did not come, by the timestamps."),
-    _same("media_faults", "", "Messages whose header makes no sense, or that are cut off."),
-    _same("dropped_frames", "", "Frames that slow players were not sent."),
+    Metric("missing_frames_est", "", "Frames that did not come, by the timestamps."),
+    Metric("media_faults", "", "Messages whose header makes no sense, or that are cut off."),
+    Metric("dropped_frames", "", "Frames that slow players were not sent."),
     Metric("player_ms", "ms", "Players, times the time that they watched.", over=lambda s: s.players * s.elapsed_ms),
     Metric(
         "kbps_sum", "kbit/s", "Sum of the samples' video bitrates, in whole kbit/s, halves upward.", over=_whole_kbps
@@ -234,7 +220,6 @@ EXTREMES = (
         merge=Merge.MAX,
         kind=Kind.REAL,
         over="keyframe_interval",
-        nullable=True,
     ),
     *(
         Metric(
@@ -244,59 +229,49 @@ EXTREMES = (
             merge=merge,
             kind=Kind.REAL,
             over=f"{kind}_kbps",
-            nullable=True,
         )
         for kind in BITRATES
         for merge, word in ((Merge.MIN, "least"), (Merge.MAX, "greatest"))
     ),
 )
-"""The greatest and the least of samples."""
 
 SESSION_SUMS = (
-    Metric("starts", "", "Publishing sessions that began.", of=Of.SESSIONS),
-    Metric("broadcasts", "", "Publishing sessions that began a broadcast.", of=Of.SESSIONS),
+    Metric("starts", "", "Publishing sessions that began."),
+    Metric("broadcasts", "", "Publishing sessions that began a broadcast."),
     Metric(
-        "reconnects",
-        "",
-        "Publishing sessions that went on with a broadcast, at most 300 s after the session before.",
-        of=Of.SESSIONS,
+        "reconnects", "", "Publishing sessions that went on with a broadcast, at most 300 s after the session before."
     ),
-    Metric("recovery_ms", "ms", "The gaps before reconnects, all together.", of=Of.SESSIONS),
+    Metric("recovery_ms", "ms", "The gaps before reconnects, all together."),
 )
 """What a session's first hour says of its beginning; sums."""
 
 EVENT_SUMS = (
-    Metric("ends", "", "Publishing sessions that ended.", of=Of.EVENTS),
-    Metric(
-        "unplanned_ends", "", "Publishing sessions whose end neither the encoder nor the server meant.", of=Of.EVENTS
-    ),
-    Metric("accepted", "", "Publishes that were accepted.", of=Of.EVENTS),
-    Metric("refused", "", "Publishes, or connects, that were refused.", of=Of.EVENTS),
-    Metric("plays", "", "Playing sessions that began.", of=Of.EVENTS),
+    Metric("ends", "", "Publishing sessions that ended."),
+    Metric("unplanned_ends", "", "Publishing sessions whose end neither the encoder nor the server meant."),
+    Metric("accepted", "", "Publishes that were accepted."),
+    Metric("refused", "", "Publishes, or connects, that were refused."),
+    Metric("plays", "", "Playing sessions that began."),
 )
 """What is counted from events; sums."""
 
 REASON_COUNTS = (
-    Metric("refusals", "", "What was refused: {reason: how many}.", of=Of.EVENTS, merge=Merge.COUNTS, kind=Kind.COUNTS),
+    Metric("refusals", "", "What was refused: {reason: how many}.", merge=Merge.COUNTS, kind=Kind.COUNTS),
     Metric(
         "end_reasons",
         "",
         "Why publishing sessions ended: {reason: how many}.",
-        of=Of.EVENTS,
         merge=Merge.COUNTS,
         kind=Kind.COUNTS,
     ),
 )
 
 DISTINCT = (
-    Metric("sessions", "", "Publishing sessions that were seen.", of=Of.SESSIONS, merge=Merge.DISTINCT),
+    Metric("sessions", "", "Publishing sessions that were seen.", merge=Merge.DISTINCT),
     Metric(
         "unique_players",
         "",
         "Distinct salted addresses that began to play, by HyperLogLog; null where players can't be told apart.",
-        of=Of.EVENTS,
         merge=Merge.UNION,
-        nullable=True,
     ),
 )
 
@@ -307,13 +282,12 @@ PEAKS = (
         "The minute of the most players, the first one of several.",
         merge=Merge.FIRST_OF_MAX,
         kind=Kind.TIME,
-        nullable=True,
     ),
     Metric("peak_streams", "", "Most streams live in one minute.", merge=Merge.MAX),
 )
 
 RATES = tuple(
-    Metric(f"{kind}_kbps_{figure}", "kbit/s", doc, merge=merge, kind=Kind.REAL, nullable=True)
+    Metric(f"{kind}_kbps_{figure}", "kbit/s", doc, merge=merge, kind=Kind.REAL)
     for kind in BITRATES
     for figure, merge, doc in (
         ("mean", Merge.DERIVED, f"Mean {kind} bitrate: the bytes, by the time that samples cover."),

@@ -18,6 +18,7 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 WEEK = timedelta(days=7)
 STEPS = {Grain.HOUR: HOUR, Grain.DAY: DAY}
+NOUNS: dict[str, str] = {Kind.DAILY: "day", Kind.WEEKLY: "week", Kind.MONTHLY: "month", Kind.BROADCAST: "broadcast"}
 LONGEST = timedelta(days=400)
 """A longer period is refused: hours are kept as long."""
 YEARS = range(2000, 2101)
@@ -112,9 +113,12 @@ class Period:
         return Period(self.kind, begin, self.since, self.zone)
 
     @property
+    def noun(self) -> str:
+        return NOUNS[self.kind] if self.is_regular or self.kind == Kind.BROADCAST else "period"
+
+    @property
     def before_words(self) -> str:
-        """What the period before it is called."""
-        return BEFORE_WORDS[self.kind] if self.is_regular or self.kind == Kind.BROADCAST else "period before"
+        return f"{self.noun} before"
 
     @property
     def words(self) -> str:
@@ -142,10 +146,6 @@ def midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime.combine(day, time.min, zone).astimezone(UTC)
 
 
-def _next_month(first: date) -> date:
-    return (first + timedelta(days=31)).replace(day=1)
-
-
 BEGINS: dict[str, Callable[[date], date]] = {
     Kind.DAILY: lambda day: day,
     Kind.WEEKLY: lambda day: day - day.weekday() * DAY,
@@ -153,12 +153,8 @@ BEGINS: dict[str, Callable[[date], date]] = {
 }
 """The first day of the period with a day, by kind."""
 
-ENDS: dict[str, Callable[[date], date]] = {
-    Kind.DAILY: lambda first: first + DAY,
-    Kind.WEEKLY: lambda first: first + WEEK,
-    Kind.MONTHLY: _next_month,
-}
-"""The first day after a period that begins on a day, by kind."""
+AT_MOST: dict[str, timedelta] = {Kind.DAILY: DAY, Kind.WEEKLY: WEEK, Kind.MONTHLY: 31 * DAY}
+"""How long a period is: so long after its first day is a day of the next one."""
 
 
 def containing(kind: str, day: date, zone: ZoneInfo) -> Period:
@@ -167,7 +163,7 @@ def containing(kind: str, day: date, zone: ZoneInfo) -> Period:
         raise PeriodProblem("A broadcast's report needs its begin and its end.")
     _check_year(day.year)
     first = BEGINS[kind](day)
-    return Period(kind, midnight(first, zone), midnight(ENDS[kind](first), zone), zone)
+    return Period(kind, midnight(first, zone), midnight(BEGINS[kind](first + AT_MOST[kind]), zone), zone)
 
 
 def around(kind: str, moment: datetime, zone: ZoneInfo) -> Period:
@@ -197,14 +193,6 @@ def exact(kind: str, since: datetime, until: datetime, zone: ZoneInfo) -> Period
     if not timedelta(0) < until - since <= LONGEST:
         raise PeriodProblem(f"The period has to end after it begins, and within {LONGEST.days} days.")
     return Period(kind, since.astimezone(UTC), until.astimezone(UTC), zone)
-
-
-BEFORE_WORDS: dict[str, str] = {
-    Kind.DAILY: "day before",
-    Kind.WEEKLY: "week before",
-    Kind.MONTHLY: "month before",
-    Kind.BROADCAST: "broadcast before",
-}
 
 
 def day_words(day: date) -> str:

@@ -56,8 +56,8 @@ def perform(run: AnalyticsRun, *, lake: Path) -> None:
 
 def _perform(run: AnalyticsRun, lake: Path) -> None:
     try:
-        with _heartbeat(run) as heart:
-            work = _Run(run, lake, heart)
+        work = _Run(run, lake)
+        with work.heartbeat():
             failures = work.do()
     except Stopped as stop:
         services.fail(run, code=stop.code, error=str(stop))
@@ -94,25 +94,41 @@ def _told(failures: Sequence[str]) -> str:
     return f"{count} failed and will be tried again; all else is done. {failures[0]}"
 
 
-class _Heart:
-    """What the run's thread and its heartbeat share."""
-
-    def __init__(self) -> None:
-        self.lock: Lock | None = None
-        self.run_is_over = False
-
-
 class _Run:
-    def __init__(self, run: AnalyticsRun, lake: Path, heart: _Heart) -> None:
+    def __init__(self, run: AnalyticsRun, lake: Path) -> None:
         self.run = run
         self.lake = lake
-        self.heart = heart
+        self.lock: Lock | None = None
+        self.run_is_over = False
         self.failures: list[str] = []
         self.in_a_row = 0
-        self.since, self.until = run.since, run.until
         # Somebody who asks for a run does not mean to wait for the pause after a failure.
         self.now = timezone.now() if run.trigger == AnalyticsRun.Trigger.SCHEDULE else None
         self.has_used_spark = False
+
+    @contextmanager
+    def heartbeat(self) -> Iterator[None]:
+        """A sign of life in the rows of the run and of what it has locked, by a thread with a connection of its own."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            while not ended.wait(settings.RUN_BEAT_S):
+                try:
+                    self.run_is_over = not services.heartbeat(run=self.run)
+                    if lock := self.lock:
+                        lock.renew()
+                except DatabaseError as error:
+                    log.warning("No sign of life of analytics run %d: %s", self.run.pk, error)
+                finally:
+                    connection.close()
+
+        thread = threading.Thread(target=beat, name="analytics-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def do(self) -> list[str]:
         """Does what there is to do; what failed of it, in words."""
@@ -143,23 +159,23 @@ class _Run:
         services.log_line(self.run, text, Level.WARNING)
 
     def _hours(self) -> None:
-        hours = ledger.Hours(self.lake, self.since, self.until)
+        hours = ledger.Hours(self.lake, self.run.since, self.run.until)
         later = 0
         if self.run.kind == Kind.ALL:
             touched = {ledger.day_of(hour.start) for hour in hours.pending(self.now)}
             if self.now:
                 touched -= ledger.resting(touched, self.now)
-            later = len(touched | {day.start for day in ledger.Days(self.since, self.until).pending(self.now)})
+            later = len(touched | {day.start for day in ledger.Days(self.run.since, self.run.until).pending(self.now)})
         self._each(hours, later)
 
     def _days(self) -> None:
-        self._each(ledger.Days(self.since, self.until))
+        self._each(ledger.Days(self.run.since, self.run.until))
 
     def _each(self, works: Hours | Days, later: int = 0) -> None:
         """Does what is pending, oldest first, each once. `later`: how much more the run is to do after it."""
         grain = works.grain
         known = [work.start for work in works.pending()]
-        if gone := ledger.drop_gone(grain, known, self.since, self.until):
+        if gone := ledger.drop_gone(grain, known, self.run.since, self.run.until):
             self.warn(f"{gone} {grain}s were to be computed, of which the lake holds nothing any more.")
         ledger.note_pending(grain, known)
         seen: set[datetime] = set()
@@ -172,12 +188,12 @@ class _Run:
 
     def _locked(self, works: Hours | Days, chunk: Sequence[Work]) -> None:
         """Computes of the chunk what nobody else computes."""
-        if self.heart.run_is_over:
+        if self.run_is_over:
             raise Stopped(ErrorCode.LOST, "It stood still for so long that it was taken for lost.")
         lock = locks.take(self.run, works.grain, [work.start for work in chunk])
         if len(lock.starts) < len(chunk):
             self.warn(f"{len(chunk) - len(lock.starts)} {works.grain}s are left to the run that computes them now.")
-        self.heart.lock = lock
+        self.lock = lock
         begun = True
         try:
             # As they are now that nobody changes their files.
@@ -188,7 +204,7 @@ class _Run:
             begun = False
             raise
         finally:
-            self.heart.lock = None
+            self.lock = None
             lock.release(begun=begun)
 
     def _compute(self, works: Hours | Days, lock: Lock, chunk: Sequence[Work]) -> None:
@@ -241,17 +257,17 @@ class _Run:
         """Its tail."""
         damaged = 0
         if isinstance(work, Hour):
-            self._put_by(work, computed)
+            self._set_aside_damaged(work, computed)
             work = work.without(computed.damaged)
             damaged = quarantine.damaged_files(self.lake, work.start)
+        fingerprint = work.fingerprint(tail)
         loading.publish(self.lake, out, lock, work.start)
         load(self.lake, lock.grain, work.start, partial(lock.holds, work.start))
-        lock.done(work.start, computed, fingerprint=work.fingerprint(tail), files=work.files, damaged_files=damaged)
+        lock.done(work.start, computed, fingerprint=fingerprint, files=work.file_count, damaged_files=damaged)
         services.advance(self.run, rows_read=computed.rows_read, rows_written=computed.rows_written)
         return computed.tail
 
-    def _put_by(self, hour: Hour, computed: Computed) -> None:
-        """Sets its damaged files aside."""
+    def _set_aside_damaged(self, hour: Hour, computed: Computed) -> None:
         for path, why in computed.damaged.items():
             quarantine.set_aside(self.lake, path, quarantine.DAMAGED)
             self.warn(
@@ -300,28 +316,3 @@ def _contiguous(grain: Grain, works: Sequence[Work]) -> Iterator[list[Work]]:
         part.append(work)
     if part:
         yield part
-
-
-@contextmanager
-def _heartbeat(run: AnalyticsRun) -> Iterator[_Heart]:
-    """A sign of life in the rows of the run and of what it has locked, from a thread with a connection of its own."""
-    ended, heart = threading.Event(), _Heart()
-
-    def beat() -> None:
-        while not ended.wait(settings.RUN_BEAT_S):
-            try:
-                heart.run_is_over = not services.heartbeat(run=run)
-                if lock := heart.lock:
-                    lock.renew()
-            except DatabaseError as error:
-                log.warning("No sign of life of analytics run %d: %s", run.pk, error)
-            finally:
-                connection.close()
-
-    thread = threading.Thread(target=beat, name="analytics-heartbeat", daemon=True)
-    thread.start()
-    try:
-        yield heart
-    finally:
-        ended.set()
-        thread.join()

@@ -24,6 +24,7 @@ from django.db.models import Q, QuerySet
 from analytics import ledger
 from analytics.figures import (
     MANY,
+    NO_QUANTILES,
     QUANTILE_FIELDS,
     Figures,
     QuantilePart,
@@ -31,12 +32,11 @@ from analytics.figures import (
     Sums,
     added_sums,
     combined_parts,
-    figures_of_sums,
     merged_quantiles,
     sums_of,
 )
 from analytics.metrics import DISTINCT_PLAYERS_ERROR, SKETCH_BITS
-from analytics.models import METRIC_VERSION, PACKED, Dimension, Grain, Partition, Rollup
+from analytics.models import FIGURES, IDENTITY, METRIC_VERSION, Dimension, Grain, Partition, Rollup, within
 from analytics.tables import COUNTERS, HOUR, ROWS_AT_ONCE, HourFile, Key, LakeRollups, RollupFilter, figures_file
 
 MOST_HOURS = 336
@@ -45,11 +45,7 @@ MOST_HOURS = 336
 MOST_PARTS = 64
 """Histograms of one group that are in memory before they are made one."""
 
-UNPACKED = [
-    field.name
-    for field in Rollup._meta.concrete_fields
-    if not field.primary_key and field.name not in {*PACKED, "stream"}
-]
+UNPACKED = [*IDENTITY, *FIGURES, "metric_version"]
 
 DIMENSION_WORDS = {
     Dimension.STREAM: "streams",
@@ -63,10 +59,7 @@ DIMENSION_WORDS = {
 
 def hours_in_lake(dimension: Dimension, since: datetime | None, until: datetime | None) -> QuerySet[Partition]:
     """Those of a time whose rows of the dimension are in the lake alone."""
-    hours = Partition.objects.filter(grain=Grain.HOUR, lake_only__contains=dimension)
-    if since:
-        hours = hours.filter(start__gte=since)
-    return hours.filter(start__lt=until) if until else hours
+    return Partition.objects.filter(within(since, until), grain=Grain.HOUR, lake_only__contains=dimension)
 
 
 class Rollups:
@@ -87,7 +80,6 @@ class Rollups:
         self._time = grain, since, until
 
     def over(self, grain: Grain, since: datetime, until: datetime) -> "Rollups":
-        """The same of another time."""
         wanted = self.wanted
         return Rollups(wanted.dimension, grain, since, until, app=wanted.app, name=wanted.name, values=wanted.values)
 
@@ -112,11 +104,7 @@ class Rollups:
     @cached_property
     def database(self) -> QuerySet[Rollup]:
         grain, since, until = self._time
-        rows = Rollup.objects.filter(grain=grain, **self.wanted.lookups())
-        if since:
-            rows = rows.filter(start__gte=since)
-        if until:
-            rows = rows.filter(start__lt=until)
+        rows = Rollup.objects.filter(within(since, until), grain=grain, **self.wanted.lookups())
         elsewhere = [*(file.start for file in self.lake.files), *self.lake.unread]
         return (rows.exclude(start__in=elsewhere) if elsewhere else rows).order_by()
 
@@ -125,11 +113,8 @@ class Rollups:
         """A sentence on the hours that could not be read; "" without any."""
         if not (count := len(self.lake.unread)):
             return ""
-        hours = (
-            f"{count:,} hours of {DIMENSION_WORDS[self.wanted.dimension]} are"
-            if count > 1
-            else (f"One hour of {DIMENSION_WORDS[self.wanted.dimension]} is")
-        )
+        words = DIMENSION_WORDS[self.wanted.dimension]
+        hours = f"{count:,} hours of {words} are" if count > 1 else f"One hour of {words} is"
         return f"{hours} kept in the lake, where this process can't read: their figures are missing here."
 
     # Rows ------------------------------------------------------------
@@ -168,7 +153,6 @@ class Rollups:
         return dict(ranked[:longest_live])
 
     def quantiles(self, *keys: str) -> Iterator[tuple[Key, Quantiles]]:
-        """Of all samples of each group, by the keys' values."""
         if not self.lake.files:
             rows = (
                 self.database.filter(samples__gt=0).order_by(*keys).values_list(*keys, *QUANTILE_FIELDS).iterator(MANY)
@@ -207,7 +191,7 @@ class Rollups:
         peaks += [row for row in self.lake.values(PEAK) if row["peak_at"]]
         best = max(filter(None, peaks), key=lambda row: (row["peak_players"], -row["start"].timestamp()), default=None)
         further = {**self.counters().get((), {}), "peak_at": best and best["peak_at"]}
-        return figures_of_sums(self.sums()[()], dict(self.quantiles()).get((), merged_quantiles([])), **further)
+        return Figures.of_sums(self.sums()[()] | further, dict(self.quantiles()).get((), NO_QUANTILES))
 
 
 PEAK = ("start", "peak_players", "peak_at")
@@ -272,7 +256,7 @@ def united_sketches(sketches: Iterable[bytes]) -> int:
 def _whole_days(since: datetime, until: datetime) -> set[datetime]:
     first, end = ledger.day_of(since + ledger.DAY - timedelta(microseconds=1)), ledger.day_of(until)
     done = Partition.objects.filter(grain=Grain.DAY, state=Partition.State.DONE, metric_version=METRIC_VERSION)
-    known = set(done.filter(start__gte=first, start__lt=end).values_list("start", flat=True))
+    known = set(done.filter(within(first, end)).values_list("start", flat=True))
     return known - {day.start for day in ledger.Days(first, end).pending()} if known else known
 
 

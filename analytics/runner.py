@@ -167,7 +167,6 @@ CONNECT_RETRIES = 7
 """Of a call to Spark Connect: about a minute; its own default is ten."""
 
 _current: Any = None
-"""The session that is kept warm."""
 
 _doubtful = False
 """Whether the session, on a cluster, has failed: the next one is a new one."""
@@ -178,7 +177,7 @@ def spark() -> Iterator[SparkSession]:
     """The process's session. Raises JavaMissing, and SparkLost when Spark can't be had, or is lost meanwhile."""
     global _doubtful
     if _lost():
-        _forget()
+        discard()
     if _doubtful:
         stop()
         _doubtful = False
@@ -188,12 +187,13 @@ def spark() -> Iterator[SparkSession]:
             yield session
     except Exception as error:
         if _lost(ENDING_S if _unanswered(error) else 0.0):
-            _forget()
+            discard()
             raise SparkLost(LOST) from error
         if isinstance(error, PySparkRuntimeError) and error.getCondition() == "JAVA_GATEWAY_EXITED":
             raise SparkLost(LOST_AT_START) from error
         # If it was the cluster that failed, this session would fail for ever. Not ended yet: the JVM tells the error.
-        _doubtful = _is_elsewhere()
+        local = settings.SPARK_MASTER.startswith("local")
+        _doubtful = bool(settings.SPARK_REMOTE or (settings.SPARK_MASTER and not local))
         raise
 
 
@@ -217,12 +217,27 @@ def stop() -> None:
 
 
 def discard() -> None:
-    """Ends the JVM at once, whatever it is doing."""
-    _disconnect()
+    """Ends the JVM at once, whatever it is doing, and makes PySpark start a new one: its classes keep the gateway for
+    the process's life, dead or alive.
+    """
+    global _current
+    _current = None
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway._gateway_client.is_connected = (
+            False  # Else py4j's thread, which tells of garbage, calls one that is gone.
+        )
+        gateway.close()
     process = _process()
     if process is not None:
         process.kill()
-    _forget()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
 def _session() -> Any:
@@ -233,11 +248,6 @@ def _session() -> Any:
     if _current is None:
         _current = _connected() if settings.SPARK_REMOTE else _started()
     return _current
-
-
-def _is_elsewhere() -> bool:
-    """Whether something else than this machine may be at fault."""
-    return bool(settings.SPARK_REMOTE or (settings.SPARK_MASTER and not settings.SPARK_MASTER.startswith("local")))
 
 
 def _is_whole(session: Any) -> bool:
@@ -259,13 +269,12 @@ def _connected() -> Any:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     require_answer()
-    session = _configured(SparkSession.builder.remote(settings.SPARK_REMOTE), COMMON).getOrCreate()
+    session = SparkSession.builder.remote(settings.SPARK_REMOTE).config(map={**COMMON}).getOrCreate()
     session.client.set_retry_policies([DefaultPolicy(max_retries=CONNECT_RETRIES)])
     return session
 
 
 def _started() -> SparkSession:
-    """A session whose driver is a JVM of this process."""
     os.environ.pop("SPARK_REMOTE", None)  # An empty one, too, makes PySpark refuse a master.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     master = settings.SPARK_MASTER or f"local[{max(1, (os.cpu_count() or 2) - 1)}]"
@@ -277,7 +286,7 @@ def _started() -> SparkSession:
     if is_standalone():
         require_answer()
     with _environment(launching()):
-        session: SparkSession = _configured(SparkSession.builder.master(master), chosen).getOrCreate()
+        session: SparkSession = SparkSession.builder.master(master).config(map={**chosen}).getOrCreate()
     if is_standalone():
         try:
             require_worker(session)
@@ -286,12 +295,6 @@ def _started() -> SparkSession:
             discard()
             raise
     return session
-
-
-def _configured(builder: Any, chosen: dict[str, str]) -> Any:
-    for name, value in chosen.items():
-        builder = builder.config(name, value)
-    return builder
 
 
 @contextmanager
@@ -355,27 +358,3 @@ def _lost(wait_s: float = 0.0) -> bool:
     with suppress(subprocess.TimeoutExpired):
         process.wait(wait_s)
     return process.returncode is not None
-
-
-def _disconnect() -> None:
-    """Keeps py4j's thread, which tells the JVM of garbage, from calling one that is gone."""
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        gateway._gateway_client.is_connected = False
-        gateway.close()
-
-
-def _forget() -> None:
-    """Makes PySpark start a new JVM: its classes keep the gateway for the process's life, dead or alive."""
-    global _current
-    _current = None
-    _disconnect()
-    process = _process()
-    if process is not None:
-        process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-    SparkContext._gateway = None
-    SparkContext._jvm = None
-    SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None

@@ -7,22 +7,13 @@ ledger, which knows no Spark, has it as well.
 The jobs read the lake and write below `out`, an empty folder of the run's own: one file
 `out/rollups/TABLE/v=/dt=/hr=/figures.parquet` for each table and hour, which analytics.loading brings into the lake."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from analytics.metrics import (
-    BITRATES,
-    EVENT_SUMS,
-    EXTREMES,
-    MEASURED,
-    METRICS,
-    REASON_COUNTS,
-    SESSION_SUMS,
-    Kind,
-    Metric,
-)
+from analytics import metrics
+from analytics.metrics import BITRATES, EXTREMES, MEASURED, METRICS, Kind, Metric
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,8 +32,8 @@ def column_of(metric: Metric) -> str:
     return f"{metric.name}_us" if metric.kind == Kind.TIME else metric.name
 
 
-def _of(metrics: Iterable[Metric]) -> dict[str, str]:
-    return {column_of(metric): KINDS[metric.kind] for metric in metrics}
+def _of(wanted: Iterable[Metric]) -> dict[str, str]:
+    return {column_of(metric): KINDS[metric.kind] for metric in wanted}
 
 
 PUBLISH = {
@@ -109,7 +100,7 @@ SESSION_HOURS = {
     "start_us": WHOLE,
     **PUBLISH,
     **dict.fromkeys(("first_us", "last_us", "broadcast_us"), WHOLE),
-    **_of((*MEASURED, *SESSION_SUMS, *EXTREMES)),
+    **_of((*MEASURED, *metrics.SESSION_SUMS, *EXTREMES)),
 }
 """A publishing session's hour, and the broadcast it belongs to: where that begins."""
 
@@ -132,7 +123,7 @@ ROLLUPS = {**GROUP, "stream": WHOLE, **_of(METRICS), "players_sketch": BINARY, *
 HAPPENED_IN = {
     **GROUP,
     "stream": WHOLE,
-    **_of((*EVENT_SUMS, *REASON_COUNTS)),
+    **_of((*metrics.EVENT_SUMS, *metrics.REASON_COUNTS)),
     "unique_players": WHOLE,
     "players_sketch": BINARY,
 }
@@ -168,6 +159,12 @@ def cast(rows: "pa.Table", columns: Columns) -> "pa.Table":
     return rows.select(schema.names).cast(schema)
 
 
+def aggregated(rows: "pa.Table", by: Sequence[str], how: Sequence[tuple[str, str]]) -> "pa.Table":
+    """One row for the same values of `by`, with the columns of `how` (name, Arrow's aggregation) under their names."""
+    found = rows.group_by(list(by), use_threads=False).aggregate(list(how))
+    return found.rename_columns([*by, *(name for name, _ in how)])
+
+
 def encoded(columns: Columns) -> "pa.Schema":
     """The same with texts as dictionaries: a text that is in many rows is in memory once."""
     import pyarrow as pa
@@ -187,7 +184,7 @@ class HourInput:
     start: datetime
     files: tuple[LakeFile, ...] = ()
 
-    def without(self, paths: Collection[str]) -> "HourInput":
+    def without(self, paths: Collection[str]) -> Self:
         return replace(self, files=tuple(file for file in self.files if file[0] not in paths))
 
 

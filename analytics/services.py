@@ -5,21 +5,22 @@ What a run does is in analytics.pipeline."""
 import logging
 import os
 import socket
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import takewhile
+from typing import Any, Required, TypedDict, Unpack
 
 from celery import current_app
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
+from django.db.models.expressions import Combinable
 from django.utils import timezone
 from kombu.exceptions import ChannelError, OperationalError
 
 from analytics import ledger, locks
 from analytics.java import JavaMissing, find_java
-from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
+from analytics.models import AnalyticsRun, Grain, Partition, RunLine
 from ingest import clean
 from ingest.services.database import PASSING
 from ingest.services.retention import in_pieces
@@ -73,13 +74,6 @@ MOST_FAILURES = 10
 """So many runs are looked at for how often they failed of late: enough for the longest pause."""
 
 MOST_LINE = 1000
-"""Characters of a line of the log."""
-
-LEVELS = {
-    RunLine.Level.INFO: logging.INFO,
-    RunLine.Level.WARNING: logging.WARNING,
-    RunLine.Level.ERROR: logging.ERROR,
-}
 
 TASK = "analytics.tasks.run_analytics"
 """By its name, as tasks stand on services."""
@@ -92,20 +86,21 @@ class Busy(Exception):  # noqa: N818
     """Another run is going on."""
 
 
-def start_run(
-    *,
-    trigger: AnalyticsRun.Trigger,
-    user: AbstractBaseUser | None = None,
-    kind: str = AnalyticsRun.Kind.ALL,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> AnalyticsRun:
+class RunRequest(TypedDict, total=False):
+    """What whoever asks for a run may say of it: fields of its row."""
+
+    trigger: Required[AnalyticsRun.Trigger]
+    requested_by: AbstractBaseUser | None
+    kind: str
+    since: datetime | None
+    until: datetime | None
+
+
+def start_run(**asked: Unpack[RunRequest]) -> AnalyticsRun:
     """Queues a run for the analytics worker; the one that is waiting or going on already if there is one."""
-    run = active_run()
-    if run is None:
-        run = create_run(trigger=trigger, user=user, kind=kind, since=since, until=until)
-        _send(run)
-    elif _is_untaken(run):
+    active = active_run()
+    run = active or create_run(**asked)
+    if active is None or _is_untaken(active):
         _send(run)
     return run
 
@@ -127,24 +122,14 @@ def request_run() -> None:
         start_scheduled()
 
 
-def create_run(
-    *,
-    trigger: AnalyticsRun.Trigger,
-    user: AbstractBaseUser | None = None,
-    kind: str = AnalyticsRun.Kind.ALL,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> AnalyticsRun:
+def create_run(**asked: Unpack[RunRequest]) -> AnalyticsRun:
     """A run that is to be claimed; nobody is told."""
-    return AnalyticsRun.objects.create(
-        kind=kind,
-        trigger=trigger,
-        requested_by_id=user.pk if user else None,
-        since=since,
-        until=until,
-        stage="Waiting for the analytics worker",
-        metric_version=METRIC_VERSION,
-    )
+    return AnalyticsRun.objects.create(stage="Waiting for the analytics worker", **asked)
+
+
+def same_work(run: AnalyticsRun | None) -> dict[str, Any]:
+    """The fields of a run that is to do what another was to."""
+    return {"kind": run.kind, "since": run.since, "until": run.until} if run else {}
 
 
 def resume_pending() -> None:
@@ -211,15 +196,6 @@ def _send(run: AnalyticsRun, expires_s: float | None = None) -> None:
         fail(run, code=ErrorCode.QUEUE, error=UNSENT)
 
 
-def retry(what: AnalyticsRun | Iterable[Partition], user: AbstractBaseUser | None = None) -> AnalyticsRun:
-    """Asks for what has failed once more, without waiting: a run, with its time, or hours and days of the ledger."""
-    if isinstance(what, AnalyticsRun):
-        clear_failures(what.partitions.all())
-        return start_run(trigger=Trigger.PAGE, user=user, kind=what.kind, since=what.since, until=what.until)
-    clear_failures(Partition.objects.filter(pk__in=[partition.pk for partition in what]))
-    return start_run(trigger=Trigger.PAGE, user=user)
-
-
 def clear_failures(partitions: "QuerySet[Partition]") -> int:
     """Lets those that have failed be begun at once, as if it had never been; how many."""
     failed = partitions.filter(state=Partition.State.FAILED)
@@ -272,23 +248,18 @@ def heartbeat(*, run: AnalyticsRun) -> bool:
 
 def log_line(run: AnalyticsRun, text: str, level: RunLine.Level = RunLine.Level.INFO) -> None:
     """A line of the run's log, which pages show, and of the process's own."""
-    log.log(LEVELS[level], "Analytics run %d: %s", run.pk, text)
+    log.log(logging.getLevelNamesMapping()[level.upper()], "Analytics run %d: %s", run.pk, text)
     RunLine.objects.create(run=run, level=level, text=clean.text(text, MOST_LINE))
 
 
-def update_progress(run: AnalyticsRun, *, stage: str | None = None, expected: int | None = None) -> None:
-    """What the run is doing, and how many hours and days it is to compute."""
-    changed = {"stage": stage, "expected": expected, "heartbeat_at": timezone.now()}
-    AnalyticsRun.objects.filter(pk=run.pk).update(**{key: value for key, value in changed.items() if value is not None})
+def update_progress(run: AnalyticsRun, **changed: str | int | Combinable) -> None:
+    """`stage`: what the run is doing; `expected`: how many hours and days it is to compute."""
+    AnalyticsRun.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now(), **changed)
 
 
-def advance(run: AnalyticsRun, *, rows_read: int, rows_written: int) -> None:
-    AnalyticsRun.objects.filter(pk=run.pk).update(
-        done=F("done") + 1,
-        rows_read=F("rows_read") + rows_read,
-        rows_written=F("rows_written") + rows_written,
-        heartbeat_at=timezone.now(),
-    )
+def advance(run: AnalyticsRun, **rows: int) -> None:
+    """One more hour or day is done. `rows_read`, `rows_written`: for it."""
+    update_progress(run, done=F("done") + 1, **{name: F(name) + count for name, count in rows.items()})
 
 
 def finish(run: AnalyticsRun) -> None:
@@ -313,7 +284,6 @@ def _end(run: AnalyticsRun, **fields: str) -> bool:
 
 
 def end_lost_runs() -> None:
-    """Ends runs whose process was lost."""
     now = timezone.now()
     heard = now - timedelta(seconds=settings.RUN_LOST_S)
     silent = Q(state=State.RUNNING, heartbeat_at__lt=heard)

@@ -32,7 +32,7 @@ def compute_with_spark(
             with runner.spark() as session:
                 if grain == Grain.DAY:
                     return compute_days(session, lake, [day.start for day in works], out)
-                return compute_hours(session, lake, [hour.input for hour in works if isinstance(hour, Hour)], out)
+                return compute_hours(session, lake, [hour for hour in works if isinstance(hour, Hour)], out)
         except JavaMissing as error:
             raise Stopped(AnalyticsRun.ErrorCode.JAVA_MISSING, str(error)) from None
         except SoftTimeLimitExceeded:
@@ -60,7 +60,7 @@ def warm_up_spark() -> None:
         lake, out = folder / "lake", folder / "out"
         synthetic.generate(lake, streams=1, start=WARM_UP_HOUR, hours=1, world=WARM_UP_WORLD)
         with runner.spark() as session:
-            compute_hours(session, lake, [hour.input for hour in scan(lake).values()], out)
+            compute_hours(session, lake, list(scan(lake).values()), out)
             compute_days(session, out, [WARM_UP_HOUR.replace(hour=0)], out)
         runner.keep_classes()
     except (JavaMissing, runner.SparkLost, OSError) as error:

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,6 @@ def day_folder(lake: Path, table: str, start: datetime, version: int = METRIC_VE
 
 
 def partition_folder(lake: Path, table: str, start: datetime, version: int = METRIC_VERSION) -> Path:
-    """Of an hour, or of a day."""
     day = day_folder(lake, table, start, version)
     return day if table == DAY else day / f"hr={start:%H}"
 
@@ -105,21 +105,21 @@ class RollupFilter:
 
     def lookups(self) -> dict[str, Any]:
         """As the database is asked."""
-        asked = {"dimension": self.dimension, "app": self.app, "name": self.name, "value__in": self.values}
-        return {lookup: value for lookup, value in asked.items() if value is not None}
+        found = self._equal()
+        return found if self.values is None else {**found, "value__in": self.values}
 
     def condition(self) -> "pc.Expression":
         """As Arrow is."""
         import pyarrow.compute as pc
 
-        found = pc.field("dimension") == str(self.dimension)
-        if self.app is not None:
-            found &= pc.field("app") == self.app
-        if self.name is not None:
-            found &= pc.field("name") == self.name
+        found = [pc.field(name) == value for name, value in self._equal().items()]
         if self.values is not None:
-            found &= pc.field("value").isin(sorted(self.values))
-        return found
+            found.append(pc.field("value").isin(sorted(self.values)))
+        return reduce(and_, found)
+
+    def _equal(self) -> dict[str, str]:
+        asked = {"dimension": str(self.dimension), "app": self.app, "name": self.name}
+        return {name: value for name, value in asked.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +159,12 @@ class LakeRollups:
         return sum(table.num_rows for table in self._tables(["start"]))
 
     def sums(self, *keys: str) -> dict[Key, Sums]:
-        """What each group's rows add up to."""
         import pyarrow as pa
 
         total: pa.Table | None = None
         for table in self._tables([*keys, *SUM_FIELDS, *MAX_FIELDS]):
             both = [table] if total is None else [total, table.select(total.column_names)]
-            total = _summed(pa.concat_tables(both), keys)
+            total = schemas.aggregated(pa.concat_tables(both), keys, MERGED)
         rows = total.to_pylist() if total is not None else []
         return {tuple(row.pop(key) for key in keys): row for row in rows}
 
@@ -225,11 +224,6 @@ class LakeRollups:
 STORED = {*IDENTITY, *FIGURES, "players_sketch"} - {"grain"}
 """Fields of Rollup that a file has a column of, by the same name but for RENAMED."""
 
+MERGED = [*((name, "sum") for name in SUM_FIELDS), *((name, "max") for name in MAX_FIELDS)]
+
 READ = tuple(dict.fromkeys(chain(sorted(STORED), QUANTILE_FIELDS)))
-
-
-def _summed(table: "pa.Table", keys: Sequence[str]) -> "pa.Table":
-    """By the keys' values, with the same columns."""
-    how = dict.fromkeys(SUM_FIELDS, "sum") | dict.fromkeys(MAX_FIELDS, "max")
-    found = table.group_by(list(keys), use_threads=False).aggregate(list(how.items()))
-    return found.select([*keys, *("_".join(each) for each in how.items())]).rename_columns([*keys, *how])

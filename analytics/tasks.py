@@ -1,4 +1,8 @@
-"""Celery tasks on the queue `analytics`: they carry a run's id and nothing else; the run's row is the truth."""
+"""Celery tasks: they carry a row's id at most; runs, plans and reports are the truth.
+
+Runs and reports are made on the queue `analytics`. On `default` it is found what is due: the other queue's worker need
+not be there for that. Reports are sent as all messages are, by `ingest.tasks.deliver`.
+"""
 
 import logging
 
@@ -8,8 +12,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from analytics import services
-from analytics.reports import tasks as report_tasks  # noqa: F401 - Celery finds those of reports by this.
-from analytics.reports.plans import prune_reports
+from analytics.models import ReportPlan
+from analytics.reports import plans
 
 log = logging.getLogger(__name__)
 
@@ -64,4 +68,39 @@ def keep_lake() -> None:
 
     maintain_lake(settings.LAKE_DIR, timezone.now())
     services.prune_runs(now=timezone.now())
-    prune_reports(now=timezone.now(), days=settings.KEEP_REPORTS_DAYS)
+    plans.prune_reports(now=timezone.now(), days=settings.KEEP_REPORTS_DAYS)
+
+
+AGAIN_S = 300
+"""After so long it is found again what is due: requests that waited longer, as behind a run of Spark, are left out."""
+
+
+@shared_task(name="analytics.reports.tasks.make_due")
+def make_due(plan_id: int) -> None:
+    """What beat sends at a plan's time: makes what is due by it. Repeating it makes nothing twice. What fails is tried
+    again with the next run.
+    """
+    plan = ReportPlan.objects.select_related("stream__application").filter(pk=plan_id).first()
+    if plan is None:
+        return
+    try:
+        plans.make_due(plan, timezone.now())
+    except Exception:
+        log.exception("The report of the plan %s can't be made.", plan.name)
+
+
+@shared_task(name="analytics.reports.tasks.due_reports")
+def due_reports() -> None:
+    """What beat sends every few minutes: has made what is due by any plan and is not there."""
+    for plan in ReportPlan.objects.select_related("stream__application").filter(is_enabled=True):
+        if _is_ready(plan):
+            make_due.apply_async((plan.pk,), expires=AGAIN_S)
+
+
+def _is_ready(plan: ReportPlan) -> bool:
+    """Whether there is anything to make by it. Where that can't be told of one, the others are made all the same."""
+    try:
+        return next(plans.due_and_computed(plan, timezone.now()), None) is not None
+    except Exception:
+        log.exception("It can't be told whether a report of the plan %s is due.", plan.name)
+        return False

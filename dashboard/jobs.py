@@ -130,18 +130,21 @@ def job(request: HttpRequest, pk: int) -> HttpResponse:
 def retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks for what a run left undone, without waiting for the next try."""
     run = get_object_or_404(AnalyticsRun, pk=pk)
-    return _asked(request, services.retry(run, actor_of(request).user), f"run {run.pk}")
+    services.clear_failures(run.partitions.all())
+    return _asked(request, f"run {run.pk}", services.same_work(run))
 
 
 @post_view(Ability.RUN_ANALYTICS)
 def retry_failed(request: HttpRequest) -> HttpResponse:
     """Asks for all hours and days that failed, without waiting for their next tries."""
-    failed = list(Partition.objects.filter(state=Partition.State.FAILED).order_by("-start"))
-    return _asked(request, services.retry(failed, actor_of(request).user), f"{len(failed)} failed hours and days")
+    count = services.clear_failures(Partition.objects.all())
+    return _asked(request, f"{count} failed hours and days", {})
 
 
-def _asked(request: HttpRequest, run: AnalyticsRun, what: str) -> HttpResponse:
-    audit.record(actor_of(request), "analytics.retry", what, asked=f"run {run.pk}")
+def _asked(request: HttpRequest, what: str, work: dict[str, Any]) -> HttpResponse:
+    actor = actor_of(request)
+    run = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user, **work)
+    audit.record(actor, "analytics.retry", what, asked=f"run {run.pk}")
     return HttpResponseRedirect(reverse("dashboard:job", args=[run.pk]))
 
 
@@ -157,7 +160,7 @@ def recompute(request: HttpRequest) -> HttpResponse:
         form.add_error(None, NOTHING)
         return _page(request, form, status=422)
     actor = actor_of(request)
-    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=actor.user)
+    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
     words = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} to {until.astimezone(UTC):%Y-%m-%d %H:%M}"
     audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {asked.pk}")
     shown = " to ".join(zones.clock(at, "%-d %b %Y", "%H:%M") for at in (since, until))

@@ -30,7 +30,7 @@ from analytics.jobs.groups import DayTask, HourTask, of_day, of_hour, positions_
 from analytics.jobs.minutes import NUMBERS, concatenated, overlapping
 from analytics.jobs.partials import Made, Task, read_part
 from analytics.jobs.sessions import TAIL_US, session_hours
-from analytics.schemas import Computed, HourInput, LakeFile
+from analytics.schemas import Computed, HourInput, LakeFile, aggregated
 from analytics.tables import DAY, HOUR, SESSION_HOURS, figures_file
 from ingest import disk
 
@@ -43,32 +43,23 @@ AnyTask = TypeVar("AnyTask")
 def spread(
     session: SparkSession,
     tasks: Sequence[AnyTask],
-    make: Callable[[AnyTask], "pa.Table"],
+    make: Callable[[AnyTask], pa.Table],
     columns: schemas.Columns,
     *,
     here: bool,
-) -> "pa.Table":
+) -> pa.Table:
     """What is made of each task, one after another. `here`: Spark would take longer to start its Python workers."""
-    import pyarrow as pa
-
     schema = schemas.arrow(columns)
     if here or not tasks:
         return pa.concat_tables([schema.empty_table(), *map(make, tasks)])
-    numbers = session.range(0, len(tasks), 1, len(tasks))
-    return numbers.mapInArrow(_maker(tasks, make), schemas.ddl(columns)).toArrow().cast(schema)
 
-
-def _maker(
-    tasks: Sequence[AnyTask], make: Callable[[AnyTask], "pa.Table"]
-) -> Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]:
-    """For mapInArrow: numbers of tasks to what is made of them."""
-
-    def made(batches: Iterator[Any]) -> Iterator[Any]:
+    def made(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch["id"].to_pylist():
                 yield from make(tasks[number]).to_batches()
 
-    return made
+    numbers = session.range(0, len(tasks), 1, len(tasks))
+    return numbers.mapInArrow(made, schemas.ddl(columns)).toArrow().cast(schema)
 
 
 TASK_BYTES = 16_000_000
@@ -264,13 +255,9 @@ def tail_of(root: Path, hour: datetime) -> pa.Table:
         return schemas.arrow(schemas.TAIL).empty_table()
     late = rows.filter(pc.greater_equal(rows["last_us"], end_us - TAIL_US))
     late = late.sort_by([(name, "ascending") for name in ("app", "name", "last_us", "broadcast_us", "session")])
-    streams = late.group_by(["app", "name"], use_threads=False).aggregate(
-        [("last_us", "last"), ("broadcast_us", "last")]
-    )
-    of_streams = streams.rename_columns(["app", "name", "last_us", "broadcast_us"])
+    of_streams = aggregated(late, ["app", "name"], [("last_us", "last"), ("broadcast_us", "last")])
     of_streams = of_streams.append_column("session", pa.repeat("", of_streams.num_rows))
-    of_sessions = late.group_by(["app", "name", "session"], use_threads=False).aggregate([("broadcast_us", "last")])
-    of_sessions = of_sessions.rename_columns(["app", "name", "session", "broadcast_us"])
+    of_sessions = aggregated(late, ["app", "name", "session"], [("broadcast_us", "last")])
     of_sessions = of_sessions.append_column("last_us", pa.nulls(of_sessions.num_rows, pa.int64()))
     return pa.concat_tables(schemas.cast(part, schemas.TAIL) for part in (of_streams, of_sessions)).sort_by(
         [(name, "ascending") for name in ("app", "name", "session")]
@@ -319,8 +306,8 @@ def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
     for start in starts if later is not None else ():
         own = _read(figures_file(lake, SESSION_HOURS, start), columns)
         known = pa.concat_tables([part for part in (own, later if start == starts[-1] else None) if part is not None])
-        named = known.group_by("session", use_threads=False).aggregate([("broadcast_us", "first")])
-        named = named.rename_columns(columns).append_column("start_us", pa.repeat(_micros(start), named.num_rows))
+        named = aggregated(known, ["session"], [("broadcast_us", "first")])
+        named = named.append_column("start_us", pa.repeat(_micros(start), named.num_rows))
         found.append(schemas.cast(named, schemas.GIVEN))
     return pa.concat_tables(found)
 
@@ -355,7 +342,6 @@ def _parquet(session: SparkSession, files: Iterable[Path], columns: schemas.Colu
 
 
 def _counted(happened: DataFrame) -> pa.Table:
-    """Has Spark count it."""
     return schemas.cast(happened.toArrow(), schemas.HAPPENED_IN)
 
 
@@ -382,7 +368,6 @@ def _digest(tail: pa.Table) -> str:
 
 
 def _files_of(lake: Path, table: str, day: datetime) -> list[Path]:
-    """Those of its hours that are there."""
     starts = (day + number * HOUR_LENGTH for number in range(24))
     return [file for start in starts if (file := figures_file(lake, table, start)).exists()]
 

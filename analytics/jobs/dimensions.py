@@ -6,16 +6,14 @@ an hour took longer to write down than to carry out."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from analytics import schemas
-from analytics.metrics import Merge, Metric
 from analytics.models import Dimension
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def query(text: str, **frames: DataFrame) -> DataFrame:
@@ -39,18 +37,6 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def texts(values: Iterable[str]) -> str:
-    """As IN has them. None has a quote in it."""
-    return "(" + listed(f"'{value}'" for value in values) + ")"
-
-
-def merged(metrics: Iterable[Metric]) -> dict[str, str]:
-    """{column: aggregate} of sums, and of the greatest and the least."""
-    return {each.name: f"{each.merge.value}({each.name})" for each in metrics if each.merge in _PLAIN}
-
-
-_PLAIN = (Merge.SUM, Merge.MAX, Merge.MIN)
-
 GROUP = tuple(schemas.GROUP)
 
 
@@ -62,26 +48,21 @@ class Of:
 
     labels: tuple[str, ...]
     value: str
-    column: Callable[["pa.Table"], Any]
+    column: Callable[[pa.Table], Any]
 
 
-def _path(rows: "pa.Table") -> Any:
-    import pyarrow.compute as pc
-
+def _path(rows: pa.Table) -> Any:
     return pc.binary_join_element_wise(rows["app"], rows["name"], "/")
 
 
-def _text(name: str) -> Callable[["pa.Table"], Any]:
-    def column(rows: "pa.Table") -> Any:
+def _text(name: str) -> Callable[[pa.Table], Any]:
+    def column(rows: pa.Table) -> Any:
         return rows[name].cast("string").fill_null("")
 
     return column
 
 
-def _begin(rows: "pa.Table") -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _begin(rows: pa.Table) -> Any:
     seconds = pc.divide(rows["broadcast_us"], 1_000_000).cast(pa.timestamp("s"))
     return pc.strftime(seconds, "%Y-%m-%dT%H:%M:%SZ")
 

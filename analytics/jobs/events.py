@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from analytics.jobs.dimensions import GROUP, PLAYERS_OF, listed, merged, named, of_each, query, start_of, texts
+from analytics.jobs.dimensions import GROUP, PLAYERS_OF, listed, named, of_each, query, start_of
 from analytics.jobs.minutes import HOUR_US
 from analytics.jobs.sessions import TAIL_US
 from analytics.metrics import EVENT_SUMS, REASON_COUNTS, SKETCH_BITS
@@ -19,7 +19,7 @@ PLANNED = (
     "node_shutdown",
     "test_over",
 )
-"""Ends that the encoder or the server meant; all others are unplanned."""
+"""Ends that the encoder or the server meant; all others are unplanned. SQL has a tuple as Python writes it."""
 
 KINDS = {
     "accepted": "kind = 'session.started' and session_kind = 'publish'",
@@ -63,7 +63,7 @@ _COUNTED = named(
         "refused": _sum("what = 'refused'"),
         "plays": _sum("what = 'played'"),
         "ends": _sum("what = 'ended'"),
-        "unplanned_ends": _sum(f"what = 'ended' AND reason NOT IN {texts(PLANNED)}"),
+        "unplanned_ends": _sum(f"what = 'ended' AND reason NOT IN {PLANNED}"),
         "refusals": _by_reason("what = 'refused'"),
         "end_reasons": _by_reason("what = 'ended'"),
         # The union has the estimate that does not depend on the order in which players came.
@@ -133,7 +133,7 @@ def _added(counts: str) -> str:
 
 _MERGED = {
     "stream": "max(stream)",
-    **merged(EVENT_SUMS),
+    **{metric.name: f"sum({metric.name})" for metric in EVENT_SUMS},
     **{metric.name: _added(metric.name) for metric in REASON_COUNTS},
     "players_sketch": "hll_union_agg(players_sketch)",
 }

@@ -9,6 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
 from analytics import schemas
 from analytics.histograms import value
 from analytics.jobs.minutes import HOUR_US, LABELS, MINUTE_US, concatenated, numbered
@@ -16,22 +22,12 @@ from analytics.jobs.partials import read_part
 from analytics.metrics import BITRATES, EXTREMES, MEASURED, PERCENTILES, SESSION_SUMS, Merge
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from analytics.jobs.dimensions import Of
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
+Numbers = NDArray[np.int64]
 
-    from analytics.jobs.dimensions import Of
-
-    Numbers = NDArray[np.int64]
-
-SUMS = [metric.name for metric in (*MEASURED, *SESSION_SUMS)]
-OTHERS = [metric for metric in EXTREMES if metric.name != "peak_players"]
-MERGED = [*((name, "sum") for name in SUMS), *((metric.name, metric.merge.value) for metric in OTHERS)]
+ALIKE = [metric for metric in (*MEASURED, *SESSION_SUMS, *EXTREMES) if metric.name != "peak_players"]
+MERGED = [(metric.name, metric.merge.value) for metric in ALIKE]
 """(column, how it merges), of session hours and of rollups alike."""
 
 MOST_CODES = 1 << 62
@@ -40,10 +36,8 @@ NAMED = ["app", "name", "value"]
 """What tells a dimension's groups apart."""
 
 
-def codes(rows: "pa.Table") -> "tuple[Numbers, Numbers]":
+def codes(rows: pa.Table) -> tuple[Numbers, Numbers]:
     """A number for each row, from 0 on, the same where all columns are; and each number's first row."""
-    import numpy as np
-
     found, most = np.zeros(rows.num_rows, np.int64), 1
     for column in rows.columns:
         numbers = numbered(column)
@@ -57,11 +51,8 @@ def codes(rows: "pa.Table") -> "tuple[Numbers, Numbers]":
     return found, first
 
 
-def positions_in(of: "pa.Table", others: "Sequence[pa.Table]") -> "list[Numbers]":
+def positions_in(of: pa.Table, others: Sequence[pa.Table]) -> list[Numbers]:
     """For each row of the others, the one of `of` that is the same in all columns of that; -1: none."""
-    import numpy as np
-    import pyarrow as pa
-
     together, _ = codes(pa.concat_tables([of, *(other.select(of.column_names) for other in others)]))
     place = np.full(len(together), -1)
     place[together[: of.num_rows]] = np.arange(of.num_rows)
@@ -73,15 +64,13 @@ def grouped(
     start_us: int,
     name: str,
     of: "Of",
-    labels: "pa.Table",
-    figures: "dict[str, Any]",
-    counts: "dict[str, tuple[Numbers, Numbers, Numbers]]",
-) -> "pa.Table":
+    labels: pa.Table,
+    figures: dict[str, Any],
+    counts: dict[str, tuple[Numbers, Numbers, Numbers]],
+) -> pa.Table:
     """schemas.GROUPS of a dimension's groups. `figures`: columns, in the groups' order; `counts`: of each kind of
     bitrate buckets' (group, bucket, count), some of them several times.
     """
-    import pyarrow as pa
-
     size = labels.num_rows
     own = {"start_us": pa.repeat(start_us, size), "dimension": pa.repeat(name, size), **columns_of(labels)}
     if "stream" not in of.labels:
@@ -93,21 +82,15 @@ def grouped(
     return schemas.cast(pa.table(own | figures), schemas.GROUPS)
 
 
-def summed(rows: "pa.Table", group: "Numbers", further: Sequence[tuple[str, str]] = ()) -> "pa.Table":
+def summed(rows: pa.Table, group: Numbers, further: Sequence[tuple[str, str]] = ()) -> pa.Table:
     """What the rows of each group come to, in the groups' order: MERGED, `stream`, and what is asked for further."""
-    import pyarrow as pa
-
     merged = [*MERGED, ("stream", "max"), *further]
     table = pa.table({"group": group, **{name: rows[name] for name, _ in merged}})
-    found = table.group_by("group", use_threads=False).aggregate(merged).sort_by("group")
-    return found.rename_columns(["group", *(name for name, _ in merged)])
+    return schemas.aggregated(table, ["group"], merged).sort_by("group")
 
 
-def peaks_of(group: "Numbers", players: "Numbers", at_us: "Numbers", streams: "Numbers") -> dict[str, Any]:
+def peaks_of(group: Numbers, players: Numbers, at_us: Numbers, streams: Numbers) -> dict[str, Any]:
     """Of groups' times: the most players, when they were there for the first time, and the most streams."""
-    import numpy as np
-    import pyarrow as pa
-
     order = np.lexsort((at_us, -players, group))
     best = order[np.flatnonzero(np.diff(group[order], prepend=-1))]
     _, (most,) = reduced(group, [(np.maximum, streams)])
@@ -119,12 +102,9 @@ def peaks_of(group: "Numbers", players: "Numbers", at_us: "Numbers", streams: "N
 
 
 def _rates(
-    kind: str, group: "Numbers", bucket: "Numbers", count: "Numbers", least: "NDArray[Any]", most: "NDArray[Any]"
+    kind: str, group: Numbers, bucket: Numbers, count: Numbers, least: NDArray[Any], most: NDArray[Any]
 ) -> dict[str, Any]:
     """Each group's histogram and percentiles. `least`, `most`: of its values, which no bucket's goes beyond."""
-    import numpy as np
-    import pyarrow as pa
-
     low, high = (int(bucket.min()), int(bucket.max())) if len(bucket) else (0, 0)
     span = high - low + 1
     keys, (sums,) = reduced(group * span + (bucket - low), [(np.add, count)])
@@ -147,17 +127,12 @@ def _rates(
 
 def _mean(size: Any, elapsed_ms: Any) -> Any:
     """In kbit/s, which are 8 bytes / ms. Without elapsed time there is none."""
-    import numpy as np
-    import pyarrow as pa
-
     elapsed = elapsed_ms.to_numpy()
     return pa.array(8.0 * size.to_numpy() / np.maximum(elapsed, 1), mask=elapsed == 0)
 
 
-def reduced(keys: "Numbers", columns: "Iterable[tuple[np.ufunc, Numbers]]") -> "tuple[Numbers, list[Numbers]]":
+def reduced(keys: Numbers, columns: Iterable[tuple[np.ufunc, Numbers]]) -> tuple[Numbers, list[Numbers]]:
     """The keys, each once and in order, and what the function makes of each one's values."""
-    import numpy as np
-
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     begins = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -166,22 +141,20 @@ def reduced(keys: "Numbers", columns: "Iterable[tuple[np.ufunc, Numbers]]") -> "
     ]
 
 
-def labels_of(of: "Of", rows: "pa.Table") -> "pa.Table":
+def labels_of(of: "Of", rows: pa.Table) -> pa.Table:
     """NAMED of rows that have dimensions.USED."""
-    import pyarrow as pa
-
     empty = pa.repeat("", rows.num_rows)
     return pa.table(
         {**{name: rows[name] if name in of.labels else empty for name in ("app", "name")}, "value": of.column(rows)}
     )
 
 
-def array(rows: "pa.Table", name: str) -> "Numbers":
+def array(rows: pa.Table, name: str) -> Numbers:
     found: Numbers = rows[name].fill_null(0).to_numpy()
     return found
 
 
-def columns_of(rows: "pa.Table") -> dict[str, Any]:
+def columns_of(rows: pa.Table) -> dict[str, Any]:
     return dict(zip(rows.column_names, rows.columns, strict=True))
 
 
@@ -199,14 +172,10 @@ class HourTask(TypedDict):
     partials: Sequence[str]
 
 
-def of_hour(task: HourTask) -> "pa.Table":
+def of_hour(task: HourTask) -> pa.Table:
     """schemas.GROUPS of an hour. Sessions are counted once in each group, whatever labels they had. All sessions of a
     stream have the same players: of two in one minute, the one with more tells how many there were.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     start_us, folders = task["start_us"], [Path(folder) for folder in task["partials"]]
     sessions = read_part(Path(task["session_hours"]))
     minutes = pa.concat_tables([read_part(folder / "minutes.parquet", READ_OF_MINUTES) for folder in folders])
@@ -253,12 +222,8 @@ class DayTask(TypedDict):
     session_hours: Sequence[str]
 
 
-def of_day(task: DayTask) -> "pa.Table":
+def of_day(task: DayTask) -> pa.Table:
     """The same of a day."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     names = list(task["dimensions"])
     every = _read(task["hours"], schemas.ROLLUPS, READ_OF_HOURS, pc.field("dimension").isin(names))
     sessions = _read(task["session_hours"], schemas.SESSION_HOURS, [*LABELS, "broadcast_us"])
@@ -279,10 +244,8 @@ def of_day(task: DayTask) -> "pa.Table":
     return concatenated(found, schemas.GROUPS)
 
 
-def _unnested(histograms: "pa.ChunkedArray", group: "Numbers") -> "tuple[Numbers, Numbers, Numbers]":
+def _unnested(histograms: pa.ChunkedArray, group: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """(group, bucket, count) of each bucket of the groups' histograms."""
-    import numpy as np
-
     rows = histograms.combine_chunks()
     lengths = rows.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     flat = rows.flatten()
@@ -290,9 +253,7 @@ def _unnested(histograms: "pa.ChunkedArray", group: "Numbers") -> "tuple[Numbers
     return np.repeat(group, lengths), bucket, count
 
 
-def _read(files: Sequence[str], table: schemas.Columns, columns: Sequence[str], wanted: Any = None) -> "pa.Table":
+def _read(files: Sequence[str], table: schemas.Columns, columns: Sequence[str], wanted: Any = None) -> pa.Table:
     """What older files lack is null."""
-    import pyarrow.dataset as ds
-
     dataset = ds.dataset(list(files), schema=schemas.arrow(table), format="parquet")
     return dataset.to_table(columns=list(columns), filter=wanted, use_threads=False)

@@ -4,17 +4,17 @@ Whoever runs it, a worker of Spark or this process, has pyarrow and numpy, and g
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from analytics import schemas
 from analytics.histograms import MOST, ZERO
 from analytics.histograms import buckets as buckets_of
 from analytics.metrics import BITRATES, EXTREMES, MEASURED
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
 
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
@@ -26,7 +26,7 @@ MERGED: tuple[tuple[str, Any, str], ...] = (
     ("last_us", "at_us", "max"),
     ("first_sequence", "sequence", "min"),
     ("last_sequence", "sequence", "max"),
-    *((each.name, each.over, each.merge.value) for each in (*MEASURED, *EXTREMES)),
+    *((each.name, each.over or each.name, each.merge.value) for each in (*MEASURED, *EXTREMES)),
 )
 """(a column of minutes, what it is over, how it merges)."""
 
@@ -54,9 +54,7 @@ class Samples:
     `labels`: where the first of these does.
     """
 
-    def __init__(self, rows: "pa.Table") -> None:
-        import numpy as np
-
+    def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
         numbers = _labelled(rows) << MINUTE_BITS | rows["at_us"].to_numpy() % HOUR_US // MINUTE_US
         self._order = None
@@ -68,7 +66,7 @@ class Samples:
         self.starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         self.labels = np.flatnonzero(np.diff(numbers >> MINUTE_BITS, prepend=-1))
 
-    def __getattr__(self, name: str) -> "NDArray[Any]":
+    def __getattr__(self, name: str) -> NDArray[Any]:
         column = self._rows[name]
         if _is_text(column):
             array = numbered(column)
@@ -81,14 +79,12 @@ class Samples:
         self.__dict__[name] = array
         return array
 
-    def is_(self, name: str, text: str) -> "NDArray[np.bool]":
-        import pyarrow.compute as pc
-
+    def is_(self, name: str, text: str) -> NDArray[np.bool]:
         place = pc.index(_encoded(self._rows[name]).dictionary, text).as_py()
         found: NDArray[np.bool] = getattr(self, name) == (place + 1 if place >= 0 else -1)
         return found
 
-    def labels_at(self, positions: "NDArray[np.intp]") -> dict[str, "pa.ChunkedArray"]:
+    def labels_at(self, positions: NDArray[np.intp]) -> dict[str, pa.ChunkedArray]:
         """The LABELS of the samples at these positions."""
         if self._order is not None:
             positions = self._order[positions]
@@ -101,7 +97,7 @@ class Samples:
         return bool((numbers[1:] > numbers[:-1]).all())
 
 
-def single(rows: "pa.Table") -> Samples:
+def single(rows: pa.Table) -> Samples:
     """Samples, each once."""
     samples = Samples(rows)
     if samples.rise:
@@ -110,11 +106,8 @@ def single(rows: "pa.Table") -> Samples:
     return samples if left is rows else Samples(left)
 
 
-def minutes(s: Samples) -> "pa.Table":
+def minutes(s: Samples) -> pa.Table:
     """Samples, each once, to schemas.MINUTES."""
-    import numpy as np
-    import pyarrow as pa
-
     merging = {"sum": np.add, "min": np.fmin, "max": np.fmax}
     merged = {name: merging[merge].reduceat(_over(s, over), s.starts) for name, over, merge in MERGED}
     begin = s.at_us[s.starts]
@@ -124,26 +117,19 @@ def minutes(s: Samples) -> "pa.Table":
     return schemas.cast(pa.table(columns | unknown), schemas.MINUTES)
 
 
-def sessions(minutes: "pa.Table", hour_us: int) -> "pa.Table":
+def sessions(minutes: pa.Table, hour_us: int) -> pa.Table:
     """The minutes of an hour to schemas.SESSIONS."""
-    import pyarrow as pa
-
     found = merged(minutes, LABELS)
     return schemas.cast(found.append_column("start_us", pa.repeat(hour_us, found.num_rows)), schemas.SESSIONS)
 
 
-def merged(rows: "pa.Table", by: Sequence[str]) -> "pa.Table":
+def merged(rows: pa.Table, by: Sequence[str]) -> pa.Table:
     """Minutes, or sessions, of which those with the same in these columns are one."""
-    merging = [(name, merge) for name, _, merge in MERGED]
-    found = rows.group_by(list(by), use_threads=False).aggregate(merging)
-    return found.rename_columns([*by, *(name for name, _ in merging)])
+    return schemas.aggregated(rows, by, [(name, merge) for name, _, merge in MERGED])
 
 
-def buckets(s: Samples, hour_us: int) -> "pa.Table":
+def buckets(s: Samples, hour_us: int) -> pa.Table:
     """Samples of an hour, each once, to schemas.BUCKETS."""
-    import numpy as np
-    import pyarrow as pa
-
     samples = len(s.at_us)
     of = np.repeat(np.arange(len(s.labels)), np.diff(s.labels, append=samples))
     found = []
@@ -166,12 +152,8 @@ def buckets(s: Samples, hour_us: int) -> "pa.Table":
     return pa.concat_tables(found)
 
 
-def once(rows: "pa.Table") -> "pa.Table":
+def once(rows: pa.Table) -> pa.Table:
     """Samples without those that came before. Of two that differ, always the same one is left."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbers = numbered(rows["session"]) << SEQUENCE_BITS | rows["sequence"].to_numpy()
     ordered = np.sort(numbers)
     copies = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -187,16 +169,12 @@ def once(rows: "pa.Table") -> "pa.Table":
     return pa.concat_tables([rows.filter(pa.array(~come_twice)), left]).combine_chunks()
 
 
-def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
+def overlapping(parts: Sequence[pa.Table]) -> set[str]:
     """The sessions of several parts' MINUTES that may have samples in two of them. None is missed; few are here without
     reason.
 
     Each part has its samples once. So do all together, unless the numbers of two of a session's minutes overlap.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if len(parts) < 2:
         return set()
     together = pa.concat_tables(
@@ -216,12 +194,12 @@ def overlapping(parts: Sequence["pa.Table"]) -> set[str]:
     return set(among["session"].take(pa.array(wrong)).to_pylist())
 
 
-def _by_number(rows: "pa.Table") -> list[str]:
+def _by_number(rows: pa.Table) -> list[str]:
     first = ["session", "sequence"]
     return [*first, *(name for name in rows.column_names if name not in first)]
 
 
-def _labelled(rows: "pa.Table") -> "NDArray[np.int64]":
+def _labelled(rows: pa.Table) -> NDArray[np.int64]:
     """A number for each sample: the same for the same labels, and those of a session next to one another."""
     numbers = numbered(rows["session"])
     for name in LABELS[1:]:
@@ -233,10 +211,8 @@ def _labelled(rows: "pa.Table") -> "NDArray[np.int64]":
     return numbers
 
 
-def _told_apart(numbers: "NDArray[np.int64]", values: "NDArray[Any]") -> "NDArray[np.int64]":
+def _told_apart(numbers: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
     """The numbers, or others in the same order that have one number for each value."""
-    import numpy as np
-
     one = np.empty(numbers.max(initial=0) + 1, values.dtype)
     one[numbers] = values
     if (one[numbers] == values).all():  # As nearly always: a label is its session's.
@@ -246,10 +222,8 @@ def _told_apart(numbers: "NDArray[np.int64]", values: "NDArray[Any]") -> "NDArra
     return told_apart
 
 
-def _counted(numbers: "NDArray[np.int64]") -> tuple["NDArray[np.int64]", "NDArray[np.int64]"]:
+def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Those that are there, from 0 on, and how often each is."""
-    import numpy as np
-
     if numbers.max(initial=0) > DENSE * len(numbers):
         found, counts = np.unique(numbers, return_counts=True)
         return found, counts
@@ -258,35 +232,25 @@ def _counted(numbers: "NDArray[np.int64]") -> tuple["NDArray[np.int64]", "NDArra
     return found, counts[found]
 
 
-def _is_text(column: "pa.ChunkedArray") -> bool:
-    import pyarrow as pa
-
+def _is_text(column: pa.ChunkedArray) -> bool:
     return bool(pa.types.is_dictionary(column.type) or pa.types.is_string(column.type))
 
 
-def _encoded(column: "pa.ChunkedArray") -> "pa.DictionaryArray":
-    import pyarrow as pa
-
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # Which copies even one.
     return array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
 
 
-def numbered(column: "pa.ChunkedArray") -> "NDArray[np.int64]":
+def numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """A number for each value: 1 + its place in the dictionary, which has them as they come. 0 for null."""
-    import numpy as np
-
     numbers: NDArray[np.int64] = _encoded(column).indices.fill_null(-1).to_numpy().astype(np.int64) + 1
     return numbers
 
 
-def _over(s: Samples, over: Any) -> "NDArray[Any]":
-    import numpy as np
-
+def _over(s: Samples, over: Any) -> NDArray[Any]:
     values: NDArray[Any] = over(s).astype(np.int64, copy=False) if callable(over) else getattr(s, over)
     return values
 
 
-def concatenated(parts: Iterable["pa.Table"], columns: schemas.Columns) -> "pa.Table":
-    import pyarrow as pa
-
+def concatenated(parts: Iterable[pa.Table], columns: schemas.Columns) -> pa.Table:
     return pa.concat_tables([schemas.arrow(columns).empty_table(), *parts])

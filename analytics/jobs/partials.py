@@ -17,17 +17,18 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from analytics import schemas
 from analytics.jobs.minutes import HOUR_US, buckets, concatenated, minutes, overlapping, sessions, single
 from analytics.schemas import LakeFile
 from ingest.disk import sync
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
 
 TABLES = {
     "minutes": schemas.MINUTES,
@@ -85,10 +86,8 @@ def make(task: Task) -> Made:
     return {"folder": task["folder"], "rows": rows, "damaged": {file[0]: why for file, why in damaged.items()}}
 
 
-def told(task: Task) -> "pa.Table":
+def told(task: Task) -> pa.Table:
     """What came of it, in JSON: as a worker of Spark answers."""
-    import pyarrow as pa
-
     return pa.table({"made": [json.dumps(make(task))]})
 
 
@@ -140,14 +139,10 @@ def _made(task: Task, damaged: Iterable[LakeFile]) -> int:
     return rows
 
 
-def write(
-    folder: Path, tables: dict[str, "pa.Table"], manifest: dict[str, Any], damaged: Iterable[LakeFile] = ()
-) -> str:
+def write(folder: Path, tables: dict[str, pa.Table], manifest: dict[str, Any], damaged: Iterable[LakeFile] = ()) -> str:
     """Puts a partial into an hour's folder; its name. One of the same files that is there already stays. `damaged`:
     files that it was to have: without them it may have those of a partial that it takes the place of, not its name.
     """
-    import pyarrow.parquet as pq
-
     name = name_of([*manifest["files"], *damaged])
     work = folder / f".{name}-{os.getpid()}.tmp"
     shutil.rmtree(work, ignore_errors=True)
@@ -198,12 +193,9 @@ def name_of(files: Iterable[LakeFile]) -> str:
 
 
 def _once_together(
-    parts: list[dict[str, "pa.Table"]], lake: Path, files: Sequence[LakeFile], hour_us: int
-) -> list[dict[str, "pa.Table"]]:
+    parts: list[dict[str, pa.Table]], lake: Path, files: Sequence[LakeFile], hour_us: int
+) -> list[dict[str, pa.Table]]:
     """The parts without samples that another of them has as well: the sessions of these are read once more, whole."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     doubtful = overlapping([part["minutes"] for part in parts])
     if not doubtful:
         return parts
@@ -224,7 +216,7 @@ def _once_together(
     return kept
 
 
-def _part(rows: "pa.Table", hour_us: int) -> dict[str, "pa.Table"]:
+def _part(rows: pa.Table, hour_us: int) -> dict[str, pa.Table]:
     samples = single(rows)
     return {"minutes": minutes(samples), "buckets": buckets(samples, hour_us)}
 
@@ -247,10 +239,8 @@ def _is_of_samples(file: LakeFile) -> bool:
     return file[0].startswith("samples/")
 
 
-def _pieces(lake: Path, files: Sequence[LakeFile], schema: "pa.Schema") -> Iterator["pa.Table"]:
+def _pieces(lake: Path, files: Sequence[LakeFile], schema: pa.Schema) -> Iterator[pa.Table]:
     """What the files hold, in pieces that fit into memory, each in one chunk. Raises Damaged."""
-    import pyarrow as pa
-
     gathered: list[pa.Table] = []
     rows = 0
     for file in files:
@@ -264,9 +254,9 @@ def _pieces(lake: Path, files: Sequence[LakeFile], schema: "pa.Schema") -> Itera
         yield pa.concat_tables(gathered).combine_chunks()
 
 
-def _batches(lake: Path, file: LakeFile, schema: "pa.Schema") -> Iterator["pa.Table"]:
+def _batches(lake: Path, file: LakeFile, schema: pa.Schema) -> Iterator[pa.Table]:
     """The file's rows, several row groups at a time. Raises Damaged; OSError where the disk fails."""
-    with _told(file), _opened(lake / file[0], schema) as parquet:
+    with _arrow_errors_as_damage(file), _opened(lake / file[0], schema) as parquet:
         names = set(parquet.schema_arrow.names)
         wanted = [name for name in schema.names if name in names]
         groups: list[int] = []
@@ -279,46 +269,34 @@ def _batches(lake: Path, file: LakeFile, schema: "pa.Schema") -> Iterator["pa.Ta
                 groups, rows = [], 0
 
 
-def _opened(path: Path, schema: "pa.Schema") -> "ParquetFile":
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _opened(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, read_dictionary=[each.name for each in schema if pa.types.is_dictionary(each.type)])
     except KeyError:  # An older file lacks one of them; what it has is encoded once it is read.
         return pq.ParquetFile(path)
 
 
-def _read(lake: Path, file: LakeFile, schema: "pa.Schema", filters: Any) -> "pa.Table":
-    import pyarrow.parquet as pq
-
-    with _told(file):
+def _read(lake: Path, file: LakeFile, schema: pa.Schema, filters: Any) -> pa.Table:
+    with _arrow_errors_as_damage(file):
         names = pq.read_schema(lake / file[0]).names
         wanted = [name for name in schema.names if name in names]
         rows = pq.read_table(lake / file[0], columns=wanted, filters=filters, partitioning=None, use_threads=False)
         return _fitting(rows, schema)
 
 
-class _told:  # noqa: N801
+@contextmanager
+def _arrow_errors_as_damage(file: LakeFile) -> Iterator[None]:
     """Raises Damaged in place of what Arrow says of a file that is not whole; errors of the disk go on."""
-
-    def __init__(self, file: LakeFile) -> None:
-        self._file = file
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        import pyarrow as pa
-
-        if isinstance(error, pa.ArrowException) or (isinstance(error, OSError) and error.errno is None):
-            raise Damaged(self._file, error) from error
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise Damaged(file, error) from error
 
 
-def _fitting(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """With the schema's columns: older files lack the newer ones. Raises ArrowInvalid where it is another table's."""
-    import pyarrow as pa
-
     names = set(rows.column_names)
     missing = {"session", "sequence", "at_us", "node", "app", "name"} - names
     if missing:
@@ -330,9 +308,7 @@ def _fitting(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
     return pa.table(columns, schema=schema)
 
 
-def _as(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
-    import pyarrow as pa
-
+def _as(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if column.type == kind:
         return column
     if pa.types.is_dictionary(kind):
@@ -340,25 +316,17 @@ def _as(column: "pa.ChunkedArray", kind: "pa.DataType") -> "pa.ChunkedArray":
     return column.cast(kind)
 
 
-def _within(rows: "pa.Table", hour_us: int) -> "pa.Table":
+def _within(rows: pa.Table, hour_us: int) -> pa.Table:
     """Those of the hour: others have no business in its folder."""
-    import pyarrow.compute as pc
-
     at = rows["at_us"]
     is_within = pc.and_(pc.greater_equal(at, hour_us), pc.less(at, hour_us + HOUR_US))
     return rows if pc.all(is_within, skip_nulls=False).as_py() else rows.filter(is_within)
 
 
-def _counted(events: "pa.Table") -> "pa.Table":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _counted(events: pa.Table) -> pa.Table:
     return events.filter(pc.is_in(events["kind"], pa.array(COUNTED)))
 
 
-def read_part(file: Path, columns: list[str] | None = None) -> "pa.Table":
-    """One of a partial's tables, or these columns of it."""
-    import pyarrow.parquet as pq
-
+def read_part(file: Path, columns: list[str] | None = None) -> pa.Table:
     with pq.ParquetFile(file) as parquet:
         return parquet.read(columns=columns, use_threads=False)

@@ -9,7 +9,6 @@ Hours follow from one another, and have few rows: this process makes them, by Ar
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from analytics import schemas
-from analytics.jobs.groups import array, codes, positions_in
+from analytics.jobs.groups import Numbers, array, codes, positions_in
 from analytics.jobs.minutes import LABELS, merged
 from analytics.metrics import BROADCAST_GAP_S
-
-if TYPE_CHECKING:
-    from analytics.jobs.groups import Numbers
 
 GAP_US = BROADCAST_GAP_S * 1_000_000
 """Sessions of one stream with a longer gap between them are of two broadcasts."""
@@ -70,9 +66,7 @@ def session_hours(sessions: pa.Table, tail: pa.Table, given: pa.Table) -> pa.Tab
     return schemas.cast(hours, schemas.SESSION_HOURS)
 
 
-def _broadcasts(
-    begins: NDArray[np.bool], *, given_us: "Numbers", before_us: "Numbers", first_us: "Numbers"
-) -> "Numbers":
+def _broadcasts(begins: NDArray[np.bool], *, given_us: Numbers, before_us: Numbers, first_us: Numbers) -> Numbers:
     """Of rows in stretches without a long gap, each the part of a broadcast: when that began. `begins`: a stretch does;
     `before_us`: the broadcast of the hour before that it goes on from, or NONE.
 
@@ -92,7 +86,7 @@ def _broadcasts(
     )
 
 
-def _before(last_us: "Numbers", begins: NDArray[np.bool], before_us: "Numbers") -> "Numbers":
+def _before(last_us: Numbers, begins: NDArray[np.bool], before_us: Numbers) -> Numbers:
     """Until when the rows before had come in each row's stream, of which the first has `before_us`."""
     known, place = np.unique(last_us, return_inverse=True)
     # Streams' numbers grow: the greatest of one is below all of the next.
@@ -100,7 +94,7 @@ def _before(last_us: "Numbers", begins: NDArray[np.bool], before_us: "Numbers") 
     return np.where(begins, before_us, np.roll(known[reached], 1))
 
 
-def _of(rows: pa.Table, name: str, hours: pa.Table, by: Sequence[str]) -> "Numbers":
+def _of(rows: pa.Table, name: str, hours: pa.Table, by: Sequence[str]) -> Numbers:
     """The rows' column for each hour that is the same by these columns, or NONE."""
     (place,) = positions_in(rows.select(by), [hours])
     return np.append(array(rows, name), NONE)[place]

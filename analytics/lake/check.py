@@ -5,7 +5,7 @@ computed yet, or is being computed, is told apart from what is wrong.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 
 from analytics import completeness, ledger
 from analytics.metrics import MEASURED
-from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup, within
 from analytics.rollups import Rollups, hours_in_lake, united_sketches
 from analytics.tables import figures_file
 from ingest.telemetry.lake import SAMPLES
 
 State = Partition.State
 
-SUMMED = tuple(metric.name for metric in MEASURED if metric.over == metric.name)
+SUMMED = tuple(metric.name for metric in MEASURED if not metric.over)
 """Columns of samples whose sums rollups have under the same name."""
 
 COMPARED = ("samples", *SUMMED, "live_ms", "good_ms", "warning_ms", "bad_ms", "player_ms")
@@ -32,16 +32,6 @@ READ = ("session", "sequence", "app", "name", "players", "health", *SUMMED)
 
 Sums = dict[str, dict[str, int]]
 """{a stream's path: {a figure: its sum}}."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    grain: Grain
-    start: datetime
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.grain} {self.start:%Y-%m-%d %H:%M}: {self.what}"
 
 
 @dataclass(slots=True)
@@ -54,8 +44,11 @@ class Findings:
     days: int = 0
     samples: int = 0
     undone: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
     incomplete: list[Partition] = field(default_factory=list)
+
+    def tell(self, grain: Grain, start: datetime, differences: Iterable[str]) -> None:
+        self.differences += (f"{grain} {start:%Y-%m-%d %H:%M}: {text}" for text in differences)
 
 
 def check(lake: Path, since: datetime | None = None, until: datetime | None = None) -> Findings:
@@ -66,41 +59,30 @@ def check(lake: Path, since: datetime | None = None, until: datetime | None = No
         if start in pending:
             found.undone += 1
             continue
-        sums = _of_samples([lake / path for path, _, _ in hour.input.files if path.startswith(SAMPLES.name)])
+        sums = _of_samples([lake / path for path, _, _ in hour.files if path.startswith(SAMPLES.name)])
         found.hours += 1
         found.samples += sum(row["samples"] for row in sums.values())
-        made = {"the rollups' Parquet": _of_parquet(lake, Grain.HOUR, start)}
+        wrong = [*_compare(sums, _of_parquet(lake, Grain.HOUR, start), "the rollups' Parquet")]
         if not hours_in_lake(Dimension.STREAM, start, start + ledger.HOUR).exists():
-            made["the database"] = _of_database(Grain.HOUR, start)
-        for name, other in made.items():
-            found.differences += (Difference(Grain.HOUR, start, text) for text in _compare(sums, other, name))
-        found.differences += (Difference(Grain.HOUR, start, text) for text in _dimensions(Grain.HOUR, start))
-    _check_days(lake, found, since, until)
-    found.incomplete = list(completeness.hours(since, until).order_by("start"))
-    return found
-
-
-def _check_days(lake: Path, found: Findings, since: datetime | None, until: datetime | None) -> None:
+            wrong += _compare(sums, _of_rollups(Grain.HOUR, start, start + ledger.HOUR), "the database")
+        found.tell(Grain.HOUR, start, [*wrong, *_dimensions(Grain.HOUR, start)])
     days = ledger.Days(since, until)
     pending = {day.start for day in days.pending()}
     found.undone += len(pending)
     done = Partition.objects.filter(grain=Grain.DAY, state=State.DONE, metric_version=METRIC_VERSION)
-    if since:
-        done = done.filter(start__gte=ledger.day_of(since))
-    if until:
-        done = done.filter(start__lt=until)
-    for day in done.exclude(start__in=pending).order_by("start").values_list("start", flat=True):
-        if not Partition.objects.filter(grain=Grain.HOUR, start__gte=day, start__lt=day + ledger.DAY).exists():
+    done = done.filter(within(since and ledger.day_of(since), until)).exclude(start__in=pending)
+    for day in done.order_by("start").values_list("start", flat=True):
+        if not Partition.objects.filter(within(day, day + ledger.DAY), grain=Grain.HOUR).exists():
             continue  # Its hours have gone, as old.
         found.days += 1
-        hours, rollups = _of_hours(day), _of_database(Grain.DAY, day)
-        found.differences += (Difference(Grain.DAY, day, text) for text in _compare(hours, rollups, "the day's row"))
-        found.differences += (
-            Difference(Grain.DAY, day, text)
-            for text in _compare(hours, _of_parquet(lake, Grain.DAY, day), "the day's Parquet")
-        )
-        found.differences += (Difference(Grain.DAY, day, text) for text in _players(day))
-        found.differences += (Difference(Grain.DAY, day, text) for text in _dimensions(Grain.DAY, day))
+        sums = _of_rollups(Grain.HOUR, day, day + ledger.DAY)
+        wrong = [
+            *_compare(sums, _of_rollups(Grain.DAY, day, day + ledger.DAY), "the day's row"),
+            *_compare(sums, _of_parquet(lake, Grain.DAY, day), "the day's Parquet"),
+        ]
+        found.tell(Grain.DAY, day, [*wrong, *_players(day), *_dimensions(Grain.DAY, day)])
+    found.incomplete = list(completeness.hours(since, until).order_by("start"))
+    return found
 
 
 def _of_samples(files: Sequence[Path]) -> Sums:
@@ -125,14 +107,9 @@ def _of_samples(files: Sequence[Path]) -> Sums:
     return {row["path"]: {name: row[f"{name}_sum"] for name in COMPARED} for row in summed.to_pylist()}
 
 
-def _of_database(grain: Grain, start: datetime) -> Sums:
-    rows = Rollup.objects.filter(grain=grain, start=start, dimension=Dimension.STREAM)
-    return {row["value"]: _figures(row) for row in rows.values("value", *COMPARED)}
-
-
-def _of_hours(day: datetime) -> Sums:
-    hours = Rollups(Dimension.STREAM, Grain.HOUR, day, day + ledger.DAY)
-    return {value: _figures(sums) for (value,), sums in hours.sums("value").items()}
+def _of_rollups(grain: Grain, since: datetime, until: datetime) -> Sums:
+    rows = Rollups(Dimension.STREAM, grain, since, until)
+    return {value: _figures(sums) for (value,), sums in rows.sums("value").items()}
 
 
 def _players(day: datetime) -> Iterator[str]:
@@ -153,12 +130,12 @@ def _players(day: datetime) -> Iterator[str]:
 
 
 def _of_parquet(lake: Path, grain: Grain, start: datetime) -> Sums:
-    found: Sums = {}
     file = figures_file(lake, grain, start)
-    if file.exists():
-        rows = pq.read_table(file, columns=["dimension", "value", *COMPARED], partitioning=None).to_pylist()
-        found |= {row["value"]: _figures(row) for row in rows if row["dimension"] == Dimension.STREAM}
-    return found
+    if not file.exists():
+        return {}
+    of_streams = pc.field("dimension") == str(Dimension.STREAM)
+    rows = pq.read_table(file, columns=["value", *COMPARED], filters=of_streams, partitioning=None).to_pylist()
+    return {row["value"]: _figures(row) for row in rows}
 
 
 def _figures(row: Mapping[str, Any]) -> dict[str, int]:

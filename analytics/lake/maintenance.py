@@ -16,6 +16,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -87,15 +88,15 @@ def compact(lake: Path, start: datetime) -> int:
         after = ledger.find_hour(lake, start)
         if after is None or {*_paths(lake, after)} != kept:
             return 0  # Something has come meanwhile: the hour is computed again.
-        carry(tables.partition_folder(lake, tables.PARTIALS, start), hour.input.files, after.input.files)
-        lock.compacted(start, fingerprint=after.fingerprint(ledger.tail_before(start)), files=after.files)
-        return hour.files - after.files
+        carry(tables.partition_folder(lake, tables.PARTIALS, start), hour.files, after.files)
+        lock.compacted(start, fingerprint=after.fingerprint(ledger.tail_before(start)), files=after.file_count)
+        return hour.file_count - after.file_count
     finally:
         lock.give_back()
 
 
 def _paths(lake: Path, hour: Hour) -> list[Path]:
-    return [lake / path for path, _, _ in hour.input.files]
+    return [lake / path for path, _, _ in hour.files]
 
 
 def _by_node(files: Sequence[Path]) -> dict[tuple[Path, str], list[Path]]:
@@ -208,7 +209,8 @@ def _seal(lake: Path, day: datetime) -> int:
         for start in hours:
             for table in ledger.TABLES:
                 shutil.rmtree(hour_folder(lake, table, start), ignore_errors=True)
-                _remove_empty(hour_folder(lake, table, start).parent)
+                with suppress(OSError):  # It has another hour.
+                    hour_folder(lake, table, start).parent.rmdir()
         return len(hours)
     finally:
         for lock in held:
@@ -250,19 +252,16 @@ def _remove_days(lake: Path, table: str, before: datetime) -> int:
     return gone
 
 
-def _remove_empty(folder: Path) -> None:
-    if folder.exists() and not any(folder.iterdir()):
-        folder.rmdir()
-
-
 RUN_S = 600.0
 """What is left after so long is for the next time."""
 
 
 def maintain_lake(lake: Path, now: datetime) -> None:
-    """Compacts and removes, and logs what it did."""
     hours, files = compact_closed(lake, now)
-    gone = remove_expired(lake, now)
+    kept = RetentionDays(
+        settings.KEEP_SAMPLES_DAYS, settings.KEEP_MINUTES_DAYS, settings.KEEP_HOURS_DAYS, settings.KEEP_DAYS_DAYS
+    )
+    gone = remove_old(lake, kept, now)
     log.info(
         "Made %d files of the lake less in %d hours; removed the samples of %d hours, %d files that had been set "
         "aside, the minutes of %d days, the hours of %d days and %d days, and %d rows of the database.",
@@ -290,10 +289,3 @@ def compact_closed(lake: Path, now: datetime, *, run_s: float = RUN_S) -> tuple[
             continue
         hours, files = hours + bool(less), files + less
     return hours, files
-
-
-def remove_expired(lake: Path, now: datetime) -> Removed:
-    kept = RetentionDays(
-        settings.KEEP_SAMPLES_DAYS, settings.KEEP_MINUTES_DAYS, settings.KEEP_HOURS_DAYS, settings.KEEP_DAYS_DAYS
-    )
-    return remove_old(lake, kept, now)

@@ -37,7 +37,6 @@ def set_aside(lake: Path, path: str, why: str) -> None:
 
 
 def damaged_files(lake: Path, start: datetime) -> int:
-    """How many of an hour's files were set aside as damaged."""
     aside = lake / "quarantine" / DAMAGED
     return sum(len(list(hour_folder(aside, table, start).glob("*.parquet"))) for table in ledger.TABLES)
 
@@ -76,7 +75,7 @@ def set_aside_undated(lake: Path, now: datetime) -> int:
     """Sets hours aside that can't be, and takes what was made of them out of history; how many."""
     hours = [*ledger.scan(lake, until=EARLIEST).values(), *ledger.scan(lake, since=now + AHEAD).values()]
     for hour in hours:
-        for path, _, _ in hour.input.files:
+        for path, _, _ in hour.files:
             set_aside(lake, path, UNDATED)
     for grain in Grain:
         rows = {"grain": grain}
@@ -95,8 +94,8 @@ def set_aside_late(lake: Path) -> int:
     sealed = set(Partition.objects.filter(grain=Grain.HOUR, sealed_at__isnull=False).values_list("start", flat=True))
     for start in sorted(sealed & ledger.starts(lake)):
         if hour := ledger.find_hour(lake, start):
-            rows = sum(_rows(lake, file) for file in hour.input.files)
-            for path, _, _ in hour.input.files:
+            rows = sum(_rows(lake, file) for file in hour.files)
+            for path, _, _ in hour.files:
                 set_aside(lake, path, LATE)
             Partition.objects.filter(grain=Grain.HOUR, start=start).update(late_rows=F("late_rows") + rows)
             late += rows

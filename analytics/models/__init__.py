@@ -9,6 +9,7 @@ from analytics.models.rollups import (
     Dimension,
     Grain,
     Rollup,
+    within,
 )
 from analytics.models.runs import AnalyticsRun, Partition, RunLine
 
@@ -26,4 +27,5 @@ __all__ = [
     "ReportPlan",
     "Rollup",
     "RunLine",
+    "within",
 ]

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
-from django.core.validators import validate_email
 from django.db import models
 from django.db.models import Count, OuterRef, Subquery, Value
 from django.db.models.functions import Cast, Coalesce, Concat
@@ -63,10 +62,6 @@ class ReportPlan(models.Model):
         if before and any(was != getattr(self, name) for name, was in before.items()):
             self.counts_from = timezone.now()
         super().save(*args, **kwargs)
-
-    def clean(self) -> None:
-        for address in self.addresses:
-            validate_email(address)
 
     @property
     def addresses(self) -> list[str]:

@@ -1,5 +1,7 @@
 """Figures by hour and by day, as docs/analytics.md defines them: what pages, reports and the API read."""
 
+from datetime import datetime
+
 from django.db import models
 
 from analytics.metrics import METRICS
@@ -22,6 +24,12 @@ class Dimension(models.TextChoices):
     ENCODER = "encoder"
     NODE = "node"
     BROADCAST = "broadcast"  # Sessions of one stream, joined over gaps of at most 300 s.
+
+
+def within(since: datetime | None, until: datetime | None) -> models.Q:
+    """Rows of since <= start < until; None: without an end there."""
+    bounds = {"start__gte": since, "start__lt": until}
+    return models.Q(**{lookup: bound for lookup, bound in bounds.items() if bound})
 
 
 class Rollup(models.Model):

@@ -15,10 +15,10 @@ from analytics import periods
 from analytics.broadcasts import broadcast_before
 from analytics.completeness import Completeness, Note, completeness
 from analytics.figures import Figures
-from analytics.models import METRIC_VERSION, Report, ReportDelivery, ReportPlan, Rollup
+from analytics.models import METRIC_VERSION, Report, ReportDelivery, ReportPlan
 from analytics.periods import Period, PeriodProblem
 from analytics.reports import document, figures, findings, summary
-from analytics.reports.document import Document, Lacking, StreamRow, Worst
+from analytics.reports.document import Document, Lacking, StreamRow
 from analytics.reports.figures import Gathered
 from analytics.reports.findings import RANK, Found, Seen
 from analytics.rollups import DISTINCT_PLAYERS_WORDS
@@ -70,7 +70,8 @@ def build_document(
     rows = _rows(gathered, found)
     charted = _charted(rows)
     hours = {path: figures.hours_of_stream(period, scope, path) for path in charted}
-    worst = _worst(hours, found)
+    troubled = {each.stream for each in found}
+    worst = next((summary.worst_episode(path, rows) for path, rows in hours.items() if path in troubled), None)
     called = period.before_words
     lacking = [_lacking(note, period) for note in completeness.notes]
     made: Document = {
@@ -143,13 +144,8 @@ def _rows(gathered: Gathered, found: Sequence[Found]) -> list[StreamRow]:
 
 
 def _row(path: str, of: Figures, found: Found | None) -> StreamRow:
-    about = {"stream": path, "worst": _word(of), "reason": found.reason if found else ""}
+    about = {"stream": path, "worst": of.health, "reason": found.reason if found else ""}
     return cast(StreamRow, figures.documented(StreamRow.__annotations__, of, **about))
-
-
-def _word(of: Figures) -> Worst:
-    words: dict[str, Worst] = {"good": "good", "warning": "warning", "bad": "bad"}
-    return words.get(of.health, "none")
 
 
 def _best(rows: Sequence[StreamRow]) -> list[StreamRow]:
@@ -178,14 +174,6 @@ def _charted(rows: Sequence[StreamRow]) -> list[str]:
     if troubled or not rows:
         return troubled
     return [max(rows, key=lambda row: row["live_h"])["stream"]]
-
-
-def _worst(hours: dict[str, list[Rollup]], found: Sequence[Found]) -> summary.Episode | None:
-    """Of the first stream in trouble."""
-    for path, rows in hours.items():
-        if any(each.stream == path for each in found):
-            return summary.worst_episode(path, rows)
-    return None
 
 
 def _lacking(note: Note, period: Period) -> Lacking:
@@ -268,7 +256,6 @@ def of_plan(plan: ReportPlan, period: Period, scope: Scope) -> Report | None:
 
 
 def is_complete(period: Period) -> bool:
-    """Whether all that was recorded in the period has been computed."""
     return _computed(period).is_complete
 
 

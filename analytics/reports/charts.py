@@ -61,14 +61,9 @@ def _drawn(chart: Chart) -> "Figure":
     return figure
 
 
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
 def top_of(chart: Chart) -> float:
     """A round number above all that is drawn, `PARTS` round steps high."""
-    drawn = [*_known(chart["p95"]), *_known(chart["p50"]), chart["target"] or 0]
-    most = max(drawn) * 1.08 or 1000
+    most = max(value or 0 for value in (*chart["p95"], *chart["p50"], chart["target"])) * 1.08 or 1000
     size = 10.0 ** math.floor(math.log10(most / PARTS))
     return next(PARTS * nice * size for nice in NICE if PARTS * nice * size >= most)
 

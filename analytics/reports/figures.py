@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from analytics.figures import H_MS, NO_QUANTILES, Figures, figures_of_sums
+from analytics.figures import H_MS, NO_QUANTILES, Figures
 from analytics.metrics import GOP_BINS, PERCENTILES
 from analytics.models import Rollup
 from analytics.periods import DAY, HOUR, Period, midnight
@@ -130,12 +130,12 @@ def gather(period: Period, scope: Scope, lake: Path) -> Gathered:
 def _by_stream(rows: Rollups) -> Iterator[tuple[str, Figures]]:
     quantiles, counters = dict(rows.quantiles("app", "name")), rows.counters("app", "name")
     for key, sums in sorted(rows.sums("app", "name").items()):
-        yield "/".join(key), figures_of_sums(sums, quantiles.get(key, NO_QUANTILES), **counters.get(key, {}))
+        yield "/".join(key), Figures.of_sums(sums | counters.get(key, {}), quantiles.get(key, NO_QUANTILES))
 
 
 def _summed(rows: Rollups) -> Figures:
     quantiles = dict(rows.quantiles()).get((), NO_QUANTILES)
-    return figures_of_sums(rows.sums()[()], quantiles, **rows.counters().get((), {}))
+    return Figures.of_sums(rows.sums()[()] | rows.counters().get((), {}), quantiles)
 
 
 def _attempts(nodes: Rollups) -> dict[str, Any]:
@@ -145,7 +145,6 @@ def _attempts(nodes: Rollups) -> dict[str, Any]:
 
 
 def hours_of_stream(period: Period, scope: Scope, path: str) -> list[Rollup]:
-    """A stream's hours, in order."""
     return list((scope if scope.name else Scope.of(path)).streams(period).rows())
 
 
@@ -221,7 +220,6 @@ def bitrate_chart(period: Period, stream: str, rows: Sequence[Rollup], target: i
 
 
 def _by_hour(rows: Iterable[Rollup]) -> dict[datetime, Band]:
-    """Of hours with media."""
     return {row.start: (row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95) for row in rows if row.live_ms}
 
 

@@ -291,7 +291,6 @@ def _of(part: float, whole: float) -> float | None:
 
 
 def evaluate(seen: Seen) -> list[Found]:
-    """What is to be said of a stream, by the rules' order."""
     found: list[Found] = []
     for rule in RULES:
         level = rule.level(seen.figures)

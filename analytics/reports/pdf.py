@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from analytics.reports import charts
-from analytics.reports.document import MOST_ROWS, Chart, Document, Refusal, StreamRow
+from analytics.reports.document import MOST_ROWS, Chart, Document, StreamRow
 from analytics.wording import Tile, level_words, marked, number, percent, short, with_unit
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def pdf(document: Document) -> bytes:
         canvas.drawString(EDGE, MARGIN / 2, title)
         canvas.drawRightString(EDGE + WIDTH, MARGIN / 2, f"Page {canvas.getPageNumber()}")
 
-    template.build(_story(document), onFirstPage=foot, onLaterPages=foot)
+    template.build(list(_story(document)), onFirstPage=foot, onLaterPages=foot)
     return made.getvalue()
 
 
@@ -136,18 +136,26 @@ def _paragraph(
     return Paragraph(markup, style)
 
 
-def _story(document: Document) -> "list[Flowable]":
-    return [
-        *_head(document),
-        _tiles(document["tiles"]),
-        *_findings(document),
-        *(part for chart in document["charts"] for part in _chart(chart)),
-        *_best(document["best"]),
-        *_streams(document["streams"]),
-        *_refusals(document["refusals"]),
-        *_more(document["more"]),
-        _paragraph(_text(document["footnote"]), "small", colour=ASIDE),
-    ]
+def _story(document: Document) -> "Iterator[Flowable]":
+    yield from _head(document)
+    yield _tiles(document["tiles"])
+    yield from _heading("What went wrong, and what to do")
+    found = [(each["level"], each["what"], each["advice"]) for each in document["findings"]]
+    yield _judged(found) if found else _paragraph("Nothing was measured.")
+    for chart in document["charts"]:
+        yield from _chart(chart)
+    if document["best"]:
+        yield from _heading("Best streams")
+        yield _judged([("good", row["stream"], f"{row['reason']}.") for row in document["best"]])
+    if document["streams"]:
+        yield from _streams(document["streams"])
+    if document["refusals"]:
+        yield from _heading("Refused publishes, by reason")
+        yield _listing([(row["words"], number(row["count"]), "") for row in document["refusals"]])
+    yield from _heading("What else was counted")
+    more = document["more"]
+    yield _listing([(tile["label"], with_unit(tile["value"], tile["unit"]), tile["comparison"]) for tile in more])
+    yield _paragraph(_text(document["footnote"]), "small", colour=ASIDE)
 
 
 def _head(document: Document) -> "Iterator[Flowable]":
@@ -180,13 +188,10 @@ def _tiles(tiles: Sequence[Tile]) -> "Flowable":
     return _table(rows, [WIDTH / TILES_IN_ROW] * TILES_IN_ROW, [frame, *_padding(8, 6)])
 
 
-def _findings(document: Document) -> "Iterator[Flowable]":
-    yield from _heading("What went wrong, and what to do")
-    rows = [
-        [_level(each["level"]), _paragraph(f"<b>{_text(each['what'])}</b> {_text(each['advice'])}")]
-        for each in document["findings"]
-    ]
-    yield _table(rows, [68, WIDTH - 68], _padding(0, 3)) if rows else _paragraph("Nothing was measured.")
+def _judged(rows: Sequence[tuple[str, str, str]]) -> "Flowable":
+    """Of each its level, what it is of in bold, and what is said of it."""
+    cells = [[_level(level), _paragraph(f"<b>{_text(what)}</b> {_text(words)}")] for level, what, words in rows]
+    return _table(cells, [68, WIDTH - 68], _padding(0, 3))
 
 
 def _chart(chart: Chart) -> "Iterator[Flowable]":
@@ -197,13 +202,6 @@ def _chart(chart: Chart) -> "Iterator[Flowable]":
     yield from _heading(chart["title"], ROOM + drawn.drawHeight)
     yield _paragraph(_text(chart["caption"]), "small", colour=ASIDE, after=4)
     yield drawn
-
-
-def _best(rows: Sequence[StreamRow]) -> "Iterator[Flowable]":
-    if rows:
-        yield from _heading("Best streams")
-        cells = [[_level("good"), _paragraph(f"<b>{_text(row['stream'])}</b> {_text(row['reason'])}.")] for row in rows]
-        yield _table(cells, [68, WIDTH - 68], _padding(0, 3))
 
 
 COLUMNS: tuple[tuple[str, float, Callable[[StreamRow], str]], ...] = (
@@ -222,8 +220,6 @@ NAME_WIDTH = WIDTH - sum(width for _, width, _ in COLUMNS)
 
 
 def _streams(streams: Sequence[StreamRow]) -> "Iterator[Flowable]":
-    if not streams:
-        return
     yield from _heading("Streams, worst first")
     head = [_small("Stream"), *(_small(name, right=True) for name, _, _ in COLUMNS)]
     rows = [
@@ -236,22 +232,10 @@ def _streams(streams: Sequence[StreamRow]) -> "Iterator[Flowable]":
 
 
 def _name(row: StreamRow) -> "list[Flowable]":
-    """The name, the worst of its health, and why it stands here."""
     word = _text(level_words(row["worst"]))
     worst = f'<font color="{COLOURS[row["worst"]]}"><b>{word}</b></font>'
     reason = f" {_text(row['reason'])}" if row["reason"] else ""
     return [_small(row["stream"], TEXT), _paragraph(f"{worst}{reason}", "small", colour=ASIDE)]
-
-
-def _refusals(rows: Sequence[Refusal]) -> "Iterator[Flowable]":
-    if rows:
-        yield from _heading("Refused publishes, by reason")
-        yield _listing([(row["words"], number(row["count"]), "") for row in rows])
-
-
-def _more(tiles: Sequence[Tile]) -> "Iterator[Flowable]":
-    yield from _heading("What else was counted")
-    yield _listing([(tile["label"], with_unit(tile["value"], tile["unit"]), tile["comparison"]) for tile in tiles])
 
 
 def _listing(rows: Sequence[tuple[str, str, str]]) -> "Flowable":

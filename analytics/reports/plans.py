@@ -62,13 +62,13 @@ def make_due(plan: ReportPlan, now: datetime) -> list[Report]:
 
 def due_and_computed(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
     """What is due by a plan and need not wait. For what has to, a run is asked for."""
-    if plan.is_enabled:
-        yield from _broadcasts(plan, now) if plan.kind == Kind.BROADCAST else _periods(plan, now)
-
-
-def _periods(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:
+    if not plan.is_enabled:
+        return
+    if plan.kind == Kind.BROADCAST:
+        yield from _broadcasts(plan, now)
+        return
     for period, since in due(plan, now):
-        if _may_be_made(period, since, now):
+        if builder.is_complete(period) or _waited_long_enough(since, period.words, now):
             yield period, scope_of(plan)
 
 
@@ -87,10 +87,6 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
         counted = broadcast.counted(plan.time_zone)
         if counted is not None:
             yield counted
-
-
-def _may_be_made(period: Period, since: datetime, now: datetime) -> bool:
-    return builder.is_complete(period) or _waited_long_enough(since, period.words, now)
 
 
 def _waited_long_enough(since: datetime, what: str, now: datetime) -> bool:

@@ -1,7 +1,7 @@
 """Plans' entries in beat's schedule: made, changed and taken away with them; the admin shows them all."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from django.db import transaction
 from django.db.models.signals import post_delete, post_save
@@ -10,44 +10,21 @@ from django_celery_beat.models import CrontabSchedule, PeriodicTask
 
 from analytics.models import ReportPlan
 
+EACH = dict.fromkeys(("hour", "day_of_week", "day_of_month", "month_of_year"), "*")
+HOURLY = {"minute": "0", **EACH, "timezone": "UTC"}
+
 
 @transaction.atomic
-def put_periodic_task(
-    name: str,
-    *,
-    task: str,
-    args: Sequence[str | int] = (),
-    minute: str = "0",
-    hour: str = "*",
-    day_of_week: str = "*",
-    day_of_month: str = "*",
-    month_of_year: str = "*",
-    time_zone: str = "UTC",
-    enabled: bool = True,
-    description: str = "",
-) -> None:
+def put_periodic_task(name: str, crontab: Mapping[str, str], **wanted: object) -> None:
     """Makes the entry, or brings it up to date; one that is as it should be is left alone. Beat sees it within 5 s.
 
-    The fields are crontab's, by the clock of `time_zone` (a name such as Europe/Berlin); rtmpweb/schedule.py says what
-    happens as clocks change. An entry counts from when it was last changed: a time that is past is not made up for.
-    Raises ValidationError for fields or a time zone that there are not.
+    `crontab`: fields of CrontabSchedule other than HOURLY's, by the clock of its `timezone` (a name such as
+    Europe/Berlin); rtmpweb/schedule.py says what happens as clocks change. `wanted`: fields of PeriodicTask. An entry
+    counts from when it was last changed: a time that is past is not made up for. Raises ValidationError for a crontab
+    or a time zone that there is not.
     """
-    fields = {
-        "minute": minute,
-        "hour": hour,
-        "day_of_week": day_of_week,
-        "day_of_month": day_of_month,
-        "month_of_year": month_of_year,
-        "timezone": time_zone,
-    }
-    wanted = {
-        "task": task,
-        "args": json.dumps(list(args)),
-        "crontab": CrontabSchedule.objects.filter(**fields).first() or _made(fields),
-        "interval": None,
-        "enabled": enabled,
-        "description": description,
-    }
+    fields = {**HOURLY, **crontab}
+    wanted |= {"crontab": CrontabSchedule.objects.filter(**fields).first() or _made(fields), "interval": None}
     entry = PeriodicTask.objects.select_related("crontab").filter(name=name).first() or PeriodicTask(name=name)
     former = entry.crontab
     if entry.pk is None or any(getattr(entry, field) != value for field, value in wanted.items()):
@@ -59,7 +36,6 @@ def put_periodic_task(
 
 @transaction.atomic
 def remove_periodic_task(name: str) -> None:
-    """Takes the entry out of the schedule, if it is there."""
     entry = PeriodicTask.objects.select_related("crontab").filter(name=name).first()
     if entry is not None:
         entry.delete()
@@ -103,16 +79,14 @@ def keep_entry(instance: ReportPlan, raw: bool = False, **_: object) -> None:
     if plan.kind not in CRONTABS:
         remove_periodic_task(entry_name(plan))
         return
+    at = {"minute": str(plan.send_at.minute), "hour": str(plan.send_at.hour), "timezone": plan.time_zone}
     put_periodic_task(
         entry_name(plan),
+        at | CRONTABS[plan.kind],
         task="analytics.reports.tasks.make_due",
-        args=[plan.pk],
-        minute=str(plan.send_at.minute),
-        hour=str(plan.send_at.hour),
-        time_zone=plan.time_zone,
+        args=json.dumps([plan.pk]),
         enabled=plan.is_enabled,
         description=f"Makes the report {plan.name}, and sends it.",
-        **CRONTABS[plan.kind],
     )
 
 

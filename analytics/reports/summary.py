@@ -117,12 +117,10 @@ FURTHER_TILES = (
     _row("Plays", plain("plays", "", number)),
     _row("Distinct players", plain("unique_players", "", number)),
 )
-"""What else it counts."""
 
 
 Kind = ReportPlan.Kind
 
-NOUNS: dict[str, str] = {Kind.DAILY: "day", Kind.WEEKLY: "week", Kind.MONTHLY: "month", Kind.BROADCAST: "broadcast"}
 PARTS = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
 """Of a day: the hour that each ends before."""
 UNKNOWN = {
@@ -188,21 +186,17 @@ def summary_sentences(
     """
     if not now.on_air:
         if is_whole and lacking:
-            return f"Whether anything was published in this {noun(period)} is not known: {UNKNOWN[lacking[0]['what']]}."
+            return f"Whether anything was published in this {period.noun} is not known: {UNKNOWN[lacking[0]['what']]}."
         known = "was published in" if is_whole else "has been computed yet of what was published in"
-        return f"Nothing {known} this {noun(period)}."
+        return f"Nothing {known} this {period.noun}."
     return " ".join(
         filter(None, (_overall(period, now, found, worst), _uptime(period, now, then), _episode(period, worst)))
     )
 
 
-def noun(period: Period) -> str:
-    return NOUNS[period.kind] if period.is_regular or period.kind == Kind.BROADCAST else "period"
-
-
 def _overall(period: Period, now: Gathered, found: Sequence[Found], worst: Episode | None) -> str:
     bad = {each.stream for each in found if each.level == "bad"}
-    what = noun(period)
+    what = period.noun
     uptime = now.together.uptime_percent
     steady = uptime is None or uptime >= STEADY_PERCENT
     calm = f"A steady {what}" if steady else f"A {what}"

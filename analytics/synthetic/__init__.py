@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 
 from analytics.synthetic import publishers
 from analytics.synthetic.events import HOUR_US, Audience, Plays, hour_of_events
-from analytics.synthetic.publishers import NODE, SECOND_US, USUAL, Session, World, channels, sessions
-from analytics.synthetic.samples import ENCODED, SECONDS, Sheet, minute_of_samples, node_name
+from analytics.synthetic.publishers import NODE, SECOND_US, USUAL, Session, World, channels, node_name, sessions
+from analytics.synthetic.samples import ENCODED, SECONDS, Minute, Sheet
 from ingest.telemetry.lake import EVENTS, SAMPLES, TABLES, hour_folder, table_folder, write_parquet
 from ingest.telemetry.spool import SUFFIX, spool_folder
 
@@ -60,9 +59,7 @@ class ParquetFile:
     def __enter__(self) -> "ParquetFile":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         if kind is None:
             self._flush()
         self._writer.close()
@@ -125,7 +122,7 @@ def generate(
         playing = audience.present(hour)
         active = _within(plan, hour)
         seen.update(session.id for session in active)
-        written = _Samples(lake, active, hour, files_per_hour, world, seed).write(playing)
+        written = _write_samples(lake, active, playing, hour, files_per_hour, world, seed)
         samples += written
         for node, records in hour_of_events(active, cast, playing, hour, world, seed).items():
             write_parquet(records, hour_folder(lake, EVENTS.name, _moment(hour)) / _file_name(node, hour, 1))
@@ -141,54 +138,27 @@ def holds_other_data(lake: Path) -> bool:
     return any(spool_folder(lake).glob(f"*{SUFFIX}")) or any(not file.name.startswith(f"{NODE}-") for file in files)
 
 
-class _Samples:
-    """An hour's sample files: minute after minute, parted by node."""
-
-    def __init__(
-        self, lake: Path, active: list[Session], hour: int, files_per_hour: int, world: World, seed: int
-    ) -> None:
-        self._folder = hour_folder(lake, SAMPLES.name, _moment(hour))
-        self._active = active
-        self._hour = hour
-        self._files = files_per_hour
-        self._world = world
-        self._seed = seed
-
-    def write(self, playing: Plays) -> int:
-        sheet = Sheet.of(self._active)
-        rows = 0
-        for number in range(self._files):
-            width = MINUTES // self._files
-            minutes = range(self._hour * MINUTES + number * width, self._hour * MINUTES + (number + 1) * width)
-            with ExitStack() as stack:
-                files = [
-                    stack.enter_context(ParquetFile(self._folder / self._name(node, number + 1), ENCODED))
-                    for node in range(self._world.nodes)
-                ]
-                for minute in minutes:
-                    for file, records in zip(files, self._minute(sheet, minute, playing), strict=False):
-                        file.write(records)
-            rows += sum(file.rows for file in files)
-            for node, file in enumerate(files):
-                if file.rows and self._comes_twice(node, number):
-                    shutil.copyfile(
-                        self._folder / self._name(node, number + 1),
-                        self._folder / self._name(node, TWICE_FROM + number),
-                    )
-        return rows
-
-    def _name(self, node: int, number: int) -> str:
-        return _file_name(node_name(node), self._hour, number)
-
-    def _comes_twice(self, node: int, number: int) -> bool:
-        return bool(publishers.uniform(self._seed, 14, self._hour, node, number)[0] < self._world.twice)
-
-    def _minute(self, sheet: Sheet, minute: int, playing: Plays) -> list[pa.Table]:
-        """Each node's samples of the minute."""
-        if not len(sheet):
-            return []
-        players = _players(playing, minute, sheet)
-        return minute_of_samples(self._active, sheet, minute, players, self._world.nodes, self._seed)
+def _write_samples(
+    lake: Path, active: list[Session], playing: Plays, hour: int, files_per_hour: int, world: World, seed: int
+) -> int:
+    """An hour's sample files: minute after minute, parted by node; how many samples."""
+    folder, sheet, width = hour_folder(lake, SAMPLES.name, _moment(hour)), Sheet.of(active), MINUTES // files_per_hour
+    rows = 0
+    for number in range(files_per_hour if active else 0):
+        first = hour * MINUTES + number * width
+        names = [_file_name(node_name(node), hour, number + 1) for node in range(world.nodes)]
+        with ExitStack() as stack:
+            files = [stack.enter_context(ParquetFile(folder / name, ENCODED)) for name in names]
+            for minute in range(first, first + width):
+                players = _players(playing, minute, sheet)
+                made = Minute(active, sheet, minute, players, world.nodes, seed).tables()
+                for file, records in zip(files, made, strict=True):
+                    file.write(records)
+        rows += sum(file.rows for file in files)
+        for node, (file, name) in enumerate(zip(files, names, strict=True)):
+            if file.rows and publishers.uniform(seed, 14, hour, node, number)[0] < world.twice:
+                shutil.copyfile(folder / name, folder / _file_name(node_name(node), hour, TWICE_FROM + number))
+    return rows
 
 
 def _players(playing: Plays, minute: int, sheet: Sheet) -> NDArray[np.int32]:
@@ -203,7 +173,6 @@ def _players(playing: Plays, minute: int, sheet: Sheet) -> NDArray[np.int32]:
 
 
 def _within(plan: list[Session], hour: int) -> list[Session]:
-    """The sessions that have a moment within the hour."""
     return [session for session in plan if session.begin_us < (hour + 1) * HOUR_US and session.end_us > hour * HOUR_US]
 
 

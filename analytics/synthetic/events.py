@@ -15,8 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from analytics.synthetic import publishers
-from analytics.synthetic.publishers import Channel, Session, World
-from analytics.synthetic.samples import node_name
+from analytics.synthetic.publishers import Channel, Session, World, node_name
 from ingest.contracts import EventRecord
 from ingest.services.refusals import CODES, REASONS, UNCHECKED, Action
 from ingest.telemetry.lake import EVENTS
@@ -67,10 +66,6 @@ class Audience:
         self._seed = seed
         self._on_air = on_air
         self._arrivals = lru_cache(maxsize=HOURS_BACK + 2)(self._draw)
-
-    def arrivals(self, hour: int) -> Plays:
-        """Those who come in the hour (whole hours since the epoch), by channel."""
-        return self._arrivals(hour)
 
     def present(self, hour: int) -> Plays:
         """Those who are there at some time of the hour."""
@@ -144,31 +139,18 @@ def hour_of_events(
 def _of_publishers(sessions: Sequence[Session], hour: int) -> Iterator[EventRecord]:
     for session in sessions:
         channel = session.channel
-        common: dict[str, Any] = {
+        common = {
             **_of_channel(channel),
             "session": session.id,
-            "node": node_name(session.node),
+            "node": session.node_name,
             "key": session.key,
             "session_kind": "publish",
             "encoder": session.encoder,
             "address_hash": f"{session.word:016x}",
         }
-        if session.begin_us // HOUR_US == hour:
-            yield _event(**common, sequence=1, at_us=session.begin_us, kind="session.started", level="status")
-        if session.end_us // HOUR_US == hour:
-            lasted_ms = (session.end_us - session.begin_us) // 1000
-            yield _event(
-                **common,
-                sequence=2,
-                at_us=session.end_us,
-                kind="session.ended",
-                level="status",
-                code=session.reason,
-                reason=session.reason,
-                # As if it had been sent without troubles: the samples tell what came.
-                bytes_in=(channel.video_kbps + channel.kind.audio_kbps) * lasted_ms // 8,
-                detail=json.dumps({"duration_ms": lasted_ms}),
-            )
+        # As if it had been sent without troubles: the samples tell what came.
+        size = _kbps(channel) * ((session.end_us - session.begin_us) // 1000) // 8
+        yield from _lifetime(hour, session.begin_us, session.end_us, session.reason, common, bytes_in=size)
 
 
 def _of_players(plays: Plays, cast: Sequence[Channel], hour: int, seed: int) -> Iterator[EventRecord]:
@@ -178,7 +160,7 @@ def _of_players(plays: Plays, cast: Sequence[Channel], hour: int, seed: int) -> 
     for row in np.flatnonzero(begins | ends).tolist():
         channel = cast[plays.number[row]]
         begin_us, end_us = int(plays.begin_us[row]), int(plays.end_us[row])
-        common: dict[str, Any] = {
+        common = {
             **_of_channel(channel),
             "session": _player(int(plays.viewer[row]), int(plays.word[row])),
             "node": node_name(channel.node),
@@ -187,22 +169,24 @@ def _of_players(plays: Plays, cast: Sequence[Channel], hour: int, seed: int) -> 
             "encoder": PLAYED,
             "address_hash": f"{int(plays.viewer[row]):016x}",
         }
-        if begins[row]:
-            yield _event(**common, sequence=1, at_us=begin_us, kind="session.started", level="status")
-        if ends[row]:
-            reason = PLAYER_ENDS[reasons[row]]
-            kbps = channel.video_kbps + channel.kind.audio_kbps
-            yield _event(
-                **common,
-                sequence=2,
-                at_us=end_us,
-                kind="session.ended",
-                level="status",
-                code=reason,
-                reason=reason,
-                bytes_out=kbps * (end_us - begin_us) // 8000,
-                detail=json.dumps({"duration_ms": (end_us - begin_us) // 1000}),
-            )
+        size = _kbps(channel) * (end_us - begin_us) // 8000
+        yield from _lifetime(hour, begin_us, end_us, PLAYER_ENDS[reasons[row]], common, bytes_out=size)
+
+
+def _lifetime(
+    hour: int, begin_us: int, end_us: int, reason: str, common: dict[str, Any], **counted: int
+) -> Iterator[EventRecord]:
+    """A session's begin and its end, those of them that are in the hour."""
+    if begin_us // HOUR_US == hour:
+        yield _event(**common, sequence=1, at_us=begin_us, kind="session.started", level="status")
+    if end_us // HOUR_US == hour:
+        detail = json.dumps({"duration_ms": (end_us - begin_us) // 1000})
+        ended = {"kind": "session.ended", "level": "status", "code": reason, "reason": reason, "detail": detail}
+        yield _event(**common, **counted, **ended, sequence=2, at_us=end_us)
+
+
+def _kbps(channel: Channel) -> int:
+    return channel.video_kbps + channel.kind.audio_kbps
 
 
 def _of_attempts(cast: Sequence[Channel], hour: int, world: World, seed: int) -> Iterator[EventRecord]:

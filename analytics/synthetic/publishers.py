@@ -54,6 +54,10 @@ NODE = "synthetic"
 """How the names of the nodes begin, and so those of all files that are made."""
 
 
+def node_name(node: int) -> str:
+    return f"{NODE}-{node + 1}"
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What a lake is filled with. Shares are from 0 to 1."""
@@ -110,7 +114,7 @@ ENCODERS = (
     Encoder(("vMix 27.0.0.49",), 0.1, (4000, 6000), (2.0,), fps=(50.0, 25.0)),
     Encoder(("Larix/1.3.45",), 0.12, (1200, 2000), (2.0, 1.0), restarts=0.35, swing=0.08),
     Encoder(("GStreamer 1.24.2 FLV muxer",), 0.08, (3500,), (2.5, 2.0, 2.0, 12.0), swing=0.3, tells_target=False),
-    Encoder(("BUTT 1.44.0",), 0.06, (0,), (0.0,), fps=(0.0,), restarts=0.005, tells_target=False),
+    Encoder(("BUTT 1.44.0",), 0.06, (0,), (1.0,), fps=(0.0,), restarts=0.005, tells_target=False),
     Encoder(("",), 0.04, (1000, 10_000), (1.0, 6.0), swing=0.15, tells_target=False),
 )
 
@@ -143,10 +147,6 @@ class Channel:
     rtt_ms: float
     spare_key: int | None
     """Of a second encoder that takes over now and then."""
-
-    @property
-    def has_video(self) -> bool:
-        return self.video_kbps > 0
 
 
 UPLINKS = {"good": (0.02, 0.01), "shaky": (0.5, 0.15), "bad": (4.0, 0.9)}
@@ -257,6 +257,10 @@ class Session:
     key: int | None
     encoder: str
 
+    @property
+    def node_name(self) -> str:
+        return node_name(self.node)
+
     @cached_property
     def troubles(self) -> list[Trouble]:
         """In the order of time; they don't overlap."""
@@ -292,7 +296,6 @@ def sessions(cast: list[Channel], seed: int, world: World, since_us: int, until_
 
 
 def _day(channel: Channel, day: date, seed: int, world: World) -> Iterator[Session]:
-    """The sessions of a stream's day."""
     lot = np.random.default_rng([seed, 2, channel.number, day.toordinal()])
     opens = (day - date(1970, 1, 1)).days * DAY_S + channel.begin_hour * 3600
     for since, until in _on_air(channel, opens, lot):
@@ -330,36 +333,23 @@ def _broadcasts(
         elif lot.random() < 0.1:
             reason = "tcp_reset"
         end = until if last else end
-        yield _session(channel, since, end, reason, lot, world, spare=spare)
+        away = world.nodes > 1 and lot.random() < ELSEWHERE
+        yield Session(
+            id=str(UUID(bytes=lot.bytes(16), version=4)),
+            word=int(lot.integers(1 << 32)),
+            channel=channel,
+            begin_us=_early(since, lot),
+            end_us=_early(end, lot),
+            reason=reason,
+            node=(channel.node + 1) % world.nodes if away else channel.node,
+            key=channel.spare_key if spare else channel.key,
+            encoder="Lavf61.7.100" if spare else channel.encoder,
+        )
         if last:
             return
         (least, most), _ = GAPS[lot.choice(len(GAPS), p=[share for _, share in GAPS])]
         since = end - lot.uniform(*OVERLAP_S) if takeover else end + lot.uniform(least, most)
         spare = channel.spare_key is not None and (takeover or lot.random() < 0.3)
-
-
-def _session(
-    channel: Channel,
-    since: float,
-    until: float,
-    reason: EndReason,
-    lot: np.random.Generator,
-    world: World,
-    *,
-    spare: bool,
-) -> Session:
-    away = world.nodes > 1 and lot.random() < ELSEWHERE
-    return Session(
-        id=str(UUID(bytes=lot.bytes(16), version=4)),
-        word=int(lot.integers(1 << 32)),
-        channel=channel,
-        begin_us=_early(since, lot),
-        end_us=_early(until, lot),
-        reason=reason,
-        node=(channel.node + 1) % world.nodes if away else channel.node,
-        key=channel.spare_key if spare else channel.key,
-        encoder="Lavf61.7.100" if spare else channel.encoder,
-    )
 
 
 def _early(seconds: float, lot: np.random.Generator) -> int:

@@ -215,7 +215,7 @@ def agree(rival: duck.Duck, ours: Path, theirs: Path) -> None:
 
 def hours_of(lake: Path, count: int) -> list[HourInput]:
     found = (ledger.find_hour(lake, hours_from(number)) for number in range(count))
-    return [hour.input for hour in found if hour]
+    return [hour for hour in found if hour]
 
 
 def hours_from(number: int) -> datetime:

@@ -143,5 +143,5 @@ def _unique_players(rows: Rollups, since: datetime | None, until: datetime | Non
 
 
 def _item(row: Rollup, labels: dict[str, str]) -> dict[str, Any]:
-    figures, stored = Figures.of([row]), {name: getattr(row, name) for name in UNPACKED}
+    figures, stored = Figures.of_row(row), {name: getattr(row, name) for name in UNPACKED}
     return {**stored, **figures.derived(), "health": figures.health, "label": labels.get(row.value, row.value)}

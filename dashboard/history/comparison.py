@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
-from analytics.figures import NO_QUANTILES, Figures, Sums, figures_of_sums
+from analytics.figures import NO_QUANTILES, Figures, Sums
 from analytics.metrics import BY_NAME, Figure
 from analytics.models import Dimension, Grain
 from analytics.periods import Period
@@ -153,7 +153,7 @@ class Comparison:
         app, name, value = identity
         label = labels.get(value, value or "Not known")
         stream = f"{app}/{name}" if self.dimension == Dimension.KEY else ""
-        return ComparisonRow(value, (app, name, value), label, stream, figures_of_sums(sums))
+        return ComparisonRow(value, (app, name, value), label, stream, Figures.of_sums(sums))
 
     @property
     def column(self) -> Figure:

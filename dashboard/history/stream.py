@@ -318,7 +318,7 @@ class StreamHistory:
             since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
             found = self._rollups(replace(self.period, grain=grain, since=since))
         rows = found.page(0, TABLE_ROWS)
-        return [Row(row.start, row.start + STEPS[grain], Figures.of([row]), row) for row in rows]
+        return [Row(row.start, row.start + STEPS[grain], Figures.of_row(row), row) for row in rows]
 
     @property
     def more_slots(self) -> int:

@@ -155,7 +155,7 @@ def progress(request: HttpRequest) -> HttpResponse:
 def run(request: HttpRequest) -> HttpResponse:
     """Asks for a run and goes back to the page, which shows its progress; from the page of jobs (`back`) to the run."""
     actor = actor_of(request)
-    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, user=actor.user)
+    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
     audit.record(actor, "analytics.run", f"run {asked.pk}", kind=asked.kind)
     if request.POST.get("back") == "jobs":
         return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))

@@ -121,15 +121,17 @@ class Argument:
 
     @property
     def dest(self) -> str:
-        return self.names[0].lstrip("-").replace("-", "_")
+        dest: str = self.options.get("dest") or self.names[0].lstrip("-").replace("-", "_")
+        return dest
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a verb comes to: `value` for scripts, `lines` for people."""
+    """What a verb comes to: `value` for scripts, `lines` for people; with a `problem` the command fails after both."""
 
     value: Any
     lines: Iterable[str]
+    problem: str = ""
 
 
 class Verb:
@@ -178,6 +180,8 @@ class VerbCommand(BaseCommand):
         except self.errors as error:
             raise CommandError(str(error)) from None
         self.put(answer, json=options["json"])
+        if answer.problem:
+            raise CommandError(answer.problem)
 
     def put(self, answer: Answer, *, json: bool) -> None:
         if json:

@@ -11,19 +11,23 @@ from pyspark.sql import SparkSession
 from analytics import ledger, locks
 from analytics.jobs.computing import compute_days, compute_hours
 from analytics.models import Grain, Partition
-from analytics.schemas import Computed, HourInput
-from ingest.contracts import Sample
+from analytics.schemas import Computed
+from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter
 from tests.ingest.telemetry.records import NOON, sample
 
 HOUR_US = 3_600_000_000
 
 
-def fill(lake: Path, samples: Sequence[Sample], *, node: str = "node-a") -> None:
-    """Brings the samples to the lake."""
+def fill(
+    lake: Path, samples: Sequence[Sample] = (), events: Sequence[EventRecord] = (), *, node: str = "node-a"
+) -> None:
+    """Brings these to the lake."""
     writer = TelemetryWriter(lake, node)
     writer.start()
     writer.samples(samples)
+    for event in events:
+        writer.event(event)
     writer.close()
     assert not writer.dropped
 
@@ -77,11 +81,6 @@ def two_hours(streams: Iterable[str]) -> list[Sample]:
     return samples
 
 
-def hours_of(lake: Path) -> list[HourInput]:
-    """All that the lake holds."""
-    return [hour.input for hour in ledger.scan(lake).values()]
-
-
 def note_done(lake: Path, start: datetime, tail: str = "") -> Partition:
     """The hour as the run leaves it that has computed it."""
     hour = ledger.find_hour(lake, start)
@@ -89,7 +88,7 @@ def note_done(lake: Path, start: datetime, tail: str = "") -> Partition:
     ledger.note_pending(Grain.HOUR, [start])
     lock = locks.take(None, Grain.HOUR, [start])
     fingerprint = hour.fingerprint(ledger.tail_before(start))
-    lock.done(start, Computed(1, 1, 1, tail), fingerprint=fingerprint, files=hour.files)
+    lock.done(start, Computed(1, 1, 1, tail), fingerprint=fingerprint, files=hour.file_count)
     return Partition.objects.get(grain=Grain.HOUR, start=start)
 
 
@@ -100,12 +99,12 @@ def note_days_done() -> None:
     for day in pending:
         ledger.note_pending(Grain.DAY, [day.start])
         lock = locks.take(None, Grain.DAY, [day.start])
-        lock.done(day.start, Computed(1, 1, 1), fingerprint=day.fingerprint(), files=day.files)
+        lock.done(day.start, Computed(1, 1, 1), fingerprint=day.fingerprint(), files=day.file_count)
 
 
 def compute(spark: SparkSession, lake: Path, *, hours_at_once: int = 6) -> dict[datetime, Computed]:
     """Computes all hours, which follow one another, and their days, as a run does but for the database."""
-    hours, out = hours_of(lake), lake / "rollups" / ".work"
+    hours, out = list(ledger.scan(lake).values()), lake / "rollups" / ".work"
     done: dict[datetime, Computed] = {}
     for first in range(0, len(hours), hours_at_once):
         done |= compute_hours(spark, lake, hours[first : first + hours_at_once], out)

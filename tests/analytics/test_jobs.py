@@ -21,8 +21,8 @@ from analytics.metrics import SKETCH_BITS
 from analytics.rollups import united_sketches
 from analytics.synthetic import World, generate
 from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
-from ingest.contracts import EventRecord, Sample
-from ingest.telemetry import TelemetryWriter, lake
+from ingest.contracts import Sample
+from ingest.telemetry import lake
 from tests.analytics.lakes import HOUR_US, broadcast, compute, fill
 from tests.ingest.telemetry.records import NOON, event, sample
 
@@ -46,16 +46,6 @@ def session_of(session: str, at_us: int, seconds: int, **fields: Any) -> list[Sa
     ]
 
 
-def lake_of(lake: Path, samples: Sequence[Sample], events: Sequence[EventRecord] = ()) -> Path:
-    writer = TelemetryWriter(lake, "node-a")
-    writer.start()
-    writer.samples(samples)
-    for one in events:
-        writer.event(one)
-    writer.close()
-    return lake
-
-
 def rows(lake: Path, table: str, **wanted: Any) -> list[dict[str, Any]]:
     """Of a table that was written, those with these values, by when they start."""
     files = sorted(table_folder(lake, table).rglob("*.parquet"))
@@ -67,7 +57,7 @@ def rows(lake: Path, table: str, **wanted: Any) -> list[dict[str, Any]]:
 
 
 def test_what_is_written_has_the_declared_columns(spark: SparkSession, lake: Path) -> None:
-    lake_of(lake, session_of("a", NOON, 3), [event(1, at_us=NOON)])
+    fill(lake, session_of("a", NOON, 3), [event(1, at_us=NOON)])
     compute(spark, lake)
     for table, columns in {SESSION_HOURS: schemas.SESSION_HOURS, HOUR: schemas.ROLLUPS, DAY: schemas.ROLLUPS}.items():
         (file,) = table_folder(lake, table).rglob("*.parquet")
@@ -100,7 +90,8 @@ def test_peaks_are_summed_over_streams_in_the_same_minute(spark: SparkSession, l
         *session_of("b2", NOON + 85 * SECOND_US, 20, name="b", players=2),  # The same players, after a reconnect.
         *session_of("c", NOON + 300 * SECOND_US, 20, name="c", players=8, video_bytes=0, audio_bytes=0),
     ]
-    compute(spark, lake_of(lake, samples))
+    fill(lake, samples)
+    compute(spark, lake)
     (app,) = rows(lake, HOUR, dimension="app")
     assert (app["peak_players"], app["peak_at_us"], app["peak_streams"]) == (9, NOON + 60 * SECOND_US, 2)
 
@@ -121,7 +112,9 @@ def test_events_count_once_and_for_what_they_are_of(spark: SparkSession, lake: P
         unknown,
     ]
     samples = session_of("a", NOON, 2)
-    compute(spark, lake_of(lake_of(lake, samples, happened), [], happened))
+    fill(lake, samples, happened)
+    fill(lake, events=happened)
+    compute(spark, lake)
     found = {row["dimension"]: row for row in rows(lake, HOUR)}
     assert set(found) == {"stream", "key", "app", "encoder", "node", "broadcast"}
     for dimension, refusals in {"node": 2, "app": 1, "stream": 0, "key": 0}.items():
@@ -142,7 +135,8 @@ def test_what_happened_to_a_session_counts_for_the_encoder_that_its_samples_name
         event(9, session="a", at_us=NOON + SECOND_US, kind="session.ended", reason="tcp_reset", encoder="obs"),
         event(1, session="b", at_us=NOON, encoder="FMLE/3.0"),
     ]
-    compute(spark, lake_of(lake, session_of("a", NOON, 2, encoder="obs"), happened))
+    fill(lake, session_of("a", NOON, 2, encoder="obs"), happened)
+    compute(spark, lake)
     encoders = rows(lake, HOUR, dimension="encoder")
     found = {row["value"]: (row["sessions"], row["accepted"], row["ends"]) for row in encoders}
     assert found == {"obs": (1, 1, 1), "FMLE/3.0": (0, 1, 0)}
@@ -152,7 +146,8 @@ def test_a_tail_is_what_may_go_on(spark: SparkSession, lake: Path) -> None:
     end = NOON + HOUR_US
     early = session_of("early", NOON, 2, name="a")
     late = session_of("late", end - 90 * SECOND_US, 80, name="b")
-    (hour,) = compute(spark, lake_of(lake, [*early, *late]))
+    fill(lake, [*early, *late])
+    (hour,) = compute(spark, lake)
     assert tail_of(lake, hour).to_pylist() == [
         {"app": "live", "name": "b", "session": "", "last_us": late[-1].at_us, "broadcast_us": end - 91 * SECOND_US},
         {"app": "live", "name": "b", "session": "late", "last_us": None, "broadcast_us": end - 91 * SECOND_US},
@@ -164,7 +159,7 @@ def test_an_hour_at_whose_end_nothing_is_on_air_hands_on_as_much_as_none(spark: 
     fill(lake, list(broadcast("demo", "early", seconds=5, start_us=NOON)))
     fill(lake, list(broadcast("demo", "late", seconds=5, start_us=NOON + 2 * HOUR_US - 5_000_000)))
     early, late = ledger.scan(lake).values()
-    tails = compute_hours(spark, lake, [early.input, late.input], lake.parent / "out")
+    tails = compute_hours(spark, lake, [early, late], lake.parent / "out")
     assert tails[early.start].tail == "" == ledger.tail_before(early.start), "no hour is made anew on its account"
     assert tails[late.start].tail
 

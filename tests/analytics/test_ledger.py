@@ -110,12 +110,12 @@ def test_a_day_is_to_do_when_an_hour_of_it_was_done(lake: Path) -> None:
     assert Days().pending() == []
     do(lake, 3)
     assert Partition.objects.get(grain=Grain.DAY).state == State.PENDING
-    assert [(day.start, day.files) for day in Days().pending()] == [(DAY, 1)]
+    assert [(day.start, day.file_count) for day in Days().pending()] == [(DAY, 1)]
     note_days_done()
     assert Days().pending() == []
     put(lake, 4)
     do(lake, 4)
-    assert [day.files for day in Days().pending()] == [2]
+    assert [day.file_count for day in Days().pending()] == [2]
     assert Days(since=at(24)).pending() == []
     assert len(Days(since=at(23), until=at(24)).pending()) == 1
 
@@ -281,7 +281,7 @@ def test_an_hour_whose_files_are_made_one_stays_done(lake: Path) -> None:
     put(lake, 3, "compacted.parquet")
     found = ledger.find_hour(lake, at(3))
     assert found
-    lock.compacted(at(3), fingerprint=found.fingerprint(""), files=found.files)
+    lock.compacted(at(3), fingerprint=found.fingerprint(""), files=found.file_count)
     assert to_do(lake) == []
     assert row(3).compacted_at
     assert locks.hold(at(3))

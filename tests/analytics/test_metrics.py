@@ -3,7 +3,6 @@
 import ast
 import math
 from dataclasses import fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,13 @@ import pytest
 from django.db import models
 
 from analytics import schemas
-from analytics.figures import SUM_FIELDS, Figures
-from analytics.metric_docs import TABLES, documented
+from analytics.figures import NO_QUANTILES, SUM_FIELDS, Figures, merged_quantiles
 from analytics.metrics import ALL, BY_NAME, DERIVED, METRICS, Kind, Merge, Metric
 from analytics.models import IDENTITY, PACKED, Rollup
 from dashboard.history.api import RollupOut
 from dashboard.history.comparison import COMPARED, FURTHER
 from dashboard.history.views import MERGED, ROLLUP_COLUMNS
+from docs.metric_tables import TABLES, documented
 from tests.analytics.packed import packed
 
 DOCS = Path(__file__).parents[2] / "docs" / "analytics.md"
@@ -41,7 +40,7 @@ def test_the_database_has_a_field_for_each(metric: Metric) -> None:
     field = Rollup._meta.get_field(metric.name)
     assert isinstance(field, FIELDS[metric.kind])
     assert isinstance(field, models.BigIntegerField) or metric.merge != Merge.SUM, "sums grow"
-    assert (field.null, field.help_text) == (metric.nullable, metric.words)
+    assert field.help_text == metric.words
 
 
 def test_the_database_has_a_field_for_nothing_else() -> None:
@@ -65,7 +64,7 @@ def test_figures_have_each_sum_and_each_that_follows_and_few_more() -> None:
     own = {field.name: field.type for field in fields(Figures)}
     assert own.keys() - set(NAMES) == {"quantiles"}
     assert all(own[name] is int for name in SUM_FIELDS)
-    methods = {"of", "of_sums", "derived"}
+    methods = {"of_row", "of_sums", "derived"}
     properties = {name for name in dir(Figures) if not name.startswith("_") and name not in own} - methods
     assert properties - set(BY_NAME) == {"health", "measured_ms", "keyframe_intervals"}
     assert properties >= set(FOLLOWING)
@@ -89,15 +88,8 @@ def test_files_the_api_pages_and_jobs_name_them_as_the_table_does() -> None:
 def test_the_docs_tell_each_as_the_table_does() -> None:
     text = DOCS.read_text()
     assert text.count("<!-- metrics -->") == len(TABLES)
-    assert documented(text) == text, "run python -m analytics.metric_docs docs/analytics.md"
+    assert documented(text) == text, "run python -m docs.metric_tables docs/analytics.md"
     assert {figure.name for _, figures in TABLES for figure in figures} == set(BY_NAME)
-
-
-AT = datetime(2026, 11, 13, 20, 41, tzinfo=UTC)
-
-
-def row(**fields: object) -> Rollup:
-    return Rollup(**{**dict.fromkeys(SUM_FIELDS, 0), "peak_players": 0, "peak_streams": 0, **fields})
 
 
 @pytest.mark.parametrize(
@@ -127,30 +119,18 @@ def test_each_metric_has_its_formula(name: str, fields: dict[str, int], expected
 
 
 def test_what_is_not_defined_is_none() -> None:
-    empty = Figures.of([])
+    empty = Figures()
     assert {one.name for one in DERIVED if getattr(empty, one.name) is not None} == {
         *("live_h", "player_minutes", "player_hours", "delivered_gb")
     }
     assert (empty.health, empty.quantiles) == ("none", (None, None, None))
 
 
-def test_rows_are_summed_and_their_peaks_and_counts_taken() -> None:
-    figures = Figures.of(
-        [
-            row(live_ms=1, peak_players=5, peak_at=AT, refusals={"busy": 1}, keyframe_interval_max=2.0),
-            row(live_ms=2, peak_players=5, peak_at=AT.replace(hour=19), refusals={"busy": 2, "banned": 1}),
-            row(live_ms=4, peak_players=3, peak_at=AT.replace(hour=18), peak_streams=2),
-        ]
-    )
-    assert (figures.live_ms, figures.peak_players, figures.peak_at) == (7, 5, AT.replace(hour=19))
-    assert (figures.refusals, figures.keyframe_interval_max, figures.peak_streams) == ({"busy": 3, "banned": 1}, 2.0, 2)
-
-
 def test_percentiles_are_of_all_samples() -> None:
-    one = row(samples=3, video_histogram=packed([1.0, 2.0, 3.0]), video_kbps_p5=7.0, video_kbps_p50=8.0)
-    assert Figures.of([one, row()]).quantiles == (7.0, 8.0, None)
-    other = row(samples=1, video_histogram=packed([10.0]))
-    assert Figures.of([one, other]).quantiles == pytest.approx((1.0, 2.0, 10.0), rel=0.01)
+    """A part's are its own, several parts' those of their histograms. A part: as QUANTILE_FIELDS has it."""
+    one = (packed([1.0, 2.0, 3.0]), 7.0, 8.0, None, 1.0, 3.0)
+    assert merged_quantiles([one]) == (7.0, 8.0, None)
+    assert merged_quantiles([one, (packed([10.0]), *NO_QUANTILES, 10.0, 10.0)]) == pytest.approx((1, 2, 10), rel=0.01)
 
 
 def test_the_worst_health_is_that_of_a_minute_or_of_half_the_time() -> None:

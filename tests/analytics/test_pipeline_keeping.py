@@ -14,9 +14,8 @@ from pyspark.sql import DataFrameReader
 
 from analytics.lake.maintenance import RetentionDays, compact_closed, remove_old
 from analytics.models import AnalyticsRun, Dimension, Grain, Partition, Rollup
-from ingest.telemetry import TelemetryWriter
 from ingest.telemetry.lake import hour_folder
-from tests.analytics.lakes import HOUR_US
+from tests.analytics.lakes import HOUR_US, fill
 from tests.analytics.test_pipeline import at, put, run
 from tests.ingest.telemetry.records import NOON, event
 
@@ -30,12 +29,10 @@ pytestmark = [
 
 def watched(lake: Path, hour: int, players: Iterable[int]) -> None:
     """These begin to play the stream in an hour."""
-    writer = TelemetryWriter(lake, "node-a")
-    writer.start()
-    for player in players:
-        who: dict[str, Any] = {"session": f"{hour}-{player}", "session_kind": "play", "address_hash": f"{player:04x}"}
-        writer.event(event(1, at_us=NOON + (hour - 12) * HOUR_US + player * 1_000_000, **who))
-    writer.close()
+    start_us = NOON + (hour - 12) * HOUR_US
+    who = {player: {"session": f"{hour}-{player}", "address_hash": f"{player:04x}"} for player in players}
+    begun = [event(1, at_us=start_us + n * 1_000_000, session_kind="play", **each) for n, each in who.items()]
+    fill(lake, events=begun)
 
 
 def of_day() -> Rollup:

@@ -46,7 +46,7 @@ def queued() -> int:
 def test_asking_queues_one_run_and_a_second_asker_gets_the_same() -> None:
     user = User.objects.create_user("ana")
     before = queued()
-    run = services.start_run(trigger=PAGE, user=user)
+    run = services.start_run(trigger=PAGE, requested_by=user)
     assert (run.state, run.requested_by) == ("queued", user)
     assert services.start_run(trigger=AnalyticsRun.Trigger.SCHEDULE) == run
     assert queued() == before + 1
@@ -233,23 +233,17 @@ def test_nobody_is_asked_for_a_run_again_that_needs_java_to_be_installed() -> No
 
 
 @pytest.mark.both_forms
-def test_what_failed_is_asked_for_again_without_waiting() -> None:
-    user = User.objects.create_user("ana")
-    failed = services.create_run(trigger=PAGE, kind="hourly", since=HOUR, until=HOUR + timedelta(hours=3))
+def test_of_a_run_is_forgiven_what_failed_of_it_alone() -> None:
+    failed = services.create_run(trigger=PAGE, kind="hourly", since=HOUR)
     later = timezone.now() + timedelta(hours=1)
     partition = undone(state="failed", attempts=5, retry_at=later, run=failed)
     other = Partition.objects.create(grain=Grain.DAY, start=HOUR, state="failed", attempts=3, retry_at=later)
-    services.fail(failed, code=AnalyticsRun.ErrorCode.FAILED, error="It broke")
-    again = services.retry(failed, user)
-    assert (again.kind, again.since, again.until) == ("hourly", failed.since, failed.until)
-    assert (again.state, again.trigger, again.requested_by) == ("queued", "page", user)
+    assert services.same_work(failed) == {"kind": "hourly", "since": HOUR, "until": None}
+    assert services.clear_failures(failed.partitions.all()) == 1
     partition.refresh_from_db()
     other.refresh_from_db()
     assert (partition.state, partition.attempts, partition.retry_at) == ("pending", 0, None)
     assert other.state == "failed"
-    assert services.retry([other]) == again, "it waits already"
-    other.refresh_from_db()
-    assert other.state == "pending"
 
 
 @pytest.mark.both_forms
@@ -268,7 +262,7 @@ def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Se
 
 @pytest.mark.both_forms
 def test_a_run_tells_what_it_does() -> None:
-    run = services.create_run(trigger=PAGE, user=User.objects.create_user("ana"))
+    run = services.create_run(trigger=PAGE, requested_by=User.objects.create_user("ana"))
     claimed = services.claim(run_id=run.pk)
     assert claimed
     services.log_line(claimed, "Something\x00 odd " + "!" * 2000, RunLine.Level.WARNING)

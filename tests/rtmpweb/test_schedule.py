@@ -59,7 +59,7 @@ def daily(clock: Clock, at: str, zone: str, since: str) -> None:
     """An entry that is made at `since`."""
     clock.now = datetime.fromisoformat(since)
     hour, minute = at.split(":")
-    put_periodic_task(NAME, task="analytics.tasks.scheduled_run", hour=hour, minute=minute, time_zone=zone)
+    put_periodic_task(NAME, {"hour": hour, "minute": minute, "timezone": zone}, task="analytics.tasks.scheduled_run")
     PeriodicTask.objects.filter(name=NAME).update(queue=QUEUE)
 
 

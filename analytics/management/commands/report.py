@@ -1,14 +1,13 @@
 """`manage.py report make` and `manage.py report list`: reports at the command line."""
 
-from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
@@ -22,7 +21,7 @@ from analytics.reports import builder, files
 from analytics.scopes import NoSuchScope, Scope
 from ingest.delivery.email import EmailChannel
 from ingest.delivery.engine import deliver
-from ingest.management.base import put_json
+from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.services import audit
 
 Kind = ReportPlan.Kind
@@ -45,78 +44,57 @@ WRITERS: dict[str, Callable[[Report], bytes]] = {
 """By the ending of --output."""
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = "Makes reports of what was computed, sends them, and lists those that were made."
+    errors = (NoSuchScope, PeriodProblem)
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True)
-        make = verbs.add_parser("make", help="make a report, and keep it")
-        make.add_argument("kind", choices=Kind.values, help="of a day, a week, a month or a broadcast")
-        make.add_argument("--from", dest="since", metavar="TIME", help="a date, or a time (ISO 8601); see --to")
-        make.add_argument(
+    @Verb(
+        "make a report, and keep it",
+        Argument("kind", choices=Kind.values, help="of a day, a week, a month or a broadcast"),
+        Argument("--from", dest="since", metavar="TIME", help="a date, or a time (ISO 8601); see --to"),
+        Argument(
             "--to",
             dest="until",
             metavar="TIME",
             help="the first moment after it. Without: the day, week or month with --from; without both: the last one",
-        )
-        make.add_argument("--time-zone", default="UTC", help="whose days and clock (default: %(default)s)")
-        whose = make.add_mutually_exclusive_group()
-        whose.add_argument("--stream", metavar="APP/NAME", default="", help="only of this stream")
-        whose.add_argument("--app", default="", help="only of this application's streams")
-        make.add_argument("--output", type=Path, metavar="FILE", help=f"write it: {', '.join(WRITERS)}")
-        make.add_argument("--send", action="append", metavar="ADDRESS", default=[], help="send it there by e-mail, now")
-        make.add_argument("--json", action="store_true", help="print all that it says as one JSON object")
-        listing = verbs.add_parser("list", help=f"the last {LISTED} reports")
-        listing.add_argument("--json", action="store_true", help="print one JSON object")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        {"make": self._make, "list": self._list}[options["verb"]](options)
-
-    def _make(self, options: dict[str, Any]) -> None:
-        output: Path | None = options["output"]
+        ),
+        Argument("--time-zone", default="UTC", help="whose days and clock (default: %(default)s)"),
+        Argument("--stream", metavar="APP/NAME", default="", help="only of this stream"),
+        Argument("--app", default="", help="only of this application's streams"),
+        Argument("--output", type=Path, metavar="FILE", help=f"write it: {', '.join(WRITERS)}"),
+        Argument("--send", action="append", metavar="ADDRESS", default=[], help="send it there by e-mail, now"),
+    )
+    def _make(self, output: Path | None, send: list[str], **options: Any) -> Answer:
         if output is not None and output.suffix not in WRITERS:
             raise CommandError(f"A report can't be written as {output.name!r}: end it in {', '.join(WRITERS)}.")
-        for address in options["send"]:
+        if options["stream"] and options["app"]:
+            raise CommandError("argument --app: not allowed with argument --stream")
+        for address in send:
             try:
                 validate_email(address)
             except ValidationError:
                 raise CommandError(f"{address!r} is no e-mail address.") from None
-        try:
-            period, scope = wanted(options, timezone.now())
-        except (NoSuchScope, PeriodProblem) as problem:
-            raise CommandError(str(problem)) from None
-        report = builder.make(period, scope, actor=audit.command("report"))
+        report = builder.make(*wanted(options, timezone.now()), actor=self.actor)
         if output is not None:
             output.write_bytes(WRITERS[output.suffix](report))
-        if options["json"]:
-            put_json(self.stdout, {"id": report.pk, **report.document})
-        else:
-            self._tell(report, output)
-        if options["send"]:
-            self._send(report, options["send"])
+        return Answer(
+            {"id": report.pk, **report.document}, _lines(report, output), self._send(report, send) if send else ""
+        )
 
-    def _tell(self, report: Report, output: Path | None) -> None:
-        document = report.document
-        self.stdout.write(f"{document['title']}, {document['period']['words']}: report {report.pk}.")
-        self.stdout.write(document["lede"].replace("**", ""))
-        for finding in document["findings"]:
-            self.stdout.write(f"- {finding['what']} {finding['advice']}".rstrip())
-        for note in document["notes"]:
-            self.stdout.write(f"Note: {note}")
-        if output is not None:
-            self.stdout.write(f"Written: {output}")
-
-    def _send(self, report: Report, addresses: list[str]) -> None:
+    def _send(self, report: Report, addresses: list[str]) -> str:
+        """Why one of them did not get it."""
         with transaction.atomic():
             builder.send(report, addresses)
-            audit.record(audit.command("report"), "report.send", str(report), to=addresses)
+            audit.record(self.actor, "report.send", str(report), to=addresses)
         deliver(EmailChannel.name)
-        failed = report.deliveries.filter(address__in=addresses).exclude(state=ReportDelivery.State.DONE)
-        for row in failed:
-            raise CommandError(f"{row.address}: {row.error or 'it is tried again by the analytics worker.'}")
+        failed = report.deliveries.filter(address__in=addresses).exclude(state=ReportDelivery.State.DONE).first()
+        if failed:
+            return f"{failed.address}: {failed.error or 'it is tried again by the analytics worker.'}"
         self.stderr.write(f"Sent to {', '.join(addresses)}.")
+        return ""
 
-    def _list(self, options: dict[str, Any]) -> None:
+    @Verb(f"the last {LISTED} reports")
+    def _list(self) -> Answer:
         rows = Report.objects.annotate(sent=ReportDelivery.counted(ReportDelivery.State.DONE))
         items = [
             {
@@ -131,12 +109,24 @@ class Command(BaseCommand):
             }
             for report in rows[:LISTED]
         ]
-        if options["json"]:
-            put_json(self.stdout, {"items": items, "count": rows.count()})
-            return
-        for item in items:
-            of = f" {item['scope']}" if item["scope"] else ""
-            self.stdout.write(f"{item['id']:>6}  {item['kind']}{of}, {item['period']} ({item['time_zone']})")
+        return Answer({"items": items, "count": rows.count()}, map(_line, items))
+
+
+def _lines(report: Report, output: Path | None) -> Iterator[str]:
+    document = report.document
+    yield f"{document['title']}, {document['period']['words']}: report {report.pk}."
+    yield document["lede"].replace("**", "")
+    for finding in document["findings"]:
+        yield f"- {finding['what']} {finding['advice']}".rstrip()
+    for note in document["notes"]:
+        yield f"Note: {note}"
+    if output is not None:
+        yield f"Written: {output}"
+
+
+def _line(item: dict[str, Any]) -> str:
+    of = f" {item['scope']}" if item["scope"] else ""
+    return f"{item['id']:>6}  {item['kind']}{of}, {item['period']} ({item['time_zone']})"
 
 
 def wanted(options: dict[str, Any], now: datetime) -> tuple[Period, Scope]:

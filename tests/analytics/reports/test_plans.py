@@ -15,9 +15,9 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
 from analytics import periods, tasks
+from analytics import tasks as report_tasks
 from analytics.models import AnalyticsRun, Dimension, Partition, Report, ReportDelivery, ReportPlan, Rollup
 from analytics.reports import builder, plans, schedule
-from analytics.reports import tasks as report_tasks
 from analytics.scopes import Scope
 from ingest.models import Application, Session, Stream
 from ingest.services.audit import Actor

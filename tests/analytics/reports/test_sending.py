@@ -2,28 +2,24 @@
 
 import csv
 import io
-from datetime import date, timedelta
+from datetime import date
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Any
 
 import pytest
-from django.core import mail as django_mail
 from django.utils import timezone
 from pypdf import PdfReader
 
 from analytics import periods
 from analytics.mails import report_content
 from analytics.models import Report, ReportDelivery, ReportPlan
-from analytics.reports import builder, charts, pdf, subprocess_jobs
-from analytics.reports.document import Chart
+from analytics.reports import builder, pdf, subprocess_jobs
 from analytics.scopes import Scope
 from ingest.delivery import engine
-from ingest.delivery.email import NO_MAIL_SERVER, EmailChannel, mail_message
+from ingest.delivery.email import EmailChannel, mail_message
 from ingest.models import Application, Delivery, Stream
 from rtmpweb.celery import app as celery
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour
-from tests.ingest.faults import at_once
 from tests.receivers import MailReceiver
 
 pytestmark = pytest.mark.django_db
@@ -63,11 +59,6 @@ def send() -> int:
     before = Delivery.objects.filter(state=State.DONE).count()
     engine.deliver("email")
     return Delivery.objects.filter(state=State.DONE).count() - before
-
-
-def soon(report: Report) -> None:
-    """What waits is due now."""
-    report.deliveries.filter(state=State.WAITING).update(next_at=timezone.now())
 
 
 def test_what_arrives(report: Report, inbox: MailReceiver) -> None:
@@ -110,76 +101,9 @@ def test_it_is_sent_once_to_each(report: Report, inbox: MailReceiver) -> None:
     assert sorted(message["To"] for message in inbox.got) == ["a@example.org", "b@example.org", "c@example.org"]
 
 
-@pytest.mark.both_forms
-@pytest.mark.django_db(transaction=True)
-def test_workers_at_the_same_time_send_it_once(report: Report, inbox: MailReceiver) -> None:
-    builder.send(report, [f"{number}@example.org" for number in range(4)])
-    at_once(send, send, send)
-    while report.deliveries.filter(state=State.WAITING, attempts=0).exists():
-        send()  # A worker that found the database locked has left it to the next.
-    recipients = [str(message["To"]) for message in inbox.got]
-    assert sorted(recipients) == [f"{number}@example.org" for number in range(4)]
-
-
-def test_a_server_that_is_away_is_tried_again_and_given_up(report: Report, settings: Any, inbox: MailReceiver) -> None:
-    builder.send(report, ["ops@example.org"])
-    settings.EMAIL_PORT = 9  # Nobody is there.
-    assert send() == 0
-    row = report.deliveries.get()
-    assert (row.state, row.attempts) == (State.WAITING, 1)
-    assert row.error.startswith("The mail server can't be reached")
-    assert row.next_at > timezone.now() + timedelta(seconds=5)
-    assert send() == 0
-    assert report.deliveries.get().attempts == 1  # It is not its time.
-    for _ in engine.DELAYS_S:
-        soon(report)
-        send()
-    row.refresh_from_db()
-    assert (row.state, row.attempts) == (State.DEAD, 1 + len(engine.DELAYS_S))
-    settings.EMAIL_PORT = inbox.port
-    assert builder.send(report, ["ops@example.org"]) == 1  # Asked for once more by a person.
-    assert send() == 1
-    assert len(inbox.got) == 1
-
-
-def test_a_server_that_is_away_is_asked_once_in_a_go(report: Report, settings: Any, inbox: MailReceiver) -> None:
-    builder.send(report, [f"{number}@example.org" for number in range(3)])
-    settings.EMAIL_PORT = 9
-    assert send() == 0
-    assert sorted(report.deliveries.values_list("attempts", flat=True)) == [0, 0, 1]
-    settings.EMAIL_PORT = inbox.port
-    assert send() == 0  # It is left alone for a while.
-    soon(report)
-    assert send() == 3
-
-
-def test_a_report_s_pictures_are_drawn_once_for_all(
-    report: Report, inbox: MailReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[Chart] = []
-    png = charts.png
-
-    def draw(chart: Chart) -> bytes:
-        drawn.append(chart)
-        return png(chart)
-
-    monkeypatch.setattr(charts, "png", draw)
-    builder.send(report, [f"{number}@example.org" for number in range(3)])
-    assert send() == 3
-    assert len(drawn) == len(report.document["charts"]) == 1
-
-
 def test_who_asks_for_one_to_be_sent_does_not_wait_for_spark() -> None:
     queues = {name: celery.amqp.router.route({}, name)["queue"].name for name in TASKS}
     assert queues == TASKS
-
-
-def test_a_refused_address_is_given_up_at_once(report: Report, inbox: MailReceiver) -> None:
-    inbox.refused.add("gone@example.org")
-    builder.send(report, ["gone@example.org", "ops@example.org"])
-    assert send() == 1
-    gone = report.deliveries.get(address="gone@example.org")
-    assert (gone.state, "refuses the address" in gone.error) == (State.DEAD, True)
 
 
 @pytest.mark.both_forms
@@ -196,15 +120,6 @@ def test_one_that_a_lost_worker_had_begun_is_not_sent_twice(report: Report, inbo
     assert inbox.got == []
     assert builder.send(report, ["ops@example.org"]) == 1
     assert send() == 1
-
-
-def test_without_a_mail_server_the_delivery_says_so(report: Report, settings: Any) -> None:
-    settings.EMAIL_URL = ""
-    builder.send(report, ["ops@example.org"])
-    assert send() == 0
-    row = report.deliveries.get()
-    assert (row.state, row.error) == (State.WAITING, NO_MAIL_SERVER)
-    assert django_mail.outbox == []
 
 
 def test_the_same_message_has_the_same_id(report: Report) -> None:

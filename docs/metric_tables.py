@@ -1,25 +1,12 @@
-"""Prints the metrics: `python -m analytics.metric_docs docs/analytics.md` brings the tables of the docs up to date."""
+"""Prints the metrics: `python -m docs.metric_tables docs/analytics.md` brings the tables of the docs up to date."""
 
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from analytics.metrics import (
-    DERIVED,
-    DISTINCT,
-    EVENT_SUMS,
-    EXTREMES,
-    MEASURED,
-    PEAKS,
-    RATES,
-    REASON_COUNTS,
-    SESSION_SUMS,
-    Derived,
-    Figure,
-    Merge,
-    Metric,
-)
+from analytics import metrics
+from analytics.metrics import Derived, Figure, Merge, Metric
 
 MERGED_AS = {
     Merge.SUM: "sum",
@@ -35,10 +22,10 @@ MERGED_AS = {
 """What a day has of its hours, in words."""
 
 TABLES: tuple[tuple[str, Sequence[Figure]], ...] = (
-    ("Column | Unit | Meaning", MEASURED),
-    ("Column | Unit | Meaning", (*SESSION_SUMS, *EVENT_SUMS, *REASON_COUNTS)),
-    ("Column | Unit | Meaning | Of a day", (*DISTINCT, *EXTREMES, *PEAKS, *RATES)),
-    ("Metric | Unit | Meaning | Formula", DERIVED),
+    ("Column | Unit | Meaning", metrics.MEASURED),
+    ("Column | Unit | Meaning", (*metrics.SESSION_SUMS, *metrics.EVENT_SUMS, *metrics.REASON_COUNTS)),
+    ("Column | Unit | Meaning | Of a day", (*metrics.DISTINCT, *metrics.EXTREMES, *metrics.PEAKS, *metrics.RATES)),
+    ("Metric | Unit | Meaning | Formula", metrics.DERIVED),
 )
 """Of the docs, in their order: the head, and whose rows."""
 
