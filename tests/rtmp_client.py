@@ -93,11 +93,10 @@ class RtmpClient:
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
-    async def flush(self, limit: int | None = None) -> None:
-        """Sends what waits; with a limit by about so many bytes at a time, so that the urgent overtakes."""
-        while data := self.protocol.data_to_send(limit):
-            self._writer.write(data)
-            await self._writer.drain()
+    async def flush(self) -> None:
+        """Sends what waits."""
+        self._writer.write(self.protocol.data_to_send())
+        await self._writer.drain()
 
     def pause_reading(self) -> None:
         """Take nothing more from the socket: a player that is too slow."""

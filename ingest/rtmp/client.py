@@ -41,7 +41,7 @@ class ClientConnection(Connection):
         """
         handshake = ClientHandshake(nonce, epoch_ms, digest)
         super().__init__(limits, handshake, window_bytes=window_bytes, compress=True)
-        self._handshake_out.append(handshake.begin())
+        self._output.append(handshake.begin())
         self.answers_calls = answers_calls
         self._requested_amf3 = False
         self.server_capabilities = NO_CAPABILITIES
@@ -104,11 +104,6 @@ class ClientConnection(Connection):
     def send_metadata(self, stream_id: int, timestamp: int, metadata: dict[str, Any]) -> None:
         """onMetaData, which the server keeps for later players."""
         self.send_data(stream_id, timestamp, SET_DATA_FRAME, "onMetaData", metadata)
-
-    def drop_media(self, stream_id: int) -> None:
-        """Forgets audio and video that wait, as when publishing ends at once. Abort Message gives up what is sent in
-        part (section 5.4.2); a server that overlooks it must not be sent more media then."""
-        self._send_queue.abort(stream_id)
 
     # --- What the server sends ---
 

@@ -11,16 +11,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 from ingest.rtmp.calls import CallMixin, Calls
-from ingest.rtmp.chunk_writer import (
-    CSID_AUDIO,
-    CSID_COMMAND,
-    CSID_CONTROL,
-    CSID_DATA,
-    CSID_STATUS,
-    CSID_VIDEO,
-    ChunkWriter,
-    SendQueue,
-)
+from ingest.rtmp.chunk_writer import CHUNK_STREAMS, CSID_COMMAND, CSID_CONTROL, CSID_STATUS, ChunkWriter
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.events import DataReceived, Event, HandshakeCompleted, ReadingStopped, UnknownMessage
 from ingest.rtmp.flow import AcknowledgementCounter, SendingWindow
@@ -37,19 +28,6 @@ Content = TypeVar("Content")
 
 Handler = Callable[[Any, int, int, bytes], None]
 """Of the connection; takes timestamp, message stream id and payload."""
-
-CHUNK_STREAMS: Final[dict[int, int]] = {
-    MessageType.AUDIO: CSID_AUDIO,
-    MessageType.VIDEO: CSID_VIDEO,
-    MessageType.DATA_AMF0: CSID_DATA,
-    MessageType.DATA_AMF3: CSID_DATA,
-    MessageType.COMMAND_AMF0: CSID_COMMAND,
-    MessageType.COMMAND_AMF3: CSID_COMMAND,
-    MessageType.SHARED_OBJECT_AMF0: CSID_COMMAND,
-    MessageType.SHARED_OBJECT_AMF3: CSID_COMMAND,
-    MessageType.AGGREGATE: CSID_VIDEO,
-}
-"""Where messages go out by their type; all others on the control stream."""
 
 AUDIO: Final = int(MessageType.AUDIO)
 VIDEO: Final = int(MessageType.VIDEO)
@@ -73,10 +51,10 @@ class Connection(CallMixin):
         "_control_messages",
         "_events",
         "_handshake",
-        "_handshake_out",
         "_has_requested",
+        "_output",
         "_reader",
-        "_send_queue",
+        "_writer",
         "acknowledging",
         "amf3",
         "bytes_received",
@@ -122,8 +100,8 @@ class Connection(CallMixin):
         self.limits = limits
         self._handshake = handshake
         self._reader = RunReader(limits)
-        self._send_queue = SendQueue(ChunkWriter(compress=compress))
-        self._handshake_out: list[bytes] = []
+        self._writer = ChunkWriter(compress=compress)
+        self._output: list[bytes] = []
         self._events: list[Event] = []
         self.calls = Calls(limits)
         self.left = 0
@@ -172,20 +150,12 @@ class Connection(CallMixin):
 
     @property
     def has_output(self) -> bool:
-        return bool(self._handshake_out or self._send_queue.waiting_bytes)
+        return bool(self._output)
 
-    @property
-    def waiting_bytes(self) -> int:
-        """What waits in messages to be sent: nothing is dropped here, so whoever sends media looks at it first."""
-        return self._send_queue.waiting_bytes
-
-    def data_to_send(self, limit: int | None = None) -> bytes:
-        """What waits to be sent; it is forgotten here. With a limit whole chunks, up to the one that reaches so many
-        bytes: whoever takes little at a time lets control and audio overtake long video (see `SendQueue`)."""
-        data = self._send_queue.take(limit) if self._send_queue.waiting_bytes else b""
-        if self._handshake_out:
-            data = b"".join((*self._handshake_out, data))
-            self._handshake_out.clear()
+    def data_to_send(self) -> bytes:
+        """What waits to be sent; it is forgotten here."""
+        data = b"".join(self._output)
+        self._output.clear()
         self.window.sent += len(data)
         return data
 
@@ -207,7 +177,7 @@ class Connection(CallMixin):
     def send_window(self, size: int) -> None:
         """Window Acknowledgement Size: the peer is to acknowledge each `size` bytes."""
         self._queue(control.window_acknowledgement_size(size), CSID_CONTROL)
-        self.window.announce(size, self._send_queue.waiting_bytes)
+        self.window.announce(size, sum(map(len, self._output)))
 
     # --- Bytes to messages ---
 
@@ -236,7 +206,7 @@ class Connection(CallMixin):
     def _shake_hands(self, data: bytes | bytearray | memoryview) -> bytes:
         answer, rest = self._handshake.receive(data)
         if answer:
-            self._handshake_out.append(answer)
+            self._output.append(answer)
         if self._handshake.completed:
             self.move(Step.SHAKE_HANDS)
             shaken = self._handshake
@@ -297,7 +267,7 @@ class Connection(CallMixin):
             raise LimitExceeded(f"more than {self.limits.messages_per_read} messages at once")
 
     def _queue(self, message: Message, chunk_stream_id: int) -> None:
-        self._send_queue.add(message, chunk_stream_id)
+        self._output.append(self._writer.encode(message, chunk_stream_id))
 
     def report(self, event: Event) -> None:
         """The shell is told by the next `receive_data` or `events`."""

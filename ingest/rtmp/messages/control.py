@@ -29,11 +29,6 @@ def set_chunk_size(size: int) -> Message:
     return Message(MessageType.SET_CHUNK_SIZE, 0, 0, _word.pack(size))
 
 
-def abort(chunk_stream_id: int) -> Message:
-    """The chunk stream (4) whose message under way is to be dropped (section 5.4.2)."""
-    return Message(MessageType.ABORT, 0, 0, _word.pack(chunk_stream_id))
-
-
 def acknowledgement(bytes_received: int) -> Message:
     """Bytes received so far (4), modulo 2^32 (section 5.4.3)."""
     return Message(MessageType.ACKNOWLEDGEMENT, 0, 0, _word.pack(bytes_received & 0xFFFFFFFF))

@@ -177,39 +177,6 @@ class TestAnswers:
         assert b"_error" in client.data_to_send()
 
 
-class TestPublish:
-    """By a client that takes little at a time."""
-
-    def test_urgent_messages_overtake_a_long_frame(self, publisher: ConnectionPair) -> None:
-        publisher.client.send_video(1, 0, b"v" * 1000)
-        data = publisher.client.data_to_send(limit=300)
-        publisher.client.send_audio(1, 1, b"a")
-        publisher.client.send_ping(7)
-        publisher.client.delete_stream(1)
-        assert 1000 > publisher.client.waiting_bytes > 600
-        while publisher.client.has_output:
-            data += publisher.client.data_to_send(limit=1)
-        types = [message.type_id for message in decode_stream(bytes(publisher.to_server) + data)]
-        assert types[-4:] == [4, 8, 9, 20]
-        assert self.received(publisher, data) == [events.AudioReceived, events.VideoReceived, events.PublishStopped]
-        assert publisher.client.waiting_bytes == 0
-
-    def test_media_that_nobody_wants_any_more(self, publisher: ConnectionPair) -> None:
-        publisher.client.send_video(1, 0, b"v" * 1000)
-        publisher.client.send_audio(1, 1, b"a")
-        data = publisher.client.data_to_send(limit=300)
-        publisher.client.drop_media(1)
-        publisher.client.delete_stream(1)
-        data += publisher.client.data_to_send()
-        assert len(data) < 500
-        assert self.received(publisher, data) == [events.AudioReceived, events.PublishStopped]
-
-    @staticmethod
-    def received(pair: ConnectionPair, data: bytes) -> list[type]:
-        kinds = (events.AudioReceived, events.VideoReceived, events.PublishStopped)
-        return [type(event) for event in pair.server.receive_data(data) if isinstance(event, kinds)]
-
-
 class TestPlay:
     def test_media_of_the_server_arrive(self, pair: ConnectionPair) -> None:
         pair.client.play(pair.create_stream(), "cam", -1)

@@ -38,7 +38,6 @@ def read_data(payload: bytes) -> list[Any]:
 
 FAMILIES = {
     1: Family(control.read_number, control.set_chunk_size),
-    2: Family(control.read_number, control.abort),
     3: Family(control.read_number, control.acknowledgement),
     4: Family(read_event_and_values, lambda content: user_control(*content)),
     5: Family(control.read_number, control.window_acknowledgement_size),
@@ -74,8 +73,8 @@ def test_cut_anywhere(vector: Vector) -> None:
             FAMILIES[vector.type_id].read(vector.payload[:end])
 
 
-SEEN_BY_CONNECTIONS = [vector for vector in BOTH_WAYS if vector.type_id not in (1, 2)]
-"""Set Chunk Size and Abort stay within the chunk reader, whose own vectors have them."""
+SEEN_BY_CONNECTIONS = [vector for vector in BOTH_WAYS if vector.type_id != 1]
+"""Set Chunk Size stays within the chunk reader, whose own vectors have it."""
 
 
 @pytest.mark.parametrize("vector", SEEN_BY_CONNECTIONS, ids=ids(SEEN_BY_CONNECTIONS))
