@@ -206,7 +206,7 @@ class DataReceived(Event):
     """Message type 18 (or 15) on a publishing stream, with `@setDataFrame` already taken off.
 
     `name` is the handler's ('onMetaData', 'onCuePoint', ...), `values` what follows it, and `payload` the AMF0 body
-    [name, *values] to relay. What came in AMF3 is AMF0 in both (see `amf0.Amf3ToAmf0`).
+    [name, *values] to relay. What came in AMF3 is AMF0 in both (see `Amf3ToAmf0`).
     """
 
     stream_id: int

@@ -3,7 +3,7 @@
 from typing import Final
 
 from ingest.rtmp import status
-from ingest.rtmp.amf.amf0 import UNDEFINED
+from ingest.rtmp.amf import UNDEFINED
 from ingest.rtmp.capabilities import read_capabilities
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import CloseRequested, ConnectRequested, LengthRequested, StreamCreated

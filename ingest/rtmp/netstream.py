@@ -3,7 +3,7 @@
 from typing import Any, Final, Literal, TypeGuard
 
 from ingest.rtmp import status
-from ingest.rtmp.amf.amf0 import UNDEFINED
+from ingest.rtmp.amf import UNDEFINED
 from ingest.rtmp.events import (
     PauseRequested,
     PublishRequested,

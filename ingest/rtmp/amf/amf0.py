@@ -27,43 +27,12 @@ loop, and what references stand for is counted against the limit of elements."""
 import struct
 from typing import Any, Final, TypeVar
 
-from ingest.rtmp.amf import (
-    UNDEFINED,
-    UNSUPPORTED,
-    Amf3,
-    Date,
-    EcmaArray,
-    Reader,
-    Reference,
-    Singleton,
-    TypedObject,
-    Writer,
-    XmlDocument,
-    utf8,
-)
+from ingest.rtmp import amf
 from ingest.rtmp.amf.amf3_decoder import Decoder as Amf3Decoder
 from ingest.rtmp.amf.amf3_encoder import Encoder as Amf3Encoder
 from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-
-__all__ = [
-    "UNDEFINED",
-    "UNSUPPORTED",
-    "Amf3",
-    "Amf3ToAmf0",
-    "Date",
-    "Decoder",
-    "EcmaArray",
-    "Encoder",
-    "Reference",
-    "Singleton",
-    "TypedObject",
-    "XmlDocument",
-    "decode",
-    "decode_all",
-    "encode",
-]
 
 NUMBER: Final = 0x00
 BOOLEAN: Final = 0x01
@@ -90,7 +59,7 @@ _date: Final = struct.Struct(">dh")
 _Dict = TypeVar("_Dict", bound=dict[str, Any])
 
 
-class Decoder(Reader):
+class Decoder(amf.Reader):
     """The table of references is that of section 4.1.3.
 
     `as_amf0`: values in AMF3 are given as what AMF0 has for them, see `Amf3ToAmf0`.
@@ -99,7 +68,7 @@ class Decoder(Reader):
     __slots__ = ("amf3", "amf3_to_amf0")
 
     encoding = "AMF0"
-    constants = {NULL: None, UNDEFINED_MARKER: UNDEFINED, UNSUPPORTED_MARKER: UNSUPPORTED}
+    constants = {NULL: None, UNDEFINED_MARKER: amf.UNDEFINED, UNSUPPORTED_MARKER: amf.UNSUPPORTED}
     refused = {
         0x04: "an AMF0 movie clip is reserved and has no encoding",
         OBJECT_END: "an AMF0 object end outside of an object",
@@ -150,15 +119,15 @@ class Decoder(Reader):
     def long_string(self, depth: int) -> str:
         return self.text(self.take(_u32))
 
-    def xml(self, depth: int) -> XmlDocument:
-        return XmlDocument(self.text(self.take(_u32)))
+    def xml(self, depth: int) -> amf.XmlDocument:
+        return amf.XmlDocument(self.text(self.take(_u32)))
 
-    def date(self, depth: int) -> Date:
+    def date(self, depth: int) -> amf.Date:
         position = self.position
         self.position = position + _date.size
         if self.position > self.end:
             raise RemoteProtocolError("an AMF0 date is cut short")
-        return Date(*_date.unpack_from(self.data, position))
+        return amf.Date(*_date.unpack_from(self.data, position))
 
     def marked_reference(self, depth: int) -> Any:
         return self.reference(self.take(_u16))
@@ -166,11 +135,11 @@ class Decoder(Reader):
     def object(self, depth: int) -> dict[str, Any]:
         return self.properties({}, depth)
 
-    def typed_object(self, depth: int) -> TypedObject:
-        return self.properties(TypedObject(self.text(self.take(_u16))), depth)
+    def typed_object(self, depth: int) -> amf.TypedObject:
+        return self.properties(amf.TypedObject(self.text(self.take(_u16))), depth)
 
-    def ecma_array(self, depth: int) -> EcmaArray:
-        return self.properties(EcmaArray(), depth, self.take(_u32))
+    def ecma_array(self, depth: int) -> amf.EcmaArray:
+        return self.properties(amf.EcmaArray(), depth, self.take(_u32))
 
     def avmplus(self, depth: int) -> Any:
         """One value in AMF3 (section 3.1), after which AMF0 goes on."""
@@ -241,12 +210,12 @@ _number: Final = struct.Struct(">Bd")
 _short: Final = struct.Struct(">BH")
 _long: Final = struct.Struct(">BI")
 
-_SINGLETONS: Final = {UNDEFINED: UNDEFINED_MARKER, UNSUPPORTED: UNSUPPORTED_MARKER}
+_SINGLETONS: Final = {amf.UNDEFINED: UNDEFINED_MARKER, amf.UNSUPPORTED: UNSUPPORTED_MARKER}
 
 MAX_REFERENCES: Final = 0x10000
 
 
-class Encoder(Writer):
+class Encoder(amf.Writer):
     """An object or array that comes again is written as a reference (section 2.9)."""
 
     __slots__ = ("amf3", "count", "open")
@@ -272,22 +241,22 @@ class Encoder(Writer):
         self.out += b"\x01\x01" if value else b"\x01\x00"
 
     def string(self, value: str) -> None:
-        text = utf8(value)
+        text = amf.utf8(value)
         self.out += _short.pack(STRING, len(text)) if len(text) <= 0xFFFF else _long.pack(LONG_STRING, len(text))
         self.out += text
 
-    def xml(self, value: XmlDocument) -> None:
-        text = utf8(value)
+    def xml(self, value: amf.XmlDocument) -> None:
+        text = amf.utf8(value)
         self.out += _long.pack(XML_DOCUMENT, len(text))
         self.out += text
 
     def null(self, value: None) -> None:
         self.out.append(NULL)
 
-    def singleton(self, value: Singleton) -> None:
+    def singleton(self, value: amf.Singleton) -> None:
         self.out.append(_SINGLETONS[value])
 
-    def date(self, value: Date) -> None:
+    def date(self, value: amf.Date) -> None:
         try:
             fields = _date.pack(value.milliseconds, value.zone_minutes)
         except (struct.error, OverflowError) as error:
@@ -295,7 +264,7 @@ class Encoder(Writer):
         self.out.append(DATE)
         self.out += fields
 
-    def reference(self, value: Reference) -> None:
+    def reference(self, value: amf.Reference) -> None:
         if not 0 <= value.level < len(self.open) or self.open[value.level] >= MAX_REFERENCES:
             raise LocalProtocolError("an AMF0 reference to nothing")
         self.out += _short.pack(REFERENCE, self.open[value.level])
@@ -305,18 +274,18 @@ class Encoder(Writer):
             self.out.append(OBJECT)
             self.properties(value)
 
-    def ecma_array(self, value: EcmaArray) -> None:
+    def ecma_array(self, value: amf.EcmaArray) -> None:
         if self.enter(value):
             self.out += _long.pack(ECMA_ARRAY, len(value))
             self.properties(value)
 
-    def typed_object(self, value: TypedObject) -> None:
+    def typed_object(self, value: amf.TypedObject) -> None:
         if self.enter(value):
             self.out.append(TYPED_OBJECT)
             self.name(value.class_name)
             self.properties(value)
 
-    def avmplus(self, value: Amf3) -> None:
+    def avmplus(self, value: amf.Amf3) -> None:
         """Section 3.1."""
         if self.amf3 is None:
             self.amf3 = Amf3Encoder(self.out)
@@ -338,7 +307,7 @@ class Encoder(Writer):
         self.open.pop()
 
     def name(self, name: str) -> None:
-        text = utf8(name)
+        text = amf.utf8(name)
         if len(text) > 0xFFFF:
             raise LocalProtocolError("a name is too long for AMF0")
         self.out += _u16.pack(len(text))
@@ -361,17 +330,17 @@ Encoder.writers = {
     int: Encoder.number,
     bool: Encoder.boolean,
     str: Encoder.string,
-    XmlDocument: Encoder.xml,
+    amf.XmlDocument: Encoder.xml,
     type(None): Encoder.null,
-    Singleton: Encoder.singleton,
-    Date: Encoder.date,
-    Reference: Encoder.reference,
+    amf.Singleton: Encoder.singleton,
+    amf.Date: Encoder.date,
+    amf.Reference: Encoder.reference,
     dict: Encoder.object,
-    EcmaArray: Encoder.ecma_array,
-    TypedObject: Encoder.typed_object,
+    amf.EcmaArray: Encoder.ecma_array,
+    amf.TypedObject: Encoder.typed_object,
     list: Encoder.strict_array,
     tuple: Encoder.strict_array,
-    Amf3: Encoder.avmplus,
+    amf.Amf3: Encoder.avmplus,
 }
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.amf import Date, Reference, amf0
-from ingest.rtmp.amf.amf0 import EcmaArray, TypedObject
+from ingest.rtmp.amf import UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, amf0
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
 from tests.ingest.rtmp.amf0 import strategies as amf0_values
 from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
@@ -91,7 +90,7 @@ def test_every_marker_has_a_vector() -> None:
     [
         *((codec, value) for codec in (amf0, amf3) for value in (object(), 10**400, "\ud800", Reference(0))),
         *((amf0, value) for value in (b"bytes", {"a" * 65536: 1}, Date(0.0, 40_000), {1, 2})),
-        *((amf3, value) for value in (amf0.UNSUPPORTED, Xml("\ud800"), {"": 1}, Array([], {"": 1}))),
+        *((amf3, value) for value in (UNSUPPORTED, Xml("\ud800"), {"": 1}, Array([], {"": 1}))),
         *((amf3, value) for value in (Object("P", {}, sealed="x"), Object("P", {"x": 1}), Externalizable("P", 1))),
         *((amf3, Vector(kind, [item])) for kind, item in ((Items.INT, 2**31), (Items.UINT, -1), (Items.INT, "a"))),
         *((amf3, value) for value in (Vector(Items.DOUBLE, [10**400]), Date(10**400), [Reference(1)], [Reference(-1)])),
@@ -274,7 +273,7 @@ def test_integers_of_more_than_29_bits_are_doubles(value: int) -> None:
 def test_types_that_are_taken_for_others() -> None:
     assert amf3.encode((1, "a")) == amf3.encode([1, "a"])
     assert amf3.encode(Date(5.0, 60)) == amf3.encode(Date(5.0))
-    assert amf3.encode(amf0.EcmaArray({"a": 1})) == amf3.encode({"a": 1})
+    assert amf3.encode(EcmaArray({"a": 1})) == amf3.encode({"a": 1})
 
 
 def test_the_name_of_an_unknown_class_is_not_quoted() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import RemoteProtocolError, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import EcmaArray, amf0
 from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, raw, read_chunks, serve, whole
 from tests.ingest.rtmp.wire import Raw
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
@@ -179,7 +179,7 @@ def test_metadata_of_a_recording() -> None:
     happened = replay(whole(from_client("ffmpeg-publish"))).events
     (data,) = (event for event in happened if isinstance(event, events.DataReceived))
     assert data.name == "onMetaData"
-    assert isinstance(data.values[0], amf0.EcmaArray)
+    assert isinstance(data.values[0], EcmaArray)
     assert (data.values[0]["width"], data.values[0]["height"], data.values[0]["framerate"]) == (320.0, 180.0, 15.0)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Amf3, TypedObject, amf0
 from ingest.rtmp.connection import Connection
 from tests.fuzz.target import LIMITS
 from tests.ingest.rtmp.memory import AMF0, VALUES, connect, connection_bytes, held_bytes, messages
@@ -282,7 +282,7 @@ def different(random: Random) -> Iterator[Message]:
     yield connect(amf0.encode(names), **flags, **infos, **names)
     yield Message(20, 0, 0, amf0.encode("createStream", 2.0, None))
     yield Message(20, 0, 1, amf0.encode("publish", 3.0, None, f"{random.getrandbits(64):x}"))
-    value = amf0.encode(amf0.Amf3([names, dict(fourccs), random.randbytes(9)]), amf0.TypedObject(str(random.random())))
+    value = amf0.encode(Amf3([names, dict(fourccs), random.randbytes(9)]), TypedObject(str(random.random())))
     yield from messages(value, 1).values()
     for type_id in (8, 9, random.randrange(23, 256)):
         yield Message(type_id, random.getrandbits(32), 1, random.randbytes(40))

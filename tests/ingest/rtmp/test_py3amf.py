@@ -32,8 +32,18 @@ from hypothesis import strategies as st
 from pyamf import flex
 from pyamf.amf3 import ByteArray
 
-from ingest.rtmp.amf import amf0
-from ingest.rtmp.amf.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from ingest.rtmp.amf import (
+    UNDEFINED,
+    UNSUPPORTED,
+    Amf3,
+    Date,
+    EcmaArray,
+    Reference,
+    Singleton,
+    TypedObject,
+    XmlDocument,
+    amf0,
+)
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Object, Xml
 from tests.ingest.rtmp.amf0.strategies import names as any_names
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS
@@ -84,7 +94,7 @@ def theirs_encode(*values: Any, encoding: int, switches: bool = False) -> bytes:
 
 def to_theirs(value: Any) -> Any:
     match value:
-        case amf0.UNDEFINED:
+        case Singleton.UNDEFINED:
             return pyamf.Undefined
         case Date():
             return EPOCH + timedelta(milliseconds=value.milliseconds)
@@ -174,7 +184,7 @@ plain_values: st.SearchStrategy[Any] = st.recursive(leaves, plain_branches, max_
 values: st.SearchStrategy[Any] = st.recursive(leaves | integers | blobs, branches, max_leaves=12)
 
 
-ALIKE = (float, bool, str, type(None), amf0.Singleton, dict, list)
+ALIKE = (float, bool, str, type(None), Singleton, dict, list)
 SIMPLE = [
     vector
     for vector in BOTH_WAYS
@@ -296,7 +306,7 @@ class TestAmf3:
 @given(st.lists(values, max_size=3))
 def test_the_switch_from_amf0(message: list[Any]) -> None:
     """Several values in one message share their tables."""
-    read = theirs_decode(amf0.encode("call", *map(amf0.Amf3, message), True), pyamf.AMF0)
+    read = theirs_decode(amf0.encode("call", *map(Amf3, message), True), pyamf.AMF0)
     assert [to_ours(value, pyamf.AMF3) for value in read] == ["call", *message, True]
     written = theirs_encode(*map(to_theirs, message), encoding=pyamf.AMF0, switches=True)
     assert amf0.decode_all(written) == message

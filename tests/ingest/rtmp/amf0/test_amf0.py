@@ -7,19 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.amf import amf0, amf3_decoder
-from ingest.rtmp.amf.amf0 import (
+from ingest.rtmp.amf import (
     UNDEFINED,
     UNSUPPORTED,
     Amf3,
-    Amf3ToAmf0,
     Date,
     EcmaArray,
     Reference,
     TypedObject,
     XmlDocument,
+    amf0,
+    amf3_decoder,
 )
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
+from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
 from tests.ingest.rtmp.amf3.strategies import same, values
 from tests.ingest.rtmp.wire import ids
 
@@ -198,7 +199,7 @@ def decode_plain(data: bytes, limits: Limits | None = None) -> list[Any]:
 
 class TestWithinAmf0:
     def test_what_is_amf0_stays(self) -> None:
-        message = ["a", {"b": [1.0, amf0.Date(0.0)]}, XmlDocument("c")]
+        message = ["a", {"b": [1.0, Date(0.0)]}, XmlDocument("c")]
         assert decode_plain(amf0.encode(*message)) == message
 
     def test_references_count_from_the_outermost_value(self) -> None:

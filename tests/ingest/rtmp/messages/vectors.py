@@ -7,7 +7,7 @@ content, whether it is in AMF3, bytes."""
 import struct
 from typing import Any, NamedTuple
 
-from ingest.rtmp.amf.amf0 import UNDEFINED, Date, EcmaArray
+from ingest.rtmp.amf import UNDEFINED, Date, EcmaArray
 from ingest.rtmp.amf.amf3 import Dictionary
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import BandwidthLimit

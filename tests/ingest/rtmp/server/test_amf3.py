@@ -7,8 +7,7 @@ import pyamf
 import pytest
 
 from ingest.rtmp import Limits, Message, ServerConnection, events
-from ingest.rtmp.amf import amf0
-from ingest.rtmp.amf.amf0 import Amf3
+from ingest.rtmp.amf import UNSUPPORTED, Amf3, amf0
 from tests.ingest.rtmp.pair import ConnectionPair, Decide, answers, deciding, sent
 from tests.rtmpdecode import Decoded, decode_stream
 
@@ -155,7 +154,7 @@ class TestData:
         body = amf0.encode(Amf3("@setDataFrame"), name, Amf3({"onMetaData": "@setDataFrame"}), Amf3([1, b"x"]))
         pair.client.send_message(Message(type_id, 0, 1, body))
         pair.run()
-        values = [{"onMetaData": "@setDataFrame"}, [1.0, amf0.UNSUPPORTED]]
+        values = [{"onMetaData": "@setDataFrame"}, [1.0, UNSUPPORTED]]
         assert pair.take_server(events.DataReceived) == [
             events.DataReceived(1, 0, "onMetaData", values, amf0.encode("onMetaData", *values), kept=True)
         ]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import Limits, LocalProtocolError, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import UNDEFINED, amf0
 from tests.ingest.rtmp.pair import SECRET, ConnectionPair, accept, answers, deciding, sent
 
 OLD, NEW, LAST = "old", "new", "last"
@@ -100,7 +100,7 @@ class TestPlay:
             ([-2.0, -1.0, 0.0], -2.0, -1.0, False),
             ([None, None, None], -2.0, -1.0, False),
             ([float("nan"), float("inf")], -2.0, -1.0, False),
-            (["soon", {}, amf0.UNDEFINED], -2.0, -1.0, False),
+            (["soon", {}, UNDEFINED], -2.0, -1.0, False),
         ],
     )
     def test_arguments(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, ServerConnection, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Amf3, amf0
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import SECRET, ConnectionPair, Sink, accept, answers, commands, deciding, sent
@@ -252,7 +252,7 @@ class TestData:
         assert publisher.take_server(events.UnknownMessage) == [events.UnknownMessage(18, 1, stray)]
 
     def test_stray_bytes_behind_values_in_amf3_are_taken_off(self, publisher: ConnectionPair) -> None:
-        body = amf0.encode("onMetaData", amf0.Amf3({"width": 1280.0}))
+        body = amf0.encode("onMetaData", Amf3({"width": 1280.0}))
         publisher.client.send_message(Message(15, 0, 1, b"\x00" + body + b"\x11\x12"))
         assert publisher.take_server(events.DataReceived) == [
             events.DataReceived(1, 0, "onMetaData", [{"width": 1280.0}], amf0.encode("onMetaData", {"width": 1280.0}))
