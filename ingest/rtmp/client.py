@@ -1,4 +1,4 @@
-"""The client's end of a connection: publishes and plays. Tests, the relay and the benchmarks use it.
+"""The client's end of a connection: publishes and plays. The test pattern, tests and benchmarks use it.
 
 Each call queues one command and gives its transaction id; `ResultReceived` and `StatusReceived` tell what came of it.
 """
@@ -6,17 +6,16 @@ Each call queues one command and gives its transaction id; `ResultReceived` and 
 from functools import partial
 from typing import Any, Final
 
-from ingest.rtmp import messages
-from ingest.rtmp.calls import ANSWERS, RESULT_HANDLERS
+from ingest.rtmp.calls import ANSWERS
 from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities, read_capabilities
 from ingest.rtmp.connection import COMMON_HANDLERS, Connection
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import AudioReceived, StatusReceived, VideoReceived
-from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported
+from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, RESULT_HANDLERS, on_reported
 from ingest.rtmp.handshake import ClientHandshake, Scheme
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-from ingest.rtmp.messages import AggregatePart, MessageType, encode_aggregate
-from ingest.rtmp.messages.commands import SET_DATA_FRAME, Command, encode_data, text
+from ingest.rtmp.messages import MessageType
+from ingest.rtmp.messages.commands import Command, text
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.states import Step
 
@@ -83,31 +82,9 @@ class ClientConnection(Connection):
             arguments.append(reset)
         return self.call("play", *arguments, stream_id=stream_id)
 
-    def set_buffer_length(self, stream_id: int, length_ms: int) -> None:
-        self.send_user_control(UserControl.SET_BUFFER_LENGTH, stream_id, length_ms)
-
-    # --- Media ---
-
-    def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
-        self.send_message(messages.audio_message(stream_id, timestamp, payload))
-
-    def send_video(self, stream_id: int, timestamp: int, payload: bytes) -> None:
-        self.send_message(messages.video_message(stream_id, timestamp, payload))
-
-    def send_data(self, stream_id: int, timestamp: int, name: str, *values: Any) -> None:
-        self.send_message(encode_data(stream_id, timestamp, name, *values, amf3=self.amf3))
-
-    def send_aggregate(self, stream_id: int, *parts: AggregatePart) -> None:
-        """Audio, video and data in one message, which has the timestamp of the first."""
-        self.send_message(encode_aggregate(stream_id, parts))
-
-    def send_metadata(self, stream_id: int, timestamp: int, metadata: dict[str, Any]) -> None:
-        """onMetaData, which the server keeps for later players."""
-        self.send_data(stream_id, timestamp, SET_DATA_FRAME, "onMetaData", metadata)
-
     # --- What the server sends ---
 
-    def _on_connected(self, succeeded: bool, command: Command) -> None:
+    def on_connected(self, succeeded: bool, command: Command) -> None:
         self.move(Step.ACCEPT if succeeded else Step.REJECT)
         info = command.argument(0)
         self.server_capabilities = _server_capabilities(command.command_object, info, self.limits)

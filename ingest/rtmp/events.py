@@ -82,18 +82,6 @@ class CloseRequested(Event):
     """`close`; comes after what ended its streams. Nothing more is read."""
 
 
-@dataclass(slots=True)
-class StreamCreated(Event):
-    stream_id: int
-
-
-@dataclass(slots=True)
-class StreamDeleted(Event):
-    """`deleteStream`; comes after PublishStopped or PlayStopped when the stream was in use."""
-
-    stream_id: int
-
-
 # --- NetStream (section 7.2.2) ---
 
 
@@ -241,6 +229,8 @@ class BufferLengthSet(Event):
 
 @dataclass(slots=True)
 class AcknowledgementReceived(Event):
+    """More may be sent: see `SendingWindow`."""
+
     sequence_number: int
 
 

@@ -17,7 +17,7 @@ from ingest.rtmp.codecs import audio_config, video_config
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.handshake import ClientHandshake, ServerHandshake
 from ingest.rtmp.media import read_audio, read_video
-from ingest.rtmp.messages import decode_aggregate, encode_aggregate
+from ingest.rtmp.messages import decode_aggregate
 from ingest.rtmp.messages.commands import SET_DATA_FRAME, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shared_object
 from tests.fuzz import connections, seeds
@@ -27,6 +27,7 @@ from tests.ingest.rtmp.media.writing import write_audio, write_video
 from tests.ingest.rtmp.memory import held_bytes, reader_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
 from tests.ingest.rtmp.replay import read_chunks
+from tests.rtmp_client import encode_aggregate
 
 
 def read_tags(given: Iterable[bytes]) -> tuple[list[Tag], int, bool, str]:

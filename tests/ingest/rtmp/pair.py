@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.handshake import Scheme
 from ingest.rtmp.run_reader import Run
+from tests.rtmp_client import SendingClient
 from tests.rtmpdecode import Decoded, decode_stream
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))
@@ -54,7 +55,7 @@ class ConnectionPair:
         """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size;
         `digest`: the client's handshake has one."""
         self.server = ServerConnection(server_limits or Limits(), nonce=SERVER_NONCE, **server_options)
-        self.client = ClientConnection(client_limits or Limits(), nonce=CLIENT_NONCE, digest=digest)
+        self.client = SendingClient(client_limits or Limits(), nonce=CLIENT_NONCE, digest=digest)
         self.decide = decide
         self.slice_bytes = slice_bytes
         self.server_events: list[Any] = []

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
+from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
 from ingest.rtmp.amf import Amf3, TypedObject, amf0
 from ingest.rtmp.connection import Connection
 from tests.fuzz.target import LIMITS
@@ -25,6 +25,7 @@ from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
 from tests.ingest.rtmp.replay import client_after, cut, outcome, play, play_a_stream, server_after, session
 from tests.ingest.rtmp.wire import Raw, Sent, conversations, set_chunk_size, sizes, timestamps, type0
 from tests.recordings import NAMES, from_client, from_server
+from tests.rtmp_client import SendingClient
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
 AUDIO, VIDEO = 8, 9
@@ -134,7 +135,7 @@ def test_damaged_sessions_are_taken_or_refused(limits: Limits, name: str, made: 
     )
     assert outcome(in_pieces) == outcome(whole)
     down = damaged(from_server(name)[: HANDSHAKE_BYTES + 6000], made, HANDSHAKE_BYTES)
-    client = ClientConnection(limits, nonce=CLIENT_NONCE)
+    client = SendingClient(limits, nonce=CLIENT_NONCE)
     play(client, play_a_stream, cut(down, [HANDSHAKE_BYTES, *cuts]), within(limits))
 
 

@@ -11,7 +11,17 @@ import pytest
 from ingest.rtmp import ServerConnection, UserControl, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import MessageType
-from ingest.rtmp.messages.shared_object import Change, Clear, SendMessage, SharedObject, Success, Use, UseSuccess
+from ingest.rtmp.messages.shared_object import (
+    Change,
+    Clear,
+    SendMessage,
+    SharedObject,
+    SharedObjectEvent,
+    Success,
+    Use,
+    UseSuccess,
+    encode_shared_object,
+)
 from tests.ingest.rtmp.messages.vectors import NULL, TRUE, key, n, o, t
 from tests.ingest.rtmp.pair import SERVER_NONCE, accept
 from tests.ingest.rtmp.replay import in_pieces, play
@@ -122,8 +132,8 @@ def test_broadcast_of_a_shared_object_message() -> None:
     def shared(body: str) -> bytes:
         return chunks(Step(19, 0, key("s") + h("00000000 00000000 00000000") + h(body), []))
 
-    def answer(server: ServerConnection, *what: object) -> None:
-        server.send_shared_object(SharedObject("s", 1, False, list(what)))  # type: ignore[arg-type]
+    def answer(server: ServerConnection, *what: SharedObjectEvent) -> None:
+        server.send_message(encode_shared_object(SharedObject("s", 1, False, list(what))))
         give(server, b"")
 
     for server in (first, second):
