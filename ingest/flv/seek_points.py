@@ -10,8 +10,17 @@ from typing import Final, NamedTuple, Self
 
 from ingest.flv.metadata import SeekPoint
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo, read_audio, read_video
-from ingest.rtmp.media_tags import AAC, NO_TRACK, PACKETISED_VIDEO, AudioPacket, FrameType, VideoPacket
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, read_audio, read_video
+from ingest.rtmp.media_tags import (
+    AAC,
+    NO_TRACK,
+    PACKETISED_VIDEO,
+    AudioPacket,
+    FrameType,
+    LegacyAudio,
+    LegacyVideo,
+    VideoPacket,
+)
 from ingest.rtmp.messages import MessageType, timestamp_difference
 
 BACK_MS: Final = 3000

@@ -15,8 +15,16 @@ from typing import Final
 
 from ingest.rtmp.codecs import audio, h26x, video
 from ingest.rtmp.codecs.config import AudioConfig, VideoConfig
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo
-from ingest.rtmp.media_tags import AUDIO_CODECS, VIDEO_CODECS, AudioPacket, VideoPacket, codec_name
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo
+from ingest.rtmp.media_tags import (
+    AUDIO_CODECS,
+    VIDEO_CODECS,
+    AudioPacket,
+    LegacyAudio,
+    LegacyVideo,
+    VideoPacket,
+    codec_name,
+)
 
 __all__ = ["AudioConfig", "VideoConfig", "audio_config", "video_config"]
 
