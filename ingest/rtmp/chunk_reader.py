@@ -12,6 +12,7 @@ from ingest.rtmp.chunk_writer import DEFAULT_CHUNK_SIZE, EXTENDED, basic_header
 from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType, RawMessage
+from ingest.rtmp.messages.control import read_number
 
 _word: Final = struct.Struct(">I")
 _stream_id: Final = struct.Struct("<I")
@@ -358,10 +359,8 @@ class ChunkReader:
         return stream
 
     def _control(self, type_id: int, payload: bytes) -> None:
-        if len(payload) < 4:
-            raise RemoteProtocolError("a protocol control message is too short")
+        value = read_number(payload)
         self.control_messages += 1
-        value = _word.unpack_from(payload)[0]
         if type_id == MessageType.SET_CHUNK_SIZE:
             # The top bit must be 0 and is not judged. What is more than 0xFFFFFF means that, as no message is longer.
             value &= 0x7FFFFFFF

@@ -46,15 +46,14 @@ def on_peer_bandwidth(connection: Connection, timestamp: int, stream_id: int, pa
 
 
 def on_user_control(connection: Connection, timestamp: int, stream_id: int, payload: bytes) -> None:
-    """One that is too short is no reason to end a live stream."""
+    """One that can't be read is no reason to end a live stream."""
     try:
-        event = control.read_user_control_event(payload)
+        event, values = control.read_user_control(payload)
         handler = connection.user_control_handlers[event]
-        values = control.read_user_control_values(UserControl(event), payload)
     except (KeyError, RemoteProtocolError):
         connection.report(UnknownMessage(MessageType.USER_CONTROL, stream_id, payload))
     else:
-        handler(connection, UserControl(event), values)
+        handler(connection, event, values)
 
 
 def on_ping_request(connection: Connection, event: UserControl, values: tuple[Any, ...]) -> None:

@@ -145,7 +145,9 @@ class _Handshake:
     def receive(self, data: bytes | bytearray | memoryview) -> tuple[bytes, bytes]:
         """Takes bytes; gives what to send, and once completed also the bytes that follow the handshake."""
         self._data += data
-        self._check_version()
+        if self._data:
+            self.version = self._data[0]
+            self._check_version()
         answer = b""
         if not self._answered and len(self._data) > PART_BYTES:
             self._answered = True
@@ -201,9 +203,6 @@ class ServerHandshake(_Handshake):
 
     def _check_version(self) -> None:
         """Refuses other protocols by their first bytes. Unknown versions of RTMP are answered with ours."""
-        if not self._data:
-            return
-        self.version = self._data[0]
         if self.version >= FIRST_TEXT_VERSION:
             kind = "text, perhaps HTTP" if self.version < 127 else "not RTMP"
             raise RemoteProtocolError(f"the connection begins with {kind} (byte {self.version:#04x})")
@@ -234,9 +233,6 @@ class ClientHandshake(_Handshake):
         return bytes((VERSION,)) + self._part1
 
     def _check_version(self) -> None:
-        if not self._data:
-            return
-        self.version = self._data[0]
         if self.version != VERSION:
             raise RemoteProtocolError(f"the server chose version {self.version}")
 

@@ -234,7 +234,11 @@ class _Reader:
         return False
 
 
-def read_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyVideo | ExtendedVideo | None:
+VideoMessage = LegacyVideo | ExtendedVideo
+AudioMessage = LegacyAudio | ExtendedAudio
+
+
+def read_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> VideoMessage | None:
     """A message of type 9; None for an empty one. Whatever it holds, nothing is raised."""
     if not payload:
         return None
@@ -250,7 +254,7 @@ def read_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyVideo |
     return ExtendedVideo(*reader.fields(), frame_type, reader.command)
 
 
-def read_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyAudio | ExtendedAudio | None:
+def read_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> AudioMessage | None:
     """A message of type 8; None for an empty one, which stands for silence. Whatever it holds, nothing is raised."""
     if not payload:
         return None

@@ -10,7 +10,7 @@ from ingest.rtmp import Limits, Message, RemoteProtocolError
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.commands import Command, Data, decode_command, decode_data, encode_command, encode_data
-from ingest.rtmp.messages.control import UserControl, read_user_control_event, read_user_control_values, user_control
+from ingest.rtmp.messages.control import UserControl, read_user_control, user_control
 from tests.ingest.rtmp.messages.vectors import COMMANDS, CONTROL, DATA, ONE_WAY, REFUSED, Vector
 from tests.ingest.rtmp.replay import in_pieces, read_chunks
 from tests.ingest.rtmp.wire import Sent, chunked, ids
@@ -27,8 +27,8 @@ class Family(NamedTuple):
 
 
 def read_event_and_values(payload: bytes) -> tuple[Any, ...]:
-    event = UserControl(read_user_control_event(payload))
-    return (event, *read_user_control_values(event, payload))
+    event, values = read_user_control(payload)
+    return (event, *values)
 
 
 def read_data(payload: bytes) -> list[Any]:
