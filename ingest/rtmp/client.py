@@ -7,12 +7,11 @@ from functools import partial
 from typing import Any, Final
 
 from ingest.rtmp.calls import ANSWERS
-from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities, read_capabilities
 from ingest.rtmp.connection import COMMON_HANDLERS, Connection
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import AudioReceived, StatusReceived, VideoReceived
 from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, RESULT_HANDLERS, on_reported
-from ingest.rtmp.handshake import ClientHandshake, Scheme
+from ingest.rtmp.handshake import ClientHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.messages.commands import Command, text
@@ -31,33 +30,25 @@ class ClientConnection(Connection):
         nonce: bytes,
         epoch_ms: int = 0,
         window_bytes: int = 2_500_000,
-        digest: Scheme | None = None,
         answers_calls: bool = False,
     ) -> None:
-        """`nonce`: 1528 random bytes for C1. C0 and C1 are queued at once. `answers_calls`: see the attribute.
-
-        `digest`: handshake with digests, as Flash Player does, in that scheme.
-        """
-        handshake = ClientHandshake(nonce, epoch_ms, digest)
+        """`nonce`: 1528 random bytes for C1. C0 and C1 are queued at once. `answers_calls`: see the attribute."""
+        handshake = ClientHandshake(nonce, epoch_ms)
         super().__init__(limits, handshake, window_bytes=window_bytes, compress=True)
         self._output.append(handshake.begin())
         self.answers_calls = answers_calls
         self._requested_amf3 = False
-        self.server_capabilities = NO_CAPABILITIES
-        """What the server said in its answer to `connect` that it can do."""
 
     # --- NetConnection (section 7.2.1) ---
 
-    def connect(
-        self, app: str, tc_url: str, *arguments: Any, offer: Capabilities = NO_CAPABILITIES, **properties: Any
-    ) -> float:
-        """After HandshakeCompleted. `offer` and `properties` are added to the command object, `arguments` follow it.
+    def connect(self, app: str, tc_url: str, *arguments: Any, **properties: Any) -> float:
+        """After HandshakeCompleted. `properties` are added to the command object, `arguments` follow it.
 
         With `objectEncoding=3` commands and data go out as types 17 and 15 if the server answers that it knows them.
         """
         self.move(Step.ASK)
         known = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url}
-        command_object = {**known, **offer.properties(), **properties}
+        command_object = {**known, **properties}
         self._requested_amf3 = command_object.get("objectEncoding") == 3
         return self._call(0, "connect", command_object, *arguments)
 
@@ -87,7 +78,6 @@ class ClientConnection(Connection):
     def on_connected(self, succeeded: bool, command: Command) -> None:
         self.move(Step.ACCEPT if succeeded else Step.REJECT)
         info = command.argument(0)
-        self.server_capabilities = _server_capabilities(command.command_object, info, self.limits)
         self.amf3 = self._requested_amf3 and isinstance(info, dict) and info.get("objectEncoding") == 3
 
     def _on_status(self, stream_id: int, command: Command) -> None:
@@ -130,12 +120,3 @@ class ClientConnection(Connection):
     }
     opening_commands = ANSWERS
     commands = {**RESULT_HANDLERS, "onStatus": _on_status}
-
-
-def _server_capabilities(properties: Any, info: Any, limits: Limits) -> Capabilities:
-    """In the first object of the answer; some servers have them in the second one."""
-    said: dict[str, Any] = {}
-    for part in (info, properties):
-        if isinstance(part, dict):
-            said |= part
-    return read_capabilities(said, limits)

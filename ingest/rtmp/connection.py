@@ -216,8 +216,7 @@ class Connection:
             self._output.append(answer)
         if self._handshake.completed:
             self.move(Step.SHAKE_HANDS)
-            shaken = self._handshake
-            self._events.append(HandshakeCompleted(shaken.version, shaken.proof, shaken.echoed))
+            self._events.append(HandshakeCompleted(self._handshake.version, self._handshake.echoed))
         return rest
 
     def _read_messages(self) -> None:

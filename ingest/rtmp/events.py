@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities
-from ingest.rtmp.handshake import Proof
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.messages.shared_object import SharedObjectEvent
 
@@ -27,7 +26,6 @@ class HandshakeCompleted(Event):
 
     version: int
     """C0: the version that the client asked for; S0: that the server chose."""
-    proof: Proof = Proof.NONE
     echoed: bool = False
     """Whether the peer's second part answers our first, by its time and random bytes or by its signature.
 

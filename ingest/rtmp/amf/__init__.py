@@ -99,7 +99,7 @@ class Amf3:
 class Writer:
     """Writes the values of one message, whose tables of references live as long as it does."""
 
-    __slots__ = ("indices", "out")
+    __slots__ = ("count", "indices", "out")
 
     encoding: ClassVar[str]
     writers: ClassVar[dict[type, Callable[[Any, Any], None]]]
@@ -109,6 +109,8 @@ class Writer:
         self.out = out
         self.indices: dict[int, int] = {}
         """Places in the table of references, by the identity of the value."""
+        self.count = 0
+        """Referable values written so far, which is the next one's index."""
 
     def value(self, value: Any) -> None:
         """Appends the value, marker first. Raises LocalProtocolError."""
@@ -118,6 +120,13 @@ class Writer:
             if writer is None:
                 raise LocalProtocolError(f"{self.encoding} has no encoding for {type(value).__name__}")
         writer(self, value)
+
+    def pack(self, form: struct.Struct, error: str, *values: Any) -> None:
+        """Appends numbers. LocalProtocolError with these words, if they are out of range."""
+        try:
+            self.out += form.pack(*values)
+        except (struct.error, OverflowError) as why:
+            raise LocalProtocolError(error) from why
 
     @classmethod
     def encode(cls, *values: Any) -> bytes:

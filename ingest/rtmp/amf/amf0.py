@@ -52,6 +52,7 @@ TYPED_OBJECT: Final = 0x10
 AMF3: Final = 0x11
 
 _f64: Final = struct.Struct(">d")
+_u8: Final = struct.Struct(">B")
 _u16: Final = struct.Struct(">H")
 _u32: Final = struct.Struct(">I")
 _date: Final = struct.Struct(">dh")
@@ -107,11 +108,7 @@ class Decoder(amf.Reader):
         return number
 
     def boolean(self, depth: int) -> bool:
-        position = self.position
-        self.position = position + 1
-        if position >= self.end:
-            raise RemoteProtocolError("an AMF0 value is cut short")
-        return self.data[position] != 0
+        return bool(self.take(_u8))
 
     def string(self, depth: int) -> str:
         return self.text(self.take(_u16))
@@ -218,24 +215,19 @@ MAX_REFERENCES: Final = 0x10000
 class Encoder(amf.Writer):
     """An object or array that comes again is written as a reference (section 2.9)."""
 
-    __slots__ = ("amf3", "count", "open")
+    __slots__ = ("amf3", "open")
 
     encoding = "AMF0"
 
     def __init__(self, out: bytearray) -> None:
         super().__init__(out)
-        self.count = 0
-        """Objects and arrays written so far, which is the next one's index."""
         self.open: list[int] = []
         """The indices of those being written, outermost first."""
         self.amf3: Amf3Encoder | None = None
         """Once needed. Its tables are those of the message (AMF3 4.1)."""
 
     def number(self, value: float) -> None:
-        try:
-            self.out += _number.pack(NUMBER, value)
-        except (struct.error, OverflowError) as error:
-            raise LocalProtocolError("a number is too large for AMF0") from error
+        self.pack(_number, "a number is too large for AMF0", NUMBER, value)
 
     def boolean(self, value: bool) -> None:
         self.out += b"\x01\x01" if value else b"\x01\x00"
@@ -257,12 +249,8 @@ class Encoder(amf.Writer):
         self.out.append(_SINGLETONS[value])
 
     def date(self, value: amf.Date) -> None:
-        try:
-            fields = _date.pack(value.milliseconds, value.zone_minutes)
-        except (struct.error, OverflowError) as error:
-            raise LocalProtocolError("a date is out of the range of AMF0") from error
         self.out.append(DATE)
-        self.out += fields
+        self.pack(_date, "a date is out of the range of AMF0", value.milliseconds, value.zone_minutes)
 
     def reference(self, value: amf.Reference) -> None:
         if not 0 <= value.level < len(self.open) or self.open[value.level] >= MAX_REFERENCES:

@@ -8,7 +8,6 @@ import pytest
 
 from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import amf0
-from ingest.rtmp.handshake import Scheme
 from ingest.rtmp.run_reader import Run
 from tests.rtmp_client import SendingClient
 from tests.rtmpdecode import Decoded, decode_stream
@@ -49,13 +48,11 @@ class ConnectionPair:
         server_limits: Limits | None = None,
         client_limits: Limits | None = None,
         slice_bytes: int = 0,
-        digest: Scheme | None = None,
         **server_options: Any,
     ) -> None:
-        """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size;
-        `digest`: the client's handshake has one."""
+        """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size."""
         self.server = ServerConnection(server_limits or Limits(), nonce=SERVER_NONCE, **server_options)
-        self.client = SendingClient(client_limits or Limits(), nonce=CLIENT_NONCE, digest=digest)
+        self.client = SendingClient(client_limits or Limits(), nonce=CLIENT_NONCE)
         self.decide = decide
         self.slice_bytes = slice_bytes
         self.server_events: list[Any] = []
