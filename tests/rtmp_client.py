@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
 from ingest.rtmp import ClientConnection, Message, RemoteProtocolError, UserControl, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 from ingest.rtmp.messages import AggregatePart
 from ingest.rtmp.messages.commands import encode_data
 from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
@@ -47,6 +49,11 @@ def is_passing(refused: Refused) -> bool:
     Of every other refusal the server knows why, whatever its code.
     """
     return refused.description == REASONS["database_slow"].description
+
+
+def decode_all(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
+    """All values of AMF0 from `position` to the end of a message's body."""
+    return amf0.Decoder(data, position, limits, limits.amf_elements).rest()
 
 
 def tag(type_id: int, timestamp: int, payload: bytes, stream_id: int = 0) -> bytes:

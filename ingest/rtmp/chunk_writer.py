@@ -48,8 +48,9 @@ def basic_header(chunk_type: int, chunk_stream_id: int) -> bytes:
     return bytes((form | 1, rest & 0xFF, rest >> 8))
 
 
-_word: Final = struct.Struct(">I")
-_stream_id: Final = struct.Struct("<I")
+WORD: Final = struct.Struct(">I")
+STREAM_ID: Final = struct.Struct("<I")
+"""The one little-endian field of the protocol."""
 
 ChunkHeaders = tuple[bytes, bytes]
 """How a message's first chunk begins, and how each of its other chunks does (type 3)."""
@@ -139,10 +140,10 @@ def _common(time: int, length: int, type_id: int) -> bytes:
 def _whole_headers(message: Message, chunk_stream_id: int) -> ChunkHeaders:
     """Type 0. Continuations repeat the extended timestamp (5.3.1.3), as FFmpeg's and librtmp's readers need it."""
     timestamp = message.timestamp & 0xFFFFFFFF
-    extended = _word.pack(timestamp) if timestamp >= EXTENDED else b""
+    extended = WORD.pack(timestamp) if timestamp >= EXTENDED else b""
     check_length(message.payload)
     common = _common(min(timestamp, EXTENDED), len(message.payload), message.type_id)
-    first = basic_header(0, chunk_stream_id) + common + _stream_id.pack(message.stream_id) + extended
+    first = basic_header(0, chunk_stream_id) + common + STREAM_ID.pack(message.stream_id) + extended
     return first, basic_header(3, chunk_stream_id) + extended
 
 

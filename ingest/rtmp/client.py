@@ -87,13 +87,11 @@ class ClientConnection(Connection):
         level, code, description = (text(info.get(name)) for name in ("level", "code", "description"))
         self._events.append(StatusReceived(stream_id, level, code, description, info))
 
-    def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
+    def _on_media(
+        self, timestamp: int, stream_id: int, payload: bytes, *, event: type[AudioReceived | VideoReceived]
+    ) -> None:
         self.require_connected()
-        self._events.append(AudioReceived(stream_id, timestamp, payload))
-
-    def _on_video(self, timestamp: int, stream_id: int, payload: bytes) -> None:
-        self.require_connected()
-        self._events.append(VideoReceived(stream_id, timestamp, payload))
+        self._events.append(event(stream_id, timestamp, payload))
 
     def _on_data(self, timestamp: int, stream_id: int, payload: bytes, *, type_id: int = MessageType.DATA_AMF0) -> None:
         self.require_connected()
@@ -103,20 +101,11 @@ class ClientConnection(Connection):
         **COMMON_HANDLERS,
         **CONTROL_HANDLERS,
         **COMPOUND_HANDLERS,
-        MessageType.AUDIO: _on_audio,
-        MessageType.VIDEO: _on_video,
+        MessageType.AUDIO: partial(_on_media, event=AudioReceived),
+        MessageType.VIDEO: partial(_on_media, event=VideoReceived),
         MessageType.DATA_AMF0: _on_data,
         MessageType.DATA_AMF3: partial(_on_data, type_id=MessageType.DATA_AMF3),
     }
-    user_control_handlers = {
-        **PING_HANDLERS,
-        UserControl.STREAM_BEGIN: on_reported,
-        UserControl.STREAM_EOF: on_reported,
-        UserControl.STREAM_DRY: on_reported,
-        UserControl.STREAM_IS_RECORDED: on_reported,
-        UserControl.SWF_VERIFY_REQUEST: on_reported,
-        UserControl.BUFFER_EMPTY: on_reported,
-        UserControl.BUFFER_READY: on_reported,
-    }
+    user_control_handlers = {**dict.fromkeys(UserControl, on_reported), **PING_HANDLERS}
     opening_commands = ANSWERS
     commands = {**RESULT_HANDLERS, "onStatus": _on_status}

@@ -24,7 +24,7 @@ from ingest.rtmp.events import (
 from ingest.rtmp.flow import AcknowledgementCounter, SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES, ClientHandshake, ServerHandshake
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages import Message, MessageType, RawMessage, control
+from ingest.rtmp.messages import AGGREGATE, AUDIO, VIDEO, Message, MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.run_reader import RunReader
@@ -36,10 +36,6 @@ Content = TypeVar("Content")
 Handler = Callable[[Any, int, int, bytes], None]
 """Of the connection; takes timestamp, message stream id and payload."""
 
-AUDIO: Final = int(MessageType.AUDIO)
-VIDEO: Final = int(MessageType.VIDEO)
-AGGREGATE: Final = int(MessageType.AGGREGATE)
-"""As plain numbers, which compare faster."""
 CLOSED: Final = Phase.CLOSED
 """Here, as each look into an enumeration costs as much as a call."""
 
@@ -205,10 +201,13 @@ class Connection:
             if not self._defer_error(error):
                 self.move(Step.CLOSE)
                 raise
+        self._acknowledge()
+        return self.take_events()
+
+    def _acknowledge(self) -> None:
         received = self.bytes_received - HANDSHAKE_BYTES
         if self.acknowledging.is_due(received):
             self._queue(control.acknowledgement(received), CSID_CONTROL)
-        return self.take_events()
 
     def _shake_hands(self, data: bytes | bytearray | memoryview) -> bytes:
         answer, rest = self._handshake.receive(data)
@@ -240,7 +239,7 @@ class Connection:
                     self._on_unknown(type_id, stream_id, payload)
                 else:
                     handler(self, timestamp, stream_id, payload)
-            if not takes_runs and messages[-1][0] not in reader.stops and not reader.has_failed:
+            if not takes_runs and messages[-1][0] not in reader.stops and reader.error is None:
                 return  # All that there was: nothing else stops the reader early.
 
     def _take_run(self) -> bool:

@@ -10,12 +10,12 @@ from typing import Any, Final, Protocol
 
 from ingest.rtmp import status
 from ingest.rtmp.capabilities import NO_CAPABILITIES
-from ingest.rtmp.connection import AUDIO, VIDEO, Connection
+from ingest.rtmp.connection import Connection
 from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.events import Event, PlayRequested, PlayStopped, PublishStopped, StatusSent, Transition
 from ingest.rtmp.handshake import ServerHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits, unadmitted
-from ingest.rtmp.messages import RawMessage
+from ingest.rtmp.messages import AUDIO, VIDEO, RawMessage
 from ingest.rtmp.messages.commands import Command, encode_data, number
 from ingest.rtmp.run_reader import Run
 from ingest.rtmp.states import STREAM_STATES, Phase, Step, StreamState, StreamStep

@@ -11,7 +11,7 @@ from ingest.rtmp import status
 from ingest.rtmp.calls import ANSWERS
 from ingest.rtmp.capabilities import RELAY_CAPABILITIES
 from ingest.rtmp.chunk_writer import CSID_CONTROL
-from ingest.rtmp.connection import AUDIO, COMMON_HANDLERS, VIDEO
+from ingest.rtmp.connection import COMMON_HANDLERS
 from ingest.rtmp.errors import LimitExceeded
 from ingest.rtmp.events import AudioReceived, BufferLengthSet, StatusSent, VideoReceived
 from ingest.rtmp.handlers import (
@@ -22,9 +22,8 @@ from ingest.rtmp.handlers import (
     on_reported,
     on_user_control,
 )
-from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.message_streams import MediaSink, MessageStream, Request, RequestKind, ServerBase
-from ingest.rtmp.messages import MessageType, RawMessage, control
+from ingest.rtmp.messages import AUDIO, VIDEO, MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, encode_data
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.netconnection import ALWAYS_ANSWERED, NETCONNECTION_COMMANDS
@@ -177,9 +176,7 @@ class ServerConnection(ServerBase):
         self.bytes_received += run.end
         self.media_messages += len(run.messages)
         stream.sink.run(run)
-        received = self.bytes_received - HANDSHAKE_BYTES
-        if self.acknowledging.is_due(received):
-            self._queue(control.acknowledgement(received), CSID_CONTROL)
+        self._acknowledge()
         return run.end
 
     def _take_run(self) -> bool:

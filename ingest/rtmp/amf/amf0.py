@@ -32,7 +32,7 @@ from ingest.rtmp.amf.amf3_decoder import Decoder as Amf3Decoder
 from ingest.rtmp.amf.amf3_encoder import Encoder as Amf3Encoder
 from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+from ingest.rtmp.limits import Limits
 
 NUMBER: Final = 0x00
 BOOLEAN: Final = 0x01
@@ -191,16 +191,6 @@ Decoder.readers = {
 
 
 decode = Decoder.decode
-
-
-def decode_all(
-    data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS, *, elements: int | None = None
-) -> list[Any]:
-    """All values from `position` to the end of a message's body, `elements` (else `limits.amf_elements`) at most.
-
-    Raises RemoteProtocolError.
-    """
-    return Decoder(data, position, limits, limits.amf_elements if elements is None else elements).rest()
 
 
 _number: Final = struct.Struct(">Bd")

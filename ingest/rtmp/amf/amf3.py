@@ -56,10 +56,6 @@ ARRAY: Final = 0x09
 OBJECT: Final = 0x0A
 XML: Final = 0x0B
 BYTE_ARRAY: Final = 0x0C
-VECTOR_INT: Final = 0x0D
-VECTOR_UINT: Final = 0x0E
-VECTOR_DOUBLE: Final = 0x0F
-VECTOR_OBJECT: Final = 0x10
 DICTIONARY: Final = 0x11
 
 MAX_U29: Final = 2**29 - 1
@@ -153,12 +149,12 @@ class Xml(str):
 class Items(IntEnum):
     """What a vector holds (section 3.15), by its marker."""
 
-    INT = VECTOR_INT
+    INT = 0x0D
     """-2^31 to 2^31 - 1."""
-    UINT = VECTOR_UINT
+    UINT = 0x0E
     """0 to 2^32 - 1."""
-    DOUBLE = VECTOR_DOUBLE
-    OBJECT = VECTOR_OBJECT
+    DOUBLE = 0x0F
+    OBJECT = 0x10
     """Values of any type."""
 
 

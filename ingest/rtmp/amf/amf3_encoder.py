@@ -241,5 +241,3 @@ Encoder.writers = {
     Dictionary: Encoder.dictionary,
     Reference: Encoder.reference,
 }
-
-encode = Encoder.encode

@@ -9,7 +9,7 @@ import pytest
 from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.run_reader import Run
-from tests.rtmp_client import SendingClient
+from tests.rtmp_client import SendingClient, decode_all
 from tests.rtmpdecode import Decoded, decode_stream
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))
@@ -151,7 +151,7 @@ def sent(pair: ConnectionPair) -> list[Decoded]:
 def commands(pair: ConnectionPair) -> list[tuple[int, list[Any]]]:
     """The commands that the server sent: message stream id and values."""
     return [
-        (message.stream_id, amf0.decode_all(message.payload, message.type_id == 17))
+        (message.stream_id, decode_all(message.payload, message.type_id == 17))
         for message in sent(pair)
         if message.type_id in (17, 20)
     ]

@@ -19,6 +19,7 @@ from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
 from tests.ingest.rtmp.amf3.strategies import same
 from tests.ingest.rtmp.memory import u29
 from tests.ingest.rtmp.wire import h
+from tests.rtmp_client import decode_all
 
 EMPTY: tuple[Any, ...] = ([], {})
 PROXY = "flex.messaging.io.ObjectProxy"
@@ -54,7 +55,7 @@ def test_what_surrounds_it_is_left_alone(codec: Any, value: Any, data: bytes) ->
     if codec is amf3:
         assert amf3.decode(b"\xff\xff" + data + b"\x03", 2) == (value, len(data) + 2)
     elif not isinstance(value, EcmaArray) or data.endswith(b"\0\0\x09"):
-        assert amf0.decode_all(b"\x05" + data + b"\x01\x01") == [None, value, True]
+        assert decode_all(b"\x05" + data + b"\x01\x01") == [None, value, True]
         assert amf0.decode(b"\xff\xff" + data, 2) == (value, len(data) + 2)
 
 
@@ -224,7 +225,7 @@ class TestLimits:
 
 @given(st.lists(amf0_values.values, max_size=4))
 def test_what_is_encoded_in_amf0_is_decoded(message: list[Any]) -> None:
-    assert same(amf0.decode_all(amf0.encode(*message)), message)
+    assert same(decode_all(amf0.encode(*message)), message)
 
 
 @given(st.lists(amf3_values.values, max_size=3))
@@ -239,7 +240,7 @@ def test_what_is_encoded_in_amf3_is_decoded(message: list[Any]) -> None:
 def decoded_or_refused(codec: Any, data: bytes, limits: Limits) -> None:
     """What is read can be written again, but for what AMF3 has and AMF0 can't say."""
     try:
-        values = amf0.decode_all(data, 0, limits) if codec is amf0 else [amf3.decode(data, 0, limits)[0]]
+        values = decode_all(data, 0, limits) if codec is amf0 else [amf3.decode(data, 0, limits)[0]]
     except RemoteProtocolError:
         return
     with suppress(*([LocalProtocolError] if codec is amf0 and b"\x11" in data else [])):

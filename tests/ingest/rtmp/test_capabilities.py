@@ -20,6 +20,7 @@ from ingest.rtmp.capabilities import (
 )
 from tests.ingest.rtmp.pair import SERVER_NONCE
 from tests.recordings import from_client
+from tests.rtmp_client import decode_all
 
 FLAGS: list[tuple[type[IntFlag], dict[str, int]]] = [
     (FourCcInfo, {"CAN_DECODE": 1, "CAN_ENCODE": 2, "CAN_FORWARD": 4}),
@@ -73,13 +74,13 @@ def test_each_property_is_read_and_written(name: str, value: Any, attribute: str
     assert type(getattr(found, attribute)) is type(expected)
     assert found == Capabilities(**{attribute: expected})
     assert found.properties() == {name: value}
-    assert amf0.decode_all(amf0.encode(found.properties())) == [{name: value}]
+    assert decode_all(amf0.encode(found.properties())) == [{name: value}]
 
 
 def test_values_in_amf3_are_read_alike() -> None:
     """Whole numbers and arrays are types of their own there."""
     properties = {name: value for name, value, _, _ in PROPERTIES}
-    (in_amf3,) = amf0.decode_all(amf0.encode(Amf3(properties | {"capsEx": 3, "fourCcList": ["*"]})))
+    (in_amf3,) = decode_all(amf0.encode(Amf3(properties | {"capsEx": 3, "fourCcList": ["*"]})))
     assert type(in_amf3["capsEx"]) is int
     assert read_capabilities(in_amf3) == read_capabilities(properties | {"capsEx": 3.0, "fourCcList": ["*"]})
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
-from ingest.rtmp.amf import EcmaArray, amf0
+from ingest.rtmp.amf import EcmaArray
 from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, raw, read_chunks, serve, whole
 from tests.ingest.rtmp.wire import Raw
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
+from tests.rtmp_client import decode_all
 from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
 
 SET_CHUNK_SIZE, ABORT, AUDIO, VIDEO, DATA, COMMAND_AMF3, COMMAND, AGGREGATE = 1, 2, 8, 9, 18, 17, 20, 22
@@ -207,7 +208,7 @@ def test_play_requests_of_the_recorded_players() -> None:
 def commands_of(name: str) -> list[list[Any]]:
     """Message stream, then name, transaction id, command object and arguments of each command of the client."""
     return [
-        [message.stream_id, *amf0.decode_all(message.payload, 1 if message.type_id == COMMAND_AMF3 else 0)]
+        [message.stream_id, *decode_all(message.payload, 1 if message.type_id == COMMAND_AMF3 else 0)]
         for message in decoded(from_client(name))
         if message.type_id in (COMMAND, COMMAND_AMF3)
     ]

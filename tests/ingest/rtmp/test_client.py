@@ -17,6 +17,7 @@ from ingest.rtmp.amf import amf0
 from ingest.rtmp.status import RECONNECT_REQUEST
 from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, ConnectionPair
+from tests.rtmp_client import decode_all
 from tests.rtmpdecode import decode_stream
 
 
@@ -95,7 +96,7 @@ class TestConnect:
             "objectEncoding": 3.0,
             "fourCcList": ["hvc1"],
         }
-        assert amf0.decode_all(message.payload) == ["connect", 1.0, properties, "more"]
+        assert decode_all(message.payload) == ["connect", 1.0, properties, "more"]
         assert unconnected.client.amf3
 
     def test_media_before_it_is_accepted(self, asking: ClientConnection) -> None:

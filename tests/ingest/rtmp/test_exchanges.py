@@ -26,6 +26,7 @@ from tests.ingest.rtmp.messages.vectors import NULL, TRUE, key, n, o, t
 from tests.ingest.rtmp.pair import SERVER_NONCE, accept
 from tests.ingest.rtmp.replay import in_pieces, play
 from tests.ingest.rtmp.wire import Sent, chunked, h
+from tests.rtmp_client import decode_all
 from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
 
 SERVER_HELLO = [
@@ -86,7 +87,7 @@ def label(message: Decoded) -> str:
     if message.type_id == MessageType.USER_CONTROL:
         return UserControl(int.from_bytes(message.payload[:2], "big")).name
     if message.type_id == MessageType.COMMAND_AMF0:
-        name, _, _, value = amf0.decode_all(message.payload)
+        name, _, _, value = decode_all(message.payload)
         return f"{name} {value['code'] if isinstance(value, dict) else int(value)}"
     if message.type_id == MessageType.DATA_AMF0:
         return str(amf0.decode(message.payload)[0])

@@ -22,7 +22,7 @@ from tests.ingest.rtmp.pair import (
     take,
     wait,
 )
-from tests.rtmp_client import encode_aggregate
+from tests.rtmp_client import decode_all, encode_aggregate
 
 PLAIN = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
 SUCCESS: dict[str, Any] = {
@@ -52,7 +52,7 @@ class TestConnect:
             (1, 0, struct.pack(">I", 60_000)),
         ]
         assert (result.type_id, result.stream_id) == (20, 0)
-        assert amf0.decode_all(result.payload) == ["_result", 1.0, PLAIN, SUCCESS]
+        assert decode_all(result.payload) == ["_result", 1.0, PLAIN, SUCCESS]
         assert pair.server.phase is Phase.CONNECTED
         assert pair.server.events() == [events.StatusSent(0, "status", SUCCESS["code"], SUCCESS["description"])]
 
@@ -200,7 +200,7 @@ class TestConnect:
         refused = answers(unconnected, lambda: unconnected.client.send_message(message))
         description = "This connection has to connect first."
         info = {"level": "error", "code": "NetConnection.Call.Failed", "description": description}
-        transaction = amf0.decode_all(message.payload)[1]
+        transaction = decode_all(message.payload)[1]
         assert refused == ([(0, ["_error", transaction, None, info])] if is_answered else [])
         assert unconnected.take_server(events.PublishRequested, events.CallReceived) == []
         assert unconnected.connected().server.streams == {}

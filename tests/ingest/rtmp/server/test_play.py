@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import Limits, LocalProtocolError, events
-from ingest.rtmp.amf import UNDEFINED, amf0
+from ingest.rtmp.amf import UNDEFINED
 from tests.ingest.rtmp.pair import SECRET, ConnectionPair, accept, answers, deciding, sent
+from tests.rtmp_client import decode_all
 
 OLD, NEW, LAST = "old", "new", "last"
 MISSING = "NetStream.Play.StreamNotFound"
@@ -57,7 +58,7 @@ def codes(pair: ConnectionPair) -> list[str]:
 
 
 def play_statuses(pair: ConnectionPair) -> list[str]:
-    values = [amf0.decode_all(message.payload) for message in sent(pair) if message.type_id == 18]
+    values = [decode_all(message.payload) for message in sent(pair) if message.type_id == 18]
     return [info["code"] for name, *rest in values if name == "onPlayStatus" for info in rest]
 
 
@@ -75,13 +76,13 @@ class TestPlay:
         idle.run()
         begin, reset, start, access = sent(idle)[before:]
         assert (begin.type_id, begin.stream_id, begin.payload) == (4, 0, b"\x00\x00\x00\x00\x00\x01")
-        assert [amf0.decode_all(message.payload)[3]["code"] for message in (reset, start)] == [
+        assert [decode_all(message.payload)[3]["code"] for message in (reset, start)] == [
             "NetStream.Play.Reset",
             "NetStream.Play.Start",
         ]
         assert [message.stream_id for message in (reset, start, access)] == [1, 1, 1]
         assert access.type_id == 18
-        assert amf0.decode_all(access.payload) == ["|RtmpSampleAccess", True, True]
+        assert decode_all(access.payload) == ["|RtmpSampleAccess", True, True]
         assert SECRET.encode() not in idle.to_client
 
     @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from ingest.rtmp.amf import Amf3, amf0
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import SECRET, ConnectionPair, Sink, accept, answers, commands, deciding, sent
+from tests.rtmp_client import decode_all
 
 NAMES = {"plain": ("n" * 1024, "n" * 1025), "wide": ("\N{GRINNING FACE}" * 256, "\N{GRINNING FACE}" * 257)}
 
@@ -55,7 +56,7 @@ class TestPublish:
         assert (begin.type_id, begin.stream_id, begin.payload) == (4, 0, b"\x00\x00\x00\x00\x00\x01")
         assert status.stream_id == 1
         info = {"level": "status", "code": "NetStream.Publish.Start", "description": "Publishing."}
-        assert amf0.decode_all(status.payload) == ["onStatus", 0.0, None, info]
+        assert decode_all(status.payload) == ["onStatus", 0.0, None, info]
 
     def test_status_goes_out_on_its_own_chunk_stream(self, pair: ConnectionPair) -> None:
         at = len(pair.to_client)
