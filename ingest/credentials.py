@@ -18,7 +18,7 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from ingest.contracts import LoginAnswer
-from ingest.rtmp.amf import amf0, amf3
+from ingest.rtmp.amf import Date, EcmaArray, Reference, Singleton, amf3
 
 SECRET_FIELDS = ("key", "token")
 """Query fields that carry a credential, in the order of precedence, whatever their case."""
@@ -47,7 +47,7 @@ MASK = "…"
 
 MAX_DEPTH = 16
 
-TEXTLESS = (NoneType, bool, int, float, amf0.Date, amf0.Singleton)
+TEXTLESS = (NoneType, bool, int, float, Date, Singleton)
 
 _SECRET_IN_TEXT = re.compile(r"(?i)([?&;](?:key|token)=)([^&#;\s]*)")
 _LOGIN_IN_TEXT = re.compile(rf"(?i)([?&;](?:{'|'.join(LOGIN_FIELDS)})=)[^&#\s]*")
@@ -205,11 +205,11 @@ class _Scrubber:
     def value(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
             return self._text(value)
-        if depth >= MAX_DEPTH or isinstance(value, amf0.Reference):
+        if depth >= MAX_DEPTH or isinstance(value, Reference):
             return None
         if isinstance(value, Mapping):
             found = {self._text(str(key)): self.value(item, depth + 1) for key, item in value.items()}
-            return amf0.EcmaArray(found) if isinstance(value, amf0.EcmaArray) else found
+            return EcmaArray(found) if isinstance(value, EcmaArray) else found
         if isinstance(value, list | tuple):
             return [self.value(item, depth + 1) for item in value]
         if isinstance(value, amf3.Externalizable):

@@ -12,13 +12,20 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
-from ingest.rtmp import ClientConnection, RemoteProtocolError, events
+from ingest.rtmp import ClientConnection, Message, RemoteProtocolError, UserControl, events
+from ingest.rtmp.amf import amf0
+from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
+from ingest.rtmp.messages import AggregatePart
+from ingest.rtmp.messages.commands import encode_data
+from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
 from ingest.services.refusals import REASONS
 
 E = TypeVar("E")
+
+AUDIO, VIDEO, AGGREGATE = 8, 9, 22
 
 NONCE_BYTES = 1528
 
@@ -44,6 +51,47 @@ def is_passing(refused: Refused) -> bool:
     return refused.description == REASONS["database_slow"].description
 
 
+def decode_all(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
+    """All values of AMF0 from `position` to the end of a message's body."""
+    return amf0.Decoder(data, position, limits, limits.amf_elements).rest()
+
+
+def tag(type_id: int, timestamp: int, payload: bytes, stream_id: int = 0) -> bytes:
+    """As FLV has it, built field by field."""
+    time = (timestamp & 0xFFFFFF).to_bytes(3, "big") + (timestamp >> 24).to_bytes(1, "big")
+    header = bytes([type_id]) + len(payload).to_bytes(3, "big") + time + stream_id.to_bytes(3, "big")
+    return header + payload + (len(payload) + 11).to_bytes(4, "big")
+
+
+def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
+    return Message(AGGREGATE, parts[0].timestamp, stream_id, b"".join(tag(*part) for part in parts))
+
+
+class SendingClient(ClientConnection):
+    """With the messages of those who publish, and play recordings."""
+
+    def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
+        self.send_message(Message(AUDIO, timestamp, stream_id, payload))
+
+    def send_video(self, stream_id: int, timestamp: int, payload: bytes) -> None:
+        self.send_message(Message(VIDEO, timestamp, stream_id, payload))
+
+    def send_data(self, stream_id: int, timestamp: int, name: str, *values: Any) -> None:
+        self.send_message(encode_data(stream_id, timestamp, name, *values, amf3=self.amf3))
+
+    def send_aggregate(self, stream_id: int, *parts: AggregatePart) -> None:
+        self.send_message(encode_aggregate(stream_id, parts))
+
+    def send_metadata(self, stream_id: int, timestamp: int, metadata: dict[str, Any]) -> None:
+        self.send_data(stream_id, timestamp, "@setDataFrame", "onMetaData", metadata)
+
+    def send_shared_object(self, content: SharedObject) -> None:
+        self.send_message(encode_shared_object(content, amf3=self.amf3))
+
+    def set_buffer_length(self, stream_id: int, length_ms: int) -> None:
+        self.send_user_control(UserControl.SET_BUFFER_LENGTH, stream_id, length_ms)
+
+
 class RtmpClient:
     """One connection. Whatever arrives is kept in `received`, in order; `closed` tells that the server closed."""
 
@@ -54,7 +102,7 @@ class RtmpClient:
         self.tls = tls
         self.port = port
         self.timeout_s = timeout_s
-        self.protocol = ClientConnection(nonce=os.urandom(NONCE_BYTES), answers_calls=True)
+        self.protocol = SendingClient(nonce=os.urandom(NONCE_BYTES), answers_calls=True)
         self.procedures: dict[str, Callable[..., Any]] = {}
         """What the server may call: by name, functions of the arguments."""
         self.received: list[events.Event] = []
@@ -93,11 +141,10 @@ class RtmpClient:
         self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
-    async def flush(self, limit: int | None = None) -> None:
-        """Sends what waits; with a limit by about so many bytes at a time, so that the urgent overtakes."""
-        while data := self.protocol.data_to_send(limit):
-            self._writer.write(data)
-            await self._writer.drain()
+    async def flush(self) -> None:
+        """Sends what waits."""
+        self._writer.write(self.protocol.data_to_send())
+        await self._writer.drain()
 
     def pause_reading(self) -> None:
         """Take nothing more from the socket: a player that is too slow."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.load.client import Client, Target
 from bench.load.reel import Reel
+from ingest.rtmp.messages.commands import SET_DATA_FRAME, encode_data
 
 TICK_S = 0.001
 BACKLOG_BYTES = 4 * 1024 * 1024
@@ -53,7 +54,7 @@ class Publisher(Client):
             self.rtmp.send_chunk_size(self.chunk_size)
         self.name = name
         self.stream_id = await self.publish(name)
-        self.rtmp.send_metadata(self.stream_id, 0, dict(metadata))
+        self.rtmp.send_message(encode_data(self.stream_id, 0, SET_DATA_FRAME, "onMetaData", dict(metadata)))
         self._write()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import inf, nextafter
 from typing import Any, Final, NamedTuple
 
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import EcmaArray, amf0
 from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages.commands import FORMAT_BYTE
@@ -39,10 +39,10 @@ class SeekPoint(NamedTuple):
 def encode_metadata(properties: Mapping[str, Any], room: int = 0) -> bytes:
     """The payload of a data tag, filled up to `room` bytes. Properties that AMF0 can't say are left out."""
     try:
-        payload = amf0.encode(ON_METADATA, amf0.EcmaArray(properties))
+        payload = amf0.encode(ON_METADATA, EcmaArray(properties))
     except LocalProtocolError:
         encodable = {name: value for name, value in properties.items() if _is_encodable(name, value)}
-        payload = amf0.encode(ON_METADATA, amf0.EcmaArray(encodable))
+        payload = amf0.encode(ON_METADATA, EcmaArray(encodable))
     return payload.ljust(room, FILLER)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self
 
 from ingest.flv.metadata import SeekPoint
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo, read_audio, read_video
+from ingest.rtmp.media import AudioMessage, ExtendedAudio, ExtendedVideo, VideoMessage, read_audio, read_video
 from ingest.rtmp.media_tags import AAC, NO_TRACK, PACKETISED_VIDEO, AudioPacket, FrameType, VideoPacket
 from ingest.rtmp.messages import MessageType, timestamp_difference
 
@@ -63,8 +63,6 @@ PLAIN_AUDIO_FRAMES: Final = frozenset(bytes((AAC << 4 | rest, AudioPacket.CODED_
 """How frames begin that need not be read: nearly all."""
 PLAIN_BYTES: Final = 5
 """That such a video frame has at least: up to its composition time."""
-
-MediaMessage = LegacyVideo | ExtendedVideo | LegacyAudio | ExtendedAudio
 
 
 class HeaderPosition(NamedTuple):
@@ -195,7 +193,7 @@ class SeekIndex:
         self._has_frames = True
         self._audio_points.add(time_ms, offset)
 
-    def _add_header(self, type_id: int, message: MediaMessage, payload: bytes, offset: int) -> None:
+    def _add_header(self, type_id: int, message: VideoMessage | AudioMessage, payload: bytes, offset: int) -> None:
         slot = (type_id, message.packet_type or 0, *_tracks(message))
         content = hash(payload)  # Not the payload itself: a peer may send long ones.
         latest = self._latest.get(slot)
@@ -225,13 +223,13 @@ class SeekIndex:
             self._active_points.thin_out()
 
 
-def _is_header(message: MediaMessage) -> bool:
+def _is_header(message: VideoMessage | AudioMessage) -> bool:
     is_extended = isinstance(message, ExtendedVideo | ExtendedAudio)
     return message.is_sequence_start or (is_extended and message.packet_type in DESCRIPTIONS)
 
 
-def _tracks(message: MediaMessage) -> tuple[int, int]:
+def _tracks(message: VideoMessage | AudioMessage) -> tuple[int, int]:
     """The form of multitrack, and the id of the first track."""
-    if isinstance(message, LegacyVideo | LegacyAudio) or not message.tracks:
+    if not isinstance(message, ExtendedVideo | ExtendedAudio) or not message.tracks:
         return (-1, 0)
     return (-1 if message.multitrack is None else message.multitrack, message.tracks[0].track_id)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, cast
 
 from ingest.contracts import MediaInfo, TrackInfo
 from ingest.live.media import Tag
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Date
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, read_audio, read_video
 from ingest.rtmp.media_tags import codec_name
@@ -105,7 +105,7 @@ class _Copy:
             return _number(value)
         if isinstance(value, str):
             return value[:MAX_TEXT]
-        if isinstance(value, amf0.Date):
+        if isinstance(value, Date):
             return _date(value.milliseconds)
         if depth < MAX_DEPTH and isinstance(value, dict):
             return self.properties(value, depth + 1)

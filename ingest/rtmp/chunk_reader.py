@@ -8,16 +8,13 @@ import struct
 from functools import lru_cache
 from typing import Final
 
-from ingest.rtmp.chunk_writer import DEFAULT_CHUNK_SIZE, EXTENDED, basic_header
+from ingest.rtmp.chunk_writer import DEFAULT_CHUNK_SIZE, EXTENDED, STREAM_ID, WORD, basic_header
 from ingest.rtmp.errors import LimitExceeded, RemoteProtocolError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType, RawMessage
+from ingest.rtmp.messages.control import read_number
 
-_word: Final = struct.Struct(">I")
-_stream_id: Final = struct.Struct("<I")
-"""The one little-endian field of the protocol."""
-
-_delta_length_type: Final = struct.Struct(">IHB")
+DELTA_LENGTH_TYPE: Final = struct.Struct(">IHB")
 """Timestamp (24 bits) and message length (24), read as 32 + 16, and the message type."""
 
 HEADER_SIZES: Final = (11, 7, 3, 0)
@@ -109,17 +106,12 @@ class ChunkReader:
         """As `_longest`, by the limits that may come to hold."""
         self.is_held_up = False
         """By a message that is too long, unless they do."""
-        self._error: RemoteProtocolError | None = None
-        """Found behind messages that were complete."""
+        self.error: RemoteProtocolError | None = None
+        """Found behind messages that were complete: the next `read` raises it."""
         self.control_messages = 0
         """Set Chunk Size and Abort so far, which are not handed on."""
         self.small_chunks = 0
         """Chunks so far that ended no message, beyond one for each `BYTES_PER_CHUNK`; runs counted as one."""
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the next `read` raises an error."""
-        return self._error is not None
 
     def set_limits(self, limits: Limits) -> None:
         """From the next message on."""
@@ -167,8 +159,8 @@ class ChunkReader:
         end = len(data)
         if end - position < self._wanted:
             return []  # As with each packet of a large chunk.
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         self._wanted = 0
         streams = self._streams
         chunk_size = self.chunk_size
@@ -228,7 +220,7 @@ class ChunkReader:
                         position = start
                         break
                     if first < 0x80:
-                        word, low, type_id = _delta_length_type.unpack_from(data, fields)
+                        word, low, type_id = DELTA_LENGTH_TYPE.unpack_from(data, fields)
                         time = word >> 8
                         length = (word & 0xFF) << 16 | low
                         if length > self._longest[type_id]:
@@ -250,7 +242,7 @@ class ChunkReader:
                             position = start
                             break
                         extended = data[position - 4 : position].tobytes()
-                        time = _word.unpack(extended)[0]
+                        time = WORD.unpack(extended)[0]
                     partial = stream.partial
                     remaining = length if partial is None else length - len(partial)
                     size = remaining if remaining < chunk_size else chunk_size
@@ -259,7 +251,7 @@ class ChunkReader:
                         self._wanted = stop - start
                         position = start
                         break
-                    stream_id = _stream_id.unpack_from(data, fields + 7)[0] if first < 0x40 else stream.stream_id
+                    stream_id = STREAM_ID.unpack_from(data, fields + 7)[0] if first < 0x40 else stream.stream_id
                     if partial is None:
                         stream.timestamp = time if first < 0x40 else (stream.timestamp + time) & 0xFFFFFFFF
                     elif not stream.repeats(first >> 6, time, length, type_id, stream_id):
@@ -306,7 +298,7 @@ class ChunkReader:
         except RemoteProtocolError as error:
             if not messages:
                 raise
-            self._error = error
+            self.error = error
             return messages
         # One may not be whole, and is looked at once more.
         unfinished = self._chunks_left - chunks_left - len(messages) - 1
@@ -358,10 +350,8 @@ class ChunkReader:
         return stream
 
     def _control(self, type_id: int, payload: bytes) -> None:
-        if len(payload) < 4:
-            raise RemoteProtocolError("a protocol control message is too short")
+        value = read_number(payload)
         self.control_messages += 1
-        value = _word.unpack_from(payload)[0]
         if type_id == MessageType.SET_CHUNK_SIZE:
             # The top bit must be 0 and is not judged. What is more than 0xFFFFFF means that, as no message is longer.
             value &= 0x7FFFFFFF

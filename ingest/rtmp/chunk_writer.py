@@ -1,29 +1,16 @@
-"""The chunk stream (RTMP 1.0, section 5.3), and what is sent on it: messages cut into chunks, headers compressed.
-
-In the queue what is urgent goes between the chunks of what is long:
-
-| queued | overtakes |
-|---|---|
-| protocol control (types 1, 2, 3, 5, 6), PingRequest, PingResponse | all but one another |
-| audio | video that was queued since the last message of any other kind |
-| all else: video, commands, data, shared objects, the other user control events | nothing |
-
-So a deleteStream does not overtake media, nor do media overtake the status that announces them."""
+"""The chunk stream (RTMP 1.0, section 5.3), and what is sent on it: messages cut into chunks, headers compressed."""
 
 import struct
+from collections import deque
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from itertools import count
-from operator import itemgetter
 from typing import Final
 
 from ingest.rtmp.errors import LocalProtocolError
-from ingest.rtmp.messages import MAX_U24, Message, MessageType, control
-from ingest.rtmp.messages.control import UserControl
+from ingest.rtmp.messages import MAX_U24, Message, MessageType
+from ingest.rtmp.messages.control import read_number
 
 DEFAULT_CHUNK_SIZE: Final = 128
 """Bytes of payload in a chunk until Set Chunk Size says otherwise (section 5.4.1)."""
-
 
 EXTENDED: Final = 0xFFFFFF
 """In the timestamp field: the value follows in 4 bytes of its own (section 5.3.1.3)."""
@@ -35,6 +22,19 @@ CSID_AUDIO: Final = 4
 CSID_DATA: Final = 4
 CSID_STATUS: Final = 5
 CSID_VIDEO: Final = 6
+
+CHUNK_STREAMS: Final[dict[int, int]] = {
+    MessageType.AUDIO: CSID_AUDIO,
+    MessageType.VIDEO: CSID_VIDEO,
+    MessageType.DATA_AMF0: CSID_DATA,
+    MessageType.DATA_AMF3: CSID_DATA,
+    MessageType.COMMAND_AMF0: CSID_COMMAND,
+    MessageType.COMMAND_AMF3: CSID_COMMAND,
+    MessageType.SHARED_OBJECT_AMF0: CSID_COMMAND,
+    MessageType.SHARED_OBJECT_AMF3: CSID_COMMAND,
+    MessageType.AGGREGATE: CSID_VIDEO,
+}
+"""Where messages go out by their type; all others on the control stream."""
 
 
 def basic_header(chunk_type: int, chunk_stream_id: int) -> bytes:
@@ -48,8 +48,9 @@ def basic_header(chunk_type: int, chunk_stream_id: int) -> bytes:
     return bytes((form | 1, rest & 0xFF, rest >> 8))
 
 
-_word: Final = struct.Struct(">I")
-_stream_id: Final = struct.Struct("<I")
+WORD: Final = struct.Struct(">I")
+STREAM_ID: Final = struct.Struct("<I")
+"""The one little-endian field of the protocol."""
 
 ChunkHeaders = tuple[bytes, bytes]
 """How a message's first chunk begins, and how each of its other chunks does (type 3)."""
@@ -99,9 +100,12 @@ class ChunkWriter:
         self._sent: dict[int, _Sent] = {}
 
     def encode(self, message: Message, chunk_stream_id: int) -> bytes:
-        """All chunks of the message."""
+        """All chunks of the message. Set Chunk Size holds from its own end on (section 5.4.1)."""
         first, continuation = self.begin(message, chunk_stream_id)
-        return first + chunk_payload(message.payload, continuation, self.chunk_size)
+        encoded = first + chunk_payload(message.payload, continuation, self.chunk_size)
+        if message.type_id == MessageType.SET_CHUNK_SIZE:
+            self.chunk_size = read_number(message.payload)
+        return encoded
 
     def begin(self, message: Message, chunk_stream_id: int) -> ChunkHeaders:
         """The message is the next to begin on its chunk stream; nothing else may begin there before its end."""
@@ -136,165 +140,76 @@ def _common(time: int, length: int, type_id: int) -> bytes:
 def _whole_headers(message: Message, chunk_stream_id: int) -> ChunkHeaders:
     """Type 0. Continuations repeat the extended timestamp (5.3.1.3), as FFmpeg's and librtmp's readers need it."""
     timestamp = message.timestamp & 0xFFFFFFFF
-    extended = _word.pack(timestamp) if timestamp >= EXTENDED else b""
+    extended = WORD.pack(timestamp) if timestamp >= EXTENDED else b""
     check_length(message.payload)
     common = _common(min(timestamp, EXTENDED), len(message.payload), message.type_id)
-    first = basic_header(0, chunk_stream_id) + common + _stream_id.pack(message.stream_id) + extended
+    first = basic_header(0, chunk_stream_id) + common + STREAM_ID.pack(message.stream_id) + extended
     return first, basic_header(3, chunk_stream_id) + extended
 
 
-PROTOCOL_CONTROL: Final = frozenset(
-    {
-        MessageType.SET_CHUNK_SIZE,
-        MessageType.ABORT,
-        MessageType.ACKNOWLEDGEMENT,
-        MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE,
-        MessageType.SET_PEER_BANDWIDTH,
-    }
-)
-PING_EVENTS: Final = frozenset(
-    event.to_bytes(2, "big") for event in (UserControl.PING_REQUEST, UserControl.PING_RESPONSE)
-)
-"""How their payloads begin."""
-
-URGENT: Final = -1
-"""In place of the stretch."""
-MEDIA_RANKS: Final[dict[int, int]] = {MessageType.AUDIO: 0, MessageType.VIDEO: 1}
-BARRIER_RANK: Final = 2
-
 HEADER_BYTES: Final = 12
-"""What a header counts as in `Outbox.waiting_bytes`: the longest on the chunk streams below 64."""
-
-
-class _Queued:
-    """A message, and how much of it is gone."""
-
-    __slots__ = ("chunk_stream_id", "continuation", "message", "sent")
-
-    def __init__(self, message: Message, chunk_stream_id: int) -> None:
-        self.message = message
-        self.chunk_stream_id = chunk_stream_id
-        self.continuation = b""
-        """How its further chunks begin; nothing before its first."""
-        self.sent = 0
-        """Bytes of its payload."""
-
-    @property
-    def left_bytes(self) -> int:
-        """0 when all of it is gone."""
-        return len(self.message.payload) - self.sent + (0 if self.continuation else HEADER_BYTES)
-
-
-_QueuePosition = tuple[int, int, int, _Queued]
-"""The stretch (a barrier is the last of each), the rank within it, and the number: the order of `add`."""
-_queue_number: Final = itemgetter(2)
+"""What a header counts as in `SendQueue.waiting_bytes`: the longest on the chunk streams below 64."""
 
 
 class SendQueue:
-    """`add` messages, `take` bytes. Headers are compressed in the order in which messages begin."""
+    """`add` messages, `take` bytes: audio goes between the chunks of what is long, if little is taken at a time.
+
+    Audio has a chunk stream of its own, so nothing begins within a message of its chunk stream.
+    """
 
     def __init__(self, writer: ChunkWriter) -> None:
         self.waiting_bytes = 0
         """Payloads and, about, headers: 0 when nothing waits. Nothing is refused: whoever adds much looks here."""
         self._writer = writer
-        self._added: list[tuple[Message, int]] = []
-        """What has no place yet: it needs none where all is taken at once, as from a server's connection."""
-        self._heap: list[_QueuePosition] = []
-        self._begun: dict[int, _Queued] = {}
-        """By chunk stream: what has to end before another message begins there."""
-        self._numbers = count(1)
-        self._stretch = 0
+        self._queue: deque[tuple[Message, int]] = deque()
+        self._begun: dict[int, tuple[bytes, int]] = {}
+        """By chunk stream: how further chunks of the message under way begin, and how much of its payload is gone."""
 
     def add(self, message: Message, chunk_stream_id: int) -> None:
         """Raises LocalProtocolError if the message is too long."""
         check_length(message.payload)
         self.waiting_bytes += len(message.payload) + HEADER_BYTES
-        self._added.append((message, chunk_stream_id))
+        self._queue.append((message, chunk_stream_id))
 
     def take(self, limit: int | None = None) -> bytes:
         """Whole chunks up to the one that reaches `limit` bytes. Without a limit all, in the order of `add`: overtaking
         would make nothing come sooner.
-
-        Set Chunk Size holds from its own last chunk on, also within another message (section 5.4.1).
         """
-        if limit is None:
-            return self._take_all()
-        self._place_added()
-        heap = self._heap
-        parts = []
-        while heap and limit > 0:
-            parts.append(self._take_chunks(heap[0][3], limit))
-            limit -= len(parts[-1])
-            while heap and not heap[0][3].left_bytes:
-                heappop(heap)
+        parts: list[bytes] = []
+        while self._queue and (limit is None or limit > 0):
+            at = 0 if limit is None else self._next()
+            message, chunk_stream_id = self._queue[at]
+            parts.append(self._take_chunks(message, chunk_stream_id, limit))
+            if limit is not None:
+                limit -= len(parts[-1])
+            if chunk_stream_id not in self._begun:
+                del self._queue[at]
         return b"".join(parts)
 
-    def abort(self, stream_id: int) -> None:
-        """Drops the audio and video of a message stream. An Abort Message, before all else, gives up what is sent in
-        part (section 5.4.2). nginx-rtmp and FFmpeg overlook it: begin nothing on the same chunk streams with them."""
+    def _next(self) -> int:
+        """The first message, but for audio that waits behind nothing but video."""
+        for at, (message, _) in enumerate(self._queue):
+            if message.type_id == MessageType.AUDIO:
+                return at
+            if message.type_id != MessageType.VIDEO:
+                break
+        return 0
 
-        def is_dropped(queued: _Queued) -> bool:
-            return queued.message.type_id in MEDIA_RANKS and queued.message.stream_id == stream_id
-
-        self._place_added()
-        self.waiting_bytes -= sum(queued.left_bytes for *_, queued in self._heap if is_dropped(queued))
-        self._heap = [place for place in self._heap if place[3].left_bytes and not is_dropped(place[3])]
-        heapify(self._heap)
-        for chunk_stream_id in [key for key, queued in self._begun.items() if is_dropped(queued)]:
-            del self._begun[chunk_stream_id]
-            # A number below all others: before what follows on the chunk stream, also in the order of `add`.
-            queued = _Queued(control.abort(chunk_stream_id), CSID_CONTROL)
-            heappush(self._heap, (URGENT, 0, -next(self._numbers), queued))
-            self.waiting_bytes += queued.left_bytes
-
-    def _place_added(self) -> None:
-        for message, chunk_stream_id in self._added:
-            stretch, rank = URGENT, 0
-            if not _is_urgent(message):
-                stretch, rank = self._stretch, MEDIA_RANKS.get(message.type_id, BARRIER_RANK)
-                if rank == BARRIER_RANK:
-                    self._stretch += 1
-            heappush(self._heap, (stretch, rank, next(self._numbers), _Queued(message, chunk_stream_id)))
-        self._added.clear()
-
-    def _take_all(self) -> bytes:
-        parts = []
-        places, self._heap = sorted(self._heap, key=_queue_number), []
-        for *_, queued in places:
-            while queued.left_bytes:
-                parts.append(self._take_chunks(queued, None))
-        added, self._added = self._added, []
-        for message, chunk_stream_id in added:
-            parts.append(self._writer.encode(message, chunk_stream_id))
-            self._note_end(message)
-        self.waiting_bytes = 0
-        return b"".join(parts)
-
-    def _take_chunks(self, queued: _Queued, limit: int | None) -> bytes:
-        """Chunks of the message up to the one that reaches `limit`, or of the one that it has to wait for."""
-        queued = self._begun.get(queued.chunk_stream_id, queued)
-        payload, start, size = queued.message.payload, queued.sent, self._writer.chunk_size
-        self.waiting_bytes -= queued.left_bytes
-        header = queued.continuation
-        if not header:
-            header, queued.continuation = self._writer.begin(queued.message, queued.chunk_stream_id)
-            self._begun[queued.chunk_stream_id] = queued
+    def _take_chunks(self, message: Message, chunk_stream_id: int, limit: int | None) -> bytes:
+        """Chunks of the message up to the one that reaches `limit`."""
+        payload, size = message.payload, self._writer.chunk_size
+        if chunk_stream_id in self._begun:
+            continuation, start = self._begun.pop(chunk_stream_id)
+            header = continuation
+        else:
+            header, continuation = self._writer.begin(message, chunk_stream_id)
+            start = 0
+            self.waiting_bytes -= HEADER_BYTES
         stop = len(payload)
         if limit is not None:
-            chunks = -(-limit // (size + len(queued.continuation)))
+            chunks = -(-limit // (size + len(continuation)))
             stop = min(stop, start + chunks * size)
-        queued.sent = stop
-        self.waiting_bytes += queued.left_bytes
-        if not queued.left_bytes:
-            del self._begun[queued.chunk_stream_id]
-            self._note_end(queued.message)
-        return header + chunk_payload(payload[start:stop], queued.continuation, size)
-
-    def _note_end(self, message: Message) -> None:
-        if message.type_id == MessageType.SET_CHUNK_SIZE:
-            self._writer.chunk_size = control.read_number(message.payload)
-
-
-def _is_urgent(message: Message) -> bool:
-    type_id = message.type_id
-    return type_id in PROTOCOL_CONTROL or (type_id == MessageType.USER_CONTROL and message.payload[:2] in PING_EVENTS)
+        if stop < len(payload):
+            self._begun[chunk_stream_id] = continuation, stop
+        self.waiting_bytes -= stop - start
+        return header + chunk_payload(payload[start:stop], continuation, size)

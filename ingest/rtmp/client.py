@@ -1,4 +1,4 @@
-"""The client's end of a connection: publishes and plays. Tests, the relay and the benchmarks use it.
+"""The client's end of a connection: publishes and plays. The test pattern, tests and benchmarks use it.
 
 Each call queues one command and gives its transaction id; `ResultReceived` and `StatusReceived` tell what came of it.
 """
@@ -6,17 +6,15 @@ Each call queues one command and gives its transaction id; `ResultReceived` and 
 from functools import partial
 from typing import Any, Final
 
-from ingest.rtmp import messages
-from ingest.rtmp.calls import ANSWERS, RESULT_HANDLERS
-from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities, read_capabilities
+from ingest.rtmp.calls import ANSWERS
 from ingest.rtmp.connection import COMMON_HANDLERS, Connection
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import AudioReceived, StatusReceived, VideoReceived
-from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported
-from ingest.rtmp.handshake import ClientHandshake, Scheme
+from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, RESULT_HANDLERS, on_reported
+from ingest.rtmp.handshake import ClientHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-from ingest.rtmp.messages import AggregatePart, MessageType, encode_aggregate
-from ingest.rtmp.messages.commands import SET_DATA_FRAME, Command, encode_data, text
+from ingest.rtmp.messages import MessageType
+from ingest.rtmp.messages.commands import Command, text
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.states import Step
 
@@ -32,33 +30,25 @@ class ClientConnection(Connection):
         nonce: bytes,
         epoch_ms: int = 0,
         window_bytes: int = 2_500_000,
-        digest: Scheme | None = None,
         answers_calls: bool = False,
     ) -> None:
-        """`nonce`: 1528 random bytes for C1. C0 and C1 are queued at once. `answers_calls`: see the attribute.
-
-        `digest`: handshake with digests, as Flash Player does, in that scheme.
-        """
-        handshake = ClientHandshake(nonce, epoch_ms, digest)
+        """`nonce`: 1528 random bytes for C1. C0 and C1 are queued at once. `answers_calls`: see the attribute."""
+        handshake = ClientHandshake(nonce, epoch_ms)
         super().__init__(limits, handshake, window_bytes=window_bytes, compress=True)
-        self._handshake_out.append(handshake.begin())
+        self._output.append(handshake.begin())
         self.answers_calls = answers_calls
         self._requested_amf3 = False
-        self.server_capabilities = NO_CAPABILITIES
-        """What the server said in its answer to `connect` that it can do."""
 
     # --- NetConnection (section 7.2.1) ---
 
-    def connect(
-        self, app: str, tc_url: str, *arguments: Any, offer: Capabilities = NO_CAPABILITIES, **properties: Any
-    ) -> float:
-        """After HandshakeCompleted. `offer` and `properties` are added to the command object, `arguments` follow it.
+    def connect(self, app: str, tc_url: str, *arguments: Any, **properties: Any) -> float:
+        """After HandshakeCompleted. `properties` are added to the command object, `arguments` follow it.
 
         With `objectEncoding=3` commands and data go out as types 17 and 15 if the server answers that it knows them.
         """
         self.move(Step.ASK)
         known = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url}
-        command_object = {**known, **offer.properties(), **properties}
+        command_object = {**known, **properties}
         self._requested_amf3 = command_object.get("objectEncoding") == 3
         return self._call(0, "connect", command_object, *arguments)
 
@@ -83,39 +73,11 @@ class ClientConnection(Connection):
             arguments.append(reset)
         return self.call("play", *arguments, stream_id=stream_id)
 
-    def set_buffer_length(self, stream_id: int, length_ms: int) -> None:
-        self.send_user_control(UserControl.SET_BUFFER_LENGTH, stream_id, length_ms)
-
-    # --- Media ---
-
-    def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
-        self.send_message(messages.audio_message(stream_id, timestamp, payload))
-
-    def send_video(self, stream_id: int, timestamp: int, payload: bytes) -> None:
-        self.send_message(messages.video_message(stream_id, timestamp, payload))
-
-    def send_data(self, stream_id: int, timestamp: int, name: str, *values: Any) -> None:
-        self.send_message(encode_data(stream_id, timestamp, name, *values, amf3=self.amf3))
-
-    def send_aggregate(self, stream_id: int, *parts: AggregatePart) -> None:
-        """Audio, video and data in one message, which has the timestamp of the first."""
-        self.send_message(encode_aggregate(stream_id, parts))
-
-    def send_metadata(self, stream_id: int, timestamp: int, metadata: dict[str, Any]) -> None:
-        """onMetaData, which the server keeps for later players."""
-        self.send_data(stream_id, timestamp, SET_DATA_FRAME, "onMetaData", metadata)
-
-    def drop_media(self, stream_id: int) -> None:
-        """Forgets audio and video that wait, as when publishing ends at once. Abort Message gives up what is sent in
-        part (section 5.4.2); a server that overlooks it must not be sent more media then."""
-        self._send_queue.abort(stream_id)
-
     # --- What the server sends ---
 
-    def _on_connected(self, succeeded: bool, command: Command) -> None:
+    def on_connected(self, succeeded: bool, command: Command) -> None:
         self.move(Step.ACCEPT if succeeded else Step.REJECT)
         info = command.argument(0)
-        self.server_capabilities = _server_capabilities(command.command_object, info, self.limits)
         self.amf3 = self._requested_amf3 and isinstance(info, dict) and info.get("objectEncoding") == 3
 
     def _on_status(self, stream_id: int, command: Command) -> None:
@@ -125,13 +87,11 @@ class ClientConnection(Connection):
         level, code, description = (text(info.get(name)) for name in ("level", "code", "description"))
         self._events.append(StatusReceived(stream_id, level, code, description, info))
 
-    def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
+    def _on_media(
+        self, timestamp: int, stream_id: int, payload: bytes, *, event: type[AudioReceived | VideoReceived]
+    ) -> None:
         self.require_connected()
-        self._events.append(AudioReceived(stream_id, timestamp, payload))
-
-    def _on_video(self, timestamp: int, stream_id: int, payload: bytes) -> None:
-        self.require_connected()
-        self._events.append(VideoReceived(stream_id, timestamp, payload))
+        self._events.append(event(stream_id, timestamp, payload))
 
     def _on_data(self, timestamp: int, stream_id: int, payload: bytes, *, type_id: int = MessageType.DATA_AMF0) -> None:
         self.require_connected()
@@ -141,29 +101,11 @@ class ClientConnection(Connection):
         **COMMON_HANDLERS,
         **CONTROL_HANDLERS,
         **COMPOUND_HANDLERS,
-        MessageType.AUDIO: _on_audio,
-        MessageType.VIDEO: _on_video,
+        MessageType.AUDIO: partial(_on_media, event=AudioReceived),
+        MessageType.VIDEO: partial(_on_media, event=VideoReceived),
         MessageType.DATA_AMF0: _on_data,
         MessageType.DATA_AMF3: partial(_on_data, type_id=MessageType.DATA_AMF3),
     }
-    user_control_handlers = {
-        **PING_HANDLERS,
-        UserControl.STREAM_BEGIN: on_reported,
-        UserControl.STREAM_EOF: on_reported,
-        UserControl.STREAM_DRY: on_reported,
-        UserControl.STREAM_IS_RECORDED: on_reported,
-        UserControl.SWF_VERIFY_REQUEST: on_reported,
-        UserControl.BUFFER_EMPTY: on_reported,
-        UserControl.BUFFER_READY: on_reported,
-    }
+    user_control_handlers = {**dict.fromkeys(UserControl, on_reported), **PING_HANDLERS}
     opening_commands = ANSWERS
     commands = {**RESULT_HANDLERS, "onStatus": _on_status}
-
-
-def _server_capabilities(properties: Any, info: Any, limits: Limits) -> Capabilities:
-    """In the first object of the answer; some servers have them in the second one."""
-    said: dict[str, Any] = {}
-    for part in (info, properties):
-        if isinstance(part, dict):
-            said |= part
-    return read_capabilities(said, limits)

@@ -10,51 +10,32 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
-from ingest.rtmp.calls import CallMixin, Calls
-from ingest.rtmp.chunk_writer import (
-    CSID_AUDIO,
-    CSID_COMMAND,
-    CSID_CONTROL,
-    CSID_DATA,
-    CSID_STATUS,
-    CSID_VIDEO,
-    ChunkWriter,
-    SendQueue,
-)
+from ingest.rtmp.calls import ANSWERS, NAME_TOO_LONG, NO_PROCEDURE, TOO_MANY, Calls
+from ingest.rtmp.chunk_writer import CHUNK_STREAMS, CSID_COMMAND, CSID_CONTROL, CSID_STATUS, ChunkWriter
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.events import DataReceived, Event, HandshakeCompleted, ReadingStopped, UnknownMessage
+from ingest.rtmp.events import (
+    CallReceived,
+    DataReceived,
+    Event,
+    HandshakeCompleted,
+    ReadingStopped,
+    UnknownMessage,
+)
 from ingest.rtmp.flow import AcknowledgementCounter, SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES, ClientHandshake, ServerHandshake
 from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages import Message, MessageType, RawMessage, control
+from ingest.rtmp.messages import AGGREGATE, AUDIO, VIDEO, Message, MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.control import UserControl
-from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
 from ingest.rtmp.run_reader import RunReader
 from ingest.rtmp.states import PHASES, Phase, Step
+from ingest.rtmp.status import CALL_FAILED, info_object, level_of
 
 Content = TypeVar("Content")
 
 Handler = Callable[[Any, int, int, bytes], None]
 """Of the connection; takes timestamp, message stream id and payload."""
 
-CHUNK_STREAMS: Final[dict[int, int]] = {
-    MessageType.AUDIO: CSID_AUDIO,
-    MessageType.VIDEO: CSID_VIDEO,
-    MessageType.DATA_AMF0: CSID_DATA,
-    MessageType.DATA_AMF3: CSID_DATA,
-    MessageType.COMMAND_AMF0: CSID_COMMAND,
-    MessageType.COMMAND_AMF3: CSID_COMMAND,
-    MessageType.SHARED_OBJECT_AMF0: CSID_COMMAND,
-    MessageType.SHARED_OBJECT_AMF3: CSID_COMMAND,
-    MessageType.AGGREGATE: CSID_VIDEO,
-}
-"""Where messages go out by their type; all others on the control stream."""
-
-AUDIO: Final = int(MessageType.AUDIO)
-VIDEO: Final = int(MessageType.VIDEO)
-AGGREGATE: Final = int(MessageType.AGGREGATE)
-"""As plain numbers, which compare faster."""
 CLOSED: Final = Phase.CLOSED
 """Here, as each look into an enumeration costs as much as a call."""
 
@@ -68,20 +49,19 @@ BYTES_PER_UNIT: Final = 64
 """So many bytes count as one message more, as each may be an AMF value: see `Limits.messages_per_read`."""
 
 
-class Connection(CallMixin):
+class Connection:
     __slots__ = (
         "_control_messages",
         "_events",
         "_handshake",
-        "_handshake_out",
         "_has_requested",
+        "_output",
         "_reader",
-        "_send_queue",
+        "_writer",
         "acknowledging",
         "amf3",
         "bytes_received",
         "calls",
-        "ignored_messages",
         "left",
         "limits",
         "media_messages",
@@ -99,6 +79,9 @@ class Connection(CallMixin):
     opening_commands: ClassVar[frozenset[str]]
     """The only ones before the connection is accepted."""
 
+    answers_calls = False
+    """Whether the shell answers CallReceived, by `answer_call` or `fail_call`. Else each is refused at once."""
+
     user_control_handlers: ClassVar[Mapping[int, Callable[[Any, UserControl, tuple[Any, ...]], None]]]
     """By event; each takes the connection, the event and its values."""
 
@@ -111,8 +94,6 @@ class Connection(CallMixin):
         self._has_requested = False
         self.bytes_received = 0
         """All bytes, with those of the handshake."""
-        self.ignored_messages = 0
-        """Media and data messages that came for no open stream, since the latest publish was accepted."""
         self.media_messages = 0
         """All that `Limits.media_messages_per_s` is about, so far."""
         self._control_messages = 0
@@ -122,8 +103,8 @@ class Connection(CallMixin):
         self.limits = limits
         self._handshake = handshake
         self._reader = RunReader(limits)
-        self._send_queue = SendQueue(ChunkWriter(compress=compress))
-        self._handshake_out: list[bytes] = []
+        self._writer = ChunkWriter(compress=compress)
+        self._output: list[bytes] = []
         self._events: list[Event] = []
         self.calls = Calls(limits)
         self.left = 0
@@ -172,20 +153,12 @@ class Connection(CallMixin):
 
     @property
     def has_output(self) -> bool:
-        return bool(self._handshake_out or self._send_queue.waiting_bytes)
+        return bool(self._output)
 
-    @property
-    def waiting_bytes(self) -> int:
-        """What waits in messages to be sent: nothing is dropped here, so whoever sends media looks at it first."""
-        return self._send_queue.waiting_bytes
-
-    def data_to_send(self, limit: int | None = None) -> bytes:
-        """What waits to be sent; it is forgotten here. With a limit whole chunks, up to the one that reaches so many
-        bytes: whoever takes little at a time lets control and audio overtake long video (see `SendQueue`)."""
-        data = self._send_queue.take(limit) if self._send_queue.waiting_bytes else b""
-        if self._handshake_out:
-            data = b"".join((*self._handshake_out, data))
-            self._handshake_out.clear()
+    def data_to_send(self) -> bytes:
+        """What waits to be sent; it is forgotten here."""
+        data = b"".join(self._output)
+        self._output.clear()
         self.window.sent += len(data)
         return data
 
@@ -207,7 +180,7 @@ class Connection(CallMixin):
     def send_window(self, size: int) -> None:
         """Window Acknowledgement Size: the peer is to acknowledge each `size` bytes."""
         self._queue(control.window_acknowledgement_size(size), CSID_CONTROL)
-        self.window.announce(size, self._send_queue.waiting_bytes)
+        self.window.announce(size, sum(map(len, self._output)))
 
     # --- Bytes to messages ---
 
@@ -228,19 +201,21 @@ class Connection(CallMixin):
             if not self._defer_error(error):
                 self.move(Step.CLOSE)
                 raise
+        self._acknowledge()
+        return self.take_events()
+
+    def _acknowledge(self) -> None:
         received = self.bytes_received - HANDSHAKE_BYTES
         if self.acknowledging.is_due(received):
             self._queue(control.acknowledgement(received), CSID_CONTROL)
-        return self.take_events()
 
     def _shake_hands(self, data: bytes | bytearray | memoryview) -> bytes:
         answer, rest = self._handshake.receive(data)
         if answer:
-            self._handshake_out.append(answer)
+            self._output.append(answer)
         if self._handshake.completed:
             self.move(Step.SHAKE_HANDS)
-            shaken = self._handshake
-            self._events.append(HandshakeCompleted(shaken.version, shaken.proof, shaken.echoed))
+            self._events.append(HandshakeCompleted(self._handshake.version, self._handshake.echoed))
         return rest
 
     def _read_messages(self) -> None:
@@ -264,7 +239,7 @@ class Connection(CallMixin):
                     self._on_unknown(type_id, stream_id, payload)
                 else:
                     handler(self, timestamp, stream_id, payload)
-            if not takes_runs and messages[-1][0] not in reader.stops and not reader.has_failed:
+            if not takes_runs and messages[-1][0] not in reader.stops and reader.error is None:
                 return  # All that there was: nothing else stops the reader early.
 
     def _take_run(self) -> bool:
@@ -297,7 +272,7 @@ class Connection(CallMixin):
             raise LimitExceeded(f"more than {self.limits.messages_per_read} messages at once")
 
     def _queue(self, message: Message, chunk_stream_id: int) -> None:
-        self._send_queue.add(message, chunk_stream_id)
+        self._output.append(self._writer.encode(message, chunk_stream_id))
 
     def report(self, event: Event) -> None:
         """The shell is told by the next `receive_data` or `events`."""
@@ -315,10 +290,6 @@ class Connection(CallMixin):
         self.require_connected()
         self._events.append(UnknownMessage(type_id, stream_id, payload))
 
-    def send_shared_object(self, content: SharedObject) -> None:
-        self.require_open()
-        self.send_message(encode_shared_object(content, amf3=self.amf3))
-
     def require_open(self) -> None:
         if self.phase is not Phase.CONNECTED:
             raise LocalProtocolError("the connection is not accepted yet")
@@ -326,16 +297,6 @@ class Connection(CallMixin):
     def require_connected(self) -> None:
         if self.phase is not Phase.CONNECTED:
             raise RemoteProtocolError("a message before connect was accepted")
-
-    def _ignore(self) -> None:
-        """A media or data message for no open stream: some are under way whenever a stream ends."""
-        self.require_connected()
-        self.ignored_messages += 1
-        if not self._may_ignore():
-            raise LimitExceeded(f"more than {self.limits.ignored_messages} messages on streams that aren't open")
-
-    def _may_ignore(self) -> bool:
-        return self.ignored_messages <= self.limits.ignored_messages
 
     def _report_data(self, type_id: int, timestamp: int, stream_id: int, payload: bytes) -> None:
         data = self.read_or_report(decode_data, type_id, stream_id, payload)
@@ -397,6 +358,76 @@ class Connection(CallMixin):
         command = Command(name, transaction, command_object, list(arguments))
         chunk_stream_id = CSID_STATUS if name == "onStatus" else CSID_COMMAND
         self._queue(encode_command(command, stream_id, amf3=self.amf3), chunk_stream_id)
+
+    # --- Calls of the peer's (section 7.2.1.2) ---
+
+    def _on_call(self, stream_id: int, command: Command) -> None:
+        """A procedure that is none of the protocol's. It doesn't hold the connection up."""
+        if command.name in ANSWERS:
+            return
+        if len(command.name) > self.limits.procedure_name_characters:
+            self.refuse_call(command, NAME_TOO_LONG)
+            return
+        request_id = self.expect_answer(command) if self.answers_calls else 0
+        if request_id is None:
+            self.refuse_call(command, TOO_MANY)
+            return
+        name, transaction, command_object = command.name, command.transaction, command.command_object
+        self.report(CallReceived(request_id, stream_id, name, transaction, command_object, command.arguments))
+        if not self.answers_calls:
+            self.refuse_call(command, NO_PROCEDURE)
+
+    def expect_answer(self, command: Command) -> int | None:
+        """The request id under which the shell answers; 0: no answer is wanted; None: too many are awaited."""
+        return self.calls.receive(command.transaction) if command.answered else 0
+
+    def refuse_call(self, command: Command, description: str) -> None:
+        if command.answered:
+            info = info_object(level_of(CALL_FAILED), CALL_FAILED, description)
+            self.send_command(0, "_error", command.transaction, None, info)
+
+    def answer_call(self, request_id: int, *values: Any) -> None:
+        """The answer to CallReceived, or to LengthRequested. LocalProtocolError: the values can't be sent; it still
+        awaits an answer."""
+        self._answer(request_id, "_result", *values)
+
+    def fail_call(self, request_id: int, code: str, description: str) -> None:
+        self._answer(request_id, "_error", info_object("error", code, description))
+
+    def _answer(self, request_id: int, name: str, *values: Any) -> None:
+        command = Command(name, self.calls.transaction_of(request_id), None, list(values))
+        try:
+            message = encode_command(command, amf3=self.amf3)
+        except RecursionError as error:
+            raise LocalProtocolError("values nested too deep") from error
+        if len(message.payload) > self.limits.call_result_bytes:
+            raise LocalProtocolError(f"a result of more than {self.limits.call_result_bytes} bytes")
+        self.calls.complete_received(request_id)
+        self._queue(message, CSID_COMMAND)
+
+    # --- Our own calls ---
+
+    def call(self, procedure: str, *arguments: Any, stream_id: int = 0, command_object: Any = None) -> float:
+        """Any procedure of the peer's: ResultReceived tells its answer by the transaction id that this gives."""
+        self.require_open()
+        return self._call(stream_id, procedure, command_object, *arguments)
+
+    def notify(self, procedure: str, *arguments: Any, stream_id: int = 0) -> None:
+        """A call with transaction id 0, which wants no answer."""
+        self.require_open()
+        self.send_command(stream_id, procedure, 0, None, *arguments)
+
+    def _call(self, stream_id: int, procedure: str, command_object: Any, *arguments: Any) -> float:
+        transaction = self.calls.start(procedure)
+        try:
+            self.send_command(stream_id, procedure, transaction, command_object, *arguments)
+        except LocalProtocolError:
+            self.calls.cancel(transaction)
+            raise
+        return transaction
+
+    def on_connected(self, succeeded: bool, command: Command) -> None:
+        """The answer to our `connect`."""
 
 
 COMMON_HANDLERS: Final[dict[int, Handler]] = {

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities
-from ingest.rtmp.handshake import Proof
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.messages.shared_object import SharedObjectEvent
 
@@ -27,7 +26,6 @@ class HandshakeCompleted(Event):
 
     version: int
     """C0: the version that the client asked for; S0: that the server chose."""
-    proof: Proof = Proof.NONE
     echoed: bool = False
     """Whether the peer's second part answers our first, by its time and random bytes or by its signature.
 
@@ -80,18 +78,6 @@ class LengthRequested(Event):
 @dataclass(slots=True)
 class CloseRequested(Event):
     """`close`; comes after what ended its streams. Nothing more is read."""
-
-
-@dataclass(slots=True)
-class StreamCreated(Event):
-    stream_id: int
-
-
-@dataclass(slots=True)
-class StreamDeleted(Event):
-    """`deleteStream`; comes after PublishStopped or PlayStopped when the stream was in use."""
-
-    stream_id: int
 
 
 # --- NetStream (section 7.2.2) ---
@@ -206,7 +192,7 @@ class DataReceived(Event):
     """Message type 18 (or 15) on a publishing stream, with `@setDataFrame` already taken off.
 
     `name` is the handler's ('onMetaData', 'onCuePoint', ...), `values` what follows it, and `payload` the AMF0 body
-    [name, *values] to relay. What came in AMF3 is AMF0 in both (see `amf0.Amf3ToAmf0`).
+    [name, *values] to relay. What came in AMF3 is AMF0 in both (see `Amf3ToAmf0`).
     """
 
     stream_id: int
@@ -241,6 +227,8 @@ class BufferLengthSet(Event):
 
 @dataclass(slots=True)
 class AcknowledgementReceived(Event):
+    """More may be sent: see `SendingWindow`."""
+
     sequence_number: int
 
 

@@ -1,5 +1,6 @@
-"""What both ends do with messages of protocol control, user control, aggregates and shared objects (RTMP 1.0, sections
-5.4, 6.2, 7.1.3, 7.1.6 and 7.1.7): tables of handlers, from which `server` and `client` make theirs."""
+"""What both ends do with messages of protocol control, user control, aggregates and shared objects, and with answers to
+calls (RTMP 1.0, sections 5.4, 6.2, 7.1.3, 7.1.6, 7.1.7 and 7.2.1.2): tables of handlers, from which `server` and
+`client` make theirs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,11 +11,13 @@ from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.events import (
     AcknowledgementReceived,
     PingAnswered,
+    ResultReceived,
     SharedObjectReceived,
     UnknownMessage,
     UserControlReceived,
 )
 from ingest.rtmp.messages import MessageType, control, decode_aggregate
+from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.messages.shared_object import decode_shared_object
 
@@ -43,15 +46,14 @@ def on_peer_bandwidth(connection: Connection, timestamp: int, stream_id: int, pa
 
 
 def on_user_control(connection: Connection, timestamp: int, stream_id: int, payload: bytes) -> None:
-    """One that is too short is no reason to end a live stream."""
+    """One that can't be read is no reason to end a live stream."""
     try:
-        event = control.read_user_control_event(payload)
+        event, values = control.read_user_control(payload)
         handler = connection.user_control_handlers[event]
-        values = control.read_user_control_values(UserControl(event), payload)
     except (KeyError, RemoteProtocolError):
         connection.report(UnknownMessage(MessageType.USER_CONTROL, stream_id, payload))
     else:
-        handler(connection, UserControl(event), values)
+        handler(connection, event, values)
 
 
 def on_ping_request(connection: Connection, event: UserControl, values: tuple[Any, ...]) -> None:
@@ -113,9 +115,9 @@ def on_shared_object(
 ) -> None:
     connection.require_connected()
     decode = partial(decode_shared_object, amf3=type_id == MessageType.SHARED_OBJECT_AMF3)
-    found = connection.read_or_report(decode, type_id, stream_id, payload)
-    if found is not None:
-        connection.report(SharedObjectReceived(found.name, found.version, found.persistent, found.events))
+    content = connection.read_or_report(decode, type_id, stream_id, payload)
+    if content is not None:
+        connection.report(SharedObjectReceived(content.name, content.version, content.persistent, content.events))
 
 
 COMPOUND_HANDLERS: Final[dict[int, Handler]] = {
@@ -123,3 +125,18 @@ COMPOUND_HANDLERS: Final[dict[int, Handler]] = {
     MessageType.SHARED_OBJECT_AMF0: on_shared_object,
     MessageType.SHARED_OBJECT_AMF3: partial(on_shared_object, type_id=MessageType.SHARED_OBJECT_AMF3),
 }
+
+
+def on_result(connection: Connection, stream_id: int, command: Command) -> None:
+    procedure = connection.calls.complete(command.transaction)
+    if procedure is None:
+        return
+    succeeded = command.name == "_result"
+    if procedure == "connect":
+        connection.on_connected(succeeded, command)
+    values = [command.command_object, *command.arguments]
+    connection.report(ResultReceived(procedure, command.transaction, succeeded, values))
+
+
+RESULT_HANDLERS: Final = {"_result": on_result, "_error": on_result}
+"""Rows of `Connection.commands`."""

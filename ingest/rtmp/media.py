@@ -40,19 +40,9 @@ from ingest.rtmp.media_tags import (
 )
 from ingest.rtmp.messages import MAX_U24
 
-__all__ = [
-    "ExtendedAudio",
-    "ExtendedVideo",
-    "LegacyAudio",
-    "LegacyVideo",
-    "Track",
-    "read_audio",
-    "read_video",
-    "write_audio",
-    "write_video",
-]
-
 MAX_DATA_BYTES: Final = 65_536
+
+Packets = type[VideoPacket] | type[AudioPacket]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +52,6 @@ class ModEx:
     type: int
     data: bytes
     """1 to 65,536 bytes."""
-
-
-def read_mod_ex(payload: bytes, at: int) -> tuple[ModEx, int, int] | None:
-    """The extension, the next packet type, and where that ends; None where the payload ends before."""
-    if at >= len(payload):
-        return None
-    size = payload[at] + 1
-    at += 1
-    if size == 256:
-        size = int.from_bytes(payload[at : at + 2], "big") + 1
-        at += 2
-    end = at + size
-    if end >= len(payload):
-        return None
-    return ModEx(payload[end] >> 4, payload[at:end]), payload[end] & 15, end + 1
-
-
-def write_mod_ex(extension: ModEx, next_packet_type: int) -> bytes:
-    size = len(extension.data)
-    if not 1 <= size <= MAX_DATA_BYTES:
-        raise ValueError("the data of an extension have 1 to 65,536 bytes")
-    length = bytes((size - 1,)) if size <= 255 else b"\xff" + (size - 1).to_bytes(2, "big")
-    return length + extension.data + bytes((extension.type << 4 | next_packet_type,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +112,11 @@ class ExtendedVideo(_Extended):
 class _Reader:
     """Reads one payload. Its attributes hold what was understood, `fault` why no more was."""
 
-    def __init__(self, payload: bytes, limits: Limits, multitrack: int, mod_ex: int) -> None:
+    def __init__(self, payload: bytes, limits: Limits, packets: Packets) -> None:
         self._payload = payload
         self._limits = limits
-        self._multitrack_packet = multitrack
-        self._mod_ex_packet = mod_ex
+        self._multitrack_packet: int = packets.MULTITRACK
+        self._mod_ex_packet: int = packets.MOD_EX
         self._at = 1
         self.packet_type = payload[0] & 15
         self.mod_ex: list[ModEx] = []
@@ -158,15 +125,25 @@ class _Reader:
         self.command: int | None = None
         self.fault = ""
 
+    def fields(self) -> tuple[int, tuple[Track, ...], MultitrackType | None, tuple[ModEx, ...], str]:
+        """Of a message in either kind."""
+        return self.packet_type, tuple(self.tracks), self.multitrack, tuple(self.mod_ex), self.fault
+
     def extensions(self) -> bool:
+        """Reads what stands before the packet type; False where that ends too early."""
         while self.packet_type == self._mod_ex_packet:
             if len(self.mod_ex) == self._limits.mod_ex_per_message:
                 return self._fail(f"more than {self._limits.mod_ex_per_message} extensions")
-            found = read_mod_ex(self._payload, self._at)
-            if found is None:
+            size = self._byte() + 1
+            self._at += 1
+            if size == 256:
+                size = int.from_bytes(self._payload[self._at : self._at + 2], "big") + 1
+                self._at += 2
+            end = self._at + size
+            if end >= len(self._payload):
                 return self._fail("an extension is cut off")
-            extension, self.packet_type, self._at = found
-            self.mod_ex.append(extension)
+            self.mod_ex.append(ModEx(self._payload[end] >> 4, self._payload[self._at : end]))
+            self.packet_type, self._at = self._payload[end] & 15, end + 1
         return True
 
     def is_metadata(self) -> bool:
@@ -257,56 +234,57 @@ class _Reader:
         return False
 
 
-def read_extended_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> ExtendedVideo:
-    """Of a payload that has a first byte, whose top bit is 1."""
-    reader = _Reader(payload, limits, VideoPacket.MULTITRACK, VideoPacket.MOD_EX)
+VideoMessage = LegacyVideo | ExtendedVideo
+AudioMessage = LegacyAudio | ExtendedAudio
+
+
+def read_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> VideoMessage | None:
+    """A message of type 9; None for an empty one. Whatever it holds, nothing is raised."""
+    if not payload:
+        return None
+    if not payload[0] & 0x80:
+        return read_legacy_video(payload)
+    reader = _Reader(payload, limits, VideoPacket)
     frame_type = payload[0] >> 4 & 7
     if reader.extensions():
         if frame_type == FrameType.COMMAND and not reader.is_metadata():
             reader.read_command()
         else:
             reader.read_tracks(VideoPacket.CODED_FRAMES)
-    return ExtendedVideo(
-        reader.packet_type,
-        tuple(reader.tracks),
-        reader.multitrack,
-        tuple(reader.mod_ex),
-        reader.fault,
-        frame_type,
-        reader.command,
-    )
+    return ExtendedVideo(*reader.fields(), frame_type, reader.command)
 
 
-def read_extended_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> ExtendedAudio:
-    """Of a payload that has a first byte, whose sound format is 9."""
-    reader = _Reader(payload, limits, AudioPacket.MULTITRACK, AudioPacket.MOD_EX)
+def read_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> AudioMessage | None:
+    """A message of type 8; None for an empty one, which stands for silence. Whatever it holds, nothing is raised."""
+    if not payload:
+        return None
+    if payload[0] >> 4 != EX_AUDIO:
+        return read_legacy_audio(payload)
+    reader = _Reader(payload, limits, AudioPacket)
     if reader.extensions():
         reader.read_tracks(None)
-    return ExtendedAudio(
-        reader.packet_type, tuple(reader.tracks), reader.multitrack, tuple(reader.mod_ex), reader.fault
-    )
+    return ExtendedAudio(*reader.fields())
 
 
 def write_video(video: ExtendedVideo) -> bytes:
     """The payload. ValueError for what the layout can't say."""
     start = 0x80 | video.frame_type << 4
     if video.command is not None:
-        return _header(video, start, VideoPacket.MOD_EX, video.packet_type) + bytes((video.command,))
-    composed = video.packet_type == VideoPacket.CODED_FRAMES
-    return _write(video, start, VideoPacket.MULTITRACK, VideoPacket.MOD_EX, composed=composed)
+        return _header(video, start, VideoPacket, video.packet_type) + bytes((video.command,))
+    return _write(video, start, VideoPacket, composed=video.packet_type == VideoPacket.CODED_FRAMES)
 
 
 def write_audio(audio: ExtendedAudio) -> bytes:
     """The payload. ValueError for what the layout can't say."""
-    return _write(audio, EX_AUDIO << 4, AudioPacket.MULTITRACK, AudioPacket.MOD_EX, composed=False)
+    return _write(audio, EX_AUDIO << 4, AudioPacket, composed=False)
 
 
-def _write(message: _Extended, start: int, multitrack: int, mod_ex: int, *, composed: bool) -> bytes:
+def _write(message: _Extended, start: int, packets: Packets, *, composed: bool) -> bytes:
     bodies = [_body(track, composed=composed) for track in message.tracks]
     if message.multitrack is None:
         (track,) = message.tracks
-        return _header(message, start, mod_ex, message.packet_type) + track.fourcc + bodies[0]
-    written = _header(message, start, mod_ex, multitrack)
+        return _header(message, start, packets, message.packet_type) + track.fourcc + bodies[0]
+    written = _header(message, start, packets, packets.MULTITRACK)
     written += bytes((message.multitrack << 4 | message.packet_type,))
     if message.multitrack == MultitrackType.ONE_TRACK:
         (track,) = message.tracks
@@ -322,10 +300,17 @@ def _write(message: _Extended, start: int, multitrack: int, mod_ex: int, *, comp
     return written
 
 
-def _header(message: _Extended, start: int, mod_ex: int, packet_type: int) -> bytes:
-    types = [mod_ex] * len(message.mod_ex) + [packet_type]
-    extensions = zip(message.mod_ex, types[1:], strict=True)
-    return bytes((start | types[0],)) + b"".join(write_mod_ex(extension, then) for extension, then in extensions)
+def _header(message: _Extended, start: int, packets: Packets, packet_type: int) -> bytes:
+    """The first byte and the extensions, each of which names the packet type behind it."""
+    types = [packets.MOD_EX] * len(message.mod_ex) + [packet_type]
+    written = bytes((start | types[0],))
+    for extension, next_type in zip(message.mod_ex, types[1:], strict=True):
+        size = len(extension.data)
+        if not 1 <= size <= MAX_DATA_BYTES:
+            raise ValueError("the data of an extension have 1 to 65,536 bytes")
+        written += bytes((size - 1,)) if size <= 255 else b"\xff" + (size - 1).to_bytes(2, "big")
+        written += extension.data + bytes((extension.type << 4 | next_type,))
+    return written
 
 
 def _body(track: Track, *, composed: bool) -> bytes:
@@ -334,17 +319,3 @@ def _body(track: Track, *, composed: bool) -> bytes:
     if composed and track.fourcc in COMPOSITION_FOURCC:
         return track.composition_time_ms.to_bytes(3, "big", signed=True) + track.body
     return track.body
-
-
-def read_video(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyVideo | ExtendedVideo | None:
-    """A message of type 9; None for an empty one. Whatever it holds, nothing is raised."""
-    if not payload:
-        return None
-    return read_extended_video(payload, limits) if payload[0] & 0x80 else read_legacy_video(payload)
-
-
-def read_audio(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> LegacyAudio | ExtendedAudio | None:
-    """A message of type 8; None for an empty one, which stands for silence. Whatever it holds, nothing is raised."""
-    if not payload:
-        return None
-    return read_extended_audio(payload, limits) if payload[0] >> 4 == EX_AUDIO else read_legacy_audio(payload)

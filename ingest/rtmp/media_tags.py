@@ -24,7 +24,7 @@ KEYFRAMES: Final = (FrameType.KEYFRAME, FrameType.GENERATED_KEYFRAME)
 
 
 class VideoPacket(IntEnum):
-    """VideoPacketType of Enhanced RTMP."""
+    """VideoPacketType of Enhanced RTMP; AVCPacketType has the first three."""
 
     SEQUENCE_START = 0
     CODED_FRAMES = 1
@@ -37,7 +37,7 @@ class VideoPacket(IntEnum):
 
 
 class AudioPacket(IntEnum):
-    """AudioPacketType of Enhanced RTMP."""
+    """AudioPacketType of Enhanced RTMP; AACPacketType has the first two."""
 
     SEQUENCE_START = 0
     CODED_FRAMES = 1
@@ -45,14 +45,6 @@ class AudioPacket(IntEnum):
     MULTICHANNEL_CONFIG = 4
     MULTITRACK = 5
     MOD_EX = 7
-
-
-class LegacyPacket(IntEnum):
-    """AVCPacketType; AACPacketType has the first two."""
-
-    SEQUENCE_START = 0
-    CODED_FRAMES = 1
-    SEQUENCE_END = 2
 
 
 class MultitrackType(IntEnum):
@@ -138,7 +130,7 @@ class LegacyVideo:
     frame_type: int
     codec: int
     packet_type: int | None = None
-    """Of codecs that have one (`LegacyPacket`)."""
+    """Of codecs that have one: the first three of `VideoPacket`."""
     composition_time_ms: int = 0
     command: int | None = None
     """Of command frames, which hold nothing else."""
@@ -147,11 +139,11 @@ class LegacyVideo:
 
     @property
     def is_sequence_start(self) -> bool:
-        return self.packet_type == LegacyPacket.SEQUENCE_START
+        return self.packet_type == VideoPacket.SEQUENCE_START
 
     @property
     def is_frame(self) -> bool:
-        return self.command is None and self.packet_type in (None, LegacyPacket.CODED_FRAMES) and not self.fault
+        return self.command is None and self.packet_type in (None, VideoPacket.CODED_FRAMES) and not self.fault
 
     @property
     def is_keyframe(self) -> bool:
@@ -166,13 +158,13 @@ class LegacyAudio:
     is_16_bit: bool = True
     is_stereo: bool = True
     packet_type: int | None = None
-    """Of AAC (`LegacyPacket`)."""
+    """Of AAC: the first two of `AudioPacket`."""
     body: bytes = b""
     fault: str = ""
 
     @property
     def is_sequence_start(self) -> bool:
-        return self.packet_type == LegacyPacket.SEQUENCE_START
+        return self.packet_type == AudioPacket.SEQUENCE_START
 
     @property
     def sample_rate(self) -> int:
@@ -197,7 +189,7 @@ def read_legacy_video(payload: bytes) -> LegacyVideo:
     if len(payload) < 5:
         return LegacyVideo(frame_type, codec, payload[1] if len(payload) > 1 else None, fault=CUT)
     packet_type = payload[1]
-    fault = "" if packet_type <= LegacyPacket.SEQUENCE_END else "the packet type is unknown"
+    fault = "" if packet_type <= VideoPacket.SEQUENCE_END else "the packet type is unknown"
     composition_time_ms = int.from_bytes(payload[2:5], "big", signed=True)
     return LegacyVideo(frame_type, codec, packet_type, composition_time_ms, body=payload[5:], fault=fault)
 
@@ -210,5 +202,5 @@ def read_legacy_audio(payload: bytes) -> LegacyAudio:
         return LegacyAudio(*form, body=payload[1:])
     if len(payload) < 2:
         return LegacyAudio(*form, fault=CUT)
-    fault = "" if payload[1] <= LegacyPacket.CODED_FRAMES else "the packet type is unknown"
+    fault = "" if payload[1] <= AudioPacket.CODED_FRAMES else "the packet type is unknown"
     return LegacyAudio(*form, payload[1], payload[2:], fault)

@@ -10,12 +10,12 @@ from typing import Any, Final, Protocol
 
 from ingest.rtmp import status
 from ingest.rtmp.capabilities import NO_CAPABILITIES
-from ingest.rtmp.connection import AUDIO, VIDEO, Connection
+from ingest.rtmp.connection import Connection
 from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.events import Event, PlayRequested, PlayStopped, PublishStopped, StatusSent, Transition
 from ingest.rtmp.handshake import ServerHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits, unadmitted
-from ingest.rtmp.messages import RawMessage
+from ingest.rtmp.messages import AUDIO, VIDEO, RawMessage
 from ingest.rtmp.messages.commands import Command, encode_data, number
 from ingest.rtmp.run_reader import Run
 from ingest.rtmp.states import STREAM_STATES, Phase, Step, StreamState, StreamStep
@@ -79,14 +79,15 @@ class RequestKind(Enum):
 
 @dataclass(slots=True)
 class Request:
-    request_id: int
     kind: RequestKind
-    transaction: float
     stream: MessageStream | None = None
+    transaction: float = 0.0
+    """Of connect."""
+    name: str = field(default="", repr=False)
+    """What the stream plays once it is accepted."""
     reset: bool = False
     follows: bool = False
     """An item of a playlist, behind the first."""
-    name: str = field(default="", repr=False)
 
 
 HELD_MEDIA_BYTES: Final = 160
@@ -113,6 +114,7 @@ class ServerBase(Connection):
         "_requests",
         "capabilities",
         "fc_published_names",
+        "ignored_messages",
         "last_stream_id",
         "play_commands",
         "streams",
@@ -144,6 +146,8 @@ class ServerBase(Connection):
         """Found behind what is pending."""
         self.streams: dict[int, MessageStream] = {}
         self.last_stream_id = 0
+        self.ignored_messages = 0
+        """Media and data messages that came for no open stream, since the latest publish was accepted."""
         self.play_commands = 0
         """All that `Limits.play_commands_per_s` is about, so far."""
         self.fc_published_names: frozenset[str] = frozenset()
@@ -194,45 +198,34 @@ class ServerBase(Connection):
             stream.move(StreamStep.STOP)
             return False
         stream.move(StreamStep.FOLLOW)
-        self.request_play(stream, stream.playlist.pop(0), NO_COMMAND, follows=True)
+        self.request_play(stream, stream.playlist.pop(0), follows=True)
         return True
 
     def request_play(
         self,
         stream: MessageStream,
         item: PlayItem,
-        command: Command,
         *,
         reset: bool = False,
         follows: bool = False,
         transition: Transition = "",
     ) -> None:
-        request_id = self.request(RequestKind.PLAY, command, stream, reset=reset, follows=follows, name=item.name)
         name, start, duration = item.name, item.start, item.duration
+        request_id = self.request(Request(RequestKind.PLAY, stream, name=name, reset=reset, follows=follows))
         self.report(PlayRequested(request_id, stream.stream_id, name, start, duration, reset, follows, transition))
 
     # --- Requests and their decisions ---
 
-    def request(
-        self,
-        kind: RequestKind,
-        command: Command,
-        stream: MessageStream | None = None,
-        *,
-        reset: bool = False,
-        follows: bool = False,
-        name: str = "",
-    ) -> int:
-        """`name`: what the stream plays once it is accepted."""
+    def request(self, request: Request) -> int:
+        """Its id, by which it is decided."""
         self._last_request_id += 1
-        request_id = self._last_request_id
-        self._requests[request_id] = Request(request_id, kind, command.transaction, stream, reset, follows, name)
+        self._requests[self._last_request_id] = request
         self._has_requested = True
-        if kind is RequestKind.CONNECT:
+        if request.kind is RequestKind.CONNECT:
             self.paused = True
-        elif kind is RequestKind.PUBLISH:
+        elif request.kind is RequestKind.PUBLISH:
             self._reader.await_limits(self.limits)
-        return request_id
+        return self._last_request_id
 
     def resolve_request(self, request_id: int, kind: RequestKind) -> Request:
         request = self._requests.get(request_id)
@@ -359,8 +352,6 @@ class ServerBase(Connection):
         """onFCPublish and onFCUnpublish, which Flash Media Server's clients know."""
         self.send_command(0, name, 0, None, info_object(level_of(code), code, public_name))
 
-
-NO_COMMAND: Final = Command("", 0.0, None, [])
 
 CommandHandler = Callable[[ServerBase, int, Command], None]
 """Takes the connection, the message stream id and the command."""

@@ -3,11 +3,11 @@
 from typing import Final
 
 from ingest.rtmp import status
-from ingest.rtmp.amf.amf0 import UNDEFINED
+from ingest.rtmp.amf import UNDEFINED
 from ingest.rtmp.capabilities import read_capabilities
 from ingest.rtmp.errors import RemoteProtocolError
-from ingest.rtmp.events import CloseRequested, ConnectRequested, LengthRequested, StreamCreated
-from ingest.rtmp.message_streams import CommandHandler, MessageStream, RequestKind, ServerBase
+from ingest.rtmp.events import CloseRequested, ConnectRequested, LengthRequested
+from ingest.rtmp.message_streams import CommandHandler, MessageStream, Request, RequestKind, ServerBase
 from ingest.rtmp.messages.commands import Command, text
 from ingest.rtmp.netstream import STREAM_NAME_TOO_LONG
 from ingest.rtmp.states import Phase, Step, StreamState
@@ -24,7 +24,7 @@ def on_connect(connection: ServerBase, stream_id: int, command: Command) -> None
     capabilities = connection.capabilities = read_capabilities(properties, connection.limits)
     connection.report(
         ConnectRequested(
-            connection.request(RequestKind.CONNECT, command),
+            connection.request(Request(RequestKind.CONNECT, transaction=command.transaction)),
             text(properties.get("app")),
             text(properties.get("tcUrl")),
             text(properties.get("flashVer")),
@@ -45,7 +45,6 @@ def on_create_stream(connection: ServerBase, stream_id: int, command: Command) -
     connection.last_stream_id += 1
     connection.streams[connection.last_stream_id] = MessageStream(connection.last_stream_id)
     connection.send_command(0, "_result", command.transaction, None, float(connection.last_stream_id))
-    connection.report(StreamCreated(connection.last_stream_id))
 
 
 def on_acknowledged(connection: ServerBase, stream_id: int, command: Command) -> None:

@@ -1,18 +1,18 @@
 """What a client asks of a NetStream (RTMP 1.0, section 7.2.2): to play, to publish, to pause or seek, to end that."""
 
+from functools import partial
 from typing import Any, Final, Literal, TypeGuard
 
 from ingest.rtmp import status
-from ingest.rtmp.amf.amf0 import UNDEFINED
+from ingest.rtmp.amf import UNDEFINED
 from ingest.rtmp.events import (
     PauseRequested,
     PublishRequested,
     ReceiveRequested,
     SeekRequested,
-    StreamDeleted,
     Transition,
 )
-from ingest.rtmp.message_streams import CommandHandler, MessageStream, PlayItem, RequestKind, ServerBase
+from ingest.rtmp.message_streams import CommandHandler, MessageStream, PlayItem, Request, RequestKind, ServerBase
 from ingest.rtmp.messages.commands import Command, number, text
 from ingest.rtmp.states import StreamState, StreamStep
 
@@ -77,7 +77,7 @@ def _begin_play(
     """Play the item now, in place of what plays and of its playlist."""
     _stop_play(connection, stream, command)
     stream.move(StreamStep.PLAY)
-    connection.request_play(stream, item, command, reset=reset)
+    connection.request_play(stream, item, reset=reset)
 
 
 def _enqueue(connection: ServerBase, stream: MessageStream, item: PlayItem) -> None:
@@ -117,12 +117,12 @@ def on_play2(connection: ServerBase, stream_id: int, command: Command) -> None:
         _enqueue(connection, stream, item)
         if transition == "append" and not is_playing:
             stream.move(StreamStep.PLAY)
-            connection.request_play(stream, stream.playlist.pop(0), command)
+            connection.request_play(stream, stream.playlist.pop(0))
     elif transition in SWITCHES and is_playing:
         if not (transition == "swap" and _swap_waiting(stream, text(options.get("oldStreamName")), item)):
             # What plays goes on until that is there.
             stream.move(StreamStep.SWITCH)
-            connection.request_play(stream, item, command, transition=SWITCHES[transition])
+            connection.request_play(stream, item, transition=SWITCHES[transition])
     elif transition in RESTARTS or transition in SWITCHES:
         _begin_play(connection, stream, command, item, reset=transition == "reset")
     else:
@@ -163,20 +163,12 @@ def on_seek(connection: ServerBase, stream_id: int, command: Command) -> None:
     connection.report(SeekRequested(stream.stream_id, command.transaction, number(command.argument(0), 0)))
 
 
-def _on_receive(connection: ServerBase, stream_id: int, command: Command, kind: Literal["audio", "video"]) -> None:
+def on_receive(connection: ServerBase, stream_id: int, command: Command, kind: Literal["audio", "video"]) -> None:
     """Sections 7.2.2.4 and 7.2.2.5: there is no answer where nothing plays."""
     connection.play_commands += 1
     stream = connection.stream_of(stream_id)
     if stream is not None and stream.state is StreamState.PLAYING:
         connection.report(ReceiveRequested(stream.stream_id, kind, command.argument(0) is not False))
-
-
-def on_receive_audio(connection: ServerBase, stream_id: int, command: Command) -> None:
-    _on_receive(connection, stream_id, command, "audio")
-
-
-def on_receive_video(connection: ServerBase, stream_id: int, command: Command) -> None:
-    _on_receive(connection, stream_id, command, "video")
 
 
 PLAY_COMMANDS: Final[dict[str, CommandHandler]] = {
@@ -185,8 +177,8 @@ PLAY_COMMANDS: Final[dict[str, CommandHandler]] = {
     "pause": on_pause,
     "pauseRaw": on_pause,  # Flash Player 10 and later, where it doesn't keep its buffer.
     "seek": on_seek,
-    "receiveAudio": on_receive_audio,
-    "receiveVideo": on_receive_video,
+    "receiveAudio": partial(on_receive, kind="audio"),
+    "receiveVideo": partial(on_receive, kind="video"),
 }
 
 PUBLISH_TYPES: Final = frozenset({"live", "record", "append"})
@@ -207,7 +199,7 @@ def on_publish(connection: ServerBase, stream_id: int, command: Command) -> None
         publish_type = text(command.argument(1)).lower()
         connection.report(
             PublishRequested(
-                connection.request(RequestKind.PUBLISH, command, stream),
+                connection.request(Request(RequestKind.PUBLISH, stream)),
                 stream.stream_id,
                 name,
                 publish_type if publish_type in PUBLISH_TYPES else "live",
@@ -227,7 +219,6 @@ def on_delete_stream(connection: ServerBase, stream_id: int, command: Command) -
     if stream is not None:
         connection.stop(stream, command.name)
         del connection.streams[stream.stream_id]
-        connection.report(StreamDeleted(stream.stream_id))
 
 
 NETSTREAM_COMMANDS: Final[dict[str, CommandHandler]] = {

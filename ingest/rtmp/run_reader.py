@@ -5,21 +5,14 @@ message stream that publishes. It decides nothing: what is out of the ordinary i
 `ChunkReader.read`, which alone knows limits and errors. So both read the same, whatever comes.
 """
 
-import struct
 from typing import Final, NamedTuple
 
-from ingest.rtmp.chunk_reader import BYTES_PER_CHUNK, NOTHING, ChunkReader
-from ingest.rtmp.chunk_writer import EXTENDED
-from ingest.rtmp.messages import MessageType
-
-AUDIO: Final = int(MessageType.AUDIO)
-VIDEO: Final = int(MessageType.VIDEO)
+from ingest.rtmp.chunk_reader import BYTES_PER_CHUNK, DELTA_LENGTH_TYPE, NOTHING, ChunkReader
+from ingest.rtmp.chunk_writer import EXTENDED, STREAM_ID
+from ingest.rtmp.messages import AUDIO, VIDEO
 
 SHORTEST: Final = 8
 """Bytes of a message's payload. Shorter ones are no coded media, and each may be looked at by its first bytes."""
-
-_delta_length_type: Final = struct.Struct(">IHB")
-_stream_id: Final = struct.Struct("<I")
 
 
 class Run(NamedTuple):
@@ -52,7 +45,7 @@ class RunReader(ChunkReader):
         """The audio and video messages of this message stream that come next; None: the next one is another."""
         data, position, chunk_size = self._data, self._position, self.chunk_size
         end = len(data)
-        if self._error is not None or self._awaited is not None or chunk_size < BYTES_PER_CHUNK:
+        if self.error is not None or self._awaited is not None or chunk_size < BYTES_PER_CHUNK:
             return None
         if end - position < self._wanted:
             return None
@@ -69,7 +62,7 @@ class RunReader(ChunkReader):
                 start = position + 8
                 if start > end:
                     break
-                word, low, type_id = _delta_length_type.unpack_from(data, position + 1)
+                word, low, type_id = DELTA_LENGTH_TYPE.unpack_from(data, position + 1)
                 time, length = word >> 8, (word & 0xFF) << 16 | low
                 timestamp = (stream.timestamp + time) & 0xFFFFFFFF
                 names = stream.stream_id
@@ -90,10 +83,10 @@ class RunReader(ChunkReader):
                 start = position + 12
                 if start > end:
                     break
-                word, low, type_id = _delta_length_type.unpack_from(data, position + 1)
+                word, low, type_id = DELTA_LENGTH_TYPE.unpack_from(data, position + 1)
                 timestamp = time = word >> 8
                 length = (word & 0xFF) << 16 | low
-                names = _stream_id.unpack_from(data, position + 8)[0]
+                names = STREAM_ID.unpack_from(data, position + 8)[0]
             if time == EXTENDED or names != stream_id or length < SHORTEST or length > longest[type_id]:
                 break
             if type_id != VIDEO and type_id != AUDIO:

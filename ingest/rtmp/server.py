@@ -8,15 +8,22 @@ from functools import partial
 from typing import Any, Final
 
 from ingest.rtmp import status
-from ingest.rtmp.calls import ANSWERS, RESULT_HANDLERS
+from ingest.rtmp.calls import ANSWERS
 from ingest.rtmp.capabilities import RELAY_CAPABILITIES
 from ingest.rtmp.chunk_writer import CSID_CONTROL
-from ingest.rtmp.connection import AUDIO, COMMON_HANDLERS, VIDEO
+from ingest.rtmp.connection import COMMON_HANDLERS
+from ingest.rtmp.errors import LimitExceeded
 from ingest.rtmp.events import AudioReceived, BufferLengthSet, StatusSent, VideoReceived
-from ingest.rtmp.handlers import COMPOUND_HANDLERS, CONTROL_HANDLERS, PING_HANDLERS, on_reported, on_user_control
-from ingest.rtmp.handshake import HANDSHAKE_BYTES
+from ingest.rtmp.handlers import (
+    COMPOUND_HANDLERS,
+    CONTROL_HANDLERS,
+    PING_HANDLERS,
+    RESULT_HANDLERS,
+    on_reported,
+    on_user_control,
+)
 from ingest.rtmp.message_streams import MediaSink, MessageStream, Request, RequestKind, ServerBase
-from ingest.rtmp.messages import MessageType, RawMessage, control
+from ingest.rtmp.messages import AUDIO, VIDEO, MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, encode_data
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.netconnection import ALWAYS_ANSWERED, NETCONNECTION_COMMANDS
@@ -159,10 +166,6 @@ class ServerConnection(ServerBase):
 
     # --- Media path ---
 
-    def _may_ignore(self) -> bool:
-        """While another stream publishes: encoders of several go on with one that was stopped here."""
-        return any(stream.state is StreamState.PUBLISHING for stream in self.streams.values()) or super()._may_ignore()
-
     def take_media(self, data: memoryview) -> int:
         """Of bytes of the peer, how many were audio and video for the one message stream that publishes, and went to
         its sink at once. The others are for `receive_data`."""
@@ -173,9 +176,7 @@ class ServerConnection(ServerBase):
         self.bytes_received += run.end
         self.media_messages += len(run.messages)
         stream.sink.run(run)
-        received = self.bytes_received - HANDSHAKE_BYTES
-        if self.acknowledging.is_due(received):
-            self._queue(control.acknowledgement(received), CSID_CONTROL)
+        self._acknowledge()
         return run.end
 
     def _take_run(self) -> bool:
@@ -228,12 +229,18 @@ class ServerConnection(ServerBase):
             self._hold_or_ignore((type_id, timestamp, stream_id, payload))
 
     def _hold_or_ignore(self, message: RawMessage) -> None:
-        """Media for a stream that does not publish, or may not yet: not all clients wait for the answer."""
+        """Media for a stream that does not publish, as some are under way whenever a stream ends; or that may not yet:
+        not all clients wait for the answer."""
         stream = self.streams.get(message[2])
         if stream is not None and stream.state is StreamState.PUBLISH_REQUESTED:
             self.defer(stream, message)
-        else:
-            self._ignore()
+            return
+        self.require_connected()
+        self.ignored_messages += 1
+        most = self.limits.ignored_messages
+        # Encoders of several streams go on with one that was stopped here.
+        if self.ignored_messages > most and not any(each.state is PUBLISHING for each in self.streams.values()):
+            raise LimitExceeded(f"more than {most} messages on streams that aren't open")
 
     def _on_buffer_length(self, event: UserControl, values: tuple[Any, ...]) -> None:
         stream = self.streams.get(values[0])

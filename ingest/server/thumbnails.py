@@ -27,8 +27,8 @@ from ingest.contracts import NodeThumbnail
 from ingest.live import LiveStream, Publisher, Registry
 from ingest.live.gop_cache import Keyframe
 from ingest.rtmp.codecs import video_config
-from ingest.rtmp.media import ExtendedVideo, LegacyVideo, read_video
-from ingest.rtmp.media_tags import VIDEO_CODECS, VideoPacket, codec_name
+from ingest.rtmp.media import ExtendedVideo, read_video
+from ingest.rtmp.media_tags import VIDEO_CODECS, LegacyVideo, VideoPacket, codec_name
 from ingest.server import thumbnail_decoder
 from ingest.server.config import ThumbnailSettings
 from ingest.server.process import ThreadPool

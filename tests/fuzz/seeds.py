@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ingest.flv.metadata import encode_metadata
-from ingest.rtmp.amf.amf0 import Amf3, encode
+from ingest.rtmp.amf import Amf3
+from ingest.rtmp.amf.amf0 import encode
 from tests.fuzz.connections import ACCEPTED, ASKED, record
 from tests.ingest.flv import files
 from tests.ingest.rtmp import chunk_vectors, memory

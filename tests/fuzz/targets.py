@@ -17,7 +17,7 @@ from ingest.rtmp.codecs import audio_config, video_config
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.handshake import ClientHandshake, ServerHandshake
 from ingest.rtmp.media import read_audio, read_video
-from ingest.rtmp.messages import decode_aggregate, encode_aggregate
+from ingest.rtmp.messages import decode_aggregate
 from ingest.rtmp.messages.commands import SET_DATA_FRAME, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.shared_object import decode_shared_object, encode_shared_object
 from tests.fuzz import connections, seeds
@@ -27,6 +27,7 @@ from tests.ingest.rtmp.media.writing import write_audio, write_video
 from tests.ingest.rtmp.memory import held_bytes, reader_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
 from tests.ingest.rtmp.replay import read_chunks
+from tests.rtmp_client import decode_all, encode_aggregate
 
 
 def read_tags(given: Iterable[bytes]) -> tuple[list[Tag], int, bool, str]:
@@ -118,13 +119,13 @@ def again(encode: Callable[[], bytes], decode: Callable[[bytes], Any], *, sayabl
 
 def amf0_values(data: bytes) -> None:
     try:
-        values = amf0.decode_all(data, 0, LIMITS)
+        values = decode_all(data, 0, LIMITS)
     except RemoteProtocolError:
         return
     # Values of AMF3 have no encoding of their own in AMF0.
     again(
         lambda: amf0.encode(*values),
-        lambda encoded: amf0.encode(*amf0.decode_all(encoded)),
+        lambda encoded: amf0.encode(*decode_all(encoded)),
         sayable=b"\x11" not in data,
     )
 
@@ -163,8 +164,8 @@ def amf3_value(data: bytes) -> None:
     spent = LIMITS.amf_elements - decoder.elements
     assert text_bytes(value) <= growth * (len(data) + FREE_BYTES * spent), "little on the wire and much once read"
     again(
-        lambda: amf3_encoder.encode(value),
-        lambda encoded: amf3_encoder.encode(amf3_decoder.decode(encoded)[0]),
+        lambda: amf3_encoder.Encoder.encode(value),
+        lambda encoded: amf3_encoder.Encoder.encode(amf3_decoder.Decoder.decode(encoded)[0]),
         sayable=True,
     )
 

@@ -109,7 +109,7 @@ class Publisher:
             client.abort()
         elif end == "killed":  # In the midst of a message.
             client.protocol.send_video(stream_id, 0, key_frame(0, 4000))
-            client._writer.write(client.protocol.data_to_send(1000))
+            client._writer.write(client.protocol.data_to_send()[:1000])
         elif end in ("deleted", "unpublished"):
             client.protocol.call("FCUnpublish", self.key)
             if end == "deleted":

@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from ingest.live.message import OUT_CHUNK_SIZE
 from ingest.rtmp.amf import UNDEFINED, amf0
+from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
 from ingest.rtmp.chunk_writer import CSID_COMMAND, encode_message
 from ingest.rtmp.errors import LocalProtocolError
 from ingest.rtmp.limits import KIB, MIB, Limits
@@ -88,7 +89,7 @@ class Stored(NamedTuple):
 
 def plain(value: Any) -> Any:
     """The value for those who read AMF0 only."""
-    return amf0.Amf3ToAmf0().convert(value)
+    return Amf3ToAmf0().convert(value)
 
 
 def store(value: Any, *, amf3: bool) -> Stored | None:

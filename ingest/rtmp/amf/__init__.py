@@ -59,22 +59,34 @@ class EcmaArray(dict[str, Any]):
     __slots__ = ()
 
 
-class TypedObject(dict[str, Any]):
+class Labelled:
+    """A dict or list that has attributes beside its items: equal are those of one class that agree in all of them."""
+
+    __slots__ = ()
+    labels: ClassVar[tuple[str, ...]]
+    """Names of the attributes."""
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(self) is type(other)
+            and all(getattr(self, name) == getattr(other, name) for name in self.labels)
+            and super().__eq__(other)
+        )
+
+    def __repr__(self) -> str:
+        labels = "".join(f", {name}={getattr(self, name)!r}" for name in self.labels)
+        return f"{type(self).__name__}({super().__repr__()}{labels})"
+
+
+class TypedObject(Labelled, dict[str, Any]):
     """An object of a registered class (section 2.18)."""
 
     __slots__ = ("class_name",)
+    labels = ("class_name",)
 
     def __init__(self, class_name: str, properties: dict[str, Any] | None = None) -> None:
         super().__init__(properties or {})
         self.class_name = class_name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypedObject) and self.class_name == other.class_name and dict.__eq__(self, other)
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        return f"TypedObject({self.class_name!r}, {dict.__repr__(self)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +99,7 @@ class Amf3:
 class Writer:
     """Writes the values of one message, whose tables of references live as long as it does."""
 
-    __slots__ = ("indices", "out")
+    __slots__ = ("count", "indices", "out")
 
     encoding: ClassVar[str]
     writers: ClassVar[dict[type, Callable[[Any, Any], None]]]
@@ -97,6 +109,8 @@ class Writer:
         self.out = out
         self.indices: dict[int, int] = {}
         """Places in the table of references, by the identity of the value."""
+        self.count = 0
+        """Referable values written so far, which is the next one's index."""
 
     def value(self, value: Any) -> None:
         """Appends the value, marker first. Raises LocalProtocolError."""
@@ -106,6 +120,13 @@ class Writer:
             if writer is None:
                 raise LocalProtocolError(f"{self.encoding} has no encoding for {type(value).__name__}")
         writer(self, value)
+
+    def pack(self, form: struct.Struct, error: str, *values: Any) -> None:
+        """Appends numbers. LocalProtocolError with these words, if they are out of range."""
+        try:
+            self.out += form.pack(*values)
+        except (struct.error, OverflowError) as why:
+            raise LocalProtocolError(error) from why
 
     @classmethod
     def encode(cls, *values: Any) -> bytes:

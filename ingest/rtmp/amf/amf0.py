@@ -27,43 +27,12 @@ loop, and what references stand for is counted against the limit of elements."""
 import struct
 from typing import Any, Final, TypeVar
 
-from ingest.rtmp.amf import (
-    UNDEFINED,
-    UNSUPPORTED,
-    Amf3,
-    Date,
-    EcmaArray,
-    Reader,
-    Reference,
-    Singleton,
-    TypedObject,
-    Writer,
-    XmlDocument,
-    utf8,
-)
+from ingest.rtmp import amf
 from ingest.rtmp.amf.amf3_decoder import Decoder as Amf3Decoder
 from ingest.rtmp.amf.amf3_encoder import Encoder as Amf3Encoder
 from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
-
-__all__ = [
-    "UNDEFINED",
-    "UNSUPPORTED",
-    "Amf3",
-    "Amf3ToAmf0",
-    "Date",
-    "Decoder",
-    "EcmaArray",
-    "Encoder",
-    "Reference",
-    "Singleton",
-    "TypedObject",
-    "XmlDocument",
-    "decode",
-    "decode_all",
-    "encode",
-]
+from ingest.rtmp.limits import Limits
 
 NUMBER: Final = 0x00
 BOOLEAN: Final = 0x01
@@ -83,6 +52,7 @@ TYPED_OBJECT: Final = 0x10
 AMF3: Final = 0x11
 
 _f64: Final = struct.Struct(">d")
+_u8: Final = struct.Struct(">B")
 _u16: Final = struct.Struct(">H")
 _u32: Final = struct.Struct(">I")
 _date: Final = struct.Struct(">dh")
@@ -90,7 +60,7 @@ _date: Final = struct.Struct(">dh")
 _Dict = TypeVar("_Dict", bound=dict[str, Any])
 
 
-class Decoder(Reader):
+class Decoder(amf.Reader):
     """The table of references is that of section 4.1.3.
 
     `as_amf0`: values in AMF3 are given as what AMF0 has for them, see `Amf3ToAmf0`.
@@ -99,7 +69,7 @@ class Decoder(Reader):
     __slots__ = ("amf3", "amf3_to_amf0")
 
     encoding = "AMF0"
-    constants = {NULL: None, UNDEFINED_MARKER: UNDEFINED, UNSUPPORTED_MARKER: UNSUPPORTED}
+    constants = {NULL: None, UNDEFINED_MARKER: amf.UNDEFINED, UNSUPPORTED_MARKER: amf.UNSUPPORTED}
     refused = {
         0x04: "an AMF0 movie clip is reserved and has no encoding",
         OBJECT_END: "an AMF0 object end outside of an object",
@@ -138,11 +108,7 @@ class Decoder(Reader):
         return number
 
     def boolean(self, depth: int) -> bool:
-        position = self.position
-        self.position = position + 1
-        if position >= self.end:
-            raise RemoteProtocolError("an AMF0 value is cut short")
-        return self.data[position] != 0
+        return bool(self.take(_u8))
 
     def string(self, depth: int) -> str:
         return self.text(self.take(_u16))
@@ -150,15 +116,15 @@ class Decoder(Reader):
     def long_string(self, depth: int) -> str:
         return self.text(self.take(_u32))
 
-    def xml(self, depth: int) -> XmlDocument:
-        return XmlDocument(self.text(self.take(_u32)))
+    def xml(self, depth: int) -> amf.XmlDocument:
+        return amf.XmlDocument(self.text(self.take(_u32)))
 
-    def date(self, depth: int) -> Date:
+    def date(self, depth: int) -> amf.Date:
         position = self.position
         self.position = position + _date.size
         if self.position > self.end:
             raise RemoteProtocolError("an AMF0 date is cut short")
-        return Date(*_date.unpack_from(self.data, position))
+        return amf.Date(*_date.unpack_from(self.data, position))
 
     def marked_reference(self, depth: int) -> Any:
         return self.reference(self.take(_u16))
@@ -166,11 +132,11 @@ class Decoder(Reader):
     def object(self, depth: int) -> dict[str, Any]:
         return self.properties({}, depth)
 
-    def typed_object(self, depth: int) -> TypedObject:
-        return self.properties(TypedObject(self.text(self.take(_u16))), depth)
+    def typed_object(self, depth: int) -> amf.TypedObject:
+        return self.properties(amf.TypedObject(self.text(self.take(_u16))), depth)
 
-    def ecma_array(self, depth: int) -> EcmaArray:
-        return self.properties(EcmaArray(), depth, self.take(_u32))
+    def ecma_array(self, depth: int) -> amf.EcmaArray:
+        return self.properties(amf.EcmaArray(), depth, self.take(_u32))
 
     def avmplus(self, depth: int) -> Any:
         """One value in AMF3 (section 3.1), after which AMF0 goes on."""
@@ -227,75 +193,56 @@ Decoder.readers = {
 decode = Decoder.decode
 
 
-def decode_all(
-    data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS, *, elements: int | None = None
-) -> list[Any]:
-    """All values from `position` to the end of a message's body, `elements` (else `limits.amf_elements`) at most.
-
-    Raises RemoteProtocolError.
-    """
-    return Decoder(data, position, limits, limits.amf_elements if elements is None else elements).rest()
-
-
 _number: Final = struct.Struct(">Bd")
 _short: Final = struct.Struct(">BH")
 _long: Final = struct.Struct(">BI")
 
-_SINGLETONS: Final = {UNDEFINED: UNDEFINED_MARKER, UNSUPPORTED: UNSUPPORTED_MARKER}
+_SINGLETONS: Final = {amf.UNDEFINED: UNDEFINED_MARKER, amf.UNSUPPORTED: UNSUPPORTED_MARKER}
 
 MAX_REFERENCES: Final = 0x10000
 
 
-class Encoder(Writer):
+class Encoder(amf.Writer):
     """An object or array that comes again is written as a reference (section 2.9)."""
 
-    __slots__ = ("amf3", "count", "open")
+    __slots__ = ("amf3", "open")
 
     encoding = "AMF0"
 
     def __init__(self, out: bytearray) -> None:
         super().__init__(out)
-        self.count = 0
-        """Objects and arrays written so far, which is the next one's index."""
         self.open: list[int] = []
         """The indices of those being written, outermost first."""
         self.amf3: Amf3Encoder | None = None
         """Once needed. Its tables are those of the message (AMF3 4.1)."""
 
     def number(self, value: float) -> None:
-        try:
-            self.out += _number.pack(NUMBER, value)
-        except (struct.error, OverflowError) as error:
-            raise LocalProtocolError("a number is too large for AMF0") from error
+        self.pack(_number, "a number is too large for AMF0", NUMBER, value)
 
     def boolean(self, value: bool) -> None:
         self.out += b"\x01\x01" if value else b"\x01\x00"
 
     def string(self, value: str) -> None:
-        text = utf8(value)
+        text = amf.utf8(value)
         self.out += _short.pack(STRING, len(text)) if len(text) <= 0xFFFF else _long.pack(LONG_STRING, len(text))
         self.out += text
 
-    def xml(self, value: XmlDocument) -> None:
-        text = utf8(value)
+    def xml(self, value: amf.XmlDocument) -> None:
+        text = amf.utf8(value)
         self.out += _long.pack(XML_DOCUMENT, len(text))
         self.out += text
 
     def null(self, value: None) -> None:
         self.out.append(NULL)
 
-    def singleton(self, value: Singleton) -> None:
+    def singleton(self, value: amf.Singleton) -> None:
         self.out.append(_SINGLETONS[value])
 
-    def date(self, value: Date) -> None:
-        try:
-            fields = _date.pack(value.milliseconds, value.zone_minutes)
-        except (struct.error, OverflowError) as error:
-            raise LocalProtocolError("a date is out of the range of AMF0") from error
+    def date(self, value: amf.Date) -> None:
         self.out.append(DATE)
-        self.out += fields
+        self.pack(_date, "a date is out of the range of AMF0", value.milliseconds, value.zone_minutes)
 
-    def reference(self, value: Reference) -> None:
+    def reference(self, value: amf.Reference) -> None:
         if not 0 <= value.level < len(self.open) or self.open[value.level] >= MAX_REFERENCES:
             raise LocalProtocolError("an AMF0 reference to nothing")
         self.out += _short.pack(REFERENCE, self.open[value.level])
@@ -305,18 +252,18 @@ class Encoder(Writer):
             self.out.append(OBJECT)
             self.properties(value)
 
-    def ecma_array(self, value: EcmaArray) -> None:
+    def ecma_array(self, value: amf.EcmaArray) -> None:
         if self.enter(value):
             self.out += _long.pack(ECMA_ARRAY, len(value))
             self.properties(value)
 
-    def typed_object(self, value: TypedObject) -> None:
+    def typed_object(self, value: amf.TypedObject) -> None:
         if self.enter(value):
             self.out.append(TYPED_OBJECT)
             self.name(value.class_name)
             self.properties(value)
 
-    def avmplus(self, value: Amf3) -> None:
+    def avmplus(self, value: amf.Amf3) -> None:
         """Section 3.1."""
         if self.amf3 is None:
             self.amf3 = Amf3Encoder(self.out)
@@ -338,7 +285,7 @@ class Encoder(Writer):
         self.open.pop()
 
     def name(self, name: str) -> None:
-        text = utf8(name)
+        text = amf.utf8(name)
         if len(text) > 0xFFFF:
             raise LocalProtocolError("a name is too long for AMF0")
         self.out += _u16.pack(len(text))
@@ -361,17 +308,17 @@ Encoder.writers = {
     int: Encoder.number,
     bool: Encoder.boolean,
     str: Encoder.string,
-    XmlDocument: Encoder.xml,
+    amf.XmlDocument: Encoder.xml,
     type(None): Encoder.null,
-    Singleton: Encoder.singleton,
-    Date: Encoder.date,
-    Reference: Encoder.reference,
+    amf.Singleton: Encoder.singleton,
+    amf.Date: Encoder.date,
+    amf.Reference: Encoder.reference,
     dict: Encoder.object,
-    EcmaArray: Encoder.ecma_array,
-    TypedObject: Encoder.typed_object,
+    amf.EcmaArray: Encoder.ecma_array,
+    amf.TypedObject: Encoder.typed_object,
     list: Encoder.strict_array,
     tuple: Encoder.strict_array,
-    Amf3: Encoder.avmplus,
+    amf.Amf3: Encoder.avmplus,
 }
 
 

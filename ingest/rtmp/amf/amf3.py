@@ -41,6 +41,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Self
 
+from ingest.rtmp.amf import Labelled
+
 UNDEFINED_MARKER: Final = 0x00
 NULL: Final = 0x01
 FALSE: Final = 0x02
@@ -54,10 +56,6 @@ ARRAY: Final = 0x09
 OBJECT: Final = 0x0A
 XML: Final = 0x0B
 BYTE_ARRAY: Final = 0x0C
-VECTOR_INT: Final = 0x0D
-VECTOR_UINT: Final = 0x0E
-VECTOR_DOUBLE: Final = 0x0F
-VECTOR_OBJECT: Final = 0x10
 DICTIONARY: Final = 0x11
 
 MAX_U29: Final = 2**29 - 1
@@ -86,10 +84,11 @@ class Traits(NamedTuple):
 ANONYMOUS: Final = Traits("", dynamic=True)
 
 
-class Object(dict[str, Any]):
+class Object(Labelled, dict[str, Any]):
     """An object of a class, or with sealed members: those first, then the dynamic ones (section 3.12)."""
 
     __slots__ = ("traits",)
+    labels = ("traits",)
 
     def __init__(
         self,
@@ -112,15 +111,6 @@ class Object(dict[str, Any]):
     def class_name(self) -> str:
         return self.traits.class_name
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Object) and self.traits == other.traits and dict.__eq__(self, other)
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        _, sealed, dynamic, _ = self.traits
-        return f"Object({self.class_name!r}, {dict.__repr__(self)}, sealed={sealed!r}, dynamic={dynamic!r})"
-
 
 @dataclass(slots=True)
 class Externalizable:
@@ -140,20 +130,14 @@ WRAPPERS: Final = frozenset(
 """The externalizable classes whose content is known: one value."""
 
 
-class Array(list[Any]):
+class Array(Labelled, list[Any]):
     """An array with an associative part beside the dense one (section 3.11). Without it, it is a plain list."""
+
+    labels = ("associative",)
 
     def __init__(self, dense: Iterable[Any] = (), associative: Mapping[str, Any] | None = None) -> None:
         super().__init__(dense)
         self.associative: dict[str, Any] = dict(associative or {})
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Array) and self.associative == other.associative and list.__eq__(self, other)
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        return f"Array({list.__repr__(self)}, {self.associative!r})"
 
 
 class Xml(str):
@@ -165,12 +149,12 @@ class Xml(str):
 class Items(IntEnum):
     """What a vector holds (section 3.15), by its marker."""
 
-    INT = VECTOR_INT
+    INT = 0x0D
     """-2^31 to 2^31 - 1."""
-    UINT = VECTOR_UINT
+    UINT = 0x0E
     """0 to 2^32 - 1."""
-    DOUBLE = VECTOR_DOUBLE
-    OBJECT = VECTOR_OBJECT
+    DOUBLE = 0x0F
+    OBJECT = 0x10
     """Values of any type."""
 
 
@@ -178,8 +162,10 @@ NUMBERS: Final = {Items.INT: ("i", 4), Items.UINT: ("I", 4), Items.DOUBLE: ("d",
 """How numbers in vectors are packed, and their bytes."""
 
 
-class Vector(list[Any]):
+class Vector(Labelled, list[Any]):
     """An array of items of one type (section 3.15)."""
+
+    labels = ("items", "fixed", "type_name")
 
     def __init__(self, items: Items, values: Iterable[Any] = (), *, fixed: bool = False, type_name: str = "") -> None:
         super().__init__(values)
@@ -189,29 +175,12 @@ class Vector(list[Any]):
         self.type_name = type_name
         """Of `Items.OBJECT` only: a class, or '*' for any."""
 
-    def _kind(self) -> tuple[Items, bool, str]:
-        return self.items, self.fixed, self.type_name
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vector) and self._kind() == other._kind() and list.__eq__(self, other)
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        return f"Vector({self.items!r}, {list.__repr__(self)}, fixed={self.fixed!r}, type_name={self.type_name!r})"
-
-
-class Dictionary(list[tuple[Any, Any]]):
+class Dictionary(Labelled, list[tuple[Any, Any]]):
     """Pairs of key and value (section 3.16), both of any type: objects as keys are told apart by identity."""
+
+    labels = ("weak_keys",)
 
     def __init__(self, pairs: Iterable[tuple[Any, Any]] = (), *, weak_keys: bool = False) -> None:
         super().__init__(pairs)
         self.weak_keys = weak_keys
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dictionary) and self.weak_keys == other.weak_keys and list.__eq__(self, other)
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        return f"Dictionary({list.__repr__(self)}, weak_keys={self.weak_keys!r})"

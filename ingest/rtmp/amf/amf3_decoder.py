@@ -234,8 +234,6 @@ Decoder.readers = {
     amf3.XML: Decoder.xml,
     amf3.BYTE_ARRAY: Decoder.byte_array,
     **{items: _numbers(items) for items in amf3.NUMBERS},
-    amf3.VECTOR_OBJECT: Decoder.vector_object,
+    Items.OBJECT: Decoder.vector_object,
     amf3.DICTIONARY: Decoder.dictionary,
 }
-
-decode = Decoder.decode

@@ -17,7 +17,7 @@ class Encoder(Writer):
     Strings, and traits, that are equal to earlier ones are written as references; other values if they are the same.
     """
 
-    __slots__ = ("count", "open", "strings", "traits")
+    __slots__ = ("open", "strings", "traits")
 
     encoding = "AMF3"
 
@@ -25,8 +25,6 @@ class Encoder(Writer):
         super().__init__(out)
         self.strings: dict[bytes, int] = {}
         self.traits: dict[Traits, int] = {}
-        self.count = 0
-        """Referable values written so far, which is the next one's index."""
         self.open: list[tuple[int, int]] = []
         """Markers and indices of those being written that hold others, outermost first."""
 
@@ -68,10 +66,7 @@ class Encoder(Writer):
             self.double(value)
 
     def double(self, value: float) -> None:
-        try:
-            self.out += _number.pack(amf3.DOUBLE, value)
-        except (struct.error, OverflowError) as error:
-            raise LocalProtocolError("a number is too large for AMF3") from error
+        self.pack(_number, "a number is too large for AMF3", amf3.DOUBLE, value)
 
     def string(self, value: str) -> None:
         self.out.append(amf3.STRING)
@@ -133,10 +128,7 @@ class Encoder(Writer):
     def date(self, value: Date) -> None:
         if self.first(amf3.DATE, value):
             self.size(0)
-            try:
-                self.out += _f64.pack(value.milliseconds)
-            except (struct.error, OverflowError) as error:
-                raise LocalProtocolError("a date is out of the range of AMF3") from error
+            self.pack(_f64, "a date is out of the range of AMF3", value.milliseconds)
 
     def array(self, value: list[Any] | tuple[Any, ...]) -> None:
         """Section 3.11."""
@@ -214,11 +206,8 @@ class Encoder(Writer):
             self.name(value.type_name)
             self.values(value)
         else:
-            code, _ = amf3.NUMBERS[value.items]
-            try:
-                self.out += struct.pack(f">{len(value)}{code}", *value)
-            except (struct.error, OverflowError) as error:
-                raise LocalProtocolError("a vector has items that don't fit its type") from error
+            form = struct.Struct(f">{len(value)}{amf3.NUMBERS[value.items][0]}")
+            self.pack(form, "a vector has items that don't fit its type", *value)
         self.open.pop()
 
     def dictionary(self, value: Dictionary) -> None:
@@ -252,5 +241,3 @@ Encoder.writers = {
     Dictionary: Encoder.dictionary,
     Reference: Encoder.reference,
 }
-
-encode = Encoder.encode

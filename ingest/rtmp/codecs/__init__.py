@@ -15,8 +15,16 @@ from typing import Final
 
 from ingest.rtmp.codecs import audio, h26x, video
 from ingest.rtmp.codecs.config import AudioConfig, VideoConfig
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo
-from ingest.rtmp.media_tags import AUDIO_CODECS, VIDEO_CODECS, AudioPacket, VideoPacket, codec_name
+from ingest.rtmp.media import AudioMessage, ExtendedAudio, ExtendedVideo, VideoMessage
+from ingest.rtmp.media_tags import (
+    AUDIO_CODECS,
+    VIDEO_CODECS,
+    AudioPacket,
+    LegacyAudio,
+    LegacyVideo,
+    VideoPacket,
+    codec_name,
+)
 
 __all__ = ["AudioConfig", "VideoConfig", "audio_config", "video_config"]
 
@@ -59,66 +67,52 @@ AUDIO_READERS: Final = {
 """By the codec's name, for which `media.kinds` has the codec ids and FourCC codes. Others are a name alone."""
 
 FRAME_PACKETS: Final = (VideoPacket.CODED_FRAMES, VideoPacket.CODED_FRAMES_X)
+AUDIO_PACKETS: Final = (AudioPacket.SEQUENCE_START, AudioPacket.CODED_FRAMES, AudioPacket.MULTICHANNEL_CONFIG)
+"""That tell something."""
 
 
-def video_config(message: LegacyVideo | ExtendedVideo | None) -> VideoConfig | None:
+def video_config(message: VideoMessage | None) -> VideoConfig | None:
     """Of a sequence header, or of a coded frame as far as that tells; of the first track where there are several.
 
     None for what tells nothing: the end of a sequence, metadata, a command, or a fault before any track.
     """
-    if isinstance(message, LegacyVideo):
-        if not message.is_sequence_start and not message.is_frame:
-            return None
+    if isinstance(message, LegacyVideo) and (message.is_sequence_start or message.is_frame):
         codec, body = VIDEO_CODECS.get(message.codec, "unknown"), message.body
-        is_header = message.is_sequence_start
-    elif message and message.tracks and (message.is_sequence_start or message.packet_type in FRAME_PACKETS):
+    elif (
+        isinstance(message, ExtendedVideo)
+        and message.tracks
+        and (message.is_sequence_start or message.packet_type in FRAME_PACKETS)
+    ):
         codec, body = codec_name(message.tracks[0].fourcc), message.tracks[0].body
-        is_header = message.is_sequence_start
     else:
         return None
     config = VideoConfig(codec)
     known = VIDEO_READERS.get(codec, VideoReaders())
-    if read := known.header if is_header else known.keyframe:
+    if read := known.header if message.is_sequence_start else known.keyframe:
         with suppress(ValueError):
             read(config, body)
     return config
 
 
-def audio_config(message: LegacyAudio | ExtendedAudio | None) -> AudioConfig | None:
+def audio_config(message: AudioMessage | None) -> AudioConfig | None:
     """As `video_config`. A legacy header's own rate and channels stand in for what a codec doesn't tell."""
     if isinstance(message, LegacyAudio):
-        return _legacy_audio(message)
-    if not message or not message.tracks:
-        return None
-    track = message.tracks[0]
-    config = _new_audio(codec_name(track.fourcc))
-    if message.packet_type == AudioPacket.MULTICHANNEL_CONFIG:
-        with suppress(ValueError):
-            audio.read_multichannel(config, track.body)
-    elif message.packet_type in (AudioPacket.SEQUENCE_START, AudioPacket.CODED_FRAMES):
-        _read_audio(config, track.body, is_header=message.is_sequence_start)
+        codec, body = AUDIO_CODECS.get(message.sound_format, "unknown"), message.body
+    elif message and message.tracks and message.packet_type in AUDIO_PACKETS:
+        codec, body = codec_name(message.tracks[0].fourcc), message.tracks[0].body
     else:
         return None
-    return config
-
-
-def _legacy_audio(message: LegacyAudio) -> AudioConfig:
-    config = _new_audio(AUDIO_CODECS.get(message.sound_format, "unknown"))
-    _read_audio(config, message.body, is_header=message.is_sequence_start)
-    if message.packet_type is None and not message.fault and config.codec != "unknown":
-        config.sample_rate = config.sample_rate or message.sample_rate
-        config.channels = config.channels or message.channels
-        if config.codec == "PCM":
-            config.bit_depth = 16 if message.is_16_bit else 8
-    return config
-
-
-def _new_audio(codec: str) -> AudioConfig:
-    return AudioConfig(codec, AUDIO_READERS.get(codec, AudioReaders()).codec_string)
-
-
-def _read_audio(config: AudioConfig, body: bytes, *, is_header: bool) -> None:
-    known = AUDIO_READERS.get(config.codec, AudioReaders())
-    if read := known.header if is_header else known.frame:
+    known = AUDIO_READERS.get(codec, AudioReaders())
+    config = AudioConfig(codec, known.codec_string)
+    read = known.header if message.is_sequence_start else known.frame
+    if isinstance(message, ExtendedAudio) and message.packet_type == AudioPacket.MULTICHANNEL_CONFIG:
+        read = audio.read_multichannel
+    if read:
         with suppress(ValueError):
             read(config, body)
+    if isinstance(message, LegacyAudio) and message.packet_type is None and not message.fault and codec != "unknown":
+        config.sample_rate = config.sample_rate or message.sample_rate
+        config.channels = config.channels or message.channels
+        if codec == "PCM":
+            config.bit_depth = 16 if message.is_16_bit else 8
+    return config

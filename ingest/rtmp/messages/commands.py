@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Amf3, Singleton, TypedObject, amf0
 from ingest.rtmp.errors import LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import Message, MessageType
 
 FORMAT_BYTE: Final = b"\x00"
 
-SIMPLE: Final = frozenset({str, float, int, bool, type(None), amf0.Singleton, amf0.TypedObject, amf0.Amf3})
+SIMPLE: Final = frozenset({str, float, int, bool, type(None), Singleton, TypedObject, Amf3})
 """What is written in AMF0 beside AMF3: texts and numbers, as Flash Player does, and objects of classes whose traits
 are not known."""
 
 
 def in_amf3(value: Any) -> Any:
     """The value, to be written in AMF3 if it isn't simple."""
-    return value if type(value) in SIMPLE else amf0.Amf3(value)
+    return value if type(value) in SIMPLE else Amf3(value)
 
 
 def encode_in_amf3(*values: Any) -> bytes:
@@ -92,7 +92,7 @@ SET_DATA_FRAME: Final = "@setDataFrame"
 
 @dataclass(slots=True)
 class Data:
-    """`values` and `payload` are AMF0 without AMF3 (see `amf0.Amf3ToAmf0`)."""
+    """`values` and `payload` are AMF0 without AMF3 (see `Amf3ToAmf0`)."""
 
     name: str
     values: list[Any]

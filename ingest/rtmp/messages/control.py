@@ -29,11 +29,6 @@ def set_chunk_size(size: int) -> Message:
     return Message(MessageType.SET_CHUNK_SIZE, 0, 0, _word.pack(size))
 
 
-def abort(chunk_stream_id: int) -> Message:
-    """The chunk stream (4) whose message under way is to be dropped (section 5.4.2)."""
-    return Message(MessageType.ABORT, 0, 0, _word.pack(chunk_stream_id))
-
-
 def acknowledgement(bytes_received: int) -> Message:
     """Bytes received so far (4), modulo 2^32 (section 5.4.3)."""
     return Message(MessageType.ACKNOWLEDGEMENT, 0, 0, _word.pack(bytes_received & 0xFFFFFFFF))
@@ -82,10 +77,8 @@ class UserControl(IntEnum):
     BUFFER_READY = 32
 
 
-_NUMBER: Final = struct.Struct(">I")
-
 USER_CONTROL_LAYOUTS: Final[dict[UserControl, struct.Struct]] = {
-    **dict.fromkeys(UserControl, _NUMBER),
+    **dict.fromkeys(UserControl, _word),
     UserControl.SET_BUFFER_LENGTH: struct.Struct(">II"),
     UserControl.SWF_VERIFY_REQUEST: struct.Struct(""),
     UserControl.SWF_VERIFY_RESPONSE: struct.Struct(">HII32s"),
@@ -103,16 +96,10 @@ def user_control(event: UserControl, *values: int | bytes) -> Message:
     return Message(MessageType.USER_CONTROL, 0, 0, _event.pack(event) + USER_CONTROL_LAYOUTS[event].pack(*wrapped))
 
 
-def read_user_control_event(payload: bytes) -> int:
-    if len(payload) < _event.size:
-        raise RemoteProtocolError("a user control message is too short")
-    event: int = _event.unpack_from(payload)[0]
-    return event
-
-
-def read_user_control_values(event: UserControl, payload: bytes) -> tuple[Any, ...]:
-    """The event's values, as USER_CONTROL_LAYOUTS has them; what follows them is overlooked."""
-    layout = USER_CONTROL_LAYOUTS[event]
-    if len(payload) < _event.size + layout.size:
-        raise RemoteProtocolError("a user control message is too short")
-    return layout.unpack_from(payload, _event.size)
+def read_user_control(payload: bytes) -> tuple[UserControl, tuple[Any, ...]]:
+    """The event and its values, as USER_CONTROL_LAYOUTS has them; what follows them is overlooked."""
+    try:
+        event = UserControl(_event.unpack_from(payload)[0])
+        return event, USER_CONTROL_LAYOUTS[event].unpack_from(payload, _event.size)
+    except (struct.error, ValueError) as error:
+        raise RemoteProtocolError("a user control message that is too short, or whose event is unknown") from error

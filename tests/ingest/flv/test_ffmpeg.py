@@ -12,8 +12,8 @@ import pytest
 
 from ingest.flv import FlvWriter, Tag, TagReader, decode_metadata, read_index, scan
 from ingest.rtmp.limits import DEFAULT_LIMITS
-from ingest.rtmp.media import ExtendedVideo, LegacyAudio, LegacyVideo, read_audio, read_video
-from ingest.rtmp.media_tags import VideoPacket
+from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
+from ingest.rtmp.media_tags import LegacyAudio, LegacyVideo, VideoPacket
 from tests.ingest.flv.files import AUDIO, DATA, VIDEO, shape, tags_of
 from tests.tools import require_tool
 

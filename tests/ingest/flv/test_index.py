@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ingest.flv import FlvError, FlvIndex, SeekPoint, decode_metadata, read_index, scan, seek_points
 from ingest.flv.seek_points import MAX_HEADERS, MAX_POINTS, MAX_SLOTS, SeekIndex
 from ingest.flv.tags import tag_bytes
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Amf3, EcmaArray, amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, ModEx, Track, write_audio, write_video
 from ingest.rtmp.media_tags import AudioPacket, MultitrackType, VideoPacket
@@ -300,8 +300,8 @@ def test_metadata_that_are_not_true_are_not(change: Change) -> None:
     ("type_id", "payload", "expected"),
     [
         (DATA, amf0.encode("onMetaData", {"width": 1.0}), {"width": 1.0}),
-        (DATA, amf0.encode("onMetaData", amf0.EcmaArray({"width": 1.0}), None, None), {"width": 1.0}),
-        (DATA_AMF3, b"\0" + amf0.encode("onMetaData", amf0.Amf3({"width": 1.0})), {"width": 1.0}),
+        (DATA, amf0.encode("onMetaData", EcmaArray({"width": 1.0}), None, None), {"width": 1.0}),
+        (DATA_AMF3, b"\0" + amf0.encode("onMetaData", Amf3({"width": 1.0})), {"width": 1.0}),
         (DATA, amf0.encode("onCuePoint", {"width": 1.0}), None),
         (DATA, amf0.encode("onMetaData"), None),
         (DATA, amf0.encode("onMetaData", 5.0), None),

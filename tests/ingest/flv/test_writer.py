@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ingest.flv import FlvError, FlvWriter, decode_metadata, read_index, scan
 from ingest.flv.seek_points import MAX_POINTS
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Amf3, amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages import MessageType
 from tests.ingest.flv.files import (
@@ -175,7 +175,7 @@ tags = st.tuples(st.sampled_from([AUDIO, VIDEO, DATA]), st.integers(0, 2**32 - 1
 @pytest.mark.parametrize(
     "properties",
     [
-        amf0.encode({"width": 320.0, "x": amf0.Amf3(b"bytes")}),
+        amf0.encode({"width": 320.0, "x": Amf3(b"bytes")}),
         # The first `a` holds an array within an array, to which `b` refers; the second `a` replaces it.
         bytes.fromhex("03 0001 61 0a00000001 0a00000001 070002 0001 61 05 0001 62 070002")
         + amf0.encode({"width": 320.0})[1:],

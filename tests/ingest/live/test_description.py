@@ -23,7 +23,7 @@ from ingest.live.description import (
     sanitise,
 )
 from ingest.live.media import audio_tag, video_tag
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import UNDEFINED, Date
 from ingest.rtmp.media import ExtendedVideo, Track, write_video
 from ingest.rtmp.media_tags import MultitrackType, VideoPacket
 from tests.ingest.live.payloads import (
@@ -237,7 +237,7 @@ def test_no_header_is_too_strange(body: bytes) -> None:
 
 TEXTS = st.text(max_size=5) | st.sampled_from(["long" * 100, ""])
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.floats() | TEXTS | st.binary(max_size=5) | st.just(amf0.UNDEFINED),
+    st.none() | st.booleans() | st.floats() | TEXTS | st.binary(max_size=5) | st.just(UNDEFINED),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
@@ -288,14 +288,12 @@ def test_what_an_encoder_is_called(flash_ver: str, said: Any, name: str) -> None
 
 
 def test_what_json_can_not_hold() -> None:
-    found = sanitise(
-        {"a": math.nan, "b": math.inf, "c": amf0.UNDEFINED, "d": amf0.Date(0.0), "e": amf0.Date(1e300), "f": 1e300}
-    )
+    found = sanitise({"a": math.nan, "b": math.inf, "c": UNDEFINED, "d": Date(0.0), "e": Date(1e300), "f": 1e300})
     assert found == {"a": None, "b": None, "c": None, "d": "1970-01-01T00:00:00+00:00", "e": None, "f": 1e300}
 
 
 def test_what_is_no_object_is_nothing() -> None:
-    for value in (None, 5.0, "text", [1.0], amf0.UNDEFINED):
+    for value in (None, 5.0, "text", [1.0], UNDEFINED):
         assert sanitise(value) == {}
 
 

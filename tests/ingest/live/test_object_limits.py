@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ingest.live.shared_objects import ObjectLimits, state
 from ingest.live.shared_objects.state import OBJECT_BYTES, encoded_events
 from ingest.rtmp import LocalProtocolError
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Amf3, amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages.shared_object import (
     Change,
@@ -299,7 +299,7 @@ def test_what_is_saved_is_what_comes_back(before: list[tuple[str, Any]]) -> None
 
 
 @pytest.mark.parametrize("sender_amf3", [False, True], ids=["AMF0", "AMF3"])
-@given(value=st.one_of(amf0_values.values, amf3_values.values, amf3_values.values.map(amf0.Amf3)))
+@given(value=st.one_of(amf0_values.values, amf3_values.values, amf3_values.values.map(Amf3)))
 @settings(max_examples=60)
 def test_whatever_value_a_client_may_send(sender_amf3: bool, value: Any) -> None:
     """All are sent the same, and those who come later too; or the sender is told that it is not taken."""

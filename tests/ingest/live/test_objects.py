@@ -6,7 +6,7 @@ import pytest
 
 from ingest.live.shared_objects import restored
 from ingest.rtmp import RemoteProtocolError
-from ingest.rtmp.amf import UNDEFINED, amf0, amf3
+from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, TypedObject, XmlDocument, amf0, amf3
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages.shared_object import (
     Change,
@@ -150,21 +150,21 @@ def test_each_client_gets_values_in_its_own_encoding() -> None:
         "bytes": b"\x00\xff",
         "vector": amf3.Vector(amf3.Items.INT, [1, 2]),
         "object": amf3.Object("Point", {"x": 1, "y": [2.5]}, sealed=["x", "y"]),
-        "date": amf0.Date(1e12),
+        "date": Date(1e12),
     }
     for name, value in values.items():
         new.ask(RequestChange(name, value))
-    old.ask(RequestChange("typed", amf0.TypedObject("Point", {"x": 1.0})), RequestChange("list", [1.0, {"a": "b"}]))
+    old.ask(RequestChange("typed", TypedObject("Point", {"x": 1.0})), RequestChange("list", [1.0, {"a": "b"}]))
     node.settle(new, old, newer)
     late_old, late_new = Copy(), Copy(amf3=True)
     shared(node, late_old, late_new)
     plain = {
-        "bytes": amf0.UNSUPPORTED,
+        "bytes": UNSUPPORTED,
         "vector": [1.0, 2.0],
-        "object": amf0.TypedObject("Point", {"x": 1.0, "y": [2.5]}),
-        "date": amf0.Date(1e12),
+        "object": TypedObject("Point", {"x": 1.0, "y": [2.5]}),
+        "date": Date(1e12),
     }
-    theirs = {"typed": amf0.TypedObject("Point", {"x": 1.0}), "list": [1.0, {"a": "b"}]}
+    theirs = {"typed": TypedObject("Point", {"x": 1.0}), "list": [1.0, {"a": "b"}]}
     assert old.properties == late_old.properties == plain | theirs
     assert newer.properties == late_new.properties == values | theirs
 
@@ -176,7 +176,7 @@ def test_a_value_in_amf3_from_a_client_of_amf0_is_kept_in_amf0() -> None:
     old.ask(RequestChange("a", amf3.Vector(amf3.Items.INT, [1])), SendMessage("say", [amf3.Xml("<a/>")]))
     node.settle(old, new)
     assert new.properties == {"a": [1.0]}
-    assert new.messages == old.messages == [("say", [amf0.XmlDocument("<a/>")])]
+    assert new.messages == old.messages == [("say", [XmlDocument("<a/>")])]
 
 
 def test_references_within_values_and_between_them() -> None:

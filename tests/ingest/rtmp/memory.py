@@ -13,7 +13,8 @@ from typing import Any
 
 from ingest.rtmp import Limits, Message
 from ingest.rtmp.amf import amf0
-from ingest.rtmp.messages import AggregatePart, encode_aggregate
+from ingest.rtmp.messages import AggregatePart
+from tests.rtmp_client import encode_aggregate
 
 SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Enum, Limits)
 """What is there once for all connections."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, events
+from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, events
 from ingest.rtmp.amf import amf0
-from ingest.rtmp.handshake import Scheme
 from ingest.rtmp.run_reader import Run
+from tests.rtmp_client import SendingClient, decode_all
 from tests.rtmpdecode import Decoded, decode_stream
 
 SERVER_NONCE = bytes(Random(1).randbytes(1528))
@@ -48,13 +48,11 @@ class ConnectionPair:
         server_limits: Limits | None = None,
         client_limits: Limits | None = None,
         slice_bytes: int = 0,
-        digest: Scheme | None = None,
         **server_options: Any,
     ) -> None:
-        """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size;
-        `digest`: the client's handshake has one."""
+        """`decide` answers what the server asks; `slice_bytes` cuts all that is carried into pieces of that size."""
         self.server = ServerConnection(server_limits or Limits(), nonce=SERVER_NONCE, **server_options)
-        self.client = ClientConnection(client_limits or Limits(), nonce=CLIENT_NONCE, digest=digest)
+        self.client = SendingClient(client_limits or Limits(), nonce=CLIENT_NONCE)
         self.decide = decide
         self.slice_bytes = slice_bytes
         self.server_events: list[Any] = []
@@ -153,7 +151,7 @@ def sent(pair: ConnectionPair) -> list[Decoded]:
 def commands(pair: ConnectionPair) -> list[tuple[int, list[Any]]]:
     """The commands that the server sent: message stream id and values."""
     return [
-        (message.stream_id, amf0.decode_all(message.payload, message.type_id == 17))
+        (message.stream_id, decode_all(message.payload, message.type_id == 17))
         for message in sent(pair)
         if message.type_id in (17, 20)
     ]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.amf import Date, Reference, amf0
-from ingest.rtmp.amf.amf0 import EcmaArray, TypedObject
+from ingest.rtmp.amf import UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, amf0
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Traits, Vector, Xml
 from tests.ingest.rtmp.amf0 import strategies as amf0_values
 from tests.ingest.rtmp.amf0 import vectors as amf0_vectors
@@ -20,6 +19,7 @@ from tests.ingest.rtmp.amf3 import vectors as amf3_vectors
 from tests.ingest.rtmp.amf3.strategies import same
 from tests.ingest.rtmp.memory import u29
 from tests.ingest.rtmp.wire import h
+from tests.rtmp_client import decode_all
 
 EMPTY: tuple[Any, ...] = ([], {})
 PROXY = "flex.messaging.io.ObjectProxy"
@@ -55,7 +55,7 @@ def test_what_surrounds_it_is_left_alone(codec: Any, value: Any, data: bytes) ->
     if codec is amf3:
         assert amf3.decode(b"\xff\xff" + data + b"\x03", 2) == (value, len(data) + 2)
     elif not isinstance(value, EcmaArray) or data.endswith(b"\0\0\x09"):
-        assert amf0.decode_all(b"\x05" + data + b"\x01\x01") == [None, value, True]
+        assert decode_all(b"\x05" + data + b"\x01\x01") == [None, value, True]
         assert amf0.decode(b"\xff\xff" + data, 2) == (value, len(data) + 2)
 
 
@@ -91,7 +91,7 @@ def test_every_marker_has_a_vector() -> None:
     [
         *((codec, value) for codec in (amf0, amf3) for value in (object(), 10**400, "\ud800", Reference(0))),
         *((amf0, value) for value in (b"bytes", {"a" * 65536: 1}, Date(0.0, 40_000), {1, 2})),
-        *((amf3, value) for value in (amf0.UNSUPPORTED, Xml("\ud800"), {"": 1}, Array([], {"": 1}))),
+        *((amf3, value) for value in (UNSUPPORTED, Xml("\ud800"), {"": 1}, Array([], {"": 1}))),
         *((amf3, value) for value in (Object("P", {}, sealed="x"), Object("P", {"x": 1}), Externalizable("P", 1))),
         *((amf3, Vector(kind, [item])) for kind, item in ((Items.INT, 2**31), (Items.UINT, -1), (Items.INT, "a"))),
         *((amf3, value) for value in (Vector(Items.DOUBLE, [10**400]), Date(10**400), [Reference(1)], [Reference(-1)])),
@@ -225,7 +225,7 @@ class TestLimits:
 
 @given(st.lists(amf0_values.values, max_size=4))
 def test_what_is_encoded_in_amf0_is_decoded(message: list[Any]) -> None:
-    assert same(amf0.decode_all(amf0.encode(*message)), message)
+    assert same(decode_all(amf0.encode(*message)), message)
 
 
 @given(st.lists(amf3_values.values, max_size=3))
@@ -240,7 +240,7 @@ def test_what_is_encoded_in_amf3_is_decoded(message: list[Any]) -> None:
 def decoded_or_refused(codec: Any, data: bytes, limits: Limits) -> None:
     """What is read can be written again, but for what AMF3 has and AMF0 can't say."""
     try:
-        values = amf0.decode_all(data, 0, limits) if codec is amf0 else [amf3.decode(data, 0, limits)[0]]
+        values = decode_all(data, 0, limits) if codec is amf0 else [amf3.decode(data, 0, limits)[0]]
     except RemoteProtocolError:
         return
     with suppress(*([LocalProtocolError] if codec is amf0 and b"\x11" in data else [])):
@@ -274,7 +274,7 @@ def test_integers_of_more_than_29_bits_are_doubles(value: int) -> None:
 def test_types_that_are_taken_for_others() -> None:
     assert amf3.encode((1, "a")) == amf3.encode([1, "a"])
     assert amf3.encode(Date(5.0, 60)) == amf3.encode(Date(5.0))
-    assert amf3.encode(amf0.EcmaArray({"a": 1})) == amf3.encode({"a": 1})
+    assert amf3.encode(EcmaArray({"a": 1})) == amf3.encode({"a": 1})
 
 
 def test_the_name_of_an_unknown_class_is_not_quoted() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import Limits, ServerConnection, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import UNDEFINED, Amf3, amf0
 from ingest.rtmp.capabilities import (
     NO_CAPABILITIES,
     RELAY_CAPABILITIES,
@@ -20,6 +20,7 @@ from ingest.rtmp.capabilities import (
 )
 from tests.ingest.rtmp.pair import SERVER_NONCE
 from tests.recordings import from_client
+from tests.rtmp_client import decode_all
 
 FLAGS: list[tuple[type[IntFlag], dict[str, int]]] = [
     (FourCcInfo, {"CAN_DECODE": 1, "CAN_ENCODE": 2, "CAN_FORWARD": 4}),
@@ -48,7 +49,7 @@ PROPERTIES: list[tuple[str, Any, str, Any]] = [
 
 FLAG_PROPERTIES = [("audioCodecs", "audio_codecs"), ("videoCodecs", "video_codecs"), ("capsEx", "caps_ex")]
 INF, NAN = float("inf"), float("nan")
-NUMBERLESS = [None, "4", "", True, -1.0, 4294967296.0, 1e300, NAN, INF, [4.0], {"a": 4.0}, amf0.UNDEFINED]
+NUMBERLESS = [None, "4", "", True, -1.0, 4294967296.0, 1e300, NAN, INF, [4.0], {"a": 4.0}, UNDEFINED]
 
 HOSTILE: list[tuple[str, Any]] = [
     *((name, value) for name, _ in [*FLAG_PROPERTIES, ("videoFunction", "")] for value in NUMBERLESS),
@@ -73,13 +74,13 @@ def test_each_property_is_read_and_written(name: str, value: Any, attribute: str
     assert type(getattr(found, attribute)) is type(expected)
     assert found == Capabilities(**{attribute: expected})
     assert found.properties() == {name: value}
-    assert amf0.decode_all(amf0.encode(found.properties())) == [{name: value}]
+    assert decode_all(amf0.encode(found.properties())) == [{name: value}]
 
 
 def test_values_in_amf3_are_read_alike() -> None:
     """Whole numbers and arrays are types of their own there."""
     properties = {name: value for name, value, _, _ in PROPERTIES}
-    (in_amf3,) = amf0.decode_all(amf0.encode(amf0.Amf3(properties | {"capsEx": 3, "fourCcList": ["*"]})))
+    (in_amf3,) = decode_all(amf0.encode(Amf3(properties | {"capsEx": 3, "fourCcList": ["*"]})))
     assert type(in_amf3["capsEx"]) is int
     assert read_capabilities(in_amf3) == read_capabilities(properties | {"capsEx": 3.0, "fourCcList": ["*"]})
 
@@ -120,7 +121,7 @@ values = st.recursive(
     | st.floats()
     | st.integers(-(2**28), 2**28)
     | st.text(max_size=5)
-    | st.sampled_from(("av01", "Opus", "*", amf0.UNDEFINED)),
+    | st.sampled_from(("av01", "Opus", "*", UNDEFINED)),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4) | st.just("*"), inner, max_size=4),
     max_leaves=8,
 )

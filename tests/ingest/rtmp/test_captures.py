@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from ingest.rtmp import RemoteProtocolError, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp import RemoteProtocolError, ServerConnection, events
+from ingest.rtmp.amf import EcmaArray
 from tests.ingest.rtmp.replay import Replay, follow, in_pieces, random_pieces, raw, read_chunks, serve, whole
 from tests.ingest.rtmp.wire import Raw
 from tests.recordings import NAMES, RECORDINGS, decoded, from_client, from_server
+from tests.rtmp_client import decode_all
 from tests.rtmpdecode import HANDSHAKE_BYTES, parts_of
 
 SET_CHUNK_SIZE, ABORT, AUDIO, VIDEO, DATA, COMMAND_AMF3, COMMAND, AGGREGATE = 1, 2, 8, 9, 18, 17, 20, 22
@@ -83,6 +84,7 @@ def test_replays_without_an_error(recording: dict[str, Any]) -> None:
     data = from_client(recording["name"])
     played = replay(whole(data))
     server, happened = played.connection, played.events
+    assert isinstance(server, ServerConnection)
     media = media_of(happened)
     assert media == expected_media(data)
     counts = Counter(kind for kind, *_ in media)
@@ -165,21 +167,22 @@ def test_how_each_publisher_ends() -> None:
     ends = {}
     for recording in RECORDINGS:
         if recording["video"]:
-            happened = replay(whole(from_client(recording["name"]))).events
-            tail = [event for event in happened if isinstance(event, events.PublishStopped | events.StreamDeleted)]
-            ends[recording["name"]] = tail
+            played = replay(whole(from_client(recording["name"])))
+            ended = [event for event in played.events if isinstance(event, events.PublishStopped)]
+            assert isinstance(played.connection, ServerConnection)
+            ends[recording["name"]] = ended, len(played.connection.streams)
     # OBS was killed. Everybody else says FCUnpublish, then deleteStream: with the id, GStreamer with the name.
-    assert ends.pop("obs-publish") == []
+    assert ends.pop("obs-publish") == ([], 1)
     assert len(ends) > 15
     for name, tail in ends.items():
-        assert tail == [events.PublishStopped(1, "FCUnpublish"), events.StreamDeleted(1)], name
+        assert tail == ([events.PublishStopped(1, "FCUnpublish")], 0), name
 
 
 def test_metadata_of_a_recording() -> None:
     happened = replay(whole(from_client("ffmpeg-publish"))).events
     (data,) = (event for event in happened if isinstance(event, events.DataReceived))
     assert data.name == "onMetaData"
-    assert isinstance(data.values[0], amf0.EcmaArray)
+    assert isinstance(data.values[0], EcmaArray)
     assert (data.values[0]["width"], data.values[0]["height"], data.values[0]["framerate"]) == (320.0, 180.0, 15.0)
 
 
@@ -205,7 +208,7 @@ def test_play_requests_of_the_recorded_players() -> None:
 def commands_of(name: str) -> list[list[Any]]:
     """Message stream, then name, transaction id, command object and arguments of each command of the client."""
     return [
-        [message.stream_id, *amf0.decode_all(message.payload, 1 if message.type_id == COMMAND_AMF3 else 0)]
+        [message.stream_id, *decode_all(message.payload, 1 if message.type_id == COMMAND_AMF3 else 0)]
         for message in decoded(from_client(name))
         if message.type_id in (COMMAND, COMMAND_AMF3)
     ]

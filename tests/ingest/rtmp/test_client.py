@@ -14,10 +14,10 @@ from ingest.rtmp import (
     events,
 )
 from ingest.rtmp.amf import amf0
-from ingest.rtmp.capabilities import NO_CAPABILITIES, Capabilities, CapsEx, FourCcInfo
 from ingest.rtmp.status import RECONNECT_REQUEST
 from tests.ingest.rtmp.memory import held_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, ConnectionPair
+from tests.rtmp_client import decode_all
 from tests.rtmpdecode import decode_stream
 
 
@@ -85,14 +85,7 @@ class TestConnect:
         assert asking.phase is Phase.CLOSED
 
     def test_what_it_can_do_is_offered(self, unconnected: ConnectionPair) -> None:
-        offer = Capabilities(
-            object_encoding=3,
-            audio_codecs=0x0404,
-            fourcc_list=("hvc1", "Opus"),
-            video_fourcc_info={"hvc1": FourCcInfo.CAN_DECODE | FourCcInfo.CAN_ENCODE},
-            caps_ex=CapsEx.RECONNECT,
-        )
-        unconnected.client.connect("live", "rtmp://127.0.0.1/live", "more", offer=offer, capsEx=3)
+        unconnected.client.connect("live", "rtmp://127.0.0.1/live", "more", objectEncoding=3, fourCcList=["hvc1"])
         unconnected.run()
         message = next(m for m in decode_stream(bytes(unconnected.to_server)) if m.type_id == 20)
         properties = {
@@ -101,32 +94,10 @@ class TestConnect:
             "flashVer": "FMLE/3.0 (compatible; rtmpweb)",
             "tcUrl": "rtmp://127.0.0.1/live",
             "objectEncoding": 3.0,
-            "audioCodecs": 1028.0,
-            "fourCcList": ["hvc1", "Opus"],
-            "videoFourCcInfoMap": {"hvc1": 3.0},
-            "capsEx": 3.0,
+            "fourCcList": ["hvc1"],
         }
-        assert amf0.decode_all(message.payload) == ["connect", 1.0, properties, "more"]
+        assert decode_all(message.payload) == ["connect", 1.0, properties, "more"]
         assert unconnected.client.amf3
-
-    @pytest.mark.parametrize(
-        ("properties", "info", "expected"),
-        [
-            ({"capsEx": 3.0}, SUCCESS, Capabilities(caps_ex=CapsEx(3))),
-            (None, SUCCESS | {"capsEx": 3.0}, Capabilities(caps_ex=CapsEx(3))),
-            ({"capsEx": 1.0}, SUCCESS | {"capsEx": 3.0}, Capabilities(caps_ex=CapsEx(1))),
-            ({"videoFourCcInfoMap": {"*": 4.0}}, SUCCESS, Capabilities(video_fourcc_info={"*": FourCcInfo(4)})),
-            ({"fmsVer": "x", "capabilities": 31.0}, SUCCESS, NO_CAPABILITIES),
-            ({"capsEx": float("nan")}, SUCCESS, NO_CAPABILITIES),
-            ("x", 5.0, NO_CAPABILITIES),
-        ],
-    )
-    def test_what_a_server_says_that_it_can_do(
-        self, asking: ClientConnection, properties: Any, info: Any, expected: Capabilities
-    ) -> None:
-        assert asking.server_capabilities == NO_CAPABILITIES
-        answer(asking, "_result", 1, properties, info)
-        assert asking.server_capabilities == expected
 
     def test_media_before_it_is_accepted(self, asking: ClientConnection) -> None:
         with pytest.raises(RemoteProtocolError):
@@ -175,39 +146,6 @@ class TestAnswers:
         assert client.data_to_send() == b""
         assert len(answer(client, "ping", 4, None)) == 1
         assert b"_error" in client.data_to_send()
-
-
-class TestPublish:
-    """By a client that takes little at a time."""
-
-    def test_urgent_messages_overtake_a_long_frame(self, publisher: ConnectionPair) -> None:
-        publisher.client.send_video(1, 0, b"v" * 1000)
-        data = publisher.client.data_to_send(limit=300)
-        publisher.client.send_audio(1, 1, b"a")
-        publisher.client.send_ping(7)
-        publisher.client.delete_stream(1)
-        assert 1000 > publisher.client.waiting_bytes > 600
-        while publisher.client.has_output:
-            data += publisher.client.data_to_send(limit=1)
-        types = [message.type_id for message in decode_stream(bytes(publisher.to_server) + data)]
-        assert types[-4:] == [4, 8, 9, 20]
-        assert self.received(publisher, data) == [events.AudioReceived, events.VideoReceived, events.PublishStopped]
-        assert publisher.client.waiting_bytes == 0
-
-    def test_media_that_nobody_wants_any_more(self, publisher: ConnectionPair) -> None:
-        publisher.client.send_video(1, 0, b"v" * 1000)
-        publisher.client.send_audio(1, 1, b"a")
-        data = publisher.client.data_to_send(limit=300)
-        publisher.client.drop_media(1)
-        publisher.client.delete_stream(1)
-        data += publisher.client.data_to_send()
-        assert len(data) < 500
-        assert self.received(publisher, data) == [events.AudioReceived, events.PublishStopped]
-
-    @staticmethod
-    def received(pair: ConnectionPair, data: bytes) -> list[type]:
-        kinds = (events.AudioReceived, events.VideoReceived, events.PublishStopped)
-        return [type(event) for event in pair.server.receive_data(data) if isinstance(event, kinds)]
 
 
 class TestPlay:

@@ -19,7 +19,7 @@ from ingest.rtmp import (
     events,
     status,
 )
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import UNDEFINED, amf0
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import user_control
@@ -253,7 +253,7 @@ def test_what_was_sent_is_forgotten() -> None:
 HANDSHAKE = b"\x03" + bytes(3072)
 
 scalars: st.SearchStrategy[Any] = st.one_of(
-    st.none(), st.booleans(), st.floats(), st.text(max_size=6), st.sampled_from([1.0, 2.0, "cam", amf0.UNDEFINED])
+    st.none(), st.booleans(), st.floats(), st.text(max_size=6), st.sampled_from([1.0, 2.0, "cam", UNDEFINED])
 )
 arguments: st.SearchStrategy[Any] = st.one_of(
     scalars, st.lists(scalars, max_size=3), st.dictionaries(st.text(max_size=5), scalars, max_size=3)

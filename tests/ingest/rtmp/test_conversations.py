@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.rtmp import ClientConnection, Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp import Limits, Message, RemoteProtocolError, ServerConnection, encode_message, events
+from ingest.rtmp.amf import Amf3, TypedObject, amf0
 from ingest.rtmp.connection import Connection
 from tests.fuzz.target import LIMITS
 from tests.ingest.rtmp.memory import AMF0, VALUES, connect, connection_bytes, held_bytes, messages
@@ -25,6 +25,7 @@ from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE, accept
 from tests.ingest.rtmp.replay import client_after, cut, outcome, play, play_a_stream, server_after, session
 from tests.ingest.rtmp.wire import Raw, Sent, conversations, set_chunk_size, sizes, timestamps, type0
 from tests.recordings import NAMES, from_client, from_server
+from tests.rtmp_client import SendingClient
 from tests.rtmpdecode import HANDSHAKE_BYTES
 
 AUDIO, VIDEO = 8, 9
@@ -134,7 +135,7 @@ def test_damaged_sessions_are_taken_or_refused(limits: Limits, name: str, made: 
     )
     assert outcome(in_pieces) == outcome(whole)
     down = damaged(from_server(name)[: HANDSHAKE_BYTES + 6000], made, HANDSHAKE_BYTES)
-    client = ClientConnection(limits, nonce=CLIENT_NONCE)
+    client = SendingClient(limits, nonce=CLIENT_NONCE)
     play(client, play_a_stream, cut(down, [HANDSHAKE_BYTES, *cuts]), within(limits))
 
 
@@ -282,7 +283,7 @@ def different(random: Random) -> Iterator[Message]:
     yield connect(amf0.encode(names), **flags, **infos, **names)
     yield Message(20, 0, 0, amf0.encode("createStream", 2.0, None))
     yield Message(20, 0, 1, amf0.encode("publish", 3.0, None, f"{random.getrandbits(64):x}"))
-    value = amf0.encode(amf0.Amf3([names, dict(fourccs), random.randbytes(9)]), amf0.TypedObject(str(random.random())))
+    value = amf0.encode(Amf3([names, dict(fourccs), random.randbytes(9)]), TypedObject(str(random.random())))
     yield from messages(value, 1).values()
     for type_id in (8, 9, random.randrange(23, 256)):
         yield Message(type_id, random.getrandbits(32), 1, random.randbytes(40))

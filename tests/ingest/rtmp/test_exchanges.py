@@ -11,11 +11,22 @@ import pytest
 from ingest.rtmp import ServerConnection, UserControl, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import MessageType
-from ingest.rtmp.messages.shared_object import Change, Clear, SendMessage, SharedObject, Success, Use, UseSuccess
+from ingest.rtmp.messages.shared_object import (
+    Change,
+    Clear,
+    SendMessage,
+    SharedObject,
+    SharedObjectEvent,
+    Success,
+    Use,
+    UseSuccess,
+    encode_shared_object,
+)
 from tests.ingest.rtmp.messages.vectors import NULL, TRUE, key, n, o, t
 from tests.ingest.rtmp.pair import SERVER_NONCE, accept
 from tests.ingest.rtmp.replay import in_pieces, play
 from tests.ingest.rtmp.wire import Sent, chunked, h
+from tests.rtmp_client import decode_all
 from tests.rtmpdecode import HANDSHAKE_BYTES, Decoded, decode_stream
 
 SERVER_HELLO = [
@@ -76,7 +87,7 @@ def label(message: Decoded) -> str:
     if message.type_id == MessageType.USER_CONTROL:
         return UserControl(int.from_bytes(message.payload[:2], "big")).name
     if message.type_id == MessageType.COMMAND_AMF0:
-        name, _, _, value = amf0.decode_all(message.payload)
+        name, _, _, value = decode_all(message.payload)
         return f"{name} {value['code'] if isinstance(value, dict) else int(value)}"
     if message.type_id == MessageType.DATA_AMF0:
         return str(amf0.decode(message.payload)[0])
@@ -122,8 +133,8 @@ def test_broadcast_of_a_shared_object_message() -> None:
     def shared(body: str) -> bytes:
         return chunks(Step(19, 0, key("s") + h("00000000 00000000 00000000") + h(body), []))
 
-    def answer(server: ServerConnection, *what: object) -> None:
-        server.send_shared_object(SharedObject("s", 1, False, list(what)))  # type: ignore[arg-type]
+    def answer(server: ServerConnection, *what: SharedObjectEvent) -> None:
+        server.send_message(encode_shared_object(SharedObject("s", 1, False, list(what))))
         give(server, b"")
 
     for server in (first, second):

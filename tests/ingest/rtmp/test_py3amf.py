@@ -32,14 +32,25 @@ from hypothesis import strategies as st
 from pyamf import flex
 from pyamf.amf3 import ByteArray
 
-from ingest.rtmp.amf import amf0
-from ingest.rtmp.amf.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from ingest.rtmp.amf import (
+    UNDEFINED,
+    UNSUPPORTED,
+    Amf3,
+    Date,
+    EcmaArray,
+    Reference,
+    Singleton,
+    TypedObject,
+    XmlDocument,
+    amf0,
+)
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Object, Xml
 from tests.ingest.rtmp.amf0.strategies import names as any_names
 from tests.ingest.rtmp.amf0.vectors import BOTH_WAYS
 from tests.ingest.rtmp.amf3 import codec as amf3
 from tests.ingest.rtmp.amf3.strategies import integers, names, numbers, texts
 from tests.ingest.rtmp.wire import ids
+from tests.rtmp_client import decode_all
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of defusedxml and utcfromtimestamp, in it.
 
@@ -84,7 +95,7 @@ def theirs_encode(*values: Any, encoding: int, switches: bool = False) -> bytes:
 
 def to_theirs(value: Any) -> Any:
     match value:
-        case amf0.UNDEFINED:
+        case Singleton.UNDEFINED:
             return pyamf.Undefined
         case Date():
             return EPOCH + timedelta(milliseconds=value.milliseconds)
@@ -174,7 +185,7 @@ plain_values: st.SearchStrategy[Any] = st.recursive(leaves, plain_branches, max_
 values: st.SearchStrategy[Any] = st.recursive(leaves | integers | blobs, branches, max_leaves=12)
 
 
-ALIKE = (float, bool, str, type(None), amf0.Singleton, dict, list)
+ALIKE = (float, bool, str, type(None), Singleton, dict, list)
 SIMPLE = [
     vector
     for vector in BOTH_WAYS
@@ -197,7 +208,7 @@ class TestAmf0:
     @given(st.lists(plain_values, max_size=3))
     def test_it_reads_what_we_write_and_we_what_it_writes(self, message: list[Any]) -> None:
         assert self.ours(self.read(amf0.encode(*message))) == message
-        assert amf0.decode_all(self.write(*map(to_theirs, message))) == message
+        assert decode_all(self.write(*map(to_theirs, message))) == message
 
     @pytest.mark.parametrize("vector", SIMPLE, ids=ids(SIMPLE))
     def test_our_vectors_are_its_own(self, vector: tuple[str, Any, bytes]) -> None:
@@ -212,7 +223,7 @@ class TestAmf0:
         assert first is second
         assert first is array["x"]
         assert first["a"] is inner
-        ours = amf0.decode_all(self.write(first, [second, array], inner, "end"))
+        ours = decode_all(self.write(first, [second, array], inner, "end"))
         assert ours == message
         assert ours[0] is ours[1][0]
 
@@ -224,7 +235,7 @@ class TestAmf0:
     def test_long_texts(self) -> None:
         text = "é" * 40_000
         assert self.read(amf0.encode(text)) == [text]
-        assert amf0.decode_all(self.write(text)) == [text]
+        assert decode_all(self.write(text)) == [text]
 
     def test_it_reads_an_object_of_a_class_that_is_not_registered(self) -> None:
         read = self.read(amf0.encode(TypedObject("pkg.Unknown", {"x": 1.0})))[0]
@@ -233,7 +244,7 @@ class TestAmf0:
     def test_xml(self) -> None:
         read = self.read(amf0.encode(XmlDocument("<a>b</a>"), "c"))
         assert (ElementTree.tostring(read[0], "unicode"), read[1]) == ("<a>b</a>", "c")
-        assert amf0.decode_all(self.write(read[0])) == [XmlDocument("<a>b</a>")]
+        assert decode_all(self.write(read[0])) == [XmlDocument("<a>b</a>")]
 
     @pytest.mark.parametrize("zone", [0, -120])
     def test_dates(self, zone: int) -> None:
@@ -296,7 +307,7 @@ class TestAmf3:
 @given(st.lists(values, max_size=3))
 def test_the_switch_from_amf0(message: list[Any]) -> None:
     """Several values in one message share their tables."""
-    read = theirs_decode(amf0.encode("call", *map(amf0.Amf3, message), True), pyamf.AMF0)
+    read = theirs_decode(amf0.encode("call", *map(Amf3, message), True), pyamf.AMF0)
     assert [to_ours(value, pyamf.AMF3) for value in read] == ["call", *message, True]
     written = theirs_encode(*map(to_theirs, message), encoding=pyamf.AMF0, switches=True)
-    assert amf0.decode_all(written) == message
+    assert decode_all(written) == message

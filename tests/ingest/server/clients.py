@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from ingest.rtmp import ClientConnection, Message, events
+from ingest.rtmp import Message, events
 from ingest.rtmp.messages import control
 from ingest.server import RtmpServer
 from ingest.server.connection import Connection
@@ -14,7 +14,7 @@ from ingest.server.playing import Playing
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.waiting import becomes
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import RtmpClient, SendingClient
 
 At = RtmpServer | int
 """Where clients connect to: a server's plain port, or any."""
@@ -169,7 +169,7 @@ ROOM_FRAME_BYTES = 5_000
 class Room:
     """A publisher and a player of its stream, on a server with a small window."""
 
-    def __init__(self, server: RtmpServer, protocol: ClientConnection | None = None) -> None:
+    def __init__(self, server: RtmpServer, protocol: SendingClient | None = None) -> None:
         self.server = server
         self.player = RtmpClient(port=port_of(server))
         if protocol:

@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from ingest.rtmp import ClientConnection
 from ingest.server import Deadlines, RtmpServer, ServerConfig
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Room, Stage
+from tests.rtmp_client import SendingClient
 
 QUICK = Deadlines(sweep_s=0.02, linger_s=0.2)
 """The usual deadlines, but looked at often, and with little patience after a refusal."""
@@ -95,7 +95,7 @@ async def enter(serve: Serve) -> AsyncIterator[Enter]:
     """A room of a server with such settings; its player may have a protocol of its own."""
     async with AsyncExitStack() as stack:
 
-        async def start(protocol: ClientConnection | None = None, **settings: Any) -> Room:
+        async def start(protocol: SendingClient | None = None, **settings: Any) -> Room:
             return await stack.enter_async_context(Room(await serve(**settings), protocol))
 
         yield start

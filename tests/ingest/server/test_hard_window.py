@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import ClientConnection, events
+from ingest.rtmp import events
 from ingest.rtmp.flow import SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import MessageType, control
@@ -23,12 +23,12 @@ from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.recorded.viewer import HOURS_MS, Viewer, made, record, write
 from tests.ingest.server.test_window import HOUR, NEVER, WINDOW
 from tests.ingest.server.waiting import becomes, within
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import RtmpClient, SendingClient
 
 HARD = control.set_peer_bandwidth(WINDOW, BandwidthLimit.HARD)
 
 
-class ByHand(ClientConnection):
+class ByHand(SendingClient):
     """Acknowledges nothing by itself."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class ByHand(ClientConnection):
     def _on_window(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         """The server's windows change nothing."""
 
-    handlers = {**ClientConnection.handlers, MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE: _on_window}
+    handlers = {**SendingClient.handlers, MessageType.WINDOW_ACKNOWLEDGEMENT_SIZE: _on_window}
 
 
 def received(client: RtmpClient) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.rate_limit import TokenBucket
-from ingest.rtmp import ClientConnection, Limits, Message, events
+from ingest.rtmp import Limits, Message, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.rtmp.messages import AggregatePart
@@ -16,6 +16,7 @@ from tests.ingest.server.app import Instance, ScriptedApp
 from tests.ingest.server.app import Message as Event
 from tests.ingest.server.clients import Stage, publishing
 from tests.ingest.server.conftest import OnStage, Serve
+from tests.rtmp_client import SendingClient
 
 AUDIO, VIDEO, DATA, COMMAND = 8, 9, 18, 20
 
@@ -23,37 +24,37 @@ LOW = Limits(control_messages_per_s=20, media_messages_per_s=1000, small_chunks_
 """Five times as much is over, as it may come at once."""
 
 
-def pings(client: ClientConnection, stream_id: int) -> bytes:
+def pings(client: SendingClient, stream_id: int) -> bytes:
     for _ in range(300):
         client.send_ping(1)
     return b""
 
 
-def chunk_sizes(client: ClientConnection, stream_id: int) -> bytes:
+def chunk_sizes(client: SendingClient, stream_id: int) -> bytes:
     return type0(2, 0, 1, 0, bytes([0, 0, 0, 128])) + type3(2, bytes([0, 0, 0, 128])) * 299
 
 
-def unknown_parts(client: ClientConnection, stream_id: int) -> bytes:
+def unknown_parts(client: SendingClient, stream_id: int) -> bytes:
     client.send_aggregate(stream_id, *[AggregatePart(77, 0, b"?")] * 300)
     return b""
 
 
-def empty_sound(client: ClientConnection, stream_id: int) -> bytes:
+def empty_sound(client: SendingClient, stream_id: int) -> bytes:
     return type0(20, 0, AUDIO, stream_id, b"") + type3(20, b"") * 8000
 
 
-def gathered_sound(client: ClientConnection, stream_id: int) -> bytes:
+def gathered_sound(client: SendingClient, stream_id: int) -> bytes:
     client.send_aggregate(stream_id, *[AggregatePart(AUDIO, 0, b"")] * 8000)
     return b""
 
 
-def long_data(client: ClientConnection, stream_id: int) -> bytes:
+def long_data(client: SendingClient, stream_id: int) -> bytes:
     for _ in range(10):
         client.send_data(stream_id, 0, "onTextData", *[None] * 5000)
     return b""
 
 
-def chunks_in_turn(client: ClientConnection, stream_id: int) -> bytes:
+def chunks_in_turn(client: SendingClient, stream_id: int) -> bytes:
     begin = type0(20, 0, COMMAND, 0, b"a", 60_000) + type0(21, 0, COMMAND, 0, b"b", 60_000)
     return set_chunk_size(1) + begin + (type3(20, b"c") + type3(21, b"d")) * 500
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.rtmp import Message, events
-from ingest.rtmp.amf import amf0
+from ingest.rtmp.amf import Amf3, EcmaArray, TypedObject, amf0
 from ingest.rtmp.media import write_video
 from tests.ingest.live.extended import MOD_EX, MULTITRACK, SENT, expected, picture
 from tests.ingest.server.app import ScriptedApp
@@ -36,7 +36,7 @@ async def test_a_player_is_not_sent_the_key_that_data_quote(
         url = f"rtmp://host/live/{credential}"
         await publisher.send_metadata(stream_id, {"url": url, "width": 640.0, "deep": {"list": [f"see {credential}"]}})
         publisher.protocol.send_data(stream_id, 5, "onTextData", {"text": "rtmp://host/live?key=whatever"})
-        publisher.protocol.send_data(stream_id, 6, "onCuePoint", amf0.EcmaArray({"name": "plain", "url": url}))
+        publisher.protocol.send_data(stream_id, 6, "onCuePoint", EcmaArray({"name": "plain", "url": url}))
         await publisher.flush()
         await player.wait_for(events.DataReceived, lambda event: event.name == "onCuePoint")
         found = {event.name: event for event in player.of(events.DataReceived)}
@@ -46,7 +46,7 @@ async def test_a_player_is_not_sent_the_key_that_data_quote(
         assert found["onTextData"].timestamp == 5
         assert found["onTextData"].values == [{"text": "rtmp://host/live?key=wh…"}]
         cue = found["onCuePoint"].values[0]
-        assert (type(cue), cue["name"]) == (amf0.EcmaArray, "plain")
+        assert (type(cue), cue["name"]) == (EcmaArray, "plain")
 
 
 async def test_what_pages_are_told_of_metadata_is_masked(cam1: ScriptedApp, port: int) -> None:
@@ -61,7 +61,7 @@ async def test_what_pages_are_told_of_metadata_is_masked(cam1: ScriptedApp, port
 async def test_data_without_secrets_are_relayed_byte_for_byte(port: int) -> None:
     """Also in forms that encoding anew would change, and with the name of a publisher that needs no key."""
     metadata = amf0.encode("onMetaData") + bytes.fromhex("08 000000ff 0001 61 0101 000009")
-    text = amf0.encode("onTextData", amf0.TypedObject("Note", {"cam1": "cam1 at https://host/cam1?keys=1"}))
+    text = amf0.encode("onTextData", TypedObject("Note", {"cam1": "cam1 at https://host/cam1?keys=1"}))
     async with publishing(port) as (publisher, stream_id), playing(port) as player:
         for payload in (metadata, text):
             publisher.protocol.send_message(Message(DATA, 0, stream_id, payload))
@@ -157,7 +157,7 @@ async def test_what_is_set_is_bounded(port: int) -> None:
 async def test_amf3_reaches_players_of_amf0_as_amf0(port: int) -> None:
     """Of a publisher that connected with AMF3, as Flash Player does."""
     async with playing(port) as player, publishing(port, objectEncoding=3) as (publisher, stream_id):
-        cue = amf0.encode("onCuePoint", amf0.Amf3({"name": "goal", "at": [1, 2]}))
+        cue = amf0.encode("onCuePoint", Amf3({"name": "goal", "at": [1, 2]}))
         publisher.protocol.send_message(Message(DATA_AMF3, 5, stream_id, b"\x00" + cue))
         await publisher.flush()
         event = await player.wait_for(events.DataReceived, lambda event: event.name == "onCuePoint")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ingest.live import QueueLimits
-from ingest.rtmp import ClientConnection, events
+from ingest.rtmp import events
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
 from ingest.rtmp.messages import control
 from ingest.rtmp.messages.control import UserControl
@@ -21,6 +21,7 @@ from tests.ingest.server.conftest import Enter, Serve
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.waiting import becomes, set_deadlines
 from tests.media import make_clip, of_kind, read_packets
+from tests.rtmp_client import SendingClient
 from tests.tools import require_tool
 
 WINDOW = 20_000
@@ -28,13 +29,13 @@ NEVER = 1 << 40
 HOUR = 3600.0
 
 
-class Mute(ClientConnection):
+class Mute(SendingClient):
     """Answers no ping."""
 
     user_control_handlers = {}
 
 
-class Late(ClientConnection):
+class Late(SendingClient):
     """Acknowledges what came before a ping when the next one comes, and no sooner."""
 
     acknowledged = 0
@@ -47,7 +48,7 @@ class Late(ClientConnection):
         self._answered = not self._answered
         self.send_user_control(UserControl.PING_RESPONSE, *values)
 
-    user_control_handlers = {**ClientConnection.user_control_handlers, UserControl.PING_REQUEST: _pong}
+    user_control_handlers = {**SendingClient.user_control_handlers, UserControl.PING_REQUEST: _pong}
 
 
 SMALL: dict[str, Any] = {"window_bytes": WINDOW}

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, TypedObject, XmlDocument
+from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, EcmaArray, TypedObject, XmlDocument
 
 names = st.text(st.characters(codec="utf-8"), max_size=8)
 numbers = st.floats(allow_nan=False)

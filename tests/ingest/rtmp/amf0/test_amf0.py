@@ -7,31 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.amf import amf0, amf3_decoder
-from ingest.rtmp.amf.amf0 import (
+from ingest.rtmp.amf import (
     UNDEFINED,
     UNSUPPORTED,
     Amf3,
-    Amf3ToAmf0,
     Date,
     EcmaArray,
     Reference,
     TypedObject,
     XmlDocument,
+    amf0,
+    amf3_decoder,
 )
 from ingest.rtmp.amf.amf3 import Array, Dictionary, Externalizable, Items, Object, Vector, Xml
+from ingest.rtmp.amf.amf3_to_amf0 import Amf3ToAmf0
 from tests.ingest.rtmp.amf3.strategies import same, values
 from tests.ingest.rtmp.wire import ids
+from tests.rtmp_client import decode_all
 
 
 def test_a_whole_message() -> None:
     data = amf0.encode("connect", 1, {"app": "live"}, None)
-    assert amf0.decode_all(data) == ["connect", 1.0, {"app": "live"}, None]
-    assert amf0.decode_all(b"") == []
+    assert decode_all(data) == ["connect", 1.0, {"app": "live"}, None]
+    assert decode_all(b"") == []
 
 
 def test_integers_and_tuples_are_taken() -> None:
-    assert amf0.decode_all(amf0.encode(3, -(2**40), (1, "a"))) == [3.0, -(2.0**40), [1.0, "a"]]
+    assert decode_all(amf0.encode(3, -(2**40), (1, "a"))) == [3.0, -(2.0**40), [1.0, "a"]]
 
 
 def test_subclasses_are_encoded_as_their_base() -> None:
@@ -52,20 +54,20 @@ class TestReferences:
     def test_one_to_what_encloses_it_holds_in_another_place(self) -> None:
         inner: dict[str, Any] = {}
         inner["self"] = inner
-        decoded = amf0.decode_all(amf0.encode(["first"], [inner]))[1]
+        decoded = decode_all(amf0.encode(["first"], [inner]))[1]
         assert decoded == [{"self": Reference(1)}]
-        assert amf0.decode_all(amf0.encode(decoded)) == [decoded]
+        assert decode_all(amf0.encode(decoded)) == [decoded]
 
     def test_they_reach_over_the_whole_message(self) -> None:
         shared = ["a"]
-        assert amf0.decode_all(amf0.encode("call", shared, {"again": shared})) == ["call", ["a"], {"again": ["a"]}]
+        assert decode_all(amf0.encode("call", shared, {"again": shared})) == ["call", ["a"], {"again": ["a"]}]
 
     def test_texts_that_they_stand_for_count(self) -> None:
         """A short message can't stand for megabytes of text."""
         note = ["x" * 60_000]
-        assert amf0.decode_all(amf0.encode(*[note] * 17)) == [note] * 17
+        assert decode_all(amf0.encode(*[note] * 17)) == [note] * 17
         with pytest.raises(LimitExceeded):
-            amf0.decode_all(amf0.encode(*[note] * 19))
+            decode_all(amf0.encode(*[note] * 19))
 
 
 class TestAmf3:
@@ -80,14 +82,14 @@ class TestAmf3:
 
     def test_amf0_goes_on_after_it(self) -> None:
         message = ["call", 2.0, {"x": Amf3(self.VALUE), "y": 1.0}, Amf3(None), [Amf3(0.5)], True]
-        decoded = amf0.decode_all(amf0.encode(*message))
+        decoded = decode_all(amf0.encode(*message))
         assert decoded == ["call", 2.0, {"x": self.VALUE, "y": 1.0}, None, [0.5], True]
 
     def test_tables_are_those_of_the_message(self) -> None:
         """As BlazeDS, Red5 and Py3AMF have it; those of AMF0 are others."""
         data = amf0.encode(Amf3(self.VALUE), self.VALUE["list"], Amf3(self.VALUE), Amf3("name"))
         assert data.endswith(bytes.fromhex("11 0a 00  11 06 00"))
-        first, amf0_list, second, name = amf0.decode_all(data)
+        first, amf0_list, second, name = decode_all(data)
         assert first is second
         assert amf0_list == [None]
         assert name == "name"
@@ -105,7 +107,7 @@ class TestAmf3:
         with pytest.raises(LimitExceeded):
             amf0.decode(amf0.encode([[Amf3([[[]]])]]), 0, limits)
         with pytest.raises(LimitExceeded):
-            amf0.decode_all(amf0.encode(None, None, Amf3([None, None]), Amf3([None, None])), 0, limits)
+            decode_all(amf0.encode(None, None, Amf3([None, None]), Amf3([None, None])), 0, limits)
 
     def test_what_amf3_cannot_say(self) -> None:
         with pytest.raises(LocalProtocolError):
@@ -198,14 +200,14 @@ def decode_plain(data: bytes, limits: Limits | None = None) -> list[Any]:
 
 class TestWithinAmf0:
     def test_what_is_amf0_stays(self) -> None:
-        message = ["a", {"b": [1.0, amf0.Date(0.0)]}, XmlDocument("c")]
+        message = ["a", {"b": [1.0, Date(0.0)]}, XmlDocument("c")]
         assert decode_plain(amf0.encode(*message)) == message
 
     def test_references_count_from_the_outermost_value(self) -> None:
         """Those in AMF3 begin at the switch."""
         found = decode_plain(amf0.encode([{"a": Amf3({"me": Reference(0), "in": [Reference(1)]})}]))
         assert found == [[{"a": {"me": Reference(2), "in": [Reference(3)]}}]]
-        assert amf0.decode_all(amf0.encode(*found)) == found
+        assert decode_all(amf0.encode(*found)) == found
 
     def test_a_value_that_comes_twice_stays_one(self) -> None:
         loop: dict[str, Any] = {}
@@ -213,7 +215,7 @@ class TestWithinAmf0:
         deep = [[Amf3(loop)], Amf3(loop)]
         (first,), second = decode_plain(amf0.encode(deep))[0]
         assert first is second
-        again = amf0.decode_all(amf0.encode([[first], second]))[0]
+        again = decode_all(amf0.encode([[first], second]))[0]
         assert again[0][0] is again[1]
         assert first == {"me": Reference(2)}
 
@@ -225,7 +227,7 @@ class TestWithinAmf0:
 
     def test_a_reference_to_what_another_property_of_its_name_replaced(self) -> None:
         data = bytes.fromhex("11 0a 0b 01 03 61 09 03 01 0a 01 05 6d65 0a 04 01 00 00 03 62 0a 04 01")
-        assert amf3_decoder.decode(data, 1)[0] == {"a": UNDEFINED, "b": {"me": Reference(2)}}
+        assert amf3_decoder.Decoder.decode(data, 1)[0] == {"a": UNDEFINED, "b": {"me": Reference(2)}}
         assert decode_plain(data) == [{"a": UNDEFINED, "b": {"me": UNDEFINED}}]
 
 
@@ -233,7 +235,7 @@ class TestWithinAmf0:
 def test_whatever_it_is_amf0_can_say_it(message: list[Any]) -> None:
     found = decode_plain(amf0.encode(*map(Amf3, message)))
     written = amf0.encode(*found)
-    assert all(same(*pair) for pair in zip(amf0.decode_all(written), found, strict=True))
+    assert all(same(*pair) for pair in zip(decode_all(written), found, strict=True))
     assert decode_plain(written) == found
 
 
@@ -241,7 +243,7 @@ def test_whatever_it_is_amf0_can_say_it(message: list[Any]) -> None:
 def test_any_bytes_become_amf0(data: bytes) -> None:
     data = b"\x11" + data
     try:
-        value, _ = amf3_decoder.decode(data, 1)
+        value, _ = amf3_decoder.Decoder.decode(data, 1)
     except RemoteProtocolError:
         return
     amf0.encode(Amf3ToAmf0().convert(value))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ingest.rtmp.amf.amf0 import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
+from ingest.rtmp.amf import UNDEFINED, UNSUPPORTED, Date, EcmaArray, Reference, TypedObject, XmlDocument
 from tests.ingest.rtmp.wire import h
 
 Vector = tuple[str, Any, bytes]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp.amf import amf0
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.codecs.config import MAX_FPS, MAX_SAMPLE_RATE, MAX_SIDE
 from ingest.rtmp.media import ExtendedVideo, read_audio, read_video
 from tests.ingest.rtmp.codecs.helpers import VECTORS, header_by_ffmpeg, vector, video
 from tests.ingest.rtmp.wire import h
 from tests.recordings import decoded, from_client
+from tests.rtmp_client import decode_all
 from tests.rtmpdecode import Decoded
 
 VIDEO = [vector for vector in VECTORS if vector["kind"] == "video"]
@@ -193,7 +193,7 @@ def test_recorded_sessions(name: str) -> None:
 def claims(messages: list[Decoded]) -> dict[str, Any]:
     """onMetaData."""
     for message in messages:
-        values = amf0.decode_all(message.payload) if message.type_id == 18 else []
+        values = decode_all(message.payload) if message.type_id == 18 else []
         if "onMetaData" in values:
             return dict(values[-1])
     raise AssertionError("no metadata")

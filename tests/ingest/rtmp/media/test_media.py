@@ -11,18 +11,16 @@ from ingest.live.media import audio_tag, video_tag
 from ingest.rtmp import Limits
 from ingest.rtmp.codecs.audio import read_multichannel
 from ingest.rtmp.codecs.config import AudioConfig
-from ingest.rtmp.media import (
-    MAX_DATA_BYTES,
-    ExtendedAudio,
-    ExtendedVideo,
+from ingest.rtmp.media import MAX_DATA_BYTES, ExtendedAudio, ExtendedVideo, ModEx, Track, read_audio, read_video
+from ingest.rtmp.media_tags import (
+    AUDIO_FOURCC,
+    VIDEO_FOURCC,
     LegacyAudio,
     LegacyVideo,
-    ModEx,
-    Track,
-    read_audio,
-    read_video,
+    MultitrackType,
+    VideoPacket,
+    codec_name,
 )
-from ingest.rtmp.media_tags import AUDIO_FOURCC, VIDEO_FOURCC, MultitrackType, VideoPacket, codec_name
 from tests.ingest.rtmp.media.vectors import AUDIO, FAULTY_AUDIO, FAULTY_VIDEO, VIDEO
 from tests.ingest.rtmp.media.writing import write_audio, write_video
 

@@ -1,7 +1,7 @@
 """Audio and video messages as data: name, what is read, bytes. They serve the readers, the writers and cut messages."""
 
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo, ModEx, Track
-from ingest.rtmp.media_tags import AudioPacket, FrameType, MultitrackType, VideoPacket
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, ModEx, Track
+from ingest.rtmp.media_tags import AudioPacket, FrameType, LegacyAudio, LegacyVideo, MultitrackType, VideoPacket
 from tests.ingest.rtmp.wire import h
 
 ONE, MANY, CODECS = MultitrackType.ONE_TRACK, MultitrackType.MANY_TRACKS, MultitrackType.MANY_TRACKS_MANY_CODECS

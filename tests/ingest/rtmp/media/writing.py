@@ -1,7 +1,8 @@
 """Writers of messages in both forms: the product itself writes extended ones alone."""
 
 from ingest.rtmp import media
-from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, LegacyAudio, LegacyVideo
+from ingest.rtmp.media import ExtendedAudio, ExtendedVideo
+from ingest.rtmp.media_tags import LegacyAudio, LegacyVideo
 
 
 def write_video(video: LegacyVideo | ExtendedVideo) -> bytes:

@@ -7,7 +7,7 @@ content, whether it is in AMF3, bytes."""
 import struct
 from typing import Any, NamedTuple
 
-from ingest.rtmp.amf.amf0 import UNDEFINED, Date, EcmaArray
+from ingest.rtmp.amf import UNDEFINED, Date, EcmaArray
 from ingest.rtmp.amf.amf3 import Dictionary
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import BandwidthLimit
@@ -81,7 +81,6 @@ CONTROL: list[Vector] = [
     Vector("5.4.1 Set Chunk Size: the least", 1, 1, h("00000001")),
     Vector("5.4.1 Set Chunk Size", 1, 60_000, h("0000ea60")),
     Vector("5.4.1 Set Chunk Size: the most", 1, 2**31 - 1, h("7fffffff")),
-    Vector("5.4.2 Abort Message", 2, 65_599, h("0001003f")),
     Vector("5.4.3 Acknowledgement", 3, 2**32 - 1, h("ffffffff")),
     Vector("5.4.4 Window Acknowledgement Size", 5, 2_500_000, h("002625a0")),
     Vector("5.4.5 Set Peer Bandwidth: hard", 6, (2_500_000, BandwidthLimit.HARD), h("002625a0 00")),

@@ -12,8 +12,8 @@ import imageio_ffmpeg
 from ingest.flv import TagReader
 from ingest.live import LiveStream
 from ingest.live.gop_cache import Keyframe
-from ingest.rtmp.media import ExtendedVideo, LegacyVideo, Track, read_video, write_video
-from ingest.rtmp.media_tags import MultitrackType
+from ingest.rtmp.media import ExtendedVideo, Track, read_video, write_video
+from ingest.rtmp.media_tags import LegacyVideo, MultitrackType
 from tests.ingest.live.payloads import make_stream, publisher
 from tests.ingest.rtmp.media.writing import write_legacy_video
 
