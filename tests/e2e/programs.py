@@ -3,7 +3,6 @@
 On a busy machine, who is refused as the database did not answer in time comes again, as encoders do.
 """
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ import av
 import imageio_ffmpeg
 
 from ingest.rtmp import events
-from tests.rtmp_client import Refused, RtmpClient, is_passing
+from tests.rtmp_client import RtmpClient, admitted
 from tests.server_process import ROOT, ServerProcess, program, wait_for
 from tests.tools import NOBODY
 
@@ -241,20 +240,11 @@ async def own_client(
     server: ServerProcess, key: dict[str, Any], **properties: Any
 ) -> AsyncIterator[tuple[RtmpClient, int]]:
     """Ours, which publishes to `live` until the block ends, and its message stream. `properties`: of its `connect`."""
-    for tries_left in reversed(range(TRIES)):
-        async with RtmpClient(port=server.rtmp_port, timeout_s=20) as connection:
-            try:
-                await connection.connect("live", **properties)
-                stream_id = await connection.publish(key["key"])
-            except Refused as refused:
-                if not is_passing(refused) or not tries_left:
-                    raise
-            else:
-                yield connection, stream_id
-                await connection.delete_stream(stream_id)
-                await connection.wait_for(events.StatusReceived, lambda event: event.code == UNPUBLISHED)
-                return
-        await asyncio.sleep(0.5)
+    asked = admitted(server.rtmp_port, lambda client: client.publish(key["key"]), **properties)
+    async with asked as (connection, stream_id):
+        yield connection, stream_id
+        await connection.delete_stream(stream_id)
+        await connection.wait_for(events.StatusReceived, lambda event: event.code == UNPUBLISHED)
 
 
 if __name__ == "__main__":

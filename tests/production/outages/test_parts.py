@@ -159,7 +159,7 @@ def test_postgresql_is_away(
     production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
 ) -> None:
     open_wall(production, page)
-    with Guests(production, keys) as others, Encoder(production.rtmp) as early:
+    with Guests(production, keys) as others, Encoder(production) as early:
         assert not early.connect()
         with steady.undisturbed("PostgreSQL is away"):
             with away(production.postgres, for_s=UNRENEWED_S) as outage:
@@ -183,7 +183,7 @@ def test_postgresql_is_away(
 
 
 def test_postgresql_hangs(production: Production, steady: Steady, keys: Keys, sessions: list[str]) -> None:
-    with Encoder(production.rtmp) as early:
+    with Encoder(production) as early:
         assert not early.connect()
         with steady.undisturbed("PostgreSQL hangs"):
             with hanging(production.postgres):
