@@ -32,7 +32,6 @@ from tests.dashboard.conftest import (
     client_of,
     csv_rows,
     file_text,
-    issue,
     lacks,
     make_user,
     put_node,
@@ -40,6 +39,7 @@ from tests.dashboard.conftest import (
 )
 from tests.dashboard.house import furnish
 from tests.dashboard.test_roles import TABLE
+from tests.snapshots import issue
 
 JSON = "application/json"
 BY_SCRIPT = {"X-Requested-With": "fetch"}
@@ -132,7 +132,7 @@ def _ask(client: Client, row: str, there: dict[str, Any], body: dict[str, Any]) 
 def _show_an_issue() -> None:
     stream = Stream.objects.get(name="cam-1")
     session = str(stream.sessions.get(ended_at=None).pk)
-    told = issue(value=7.0, limit=5.0, unit="s")
+    told = issue()
     put_node(snapshot(stream, issues=[told], health="bad", session_id=session))
 
 
