@@ -52,7 +52,7 @@ def test_a_node_that_stands_still_is_late(production: Production, steady: Steady
     node = next(iter(production.nodes.values()))
     steady.window()
     os.kill(node.pid, signal.SIGSTOP)
-    time.sleep(STOPPED_S)
+    time.sleep(STOPPED_S)  # The length of the stop is what is measured.
     os.kill(node.pid, signal.SIGCONT)
     windows: list[dict[str, Any]] = []
 
