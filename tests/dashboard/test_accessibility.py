@@ -19,6 +19,7 @@ from tests.media import make_clip
 from tests.server_process import ROOT, ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 
+# A first start alone has READY_S.
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.timeout(240)]
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"

@@ -21,6 +21,7 @@ from tests.tools import require_tool
 from tests.wiretap.proxy import Connection, Piece, recorded
 from tests.wiretap.tshark import agrees, assert_no_fault, dissect, messages
 
+# The first test plays all rounds at once, in real time, once every player waits: see `rounds.play_round`.
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(240)]
 
 PLAYED = [(name, player) for name, plan in PLANS.items() for player in plan.players]
