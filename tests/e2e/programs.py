@@ -80,11 +80,12 @@ def by_gstreamer(*sink: str) -> Callable[[Path, str], None]:
     return publish
 
 
+FFMPEG = {"ffmpeg-debian": "ffmpeg", "ffmpeg-imageio": imageio_ffmpeg.get_ffmpeg_exe()}
 GSTREAMER = ("gst-launch-1.0", "flvdemux", "flvmux")
 
 PUBLISHERS = {
-    "ffmpeg-debian": Publisher(by_ffmpeg("ffmpeg"), ("ffmpeg",)),
-    "ffmpeg-imageio": Publisher(by_ffmpeg(imageio_ffmpeg.get_ffmpeg_exe())),
+    "ffmpeg-debian": Publisher(by_ffmpeg(FFMPEG["ffmpeg-debian"]), ("ffmpeg",)),
+    "ffmpeg-imageio": Publisher(by_ffmpeg(FFMPEG["ffmpeg-imageio"])),
     "pyav": Publisher(by_pyav),
     "rtmp2sink": Publisher(by_gstreamer("rtmp2sink", "chunk-size=4096"), (*GSTREAMER, "rtmp2sink")),
     "rtmpsink": Publisher(by_gstreamer("rtmpsink"), (*GSTREAMER, "rtmpsink")),
@@ -144,7 +145,7 @@ def to_vlc(url: str, _out: Path) -> list[str]:
 
 PLAYERS = {
     "ffmpeg": Player(to_ffmpeg("ffmpeg"), None, ("ffmpeg",)),
-    "ffmpeg-imageio": Player(to_ffmpeg(imageio_ffmpeg.get_ffmpeg_exe()), None),
+    "ffmpeg-imageio": Player(to_ffmpeg(FFMPEG["ffmpeg-imageio"]), None),
     # It plays until it is told to end, and then closes its file.
     "rtmpdump": Player(lambda url, out: ["rtmpdump", "-q", "--live", "-r", url, "-o", str(out)],
                        signal.SIGINT, ("rtmpdump",)),
