@@ -111,23 +111,21 @@ class Node:
         )
 
 
-async def picture(nodes: Iterable[Node], known: Iterable[StreamSnapshot] = ()) -> str:
-    """A snapshot of what the nodes told last. `known`: further streams, which are off the air."""
+async def picture(nodes: Iterable[Node]) -> str:
+    """A snapshot of what the nodes told last."""
     view = LiveView(
         [node.figures(node.shown_at or 0.0) for node in nodes],
         [stream for node in nodes for stream in node.shown.values()],
     )
-    ids = {stream["id"]: stream for stream in [*view.streams, *known]}
-    short = [{"id": pk, "app": each["app"], "name": each["name"], "state": "offline"} for pk, each in ids.items()]
-    return await wall_text(Now.of(view), short, {})
+    known = [{"id": each["id"], "app": each["app"], "name": each["name"], "state": "offline"} for each in view.streams]
+    return await wall_text(Now.of(view), known, {})
 
 
 class Wall:
     """The wall in a browser, on made-up nodes. Open the page after it; `tell` is one second of all nodes."""
 
-    def __init__(self, page: Page, *nodes: Node, known: Iterable[StreamSnapshot] = ()) -> None:
+    def __init__(self, page: Page, *nodes: Node) -> None:
         self.nodes = nodes
-        self.known = list(known)
         self.at = time.time()
         self.sockets: list[WebSocketRoute] = []
         self.away = False
@@ -142,7 +140,7 @@ class Wall:
             socket.close(code=4503)
             return
         self.sockets = [socket]
-        socket.send(run(picture(self.nodes, self.known)))
+        socket.send(run(picture(self.nodes)))
 
     def tell(self, *, lost: bool = False) -> list[dict[str, Any]]:
         """The next second; `lost`: on its way."""

@@ -333,8 +333,8 @@ def ffmpeg(*options: str) -> None:
     subprocess.run([require_tool("ffmpeg"), "-nostdin", "-v", "error", "-y", *options], check=True, timeout=120)
 
 
-def pattern(rate: str = "25", source: str = "testsrc2") -> list[str]:
-    return ["-f", "lavfi", "-i", f"{source}=size=320x180:rate={rate}"]
+def pattern(rate: str = "25") -> list[str]:
+    return ["-f", "lavfi", "-i", f"testsrc2=size=320x180:rate={rate}"]
 
 
 TONE = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"]
