@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that keeps what passes, in order, with times; and is a bad network, if it is told to.
+"""A TCP proxy on loopback that keeps what passes, in order; and is a bad network, if it is told to.
 
 with recorded(server.rtmp) as proxy:
     ...  # A client talks to proxy.url.
@@ -11,7 +11,6 @@ for connection in proxy.connections:
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -28,8 +27,6 @@ UPLINK_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class Piece:
-    at: float
-    """Seconds since the epoch."""
     from_client: bool
     data: bytes
 
@@ -122,7 +119,7 @@ class Proxy:
                     await self._changed.wait()
                 if not data:
                     break
-                connection.pieces.append(Piece(time.time(), from_client, data))
+                connection.pieces.append(Piece(from_client, data))
                 writer.write(data)
                 await writer.drain()
                 if bytes_per_s:
