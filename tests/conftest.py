@@ -15,49 +15,36 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.cleaning import Migrated, empties_database, settle
 from tests.server_process import copy_tables
-from tests.tools import MISSING
+from tests.suite.quick import NO_TIME
 
 GROUPS = {
-    "tests/e2e/test_two_am": "night",
-    "tests/e2e/test_reports_page": "made reports",
     "tests/e2e/pages/": "pages",
     "tests/e2e/": "e2e",
     "tests/rtmpweb/test_serve": "serve",
+    # From here on Java starts: by now there is an archive of its classes (tests/analytics/classes.py).
     "tests/production/outages/test_jobs": "production",
     "tests/production/test_form.py": "production",
     "tests/production/test_spark.py": "production",
-    "tests/production/outages/": "outages",
-    "tests/production/test_reconnecting": "reconnections",
     "tests/analytics/test_pipeline": "spark",
     "tests/analytics/test_command": "spark",
-    "tests/analytics/test_chaos": "chaos",
     "tests/analytics/test_oracle": "jobs on spark",
     "tests/analytics/test_jobs": "jobs on spark",
     "tests/analytics/test_runner": "jobs on spark",
-    "tests/analytics/test_worker": "worker",
+    "tests/e2e/test_reports_page": "made reports",
+    "tests/analytics/test_chaos": "chaos",
+    "tests/production/outages/": "outages",
+    "tests/e2e/test_two_am": "night",
+    "tests/production/test_reconnecting": "reconnections",
     "tests/analytics/reports/": "reports",
+    "tests/analytics/test_worker": "worker",
 }
-"""{how a path begins: the group of tests that share what takes long to start}; the first that fits counts."""
+"""{how a path begins: the group of tests that share what takes long to start}; of several the longest counts.
 
-ORDER = (
-    "pages",
-    "e2e",
-    "serve",
-    # From here on Java starts: by now there is an archive of its classes (tests/analytics/classes.py).
-    "production",
-    "spark",
-    "jobs on spark",
-    "made reports",
-    "chaos",
-    "outages",
-    "night",
-    "reconnections",
-    "reports",
-    "worker",
-)
-"""An order in which the workers end together: what takes long begins first, and what has a long test at its end is not
-among the last, as its worker is given the next group when two tests are left. Files that are in no group follow.
+In this order the workers end together: what takes long begins first, and what has a long test at its end is not among
+the last, as its worker is given the next group when two tests are left. Files that are in no group follow.
 """
+
+ORDER = tuple(dict.fromkeys(GROUPS.values()))
 
 BUSY = 1 / 2
 """Of the parallel workers, those that take the groups: they keep the processors busy. The others begin with the files,
@@ -141,15 +128,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Names every test that was skipped for want of a program: a green run must not hide them."""
+    """Names every test that was skipped, and why: a green run must not hide them."""
     skipped: dict[str, list[str]] = {}
     for report in terminalreporter.getreports("skipped"):
         reason = report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
-        if reason.startswith(MISSING):
+        if reason != NO_TIME:
             skipped.setdefault(reason, []).append(report.nodeid)
     if not skipped:
         return
-    terminalreporter.section("not tested on this machine")
+    terminalreporter.section("not tested")
     for reason, tests in sorted(skipped.items()):
         terminalreporter.line(reason)
         for test in sorted(tests):
@@ -158,7 +145,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def group_of(nodeid: str) -> str:
     """What stays on one parallel worker: one of `GROUPS`, or else a file."""
-    return next((name for begin, name in GROUPS.items() if nodeid.startswith(begin)), nodeid.partition("::")[0])
+    begin = max(filter(nodeid.startswith, GROUPS), key=len, default="")
+    return GROUPS.get(begin, nodeid.partition("::")[0])
 
 
 class ByGroup(LoadScopeScheduling):  # type: ignore[misc]

@@ -41,10 +41,9 @@ class _Cursor:
         return int.from_bytes(self.take(count), "little")
 
 
-def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES) -> list[Decoded]:
+def decode_stream(data: bytes, at: int = HANDSHAKE_BYTES, chunk_size: int = 128) -> list[Decoded]:
     """The messages that are complete; an unfinished one at the end is dropped."""
     cursor = _Cursor(data, at)
-    chunk_size = 128
     channels: dict[int, dict[str, Any]] = {}
     done: list[Decoded] = []
     try:

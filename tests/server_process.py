@@ -11,7 +11,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,6 +23,7 @@ from types import MappingProxyType
 from typing import IO, Any, TypeVar
 
 from tests import commands
+from tests.rtmpweb import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Ready: dashboard (http://\S+?)/?, (rtmp://[^\s/]+)")
@@ -183,7 +183,11 @@ class Installation:
         return sum(attempt["count"] for attempt in self.items(f"/api/v1/attempts?reason={reason}"))
 
     def wait_for_end(self, path: str, session_id: str = "", timeout_s: float = 20) -> dict[str, Any]:
-        """The session, once it has ended: the latest of a stream's publishers, or any by its id."""
+        """The session, once it has ended: the latest of a stream's publishers, or any by its id.
+
+        Its end is written in a batch behind others' rows, which takes seconds where others keep the machine busy; how
+        soon it was is told by its `ended_at`.
+        """
 
         def check() -> dict[str, Any] | None:
             found = [self.session(session_id)] if session_id else self.sessions(path)
@@ -199,7 +203,7 @@ class Installation:
         return wait_for(check, timeout_s=timeout_s, what=f"{path} is {state}")
 
 
-SERVE = (sys.executable, "manage.py", "serve")
+SERVE = (*processes.MANAGE, "serve")
 READY_S = 120.0
 """A first start makes the database, which takes a minute where others keep the machine busy."""
 
@@ -224,11 +228,9 @@ class ServerProcess(Installation):
             raise
         self.http, self.rtmp = found.group(1), found.group(2)
 
-    def run_to_its_end(self, timeout_s: float = 60) -> "subprocess.CompletedProcess[str]":
+    def run_to_its_end(self) -> "subprocess.CompletedProcess[str]":
         """A start that is expected to fail."""
-        return subprocess.run(
-            SERVE, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
+        return processes.run(*SERVE, only=self.environment)
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pytest
 
 MISSING = "needs "
-"""How the reason of such a skip begins: the summary at the end of a run lists them."""
+"""How the reason of such a skip begins; the summary at the end of a run lists all skips."""
 
 PACKAGES = {
     "ffmpeg": "ffmpeg",

@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 from playwright.sync_api import Page, WebSocketRoute
 
@@ -13,10 +13,10 @@ from dashboard.streams.snapshots import wall_text
 from ingest import pages
 from ingest.contracts import Issue, NodeFigures, StreamSnapshot
 from ingest.live_store import LiveView
-from ingest.models import Application, Stream
 from ingest.pages import WallFeed
-from tests.dashboard.conftest import figures, snapshot
+from tests import snapshots
 from tests.loops import run
+from tests.snapshots import figures, snapshot
 
 MEDIA = {
     "video_codec": "H.264",
@@ -32,32 +32,27 @@ MEDIA = {
 }
 
 
-def made(stream: int, name: str = "", *, app: str = "live", **fields: Any) -> StreamSnapshot:
-    row = Stream(pk=stream, name=name or f"cam-{stream}", application=Application(name=app))
+def made(stream: int, name: str = "", **fields: Any) -> StreamSnapshot:
     own = {
+        "name": name or f"cam-{stream}",
         "players": stream % 40,
         "session_id": f"00000000-0000-4000-8000-{stream:012d}",
         "since": time.time() - 1000 - stream,
         "media": MEDIA,
         "thumbnail": None,
     }
-    return snapshot(row, **(own | fields))
+    return snapshot(stream, **(own | fields))
 
 
 def issue(check: str = "bitrate_low", level: str = "bad", **fields: Any) -> Issue:
-    base = {
-        "check": check,
-        "level": level,
+    own = {
         "since": time.time() - 112,
         "actual": "980 kbit/s",
         "expected": "1,750 kbit/s at least",
         "title": "Bitrate is far below its target",
         "advice": "The uplink can’t carry this rate: lower it, or use a cable.",
-        "value": 980.0,
-        "limit": 1750.0,
-        "unit": "kbit/s",
     }
-    return cast(Issue, base | fields)
+    return snapshots.issue(check, level, **(own | fields))
 
 
 def varied(snapshot: StreamSnapshot, chance: random.Random) -> StreamSnapshot:
@@ -100,7 +95,7 @@ class Node:
             "publishers": len(self.streams),
             "players": sum(each["players"] for each in self.streams.values()),
         }
-        return cast(NodeFigures, figures(self.name, at) | own | self.fields)
+        return figures(self.name, at, **(own | self.fields))
 
     async def tick(self, at: float) -> dict[str, Any]:
         """A message of the channel layer."""
@@ -116,23 +111,21 @@ class Node:
         )
 
 
-async def picture(nodes: Iterable[Node], known: Iterable[StreamSnapshot] = ()) -> str:
-    """A snapshot of what the nodes told last. `known`: further streams, which are off the air."""
+async def picture(nodes: Iterable[Node]) -> str:
+    """A snapshot of what the nodes told last."""
     view = LiveView(
         [node.figures(node.shown_at or 0.0) for node in nodes],
         [stream for node in nodes for stream in node.shown.values()],
     )
-    ids = {stream["id"]: stream for stream in [*view.streams, *known]}
-    short = [{"id": pk, "app": each["app"], "name": each["name"], "state": "offline"} for pk, each in ids.items()]
-    return await wall_text(Now.of(view), short, {})
+    known = [{"id": each["id"], "app": each["app"], "name": each["name"], "state": "offline"} for each in view.streams]
+    return await wall_text(Now.of(view), known, {})
 
 
 class Wall:
     """The wall in a browser, on made-up nodes. Open the page after it; `tell` is one second of all nodes."""
 
-    def __init__(self, page: Page, *nodes: Node, known: Iterable[StreamSnapshot] = ()) -> None:
+    def __init__(self, page: Page, *nodes: Node) -> None:
         self.nodes = nodes
-        self.known = list(known)
         self.at = time.time()
         self.sockets: list[WebSocketRoute] = []
         self.away = False
@@ -147,7 +140,7 @@ class Wall:
             socket.close(code=4503)
             return
         self.sockets = [socket]
-        socket.send(run(picture(self.nodes, self.known)))
+        socket.send(run(picture(self.nodes)))
 
     def tell(self, *, lost: bool = False) -> list[dict[str, Any]]:
         """The next second; `lost`: on its way."""

@@ -2,11 +2,10 @@
 
 import csv
 import io
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -24,12 +23,14 @@ from dashboard import access
 from dashboard.metrics import exposition
 from dashboard.system.watch import Watch, get_watch
 from ingest import live_store
-from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.contracts import StreamSnapshot
 from ingest.live_store import get_livestore
 from ingest.models import Application, AuditEntry, Node, Session, Stream
 from ingest.services import installation
 from ingest.services.audit import Actor
+from tests import snapshots
 from tests.ingest.removing import meanwhile
+from tests.snapshots import figures
 
 PASSWORD = "horse-battery-staple"
 
@@ -174,76 +175,14 @@ def csv_rows(answer: Any) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(file_text(answer))))
 
 
-def figures(node: str = "n1", at: float | None = None) -> NodeFigures:
-    return {
-        "node": node,
-        "at": time.time() if at is None else at,
-        "streams": 1,
-        "publishers": 1,
-        "players": 3,
-        "connections": 4,
-        "refused_connections": 0,
-        "in_kbps": 2600.0,
-        "out_kbps": 7800.0,
-        "loop_delay_ms": 1.0,
-        "cpu_percent": 12.0,
-        "disk_free_percent": 60.0,
-    }
-
-
 def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
-    """What a node says of a stream on air."""
-    base: StreamSnapshot = {
-        "id": stream.pk,
-        "app": stream.application.name,
-        "name": stream.name,
-        "state": "live",
-        "health": "good",
-        "issues": [],
-        "players": 3,
-        "session_id": "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01",
-        "node": "n1",
-        "since": 1_700_000_000.0,
-        "address": "192.0.2.7",
-        "encoder": "OBS 30",
-        "target_kbps": 2500,
-        "video_kbps": 2480.5,
-        "audio_kbps": 128.25,
-        "wire_kbps": 2650.0,
-        "out_kbps": 7800.0,
-        "fps": 29.97,
-        "fps_media": 30.0,
-        "keyframe_interval": 2.0,
-        "open_gop_age": 0.5,
-        "drift": 12.0,
-        "drift_dev": 3.0,
-        "av_skew": -8.0,
-        "idle_ms": 20,
-        "rtt_ms": 14.5,
-        "retrans": 0,
-        "ts_gap": 0,
-        "ts_regress": 0,
-        "missing_frames_est": 0,
-        "media_faults": 0,
-        "timestamp_repairs": 0,
-        "slow_players": 0,
-        "dropped_frames": 0,
-        "slowest": [],
-        "media": {"video_codec": "H.264", "audio_codec": "AAC", "width": 1280, "height": 720},
-        "metadata": {},
-    }
-    return cast(StreamSnapshot, base | fields)
-
-
-def issue(check: str = "starving", level: str = "bad", **fields: Any) -> dict[str, Any]:
-    """Of a stream or a node, as its node tells it."""
-    words = {"actual": "7 s", "expected": "5 s at most", "title": "Nothing has arrived for 7 s", "advice": "Look."}
-    return {"check": check, "level": level, "since": 1_700_000_000.25, **words, **fields}
+    """What a node says of it on air."""
+    return snapshots.snapshot(stream.pk, **{"app": stream.application.name, "name": stream.name, **fields})
 
 
 def put_node(*streams: Any, node: str = "n1", **fields: Any) -> None:
     """A node's figures and what it says of its streams, as it puts them each second."""
-    async_to_sync(get_livestore().put_node)(cast(NodeFigures, {**figures(node), **fields}), streams)
+    async_to_sync(get_livestore().put_node)(figures(node, **fields), streams)
 
 
 @pytest.fixture

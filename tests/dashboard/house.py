@@ -2,7 +2,7 @@
 `analytics.reports` makes it, of a week with one bad evening, and one of everything that a page shows.
 
 In a test's own process, or by `tests.browser.furnished` in a server's: `furnish()` makes it, and answers the ids by
-which the rows of `test_roles.TABLE` name it."""
+which the rows of `test_roles.ROWS` name it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

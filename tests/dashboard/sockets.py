@@ -14,7 +14,8 @@ from ingest import pages
 from ingest.live_store import get_livestore
 from ingest.models import Stream
 from rtmpweb.asgi import application
-from tests.dashboard.conftest import figures, snapshot
+from tests.dashboard.conftest import snapshot
+from tests.snapshots import figures
 
 ORIGIN = (b"origin", b"http://localhost")
 HOST = (b"host", b"localhost")

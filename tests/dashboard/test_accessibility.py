@@ -19,6 +19,7 @@ from tests.media import make_clip
 from tests.server_process import ROOT, ServerProcess, program, running, wait_for
 from tests.tools import require_tool
 
+# A first start alone has READY_S.
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytest.mark.timeout(240)]
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
@@ -138,12 +139,13 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
 
 def visit(page: Page, url: str) -> list[str]:
-    """Opens the page and gives its scripts a moment; what the policy forbade, and what is on the console."""
+    """Opens the page, and waits until all that its scripts ask for has come; what the policy forbade, and what is on
+    the console.
+    """
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
-    page.goto(url)
-    page.wait_for_timeout(400)
+    page.goto(url, wait_until="networkidle")
     return faults + [f"policy: {rule}" for rule in page.evaluate("window.brokenRules")]
 
 
@@ -203,7 +205,7 @@ def test_no_page_scrolls_sideways_on_a_small_phone(page: Page, house: House) -> 
     wide = {}
     for path in PAGES:
         page.goto(house.url(path))
-        page.wait_for_timeout(200)
+        page.evaluate("() => new Promise(requestIdleCallback)")  # Its scripts have run.
         width = page.evaluate("document.documentElement.scrollWidth")
         if width > 320:
             wide[path] = width

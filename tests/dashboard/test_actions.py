@@ -12,6 +12,7 @@ from django.utils import timezone
 from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
 from dashboard.streams.queries import latest_events
+from ingest.contracts import Issue
 from ingest.models import Application, StatusEvent, Stream
 from ingest.services import play_tokens
 from ingest.services.audit import Actor
@@ -19,7 +20,6 @@ from tests.dashboard.conftest import (
     api_token,
     audited,
     client_of,
-    issue,
     make_session,
     make_stream,
     make_user,
@@ -27,17 +27,17 @@ from tests.dashboard.conftest import (
     snapshot,
 )
 from tests.dashboard.sockets import opened, said
+from tests.snapshots import issue
 
 API = "/api/v1/streams/live/cam-1"
 PAGE = "/streams/live/cam-1"
 SINCE = 1_700_000_000.25
-FIGURES = {"value": 3.0, "limit": 2.0, "unit": "s"}
 AS_JSON = {"Accept": "application/json"}
 
 
-def judged(stream: Stream, session: Any, *issues: dict[str, Any]) -> None:
+def judged(stream: Stream, session: Any, *issues: Issue) -> None:
     """What the stream's node says of it now."""
-    put_node(snapshot(stream, session_id=str(session.pk), issues=[each | FIGURES for each in issues]))
+    put_node(snapshot(stream, session_id=str(session.pk), issues=issues))
 
 
 def post(client: Client, path: str, body: dict[str, Any]) -> Any:

@@ -4,8 +4,6 @@ whose failed log-ins count behind a proxy."""
 import ipaddress
 import logging
 import re
-import subprocess
-import sys
 from typing import Any
 
 import httpx
@@ -21,7 +19,7 @@ from dashboard.accounts import ACCOUNT, DEVICE
 from ingest.models import AuditEntry, Stream
 from rtmpweb.middleware import ProxiedClient
 from tests.dashboard.conftest import PASSWORD, client_of, make_user
-from tests.server_process import ROOT
+from tests.rtmpweb import processes
 
 
 def log_in(client: Client, password: str, user: str = "mira", address: str = "192.0.2.9") -> str:
@@ -187,8 +185,7 @@ def test_behind_tls_every_cookie_is_secure_and_for_this_site_only(client: Client
 @pytest.mark.parametrize(("behind_tls", "secure"), [("yes", "True True True"), ("no", "False False False")])
 def test_one_setting_makes_them_secure(behind_tls: str, secure: str, tmp_path: Any) -> None:
     environment = {"RTMPWEB_BEHIND_TLS": behind_tls, "RTMPWEB_DATA_DIR": str(tmp_path), "PATH": ""}
-    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", SHOW_SETTINGS]
-    shown = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    shown = processes.run(*processes.SHELL, SHOW_SETTINGS, only=environment)
     assert shown.stdout.split("\n")[-2] == f"{secure} True True Lax Lax", shown.stderr
 
 

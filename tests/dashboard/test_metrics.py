@@ -20,7 +20,8 @@ from ingest import live_store
 from ingest.consumers.active import Counts
 from ingest.contracts import StreamSnapshot
 from ingest.models import Attempt, Delivery, DeliveryCount, Stream, Webhook
-from tests.dashboard.conftest import api_token, issue, make_session, make_stream, put_node, snapshot
+from tests.dashboard.conftest import api_token, make_session, make_stream, put_node, snapshot
+from tests.snapshots import issue
 
 
 def put(*streams: StreamSnapshot, **fields: Any) -> None:

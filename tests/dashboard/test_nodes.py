@@ -8,7 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from ingest.models import AuditEntry, Node, Stream
-from tests.dashboard.conftest import api_token, audited, issue, lacks, make_session, put_node, snapshot
+from tests.dashboard.conftest import api_token, audited, lacks, make_session, put_node, snapshot
+from tests.snapshots import issue
 
 NOW_FIELDS = {"in_kbps", "out_kbps", "cpu_percent", "disk_free_percent", "loop_delay_ms", "connections", "issues"}
 

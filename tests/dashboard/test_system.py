@@ -22,9 +22,10 @@ from dashboard.system.watch import Watch
 from ingest import live_store
 from ingest.models import Node, Stream
 from ingest.services import nodes
-from tests.dashboard.conftest import PASSWORD, api_token, issue, lacks, make_stream, make_user, put_node, snapshot
+from tests.dashboard.conftest import PASSWORD, api_token, lacks, make_stream, make_user, put_node, snapshot
 from tests.ingest.faults import HangingDisk
 from tests.server_process import wait_for
+from tests.snapshots import issue
 
 DEFAULT, ANALYTICS, BEAT = Heartbeat.Kind.WORKER_DEFAULT, Heartbeat.Kind.WORKER_ANALYTICS, Heartbeat.Kind.BEAT
 

@@ -21,11 +21,11 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import chromium, log_in
 from tests.e2e.programs import LOOPED, key_url, publishing, wait_refused
-from tests.e2e.throttle import Uplink
 from tests.media import make_clip
 from tests.production.waits import thread_waited_s, threads_waited_s
 from tests.server_process import ServerProcess, program, running, wait_for
 from tests.tools import require_tool
+from tests.wiretap.proxy import UPLINK_BYTES, Proxy, recorded
 
 EACH_S = 0.2
 """Between two looks."""
@@ -151,7 +151,7 @@ class Night:
     context: BrowserContext
     clips: dict[str, Path]
     """What each stream's encoder sends."""
-    uplinks: dict[str, Uplink]
+    uplinks: dict[str, Proxy]
     """Between some encoders and the server."""
     stack: ExitStack
     stalls: Stalls = field(init=False)
@@ -333,8 +333,8 @@ def ffmpeg(*options: str) -> None:
     subprocess.run([require_tool("ffmpeg"), "-nostdin", "-v", "error", "-y", *options], check=True, timeout=120)
 
 
-def pattern(rate: str = "25", source: str = "testsrc2") -> list[str]:
-    return ["-f", "lavfi", "-i", f"{source}=size=320x180:rate={rate}"]
+def pattern(rate: str = "25") -> list[str]:
+    return ["-f", "lavfi", "-i", f"testsrc2=size=320x180:rate={rate}"]
 
 
 TONE = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"]
@@ -388,7 +388,7 @@ def at_night(
             server = stack.enter_context(running(folder / "var"))
             keys = server.create_keys((f"live/{name}" for name in streams), then=EXPECT_NO_VIDEO)
         clips = {name: clip.result() for name, clip in making.items()}
-        between = {name: stack.enter_context(Uplink(server.rtmp)) for name in uplinks}
+        between = {name: stack.enter_context(recorded(server.rtmp, buffer_bytes=UPLINK_BYTES)) for name in uplinks}
         browser = stack.enter_context(chromium())
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         night = Night(server, keys, context, clips, between, stack)

@@ -3,7 +3,6 @@
 On a busy machine, who is refused as the database did not answer in time comes again, as encoders do.
 """
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -19,7 +18,7 @@ import av
 import imageio_ffmpeg
 
 from ingest.rtmp import events
-from tests.rtmp_client import Refused, RtmpClient, is_passing
+from tests.rtmp_client import RtmpClient, admitted
 from tests.server_process import ROOT, ServerProcess, program, wait_for
 from tests.tools import NOBODY
 
@@ -81,11 +80,12 @@ def by_gstreamer(*sink: str) -> Callable[[Path, str], None]:
     return publish
 
 
+FFMPEG = {"ffmpeg-debian": "ffmpeg", "ffmpeg-imageio": imageio_ffmpeg.get_ffmpeg_exe()}
 GSTREAMER = ("gst-launch-1.0", "flvdemux", "flvmux")
 
 PUBLISHERS = {
-    "ffmpeg-debian": Publisher(by_ffmpeg("ffmpeg"), ("ffmpeg",)),
-    "ffmpeg-imageio": Publisher(by_ffmpeg(imageio_ffmpeg.get_ffmpeg_exe())),
+    "ffmpeg-debian": Publisher(by_ffmpeg(FFMPEG["ffmpeg-debian"]), ("ffmpeg",)),
+    "ffmpeg-imageio": Publisher(by_ffmpeg(FFMPEG["ffmpeg-imageio"])),
     "pyav": Publisher(by_pyav),
     "rtmp2sink": Publisher(by_gstreamer("rtmp2sink", "chunk-size=4096"), (*GSTREAMER, "rtmp2sink")),
     "rtmpsink": Publisher(by_gstreamer("rtmpsink"), (*GSTREAMER, "rtmpsink")),
@@ -145,7 +145,7 @@ def to_vlc(url: str, _out: Path) -> list[str]:
 
 PLAYERS = {
     "ffmpeg": Player(to_ffmpeg("ffmpeg"), None, ("ffmpeg",)),
-    "ffmpeg-imageio": Player(to_ffmpeg(imageio_ffmpeg.get_ffmpeg_exe()), None),
+    "ffmpeg-imageio": Player(to_ffmpeg(FFMPEG["ffmpeg-imageio"]), None),
     # It plays until it is told to end, and then closes its file.
     "rtmpdump": Player(lambda url, out: ["rtmpdump", "-q", "--live", "-r", url, "-o", str(out)],
                        signal.SIGINT, ("rtmpdump",)),
@@ -241,20 +241,11 @@ async def own_client(
     server: ServerProcess, key: dict[str, Any], **properties: Any
 ) -> AsyncIterator[tuple[RtmpClient, int]]:
     """Ours, which publishes to `live` until the block ends, and its message stream. `properties`: of its `connect`."""
-    for tries_left in reversed(range(TRIES)):
-        async with RtmpClient(port=server.rtmp_port, timeout_s=20) as connection:
-            try:
-                await connection.connect("live", **properties)
-                stream_id = await connection.publish(key["key"])
-            except Refused as refused:
-                if not is_passing(refused) or not tries_left:
-                    raise
-            else:
-                yield connection, stream_id
-                await connection.delete_stream(stream_id)
-                await connection.wait_for(events.StatusReceived, lambda event: event.code == UNPUBLISHED)
-                return
-        await asyncio.sleep(0.5)
+    asked = admitted(server.rtmp_port, lambda client: client.publish(key["key"]), **properties)
+    async with asked as (connection, stream_id):
+        yield connection, stream_id
+        await connection.delete_stream(stream_id)
+        await connection.wait_for(events.StatusReceived, lambda event: event.code == UNPUBLISHED)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from tests.tools import require_tool
 from tests.wiretap.proxy import Connection, Piece, recorded
 from tests.wiretap.tshark import agrees, assert_no_fault, dissect, messages
 
+# The first test plays all rounds at once, in real time, once every player waits: see `rounds.play_round`.
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(240)]
 
 PLAYED = [(name, player) for name, plan in PLANS.items() for player in plan.players]
@@ -189,8 +190,7 @@ def refused(server: ServerProcess, clip: Path) -> Connection:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(refused: Connection, tmp_path: Path, fault: str) -> None:
-    last = refused.pieces[-1].at
-    faulty = replace(refused, pieces=[*refused.pieces, Piece(last, from_client=False, data=FAULTS[fault])])
+    faulty = replace(refused, pieces=[*refused.pieces, Piece(from_client=False, data=FAULTS[fault])])
     (dissected,) = dissect(tmp_path / "faulty.pcap", [faulty])
     assert len(dissected.complaints) == 1
 

@@ -9,17 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import imageio_ffmpeg
 import pytest
 
-from tests.e2e.programs import GSTREAMER, LOOPED, Keys, by_ffmpeg, by_gstreamer, key_url, publishing
+from tests.e2e.programs import FFMPEG, GSTREAMER, LOOPED, Keys, by_ffmpeg, by_gstreamer, key_url, publishing
 from tests.media import of_kind, read_packets
 from tests.server_process import ServerProcess, wait_for
 from tests.tools import require_tool
 
 pytestmark = [pytest.mark.serve, pytest.mark.clients, pytest.mark.timeout(120)]
-
-FFMPEG = {"ffmpeg-debian": "ffmpeg", "ffmpeg-imageio": imageio_ffmpeg.get_ffmpeg_exe()}
 
 SERVER_VERSION = "Server version 4.5.0.1"
 """As FFmpeg's debug log tells S1's: from 3 on its players verify the digests."""

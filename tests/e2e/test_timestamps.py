@@ -11,11 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import imageio_ffmpeg
 import pytest
 
 from ingest.rtmp import MessageType
-from tests.e2e.programs import Keys, key_url, own_client, publishing
+from tests.e2e.programs import FFMPEG, Keys, key_url, own_client, publishing
 from tests.media import is_run_of, make_clip
 from tests.rtmpdecode import messages_of
 from tests.server_process import ServerProcess, program, wait_for
@@ -71,7 +70,6 @@ async def publish(server: ServerProcess, key: dict[str, Any], clip: Path, clock:
                         await client.flush()
 
 
-FFMPEG = {"ffmpeg": "ffmpeg", "ffmpeg-imageio": imageio_ffmpeg.get_ffmpeg_exe()}
 LONGEST_STEP_MS = 500
 LONGEST_ABSENCE_MS = 5000
 """From one connection of an encoder to the next."""

@@ -12,10 +12,11 @@ from channels.testing import ApplicationCommunicator
 
 from ingest.consumers.node import NodeConsumer
 from ingest.consumers.rtmp import RtmpConsumer
-from ingest.contracts import LoginAnswer, NodeFigures, Totals
+from ingest.contracts import LoginAnswer, Totals
 from ingest.live import LiveSettings
 from ingest.server import RtmpServer, ServerConfig
 from ingest.services import history_writer
+from tests.snapshots import figures
 
 TOTALS: Totals = {
     "bytes_in": 1000,
@@ -149,24 +150,6 @@ async def disconnect(*connections: Connection) -> None:
         await each.disconnect()
 
 
-def figures_of(node: str, at: float) -> NodeFigures:
-    """With nothing on it."""
-    return {
-        "node": node,
-        "at": at,
-        "streams": 0,
-        "publishers": 0,
-        "players": 0,
-        "connections": 0,
-        "refused_connections": 0,
-        "in_kbps": 0.0,
-        "out_kbps": 0.0,
-        "loop_delay_ms": 0.1,
-        "cpu_percent": None,
-        "disk_free_percent": None,
-    }
-
-
 class NodeApp:
     """One listener's application."""
 
@@ -187,10 +170,8 @@ class NodeApp:
         await self.app.send_input({"type": kind, **fields})
 
     async def tick(self, at: float = 1_800_000_000.0, **fields: Any) -> None:
-        figures = figures_of(self.node, at)
-        await self.tell(
-            "node.tick", **({"samples": [], "streams": [], "players": [], "figures": figures, "refused": []} | fields)
-        )
+        nothing: dict[str, Any] = {"samples": [], "streams": [], "players": [], "refused": []}
+        await self.tell("node.tick", **(nothing | {"figures": figures(self.node, at)} | fields))
 
     async def stop(self) -> None:
         await self.tell("node.stopped")

@@ -130,7 +130,6 @@ async def test_a_node_whose_clock_is_off_takes_nobody_for_dead_and_is_not_taken_
     await node.stop()
 
 
-@pytest.mark.both_forms
 @pytest.mark.parametrize("leap_s", [HOUR_S, -HOUR_S])
 async def test_a_leap_of_the_shared_clock_ends_nothing(
     process: HistoryWriter, stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch, leap_s: float

@@ -2,14 +2,12 @@
 
 import io
 import json
-import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.utils import timezone
@@ -22,6 +20,7 @@ from ingest.services.keys import NewKey
 from tests.ingest.operating import run, run_json
 from tests.ingest.removing import meanwhile
 from tests.ingest.test_removal import session_of
+from tests.rtmpweb import processes
 
 
 @pytest.fixture(autouse=True)
@@ -268,13 +267,7 @@ def test_checks_of_a_deployment(settings: Settings) -> None:
 
 
 def test_models_and_migrations_agree() -> None:
-    done = subprocess.run(
-        [sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"],
-        cwd=django_settings.BASE_DIR,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    done = processes.run(*processes.MANAGE, "makemigrations", "--check", "--dry-run")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

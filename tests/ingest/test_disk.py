@@ -5,8 +5,6 @@ import contextlib
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -24,6 +22,7 @@ from tests import commands
 from tests.ingest.faults import HangingDisk
 from tests.postgres_server import PostgresServer
 from tests.production.parts import Web
+from tests.rtmpweb import processes
 from tests.server_process import ROOT, Installation
 
 UMASK = """
@@ -291,15 +290,8 @@ def test_a_standby_is_known_as_one(tmp_path: Path) -> None:
     try:
         server.start()
         server.restart(standby=True)
-        done = subprocess.run(
-            [sys.executable, "manage.py", "shell", "--no-imports", "-c", STANDBY],
-            cwd=ROOT,
-            env={**os.environ, "RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": server.url},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        where = {"RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": server.url}
+        done = processes.run(*processes.SHELL, STANDBY, environment=where)
     finally:
         server.remove()
     assert done.stdout == "True It is a standby.\n", done.stderr

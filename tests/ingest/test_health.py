@@ -12,6 +12,7 @@ from ingest.contracts import Issue, MediaInfo
 from ingest.models import AuditEntry, HealthOverride, StatusEvent, Stream
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
+from tests import snapshots
 from tests.ingest.control import NODE, NodeApp
 from tests.ingest.operating import member
 from tests.ingest.test_admin import stream_form
@@ -19,19 +20,14 @@ from tests.ingest.ticks import drop_after_ticks, is_up, published, snapshot, wat
 
 
 def issue(check: str = "bitrate_low", **fields: Any) -> Issue:
-    whole: dict[str, Any] = {
-        "check": check,
+    own: dict[str, Any] = {
         "level": "warning",
-        "since": 1_800_000_000.0,
-        "actual": "500 kbit/s (50 %)",
-        "expected": "1,000 kbit/s, 70 % of it at least",
         "title": "Bitrate 500 kbit/s, 50 % of the 1,000 expected, for 12 s.",
-        "advice": "The uplink can't carry this rate: lower it, or use a cable.",
         "value": 50.0,
         "limit": 70.0,
         "unit": "%",
     }
-    return whole | fields  # type: ignore[return-value]
+    return snapshots.issue(check, **(own | fields))
 
 
 async def told(node: NodeApp, key: NewKey, *ticks: dict[str, Any]) -> list[StatusEvent]:

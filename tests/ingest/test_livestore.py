@@ -9,9 +9,8 @@ import pytest
 
 from ingest import live_store
 from ingest.live_store import CompactSample, LiveStore, LiveView, MemoryLiveStore, RedisLiveStore, Thumbnail
-from tests.ingest.control import figures_of
-from tests.ingest.ticks import snapshot
 from tests.redis_server import RedisServer
+from tests.snapshots import figures, snapshot
 
 
 class Clock:
@@ -74,9 +73,9 @@ def test_nodes_are_put_together(store: LiveStore) -> None:
     one, two, three = snapshot(1), snapshot(2), snapshot(3)
     within_one_loop(
         store,
-        store.put_node(figures_of("a", 100.0), [one]),
-        store.put_node(figures_of("b", 100.0), [two]),
-        store.put_node(figures_of("a", 100.0), [one, three]),
+        store.put_node(figures("a", 100.0), [one]),
+        store.put_node(figures("b", 100.0), [two]),
+        store.put_node(figures("a", 100.0), [one, three]),
     )
     found = store.read()
     assert {node["node"] for node in found.nodes} == {"a", "b"}
@@ -85,7 +84,7 @@ def test_nodes_are_put_together(store: LiveStore) -> None:
 
 
 def test_a_loop_reads_the_same(store: LiveStore) -> None:
-    put = (store.put_node(figures_of("a", 100.0), [snapshot(1)]), store.append_samples({1: point(100.0)}))
+    put = (store.put_node(figures("a", 100.0), [snapshot(1)]), store.append_samples({1: point(100.0)}))
     _, _, view, recent = within_one_loop(store, *put, store.aread(), store.arecent(1))
     assert view == store.read()
     assert recent == store.recent(1) == [point(100.0)]
@@ -94,8 +93,8 @@ def test_a_loop_reads_the_same(store: LiveStore) -> None:
 def test_a_node_that_stopped_is_gone_at_once(store: LiveStore) -> None:
     within_one_loop(
         store,
-        store.put_node(figures_of("a", 100.0), [snapshot(1)]),
-        store.put_node(figures_of("b", 100.0), [snapshot(2)]),
+        store.put_node(figures("a", 100.0), [snapshot(1)]),
+        store.put_node(figures("b", 100.0), [snapshot(2)]),
     )
     store.remove_node("a")
     assert [stream["id"] for stream in store.read().streams] == [2]
@@ -116,7 +115,7 @@ def test_old_points_of_a_stream_that_comes_back_are_left_out(store: LiveStore) -
 def test_memory_forgets_a_node_after_five_seconds() -> None:
     clock = Clock()
     store = MemoryLiveStore(clock)
-    asyncio.run(store.put_node(figures_of("a", 100.0), [snapshot(1)]))
+    asyncio.run(store.put_node(figures("a", 100.0), [snapshot(1)]))
     clock.now += 4.9
     assert len(store.read().nodes) == 1
     clock.now += 0.2
@@ -132,7 +131,7 @@ def expires_after(store: RedisLiveStore, key: str, seconds: float, before: float
 def test_redis_forgets_a_node_after_five_seconds(redis_store: RedisLiveStore) -> None:
     store = redis_store
     before = time.time()
-    within_one_loop(store, store.put_node(figures_of("a", 100.0), [snapshot(1)]))
+    within_one_loop(store, store.put_node(figures("a", 100.0), [snapshot(1)]))
     assert expires_after(store, "node:a", 5, before)
     store._sync.delete(f"{live_store.PREFIX}node:a")
     assert store.read() == LiveView([], [])

@@ -83,7 +83,7 @@ async def test_a_node_whose_name_another_process_has_ends_nothing(
         await node.tell("node.started")
         assert await drop_after_ticks(node) == {"type": "node.drain", "grace_s": 0.0}
         await node.tell("node.draining")
-        for _ in range(15):
+        for _ in range(15):  # A second and a half in which it ends nothing.
             await node.tick()
             await asyncio.sleep(0.1)
         assert (await Session.objects.aget()).ended_at is None
@@ -192,7 +192,7 @@ async def test_a_node_looks_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_a_key_in_its_grace_goes_on(node: NodeApp, key: NewKey, live: str) -> None:
     await sync_to_async(keys.rotate)(key=key.key, grace=timedelta(hours=1))
-    for _ in range(15):
+    for _ in range(15):  # A second and a half in which nothing is ended.
         await node.tick()
         await asyncio.sleep(0.1)
     assert node.app.output_queue.empty()

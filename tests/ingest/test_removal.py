@@ -74,17 +74,13 @@ def published(stream: Stream, key: NewKey) -> Stream:
     return stream
 
 
-def these(stream: Stream) -> Any:
-    return Stream.objects.filter(pk=stream.pk)
-
-
 def test_what_would_go_and_stay_is_told_in_figures(published: Stream, folder: Path) -> None:
     for user in ("van-1", "van-2"):
         encoder_login.create(stream=published, user=user)
     published.report_plans.create(name="Each Monday", kind="weekly")
     published.mutes.create()
     record(published, folder)
-    plan = removal.of_streams(these(published))
+    plan = removal.of_streams(Stream.objects.filter(pk=published.pk))
     assert {name: count for name, count in plan.as_dict()["goes"].items() if count} == {
         "keys": 1,
         "logins": 2,

@@ -13,52 +13,16 @@ from ingest.contracts import StreamSnapshot
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Node
 from ingest.services.keys import NewKey
+from tests import snapshots
 from tests.ingest.control import NODE, Connection, NodeApp
 from tests.ingest.telemetry import records
 
 
 def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> StreamSnapshot:
-    base: StreamSnapshot = {
-        "id": stream,
-        "app": "live",
-        "name": "cam1",
-        "state": "live",
-        "health": "good",
-        "issues": [],
-        "players": 0,
-        "session_id": session_id,
-        "node": NODE,
-        "since": 1_800_000_000.0,
-        "address": "192.0.2.7",
-        "encoder": "OBS",
-        "target_kbps": None,
-        "video_kbps": 2500.0,
-        "audio_kbps": 128.0,
-        "wire_kbps": 2650.0,
-        "out_kbps": 0.0,
-        "fps": 30.0,
-        "fps_media": 30.0,
-        "keyframe_interval": 2.0,
-        "open_gop_age": 0.5,
-        "drift": 0.0,
-        "drift_dev": 0.0,
-        "av_skew": 0.0,
-        "idle_ms": 5,
-        "rtt_ms": None,
-        "retrans": None,
-        "ts_gap": 0,
-        "ts_regress": 0,
-        "missing_frames_est": 0,
-        "media_faults": 0,
-        "timestamp_repairs": 0,
-        "slow_players": 0,
-        "dropped_frames": 0,
-        "slowest": [],
-        "thumbnail": None,
-        "media": {},
-        "metadata": {},
-    }
-    return base | fields  # type: ignore[return-value]
+    """In figures that pages need not round."""
+    own = {"node": NODE, "session_id": session_id, "rtt_ms": None, "thumbnail": None, "idle_ms": 0}
+    even = {"video_kbps": 2500.0, "audio_kbps": 128.0, "fps": 30.0}
+    return snapshots.snapshot(stream, **(own | even | fields))
 
 
 def record_event(session_id: str, **fields: Any) -> RecordEvent:

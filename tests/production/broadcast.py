@@ -9,10 +9,9 @@ Each video message carries its number and the time it was sent at; a player note
 
 import asyncio
 import struct
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,8 +19,9 @@ from urllib.parse import urlsplit
 
 from ingest.rtmp import events
 from tests.ingest.server.media import AVC_HEADER
+from tests.loops import LoopThread
 from tests.production.waits import thread_waited_s
-from tests.rtmp_client import Refused, RtmpClient, is_passing
+from tests.rtmp_client import ADMITTED_S, RtmpClient, admitted
 from tests.server_process import wait_for
 
 STAMP = struct.Struct(">QQ")
@@ -32,10 +32,8 @@ FPS = 25
 BYTES = 2000
 """Of a message: 400 kbit/s."""
 
-START_S = 20
 ARRIVED_S = 10.0
 """For what is on its way when the publisher has sent its last."""
-AGAIN_S = 0.5
 
 
 def frame(number: int, size: int = BYTES) -> bytes:
@@ -82,6 +80,7 @@ class Show:
         self.app, _, self.name = str(key["stream"]).partition("/")
         self.secret = str(key["key"])
         self.receptions = [Reception() for _ in range(players)]
+        self.over = asyncio.Event()
         self.sent = 0
         self.ended = ""
         """Why the publisher ended before it was asked to."""
@@ -108,55 +107,34 @@ class Show:
             worst = max(reception.delays_s[skip:])
             assert worst <= late_s, f"{who}: a message was {worst * 1000:.0f} ms late"
 
-    async def run(self, stop: asyncio.Event) -> None:
-        clients: list[RtmpClient] = []
+    async def run(self) -> None:
         try:
-            publisher, stream_id = await self._come(clients, lambda client: client.publish(self.secret))
-            await publisher.send_video(stream_id, 0, AVC_HEADER)
-            sending = asyncio.create_task(self._send(publisher, stream_id, stop))
-            players = []
-            for reception in self.receptions:
-                player, _ = await self._come(clients, lambda client: client.play(self.name), reception.take)
-                players.append(player)
-            await sending
-            if not self.ended:
-                with suppress(TimeoutError, ConnectionError):
-                    for player, reception in zip(players, self.receptions, strict=True):
-                        await player.wait_until(partial(reception.has, self.sent - 1), ARRIVED_S)
-            for player, reception in zip(players, self.receptions, strict=True):
-                reception.ended = "the server closed the connection" if player.closed else ""
+            async with AsyncExitStack() as stack:
+                come = partial(admitted, self.port, app=self.app)
+                publishing = come(lambda client: client.publish(self.secret))
+                publisher, stream_id = await stack.enter_async_context(publishing)
+                await publisher.send_video(stream_id, 0, AVC_HEADER)
+                sending = asyncio.create_task(self._send(publisher, stream_id))
+                players = []
+                for reception in self.receptions:
+                    playing = come(lambda client: client.play(self.name), listener=reception.take)
+                    player, _ = await stack.enter_async_context(playing)
+                    players.append(player)
+                await sending
+                if not self.ended:
+                    with suppress(TimeoutError, ConnectionError):
+                        for player, reception in zip(players, self.receptions, strict=True):
+                            await player.wait_until(partial(reception.has, self.sent - 1), ARRIVED_S)
+                for player, reception in zip(players, self.receptions, strict=True):
+                    reception.ended = "the server closed the connection" if player.closed else ""
         except Exception as error:
             self.ended = self.ended or f"{type(error).__name__}: {error}"
         finally:
-            for client in clients:
-                await client.close()
             self.waited_s = thread_waited_s()
 
-    async def _come(
-        self,
-        clients: list[RtmpClient],
-        ask: Callable[[RtmpClient], Awaitable[int]],
-        listener: Callable[[events.Event], None] = lambda _event: None,
-    ) -> tuple[RtmpClient, int]:
-        """A client that has what it asked for, and its stream's id. It comes back while the database is slow."""
-        ends_at = time.monotonic() + START_S
-        while True:
-            client = RtmpClient(port=self.port, timeout_s=START_S)
-            client.listener = listener
-            clients.append(client)
-            await client.open()
-            try:
-                await client.connect(self.app)
-                return client, await ask(client)
-            except Refused as refused:
-                if not is_passing(refused) or time.monotonic() > ends_at:
-                    raise
-            await client.close()
-            await asyncio.sleep(AGAIN_S)
-
-    async def _send(self, publisher: RtmpClient, stream_id: int, stop: asyncio.Event) -> None:
+    async def _send(self, publisher: RtmpClient, stream_id: int) -> None:
         began = time.monotonic()
-        while not stop.is_set():
+        while not self.over.is_set():
             if publisher.closed:
                 self.ended = "the server closed the connection"
                 return
@@ -168,14 +146,13 @@ class Show:
 @contextmanager
 def on_air(url: str, key: Mapping[str, Any], *, players: int = 1) -> Iterator[Show]:
     """On the node at `url` while the block runs. Play has to be allowed without a token."""
-    show, loop, stop = Show(url, key, players), asyncio.new_event_loop(), asyncio.Event()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(show.run(stop)), name="broadcast", daemon=True)
-    thread.start()
-    try:
-        wait_for(lambda: show.playing or show.ended, timeout_s=START_S, what="every player has media")
-        assert not show.ended, show.ended
-        yield show
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
-        loop.close()
+    show = Show(url, key, players)
+    with LoopThread("broadcast") as loop:
+        running = loop.start(show.run())
+        try:
+            wait_for(lambda: show.playing or show.ended, timeout_s=ADMITTED_S, what="every player has media")
+            assert not show.ended, show.ended
+            yield show
+        finally:
+            loop.call(show.over.set)
+            running.result(30)

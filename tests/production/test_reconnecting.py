@@ -12,7 +12,7 @@ from tests.production.reconnecting import ENDS, reconnect
 pytestmark = [
     pytest.mark.production,
     pytest.mark.measures_time,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(240),  # A first start alone has READY_S, and publishers have STAY_S to come together.
     pytest.mark.slow("publishers come back hundreds of times"),
 ]
 

@@ -13,13 +13,18 @@ MANAGE = (sys.executable, "manage.py")
 SHELL = (*MANAGE, "shell", "--no-imports", "-c")
 CELERY = (sys.executable, "-m", "celery", "--quiet", "-A", "rtmpweb")
 
+LONGEST_S = 100
+"""To import the project takes seconds, and many times that beside others; pytest's own limit, after which nothing is
+told of the program, is 120 s.
+"""
+
 
 def run(
     *command: str | Path, environment: Mapping[str, str] = MappingProxyType({}), only: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """What it wrote, whatever it ended with. `environment`: beside that of the tests; or `only` this, and PATH."""
     own = {**os.environ, **environment} if only is None else {"PATH": os.environ["PATH"], **only}
-    return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=LONGEST_S, check=False)
 
 
 def parents() -> dict[int, int]:

@@ -1,6 +1,5 @@
 """`make test`: what could not be tested is said where one looks, at the end."""
 
-import json
 import re
 import tempfile
 import time
@@ -23,16 +22,9 @@ QUICK = "tests/rtmpweb/test_env.py::test_the_data_folder_is_this_runs_own"
 PYTEST = "it runs pytest in processes of its own"
 
 
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where the durations are kept; of another run than the one that this test is in."""
-    monkeypatch.setenv("TESTS_KEPT", str(tmp_path / "durations.jsonl"))
-    return tmp_path / "durations.jsonl"
-
-
 @pytest.mark.slow(PYTEST)
 def test_a_stage_that_cant_run_is_named_and_counted_at_the_end(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kept: Path
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     both = (Stage("The first", "not soak", needs=("redis-server",)), Stage("The last", "not soak"))
@@ -54,7 +46,7 @@ def test_long_for_a_reason() -> None: ...
 
 @pytest.mark.slow(PYTEST)
 def test_what_takes_long_without_a_reason_fails_and_the_costs_are_told(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, kept: Path
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "test_slow.py"
     file.write_text(SLOW)
@@ -68,26 +60,21 @@ def test_what_takes_long_without_a_reason_fails_and_the_costs_are_told(
     assert "it is what is tested:\n  test_slow.py::test_long_for_a_reason\n" in told
     assert "1 failed, 1 passed" in told.rstrip().splitlines()[-1]
     assert re.search(r"^FAILED \S*test_slow.py::test_long$", told, re.MULTILINE)
-    lines = [json.loads(line) for line in kept.read_text().splitlines()]
-    assert {line["test"] for line in lines} == {"test_slow.py::test_long", "test_slow.py::test_long_for_a_reason"}
 
 
 @pytest.mark.slow(PYTEST)
-def test_a_stage_beside_the_last_is_told_before_its_end_and_counted(
-    capfd: pytest.CaptureFixture[str], kept: Path
-) -> None:
+def test_a_stage_beside_the_last_is_told_before_its_end_and_counted(capfd: pytest.CaptureFixture[str]) -> None:
     both = (Stage("The one beside", "not soak", workers=1, is_beside=True), Stage("The last", "not soak"))
-    assert stages.main("1", [QUICK, "-q"], both) == 0
+    assert stages.main("1", [QUICK, "-q", "--durations-min=0"], both) == 0
     said = capfd.readouterr().out
     assert "1 passed" in said.partition("what the tests cost")[0]
     assert "2 passed" in said.rstrip().splitlines()[-1]
     assert re.search(r" 1 tests: The one beside\n.* 1 tests: The last\n", said)
+    assert len(re.findall(r"s call .*::test_the_data_folder", said.partition("slowest")[2])) == 2
 
 
 @pytest.mark.slow(PYTEST)
-def test_a_failure_of_a_stage_beside_the_last_is_the_suites(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, kept: Path
-) -> None:
+def test_a_failure_of_a_stage_beside_the_last_is_the_suites(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "test_it.py"
     file.write_text("import os\ndef test_it() -> None:\n    assert 'TESTS_FORM' not in os.environ\n")
     given = [str(file), "-q", f"--rootdir={tmp_path}", "-p", "no:cacheprovider"]

@@ -23,6 +23,9 @@ BIN = Path(sys.executable).parent
 SECONDS = 45
 """Until no further test begins: the tests nearest to the change have come first."""
 
+NO_TIME = "no time left"
+"""Why those are skipped that have not begun by then."""
+
 PARALLEL = "2"
 LEFT_OUT = ("spark", "browser", "clients", "serve", "production", "measures_time", "soak")
 """Marks of what starts real programs."""
@@ -112,7 +115,7 @@ def test(files: Sequence[Path], until: float) -> int:
 def pytest_runtest_setup() -> None:
     """Where this module is a plugin, as in `test`: what has not begun in time is skipped, and so counted."""
     if time.time() > float(os.environ["TESTS_UNTIL"]):
-        pytest.skip("no time left")
+        pytest.skip(NO_TIME)
 
 
 def main(since: str = "") -> int:

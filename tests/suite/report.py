@@ -1,36 +1,34 @@
-"""A pytest plugin: the last closing line counts the tests of all stages, what each test costs is kept, and one that
+"""A pytest plugin: the last closing line counts the tests of all stages, what the stages cost is told, and a test that
 takes long without a reason fails.
 
-Reports of the runs before are added to this one's. Stages that could not run are listed as skipped. The last stage
-waits for those that run beside it.
-
-The last stage prints the cost of each stage, the slowest tests of all, and those that may be slow, and why. The seconds
-of every test are in `KEPT`, a line of JSON each: {"stage", "test", "set_up", "call", "tear_down"}.
+Reports of the runs before are added to this one's, so that pytest's `--durations` tells of them all in the last stage.
+Stages that could not run are listed as skipped. The last stage waits for those that run beside it, and prints the cost
+of each stage, and which tests may be slow, and why.
 """
 
 import json
 import math
 import os
 import time
-from collections import defaultdict
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.suite.stages import alone, told
-
-ROOT = Path(__file__).resolve().parents[2]
-KEPT = Path(os.environ.get("TESTS_KEPT") or ROOT / "var" / "tests" / "durations.jsonl")
+from tests.suite.stages import Told, alone, told
 
 LONGEST_S = {"setup": 45.0, "call": float(os.environ.get("TESTS_LONGEST_S") or 10)}
 """Of a test without `@pytest.mark.slow`, on a machine that has nothing else to do. What is set up serves others too."""
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-SLOWEST = 30
-PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed")
-PHASES = {"setup": "set_up", "call": "call", "teardown": "tear_down"}
+SET_UP = ""
+"""pytest's category of what was set up or torn down."""
+PASSED_ON = ("failed", "error", "passed", "skipped", "xfailed", "xpassed", SET_UP)
+PASSED_ON_S = 1.0
+"""Of what was set up or torn down only what took so long is passed on."""
 REASON = "slow"
 
 
@@ -87,21 +85,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 
 @dataclass
-class Cost:
-    """Of one test; seconds."""
-
-    stage: str
-    test: str
-    set_up: float = 0.0
-    call: float = 0.0
-    tear_down: float = 0.0
-
-    @property
-    def whole(self) -> float:
-        return self.set_up + self.call + self.tear_down
-
-
-@dataclass
 class StageCost:
     name: str
     tests: int
@@ -109,47 +92,6 @@ class StageCost:
     """In seconds since the epoch."""
     wall_s: float
     cpu_s: float
-
-
-class Costs:
-    """Of one stage."""
-
-    def __init__(self) -> None:
-        self.tests: dict[str, Cost] = {}
-        self.reasons: dict[str, list[str]] = defaultdict(list)
-        """{why they may be slow: tests}"""
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        cost = self.tests.setdefault(report.nodeid, Cost(told().stage, report.nodeid))
-        setattr(cost, PHASES[report.when], round(report.duration, 3))
-        if report.when == "call":
-            for name, reason in report.user_properties:
-                if name == REASON:
-                    self.reasons[str(reason)].append(report.nodeid)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        suite = told()
-        used = os.times()
-        cpu_s = used.user + used.system + used.children_user + used.children_system
-        stage = StageCost(suite.stage, len(self.tests), suite.began, time.time() - suite.began, cpu_s)
-        file = suite.folder / "costs.json"
-        with alone(suite):
-            kept = json.loads(file.read_text()) if file.exists() else {"stages": [], "tests": [], "reasons": {}}
-            kept["stages"].append(asdict(stage))
-            kept["tests"] += [asdict(cost) for cost in self.tests.values()]
-            for reason, tests in self.reasons.items():
-                kept["reasons"].setdefault(reason, []).extend(tests)
-            file.write_text(json.dumps(kept))
-        if suite.is_last:
-            _show(terminalreporter, kept)
-            KEPT.parent.mkdir(parents=True, exist_ok=True)
-            KEPT.write_text("".join(f"{json.dumps(cost)}\n" for cost in kept["tests"]))
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Costs())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -162,6 +104,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             time.sleep(0.1)
         terminalreporter.write(f"\n\n{output.read_text()}\n")
     with alone(suite):
+        stages = _stages(suite, terminalreporter)
         _add(terminalreporter, config, suite.folder / "tally.json")
     for name, reason in suite.left_out.items():
         terminalreporter.stats.setdefault("skipped", []).append(
@@ -174,6 +117,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
                 when="setup",
             )
         )
+    if suite.is_last:
+        _show(terminalreporter, stages)
+
+
+def _stages(suite: Told, reporter: pytest.TerminalReporter) -> list[StageCost]:
+    """This one, and those that have ended before it."""
+    used = os.times()
+    cpu_s = used.user + used.system + used.children_user + used.children_system
+    tests = {report.nodeid for category in PASSED_ON for report in reporter.stats.get(category, [])}
+    stage = StageCost(suite.stage, len(tests), suite.began, time.time() - suite.began, cpu_s)
+    file = suite.folder / "stages.json"
+    kept = [*(json.loads(file.read_text()) if file.exists() else []), asdict(stage)]
+    file.write_text(json.dumps(kept))
+    return [StageCost(**values) for values in kept]
 
 
 def _add(reporter: pytest.TerminalReporter, config: pytest.Config, file: Path) -> None:
@@ -185,27 +142,25 @@ def _add(reporter: pytest.TerminalReporter, config: pytest.Config, file: Path) -
         category: [
             config.hook.pytest_report_to_serializable(config=config, report=report)
             for report in reporter.stats.get(category, [])
+            if category != SET_UP or report.duration > PASSED_ON_S
         ]
         for category in PASSED_ON
     }
     file.write_text(json.dumps({category: reports for category, reports in known.items() if reports}, default=str))
 
 
-def _show(reporter: pytest.TerminalReporter, kept: dict[str, Any]) -> None:
+def _show(reporter: pytest.TerminalReporter, stages: list[StageCost]) -> None:
     reporter.section("what the tests cost")
-    stages = [StageCost(**values) for values in kept["stages"]]
     for stage in stages:
         used = stage.cpu_s / (stage.wall_s * CORES)
         time_of = f"{stage.wall_s:5.0f} s, {stage.cpu_s:5.0f} s of processor time ({used:.0%} of {CORES} cores)"
         reporter.line(f"{time_of}, {stage.tests:5} tests: {stage.name}")
     in_all_s = max(stage.began + stage.wall_s for stage in stages) - min(stage.began for stage in stages)
     reporter.line(f"{in_all_s:5.0f} s in all")
-    reporter.section(f"the slowest {SLOWEST}")
-    tests = sorted((Cost(**values) for values in kept["tests"]), key=lambda cost: -cost.whole)
-    for cost in tests[:SLOWEST]:
-        reporter.line(f"{cost.whole:6.1f} s ({cost.set_up:.1f} of it to set up)  {cost.test}")
     reporter.section("may be slow")
-    for reason, marked in sorted(kept["reasons"].items()):
+    reports = [report for category in PASSED_ON for report in reporter.stats.get(category, [])]
+    marked = {(why, report.nodeid) for report in reports for name, why in report.user_properties if name == REASON}
+    for reason, tests in groupby(sorted(marked), key=itemgetter(0)):
         reporter.line(f"{reason}:")
-        for test in sorted(set(marked)):
+        for _, test in tests:
             reporter.line(f"  {test}")

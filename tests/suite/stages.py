@@ -27,6 +27,7 @@ NO_TESTS = 5
 """pytest's exit code when it found none: not every stage has tests of every name."""
 
 PLUGIN = "tests.suite.report"
+SLOWEST = "--durations=30"
 
 TOLD = "TESTS_SUITE"
 
@@ -124,7 +125,8 @@ def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
     count = stage.workers or int(workers)
     parallel = ["-n", str(count), "--no-loadscope-reorder"] if count > 1 else []
     environment = {name: value for name, value in os.environ.items() if name not in UNWANTED}
-    command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "--tb=short", "-m", stage.marks, *parallel, *given, *paths]
+    options = ["-p", PLUGIN, "--tb=short", "-m", stage.marks, *([SLOWEST] if told.is_last else [])]
+    command = [sys.executable, "-m", "pytest", *options, *parallel, *given, *paths]
     with told.output.open("wb") if told.output else nullcontext() as output:
         code = subprocess.run(
             command,

@@ -8,11 +8,9 @@ Known limits of the dissector (4.0), which are not the traffic's:
 - what it does not look into, and never complains of: codecs of Enhanced RTMP (its names of formats mean nothing there),
   audio and video after the first byte, bodies of shared objects, arguments of user control messages
 
-It reads a capture file in libpcap's format, with IPv4 packets and no link layer, as no test may capture from an
-interface. Each connection has its three-way handshake, segments that an Ethernet frame takes, each acknowledged at once
-(no window gets full), checksums, and the FIN of both."""
+It reads a capture file, as no test may capture from an interface: Wireshark's text2pcap makes one of each connection,
+in segments that an Ethernet frame takes, with the headers of IPv4 and TCP, and mergecap makes one of them all."""
 
-import struct
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -22,67 +20,34 @@ from tests.rtmpdecode import decode_stream
 from tests.tools import require_tool
 from tests.wiretap.proxy import Connection
 
-LINKTYPE_IPV4 = 228
 SEGMENT_BYTES = 1460
-LOOPBACK = bytes([127, 0, 0, 1])
-TCP = 6
-FIN, SYN, PSH, ACK = 1, 2, 8, 16
-WINDOW = 65535
+LINE = r"^(?<dir>[IO]) (?<data>[0-9a-f]+)$"
+"""A segment in hexadecimal digits, with its direction as text2pcap has it."""
 
 
 def write_capture(path: Path, connections: Iterable[Connection]) -> Path:
     """All connections into one file, one after the other."""
-    with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, WINDOW, LINKTYPE_IPV4))
-        for connection in connections:
-            for at, packet in _packets(connection):
-                seconds, fraction = divmod(at, 1)
-                file.write(struct.pack("<IIII", int(seconds), int(fraction * 1e6), len(packet), len(packet)))
-                file.write(packet)
+    captures = []
+    for number, connection in enumerate(connections):
+        text, capture = path.with_suffix(f".{number}.txt"), path.with_suffix(f".{number}.pcap")
+        text.write_text("".join(_lines(connection)))
+        ports = f"{connection.client_port},{connection.server_port}"
+        _run("text2pcap", "-q", "-r", LINE, "-4", "127.0.0.1,127.0.0.1", "-T", ports, str(text), str(capture))
+        captures.append(str(capture))
+    _run("mergecap", "-a", "-w", str(path), *captures)
     return path
 
 
-def _packets(connection: Connection) -> Iterator[tuple[float, bytes]]:
-    """(seconds since the epoch, IPv4 packet)."""
-    ports = {True: connection.client_port, False: connection.server_port}
-    sent = {True: 0, False: 0}
-    """The next sequence number of each side; both begin with 0."""
-
-    def segment(from_client: bool, flags: int, data: bytes = b"") -> bytes:
-        acknowledged = sent[not from_client] if flags & ACK else 0
-        source, target = ports[from_client], ports[not from_client]
-        head = struct.pack("!HHIIBBHHH", source, target, sent[from_client], acknowledged, 5 << 4, flags, WINDOW, 0, 0)
-        pseudo = LOOPBACK + LOOPBACK + struct.pack("!BBH", 0, TCP, len(head) + len(data))
-        check = _checksum(pseudo + head + data)
-        sent[from_client] += len(data) + bool(flags & (SYN | FIN))
-        return _ip(head[:16] + struct.pack("!H", check) + head[18:] + data)
-
-    begin = connection.pieces[0].at if connection.pieces else 0.0
-    yield begin, segment(True, SYN)
-    yield begin, segment(False, SYN | ACK)
-    yield begin, segment(True, ACK)
-    at = begin
+def _lines(connection: Connection) -> Iterator[str]:
     for piece in connection.pieces:
-        at = piece.at
         for start in range(0, len(piece.data), SEGMENT_BYTES):
-            yield at, segment(piece.from_client, PSH | ACK, piece.data[start : start + SEGMENT_BYTES])
-            yield at, segment(not piece.from_client, ACK)
-    yield at, segment(True, FIN | ACK)
-    yield at, segment(False, FIN | ACK)
-    yield at, segment(True, ACK)
+            yield f"{'I' if piece.from_client else 'O'} {piece.data[start : start + SEGMENT_BYTES].hex()}\n"
 
 
-def _ip(payload: bytes) -> bytes:
-    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0, 64, TCP, 0) + LOOPBACK + LOOPBACK
-    return head[:10] + struct.pack("!H", _checksum(head)) + head[12:] + payload
-
-
-def _checksum(data: bytes) -> int:
-    """RFC 1071."""
-    total: int = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + b"\0" * (len(data) % 2)))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+def _run(program: str, *arguments: str) -> str:
+    """What it writes. All are of Wireshark."""
+    command = [str(Path(require_tool("tshark")).with_name(program)), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 NAMES = {
@@ -111,7 +76,8 @@ PROTOCOL = "Real Time Messaging Protocol ("
 WARNING = 0x600000
 """The severities of Wireshark: chat 0x200000, note 0x400000, warning 0x600000, error 0x800000."""
 
-OPTIONS = {"rtmpt.max_packet_size": "16777215", "ip.check_checksum": "TRUE", "tcp.check_checksum": "TRUE"}
+MOST_BYTES = "rtmpt.max_packet_size:16777215"
+"""Of a message that it reads."""
 FIELDS = ("tcp.stream", "tcp.srcport", "rtmpt", "_ws.malformed", "_ws.expert.severity", "_ws.expert.message")
 SEVERAL = "\x01"
 """Between several values of a field in one packet."""
@@ -131,19 +97,15 @@ class Dissected:
 
 def dissect(file: Path, connections: Iterable[Connection]) -> list[Dissected]:
     """Each connection as tshark reads it from a capture, which is written to `file`."""
-    tshark = require_tool("tshark")
     given = list(connections)
     found = [Dissected() for _ in given]
     write_capture(file, given)
-    arguments = ["-n", "-r", str(file), "-T", "fields", "-E", f"aggregator={SEVERAL}"]
-    for name, value in OPTIONS.items():
-        arguments += ["-o", f"{name}:{value}"]
+    arguments = ["-n", "-r", str(file), "-T", "fields", "-E", f"aggregator={SEVERAL}", "-o", MOST_BYTES]
     for port in {connection.server_port for connection in given}:
         arguments += ["-d", f"tcp.port=={port},rtmpt"]
     for name in FIELDS:
         arguments += ["-e", name]
-    output = subprocess.run([tshark, *arguments], capture_output=True, text=True, check=True, timeout=120).stdout
-    for line in output.splitlines():
+    for line in _run("tshark", *arguments).splitlines():
         stream, source, messages, malformed, severities, texts = line.split("\t")
         connection, dissected = given[int(stream)], found[int(stream)]
         for name in filter(None, messages.split(SEVERAL)):

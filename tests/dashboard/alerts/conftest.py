@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from ingest.contracts import Issue
 from ingest.models import OutboxEvent, Session, Stream, Webhook
 from ingest.services import outbox
-from tests.dashboard.conftest import issue, make_session
+from tests.dashboard.conftest import make_session
 from tests.receivers import HttpReceiver, http_receiver
+from tests.snapshots import issue
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ class Told:
         return self.tell("health.cleared", at, health=told_of(check, "status"))
 
 
-def told_of(check: str, level: str) -> dict[str, str]:
+def told_of(check: str, level: str) -> Issue:
     words = {"title": "Nothing has arrived for 14 s (5 s at most).", "actual": "14 s"}
     return issue(check, level, advice="Check that the encoder is running, then its uplink.", **words)
 

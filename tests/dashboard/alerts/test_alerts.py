@@ -17,7 +17,7 @@ from ingest.models import Application, Delivery, Node, Session, StatusEvent, Str
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
 from tests.dashboard.alerts.conftest import Told, live
-from tests.dashboard.conftest import issue
+from tests.snapshots import issue
 
 pytestmark = pytest.mark.django_db
 

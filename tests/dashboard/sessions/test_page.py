@@ -23,7 +23,6 @@ from tests.dashboard.conftest import (
     api_token,
     audited,
     csv_rows,
-    issue,
     make_session,
     make_stream,
     put_node,
@@ -31,6 +30,7 @@ from tests.dashboard.conftest import (
     text_of,
 )
 from tests.ingest.telemetry.records import sample
+from tests.snapshots import issue
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("still", "lake")]
 

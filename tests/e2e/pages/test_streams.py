@@ -99,7 +99,7 @@ def test_figures_follow_the_media_within_five_percent(
         return float(kbps.replace(",", "")), float(fps)
 
     def follow() -> bool:
-        page.wait_for_timeout(1000)
+        page.wait_for_timeout(1000)  # Read once a second.
         figures.append(look())
         kbps, fps = (median(values) for values in zip(*figures[-CLIP_S:], strict=True))
         return len(figures) >= CLIP_S and (kbps, fps) == pytest.approx((own_kbps, 30), rel=0.05)

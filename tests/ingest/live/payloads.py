@@ -1,12 +1,13 @@
 """FLV tag bodies written bit by bit, a reader of what players get, and a stream under test."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from ingest.contracts import Labels, PublishLimits
 from ingest.live import LiveSettings, LiveStream, Publisher, QueueLimits, Registry, SocketFigures, Subscriber
 from ingest.live.message import ALL_EXTENSIONS
 from ingest.live.publication import Publication
+from tests.ingest.rtmp.wire import Sent, chunked
+from tests.rtmpdecode import decode_stream
 
 LABELS: Labels = {"stream": 7, "key": 9}
 PATH = "live/demo"
@@ -110,45 +111,16 @@ def sound(number: int = 0, size: int = 20) -> bytes:
     return b"\xaf\x01" + number.to_bytes(4, "big").ljust(size - 2, b"a")
 
 
-@dataclass(frozen=True)
-class Received:
-    """A message as a player reads it."""
-
-    type_id: int
-    timestamp: int
-    stream_id: int
-    payload: bytes
-
-
-def read_chunks(data: bytes, chunk_size: int = 60000) -> list[Received]:
+def read_chunks(data: bytes, chunk_size: int = 60000) -> list[Sent]:
     """Whole messages, each under a type 0 header (RTMP 1.0, section 5.3.1.2.1)."""
     found = []
     at = 0
-    while at < len(data):
-        assert data[at] >> 6 == 0, "each message stands for itself"
-        chunk_stream = data[at] & 63
-        assert chunk_stream >= 2
-        timestamp = int.from_bytes(data[at + 1 : at + 4], "big")
-        length = int.from_bytes(data[at + 4 : at + 7], "big")
-        type_id = data[at + 7]
-        stream_id = int.from_bytes(data[at + 8 : at + 12], "little")
-        at += 12
-        extended = b""
-        if timestamp == 0xFFFFFF:
-            extended = data[at : at + 4]
-            timestamp = int.from_bytes(extended, "big")
-            at += 4
-        payload = data[at : at + min(length, chunk_size)]
-        at += len(payload)
-        while len(payload) < length:
-            assert data[at] == 0xC0 | chunk_stream
-            at += 1
-            assert data[at : at + len(extended)] == extended
-            at += len(extended)
-            piece = data[at : at + min(length - len(payload), chunk_size)]
-            payload += piece
-            at += len(piece)
-        found.append(Received(type_id, timestamp, stream_id, payload))
+    for decoded in decode_stream(data, 0, chunk_size):
+        message = Sent(decoded.type_id, decoded.timestamp, decoded.stream_id, decoded.payload)
+        assert data[at : decoded.end] == chunked(message, data[at] & 63, chunk_size), "each message stands for itself"
+        found.append(message)
+        at = decoded.end
+    assert at == len(data)
     return found
 
 
@@ -173,7 +145,7 @@ class Player:
         assert subscriber is self.subscriber
         self.wakes += 1
 
-    def read(self) -> list[Received]:
+    def read(self) -> list[Sent]:
         return read_chunks(b"".join(self.subscriber.take()))
 
     def payloads(self) -> list[bytes]:

@@ -14,7 +14,6 @@ from tests.ingest.live.payloads import (
     LABELS,
     PATH,
     Player,
-    Received,
     avc_header,
     inter,
     keyframe,
@@ -24,6 +23,7 @@ from tests.ingest.live.payloads import (
     sound,
     sps,
 )
+from tests.ingest.rtmp.wire import Sent
 
 NO_BOUNDS = QueueLimits(messages=1 << 30, size_bytes=1 << 40, seconds=1e9)
 
@@ -64,7 +64,7 @@ class Watcher:
             self.data += b"".join(self.subscriber.take())
             self.stream.catch_up(self.subscriber)
 
-    def read(self) -> list[Received]:
+    def read(self) -> list[Sent]:
         return read_chunks(self.data)
 
 

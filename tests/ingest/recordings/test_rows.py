@@ -19,6 +19,7 @@ from ingest.models import Node, Recording, Session, Stream
 from ingest.services import recordings
 from ingest.services.recordings import GIB, RecordingProblem, Tidied
 from tests.ingest.recordings.conftest import Make, files, flv
+from tests.ingest.ticks import record_event
 
 FILE = "live/cam1-20260102T030405Z.flv"
 
@@ -29,26 +30,8 @@ def session(stream: Stream) -> uuid.UUID:
 
 
 def note(session: uuid.UUID, state: Any, size: int) -> None:
-    recordings.note(
-        session=session,
-        at=timezone.now(),
-        event={
-            "type": "rtmp.record",
-            "session_id": str(session),
-            "stream_id": 1,
-            "state": state,
-            "mode": "record",
-            "name": "cam1",
-            "file": FILE,
-            "began": 1767323045.0,
-            "is_continued": False,
-            "duration_ms": size,
-            "size_bytes": size,
-            "dropped_frames": 0,
-            "code": "",
-            "description": "",
-        },
-    )
+    event = record_event(str(session), state=state, file=FILE, began=1767323045.0, duration_ms=size, size_bytes=size)
+    recordings.note(session=session, at=timezone.now(), event=event)
 
 
 @pytest.mark.both_forms

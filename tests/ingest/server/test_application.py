@@ -189,7 +189,7 @@ async def test_what_comes_before_the_answer_is_bounded(app: ScriptedApp, server:
 
         await becomes(lambda: connection.rtmp.paused)
         received = connection.rtmp.bytes_received
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # What is read all the same would be here.
         assert connection.rtmp.bytes_received == received < 1_000_000
         await accept(app, "slow")
         await sending
@@ -201,7 +201,7 @@ async def test_each_has_its_own_time(app: ScriptedApp, serve: Serve) -> None:
     server = await serve(decision_s=1.5)
     async with publishing(server) as (encoder, live):
         first = await asks(encoder, "slow one")
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(0.8)  # By so much the second has its end later.
         second = await asks(encoder, "slow two")
         refused = await encoder.wait_for(events.StatusReceived, lambda status: status.level == "error")
         assert (refused.stream_id, refused.code) == (first, "NetStream.Failed")

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from typing import Any
 
 import pytest
 
@@ -210,7 +211,8 @@ async def test_a_player_that_answers_pings_stays_and_a_dead_one_goes(app: Script
     server = await serve(ping_after_s=0.1, ping_answer_s=60)
     async with playing(server) as alive, playing(server) as dead:
         dead.pause_reading()
-        await asyncio.sleep(0.6)  # Both have been pinged.
+        connections: Any = list(server.connections)
+        await becomes(lambda: all(each.pinged_at > each.opened for each in connections))
         set_deadlines(server, ping_answer_s=0.3)
         assert (await app.event("rtmp.stop", connection=1))["reason"] == "idle_timeout"
         assert not alive.closed

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-import subprocess
 import sys
 from contextlib import AsyncExitStack
 from functools import partial
@@ -24,6 +23,7 @@ from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import becomes, within
 from tests.rtmp_client import RtmpClient
+from tests.rtmpweb import processes
 
 
 async def test_a_tls_connection_that_can_not_be_begun_is_the_only_one_lost(caplog: pytest.LogCaptureFixture) -> None:
@@ -100,8 +100,7 @@ asyncio.run(main())
 
 
 def run(program: str, *arguments: int) -> str:
-    words = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = processes.run(sys.executable, "-c", program, *map(str, arguments))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -56,7 +56,7 @@ async def test_players_wait_while_it_lasts_and_get_what_follows(app: ScriptedApp
         assert await pause(publisher, stream_id, True) == "NetStream.Pause.Notify"
         assert await pause(publisher, stream_id, True) == "NetStream.Pause.Notify"
         may_be_silent(server, 0.3)
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.4)  # Longer than it may be silent, and it is not ended.
         paused = await state(app)
         assert (paused["state"], paused["issues"]) == ("waiting", [])
         (sample,) = app.ticks[-1]["samples"]
@@ -135,7 +135,7 @@ async def test_as_long_as_it_answers_pings(app: ScriptedApp, serve: Serve) -> No
     server = await serve(publish_or_play_s=HOUR, ping_after_s=0.1, ping_answer_s=HOUR)
     async with connected(server) as encoder:
         set_deadlines(server, publish_or_play_s=0.2)
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(0.8)  # Longer than it has to publish, and it is not ended.
         assert not encoder.closed
         stream_id = await encoder.publish("cam1")
         await encoder.send_video(stream_id, 0, key_frame(1))

@@ -216,7 +216,7 @@ async def test_a_new_certificate_is_taken_while_streams_go_on(
         make_pair(tmp_path)
         new.key.write_bytes(key)
         await becomes(lambda: "does not belong" in caplog.text)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # In which it is looked at again and again.
         assert caplog.text.count("does not belong") == 1
         assert await serial(tls_server) == new.serial
         # Nor is one that is gone.

@@ -46,6 +46,8 @@ LOOKED_AT = 200
 """Stalls and waits that are remembered: older ones are over for every message."""
 HELD_NS = int(AUDIO_S * 1e9)
 """So long the node lets sound wait for a frame of video to go with."""
+ARRIVED_S = 5.0
+"""For what is on its way when the publishers have sent their last."""
 SETTLE_S = 2.0
 """After the players have joined: what they get at first comes from the cache, and is as old as it is."""
 
@@ -305,7 +307,10 @@ class Streams:
     async def stop(self) -> dict[str, int]:
         """Ends all; {stream: messages that were sent, with the two headers}."""
         self._pacer.stop()
-        await asyncio.sleep(0.3)  # For what is on its way.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ARRIVED_S):
+                while any(player.unread for player in self.players):  # noqa: ASYNC110 - nothing announces it.
+                    await asyncio.sleep(0.01)
         await close_all([*self.players, *self.publishers.values()])
         return {name: publisher.messages for name, publisher in self.publishers.items()}
 

@@ -1,7 +1,5 @@
 """Parts are taken away and brought back, and what encoders do meanwhile."""
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,13 +11,14 @@ from typing import Any, Self
 from ingest.services import leases
 from tests.background import Background
 from tests.e2e.programs import Keys
+from tests.loops import LoopThread
 from tests.postgres_server import PostgresServer
-from tests.production.broadcast import AGAIN_S, on_air
+from tests.production.broadcast import on_air
 from tests.production.installation import Production, start_all
 from tests.production.outages import aftermath
 from tests.production.outages.steady import Steady
 from tests.production.settings import LONG
-from tests.rtmp_client import Refused, RtmpClient, is_passing
+from tests.rtmp_client import AGAIN_S, Refused, RtmpClient, is_passing
 from tests.server_process import Installation, wait_for
 
 AWAY_S = 30.0 if LONG else 6.0
@@ -93,32 +92,24 @@ def _taken(take: Callable[[], None], give: Callable[[], None], for_s: float) -> 
 # --- Encoders ---
 
 
-class Encoder:
-    """One that is connected, and will publish. Its calls block; its loop has a thread of its own, as Playwright's
-    runs in the tests'.
-    """
+class Encoder(LoopThread):
+    """One that is connected, and will publish. Its calls block."""
 
-    def __init__(self, server: str) -> None:
-        self._port = int(server.rpartition(":")[2])
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="encoder", daemon=True)
+    def __init__(self, installation: Installation) -> None:
+        super().__init__("encoder")
+        self._port = installation.rtmp_port
         self.refused: Refused | None = None
         """How it was refused, if it was."""
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        super().__enter__()
         self.client = RtmpClient(port=self._port, timeout_s=CLIENT_S)
-        self._run(self.client.open())
+        self.run(self.client.open(), CLIENT_S)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self.client.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * CLIENT_S)
+        self.run(self.client.close(), CLIENT_S)
+        super().__exit__()
 
     def connect(self) -> str:
         """The code of the refusal, or ""."""
@@ -131,7 +122,7 @@ class Encoder:
     def _answer(self, asking: Coroutine[Any, Any, Any]) -> str:
         began = time.monotonic()
         try:
-            self._run(asking)
+            self.run(asking, 2 * CLIENT_S)
         except Refused as refused:
             self.refused = refused
             return refused.code
@@ -143,7 +134,7 @@ class Encoder:
 
 def publish(installation: Installation, key: dict[str, Any]) -> str:
     """The code that a new publisher is answered with."""
-    with Encoder(installation.rtmp) as encoder:
+    with Encoder(installation) as encoder:
         return encoder.connect() or encoder.publish(key)
 
 
@@ -151,7 +142,7 @@ def refusal(installation: Installation, key: dict[str, Any]) -> Refused | None:
     """How a new publisher is refused, if it is. One that a busy machine keeps waiting comes back."""
     ends_at = time.monotonic() + CLIENT_S
     while True:
-        with Encoder(installation.rtmp) as encoder:
+        with Encoder(installation) as encoder:
             if not encoder.connect():
                 encoder.publish(key)
         refused = encoder.refused

@@ -115,7 +115,7 @@ def test_the_embedded_servers_disk_is_full(small: Path) -> None:
         show = leaving.enter_context(on_air(server.rtmp, keys["stays"], players=2))
         session = server.wait_for_state("live/stays", "live")["session_id"]
         wait_for(lambda: show.played > 2 * FPS, timeout_s=WRITTEN_S, what="players got more than the cache has")
-        with Encoder(server.rtmp) as early:
+        with Encoder(server) as early:
             assert not early.connect()
             empty_log(small / "data" / "rtmpweb.sqlite3")
             with full(small):

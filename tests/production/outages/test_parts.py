@@ -52,7 +52,7 @@ def test_a_node_that_stands_still_is_late(production: Production, steady: Steady
     node = next(iter(production.nodes.values()))
     steady.window()
     os.kill(node.pid, signal.SIGSTOP)
-    time.sleep(STOPPED_S)
+    time.sleep(STOPPED_S)  # The length of the stop is what is measured.
     os.kill(node.pid, signal.SIGCONT)
     windows: list[dict[str, Any]] = []
 
@@ -159,7 +159,7 @@ def test_postgresql_is_away(
     production: Production, steady: Steady, keys: Keys, sessions: list[str], page: Page
 ) -> None:
     open_wall(production, page)
-    with Guests(production, keys) as others, Encoder(production.rtmp) as early:
+    with Guests(production, keys) as others, Encoder(production) as early:
         assert not early.connect()
         with steady.undisturbed("PostgreSQL is away"):
             with away(production.postgres, for_s=UNRENEWED_S) as outage:
@@ -183,7 +183,7 @@ def test_postgresql_is_away(
 
 
 def test_postgresql_hangs(production: Production, steady: Steady, keys: Keys, sessions: list[str]) -> None:
-    with Encoder(production.rtmp) as early:
+    with Encoder(production) as early:
         assert not early.connect()
         with steady.undisturbed("PostgreSQL hangs"):
             with hanging(production.postgres):

@@ -11,6 +11,7 @@ from ingest.contracts.figures import CHECK_NAMES, STREAM_CHECKS
 from ingest.live.health import CHECKS, NODE_CHECKS, Check, Figures, HealthEngine, Target
 from ingest.live.health.engine import Level, Passed, span
 from ingest.live.health.measures import choose_target
+from tests import snapshots
 from tests.ingest.live.payloads import START_WALL
 
 N = "\u00a0"
@@ -277,22 +278,8 @@ AT_ONCE, WARM, HELD = 1.0, 100.0, 110.0
 
 
 def figures(cpu: float | None = 20.0, disk: float | None = 60.0, hangs_s: float = 0.0, dropped: int = 0) -> NodeFigures:
-    return {
-        "node": "node-1",
-        "at": START_WALL,
-        "streams": 0,
-        "publishers": 0,
-        "players": 0,
-        "connections": 0,
-        "refused_connections": 0,
-        "in_kbps": 0.0,
-        "out_kbps": 0.0,
-        "loop_delay_ms": 0.0,
-        "cpu_percent": cpu,
-        "disk_free_percent": disk,
-        "disk_hangs_s": hangs_s,
-        "caches_dropped": dropped,
-    }
+    of_disk: dict[str, Any] = {"disk_free_percent": disk, "disk_hangs_s": hangs_s}
+    return snapshots.figures(cpu_percent=cpu, caches_dropped=dropped, **of_disk)
 
 
 def with_files(open_files: int | None, most_files: int | None) -> NodeFigures:

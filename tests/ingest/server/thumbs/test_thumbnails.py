@@ -71,7 +71,7 @@ class Node:
             while len(self.told) < pictures:
                 self.heard.clear()
                 await self.heard.wait()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # What is one too many would be here.
         return [event["path"] for event in self.told]
 
 
@@ -201,7 +201,7 @@ async def test_a_hanging_decoder_holds_up_neither_loop_nor_stop(node: Make) -> N
     whole.keyframe(whole.stream("live/a"), 0.0)
     began = time.monotonic()
     whole.thumbnails.tick(0.0)
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # The loop comes back to it.
     assert time.monotonic() - began < 10, "far less than a picture may take"
 
 

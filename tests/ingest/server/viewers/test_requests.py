@@ -225,7 +225,7 @@ async def test_a_head_that_comes_too_slowly(serve: Serve, app: ScriptedApp) -> N
             await asyncio.sleep(0.01)
 
     dripping = asyncio.create_task(drip())
-    await asyncio.sleep(0.1)  # Its first bytes have come.
+    await becomes(lambda: bool(server.connections))
     set_deadlines(server, handshake_s=0.3)
     answer = await asyncio.wait_for(reader.read(-1), 5)
     assert answer.split()[1] == b"408"
