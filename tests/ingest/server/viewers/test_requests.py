@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from wsproto.events import CloseConnection, Ping
 
+from ingest.live.player_queue import QueueLimits
 from ingest.server import RtmpServer
 from ingest.server.media.live_viewer import LiveViewer
 from tests.ingest.server.app import ScriptedApp
@@ -264,7 +265,7 @@ async def test_the_places_are_those_of_all_connections(serve: Serve, app: Script
 async def test_a_viewer_that_never_reads_holds_little_and_is_ended(
     serve: Serve, app: ScriptedApp, kind: type[Viewer | SocketViewer]
 ) -> None:
-    server = await serve(config=MEDIA, write_s=0.5)
+    server = await serve(config=MEDIA | {"queue": QueueLimits(size_bytes=1 << 20)}, write_s=1.0)
     rtmp, media = server.addresses[0][1], server.bound["http"][0][1]
     async with publishing(rtmp) as (publisher, _), kind(media, CAM) as viewer:
         await check_it_is_ended(server, app, publisher, viewer)
@@ -288,7 +289,7 @@ async def check_it_is_ended(
     assert stopped["reason"] == "too_slow"
     assert stopped["totals"]["dropped_frames"] > 0
     limits = server.config
-    assert most <= limits.queue.size_bytes + 2 * limits.write_high_bytes + 200_000
+    assert most <= limits.queue.size_bytes + 2 * limits.write_high_bytes + limits.read_buffer_bytes + 200_000
 
 
 async def test_a_viewer_that_talks_too_much_is_ended(media_port: int, app: ScriptedApp) -> None:
