@@ -89,8 +89,7 @@ def check_publish(
     ask: Ask, *, now: datetime, asked_at: datetime, knowledge: leases.Knowledge | None = None
 ) -> Question:
     """All that can be refused without writing; what another service is still to be asked, if the application wants it.
-    `asked_at`: when it asked for
-    the first time.
+    `asked_at`: when it asked for the first time.
 
     Raises NotYet for a stream that its publisher may have left. `asked_at` and NotYet's time are by the clock that
     nodes share, which `knowledge` goes by; None: nothing is known, and that shows `now` as the node's own.
