@@ -118,8 +118,8 @@ class RtmpConsumer(Calls, Objects):
         if grant.record is None and event["publish_type"] != "live":
             await self.send(recordings.not_recorded(event["stream_id"]))
         if grant.replaced is not None:  # One on this server is gone already: the accept displaced it.
-            former = grant.replaced
-            await sessions.send_stop(channel=former.channel, session_id=former.session, reason="replaced")
+            former = grant.replaced.session
+            await sessions.send_stop(channel=former.channel, session_id=former.pk, reason="replaced")
 
     @in_task
     async def rtmp_play(self, event: PlayEvent) -> None:
