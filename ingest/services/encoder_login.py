@@ -38,7 +38,7 @@ from ingest.contracts import LoginAnswer
 from ingest.models import Application, EncoderLogin, Stream
 from ingest.models.names import is_encoder_user, name_within, validate_encoder_user
 from ingest.services import media_urls
-from ingest.services.keys import keyed_hash, random_secret
+from ingest.services.keys import KeyState, keyed_hash, random_secret
 from ingest.services.refusals import Refused
 
 LIFE = timedelta(seconds=30)
@@ -192,8 +192,6 @@ SHORTEST_PASSWORD, LONGEST_PASSWORD = 8, 128
 PASSWORD_UNFIT = f"Use {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} printable characters without blanks."
 TAKEN = "There is an encoder's log-in with this user already. Revoke it first, or take another name."
 
-State = Literal["active", "disabled", "revoked", "expired"]
-
 
 class UserTaken(ValueError):  # noqa: N818 - it reads as what it says.
     """A user that another log-in has, which isn't revoked."""
@@ -300,7 +298,7 @@ def revoke(*, login: EncoderLogin) -> None:
         login.save(update_fields=["revoked_at"])
 
 
-def state(*, login: EncoderLogin, now: datetime | None = None) -> State:
+def state(*, login: EncoderLogin, now: datetime | None = None) -> KeyState:
     if login.revoked_at is not None:
         return "revoked"
     if not login.enabled:

@@ -121,18 +121,13 @@ class _Doomed:
     recorded: "QuerySet[Recording]"
     first: "QuerySet[Recording]"
 
-    @property
-    def written(self) -> "QuerySet[Recording]":
-        """Recordings that go on, and are closed with their sessions."""
-        goes_on = {"session__isnull": False, "session__ended_at__isnull": True}
-        return self.recorded.filter(state=Recording.State.RECORDING, **goes_on)
-
 
 def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
     live = doomed.plan(doomed.row)
     refuse_live(doomed.name, live, force)
-    written = list(doomed.written.values_list("pk", flat=True))
-    _each_recording(doomed, recordings.check_deletable, besides=written)  # By the end they are closed.
+    goes_on = doomed.recorded.filter(state=Recording.State.RECORDING, session__ended_at__isnull=True)
+    written = list(goes_on.exclude(session=None).values_list("pk", flat=True))  # They are closed with their sessions.
+    _each_recording(doomed, recordings.check_deletable, besides=written)
     changed = _disable(doomed, force)
     try:
         _end(actor, doomed)
