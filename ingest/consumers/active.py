@@ -52,6 +52,10 @@ class ActiveSession:
     deliver: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
     """Takes what the channel layer has for it."""
 
+    @property
+    def path(self) -> str:
+        return f"{self.app}/{self.name}"
+
 
 ACTIVE: dict[str, ActiveSession] = {}
 """By session id."""

@@ -240,10 +240,6 @@ async def _written(ask: Ask, admission: Awaitable[Grant]) -> Grant:
         raise
 
 
-def _check(asks: Sequence[Ask], until: float) -> list[Exception | None]:
-    return admission.check_group(asks, now=clock.utc_now())
-
-
 def _admit(asks: Sequence[Ask], until: float) -> list[Grant | Exception]:
     return admission.admit_group(
         asks,
@@ -271,18 +267,18 @@ def _discard(session: uuid.UUID, silent_since: datetime | None = None) -> None:
     get_history().put(DiscardRow(session, silent_since))
 
 
-def _undo(asked: Ask, grant: Grant) -> None:
-    _discard(grant.session)
-
-
 def _undo_single(single: Single, grant: Grant) -> None:
     if grant.lost is not None:  # That one's end stays, and is to be told all the same.
         single.loop.call_soon_threadsafe(recorder.lost, grant.lost)
     _discard(grant.session, grant.replaced.silent_since if grant.replaced is not None else None)
 
 
-CHECKS: Batches[Ask, None] = Batches(_check, executor=decisions.READ)
-TOGETHER: Batches[Ask, Grant] = Batches(_admit, executor=decisions.WRITE, undo=_undo)
+CHECKS: Batches[Ask, None] = Batches(
+    lambda asks, until: admission.check_group(asks, now=clock.utc_now()), executor=decisions.READ
+)
+TOGETHER: Batches[Ask, Grant] = Batches(
+    _admit, executor=decisions.WRITE, undo=lambda ask, grant: _discard(grant.session)
+)
 SINGLE_CHECKS: Batches[Single, Question] = Batches(
     lambda several, until: answer_each(several, Single.check), executor=decisions.READ, most=1
 )

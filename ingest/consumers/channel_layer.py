@@ -59,8 +59,6 @@ def may_have_members(group: str) -> bool:
 async def with_members(names: Collection[str]) -> Collection[str]:
     """Those of the groups that have members. Raises what the layer's client does when it is away."""
     layer: Any = get_channel_layer()
-    if layer is None:
-        return ()
     groups = getattr(layer, "groups", None)
     if groups is not None:
         return [name for name in names if groups.get(name)]

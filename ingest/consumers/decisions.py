@@ -89,11 +89,14 @@ async def decide(work: Callable[[], T], *, executor: ThreadPoolExecutor, deadlin
             raise TooSlow
         return work()
 
+    def finished(task: asyncio.Task[T]) -> None:
+        _undone[executor] -= 1
+        _swallow(task)
+
     call = database_sync_to_async(run, thread_sensitive=False, executor=executor)
     task: asyncio.Task[T] = asyncio.ensure_future(call())
     _undone[executor] += 1
-    task.add_done_callback(lambda _: _done(executor))
-    task.add_done_callback(_swallow)
+    task.add_done_callback(finished)
     try:
         await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
         if not task.done():
@@ -101,10 +104,6 @@ async def decide(work: Callable[[], T], *, executor: ThreadPoolExecutor, deadlin
         return task.result()
     finally:
         is_wanted = False
-
-
-def _done(executor: ThreadPoolExecutor) -> None:
-    _undone[executor] -= 1
 
 
 def _swallow(task: "asyncio.Task[T]") -> None:

@@ -27,10 +27,9 @@ VERBS = {"publish": "Publishing", "play": "Playing"}
 def accepted(session: ActiveSession) -> None:
     with about(**_of(session)):
         logger.info(
-            "%s %s/%s from %s accepted, encoder %s.",
+            "%s %s from %s accepted, encoder %s.",
             VERBS[session.kind],
-            session.app,
-            session.name,
+            session.path,
             session.address,
             session.encoder or "unknown",
             extra={"kind": session.kind, "encoder": session.encoder},
@@ -41,10 +40,9 @@ def ended(session: ActiveSession, reason: EndReason | str, description: str, tot
     figures: Mapping[str, Any] = totals or {}
     with about(**_of(session)):
         logger.info(
-            "%s %s/%s from %s ended: %s%s%s",
+            "%s %s from %s ended: %s%s%s",
             VERBS[session.kind],
-            session.app,
-            session.name,
+            session.path,
             session.address,
             reason,
             f": {description}" if description else ".",
@@ -60,11 +58,7 @@ def ended(session: ActiveSession, reason: EndReason | str, description: str, tot
 
 
 def _of(session: ActiveSession) -> dict[str, str]:
-    return {
-        "session_id": str(session.id),
-        "stream": f"{session.app}/{session.name}",
-        "client": session.address,
-    }
+    return {"session_id": str(session.id), "stream": session.path, "client": session.address}
 
 
 _refusals = Bound(REFUSALS_S)

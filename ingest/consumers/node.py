@@ -5,7 +5,8 @@ thumbnails it keeps the latest, and tells the server which of them are looked at
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -125,32 +126,24 @@ def _changed_issues(before: Sequence[Issue], now: Sequence[Issue]) -> tuple[list
 # --- What is sent ---
 
 
-def _size(media: MediaInfo) -> str | None:
-    return f"{media['width']}×{media['height']}" if "width" in media and "height" in media else None
-
-
-def _named(field: str, unit: str = "") -> Callable[[MediaInfo], str | None]:
-    def value(media: Mapping[str, Any]) -> str | None:
-        found = media.get(field)
-        return None if found is None else f"{found:g}{unit}" if isinstance(found, float) else f"{found}{unit}"
-
-    return value
-
-
-CONFIG: Final[tuple[tuple[str, Callable[[MediaInfo], str | None]], ...]] = (
-    ("Video codec", _named("video_codec")),
-    ("Resolution", _size),
-    ("Frame rate", _named("frame_rate")),
-    ("Bit depth", _named("bit_depth")),
-    ("Audio codec", _named("audio_codec")),
-    ("Sample rate", _named("sample_rate", " Hz")),
-    ("Channels", _named("channels")),
-)
+CONFIG: Final = {
+    "Video codec": "{video_codec}",
+    "Resolution": "{width}×{height}",
+    "Frame rate": "{frame_rate:g}",
+    "Bit depth": "{bit_depth}",
+    "Audio codec": "{audio_codec}",
+    "Sample rate": "{sample_rate} Hz",
+    "Channels": "{channels}",
+}
+"""What is told when it changes, in words of MediaInfo's fields."""
 
 
 def _record_config(session: ActiveSession, media: MediaInfo) -> None:
     """What is known of the media and was another before. What becomes known changes nothing."""
-    found = {name: value for name, read in CONFIG if (value := read(media)) is not None}
+    found = {}
+    for name, words in CONFIG.items():
+        with suppress(KeyError):
+            found[name] = words.format_map(media)
     changed = [
         {"what": name, "before": session.config[name], "after": value}
         for name, value in found.items()
@@ -159,14 +152,14 @@ def _record_config(session: ActiveSession, media: MediaInfo) -> None:
     session.media, session.config = media, session.config | found
     if changed and session.config_changes < MAX_CHANGES:
         session.config_changes += 1
-        words = [f"{each['what']} {each['after']}, before {each['before']}" for each in changed]
+        changes = [f"{each['what']} {each['after']}, before {each['before']}" for each in changed]
         recorder.record(
             session,
             recorder.event_now(
                 "config.changed",
                 level="status",
                 code="codec_change",
-                description=f"The encoder sends something else: {'; '.join(words)}.",
+                description=f"The encoder sends something else: {'; '.join(changes)}.",
                 detail={"changed": changed},
             ),
         )

@@ -17,11 +17,11 @@ from ingest.contracts.figures import CHECK_NAMES
 from ingest.credentials import mask
 from ingest.log_records import Bound
 from ingest.models import Session, StatusEvent
-from ingest.services.admission import Replaced
 from ingest.services.attempts import AttemptRow
 from ingest.services.authorization import Peer
 from ingest.services.history_writer import get_history
 from ingest.services.keys import keyed_hash
+from ingest.services.leases import Former
 from ingest.services.refusals import REASONS
 from ingest.services.sessions import EndRow, event_payload
 from ingest.telemetry import get_writer
@@ -174,15 +174,15 @@ def lost(row: Session) -> None:
     journal.ended(session, row.end_reason, row.end_description, None)
 
 
-def took_over(session: ActiveSession, former: Replaced) -> None:
+def took_over(session: ActiveSession, former: Former) -> None:
     state = "live" if former.silent_s is None else f"silent for {former.silent_s:.1f} s"
     event = event_now(
         "publish.takeover",
         level="status",
-        description=f"Took the stream over from {former.address}, which was {state}.",
+        description=f"Took the stream over from {former.session.address}, which was {state}.",
         detail={
-            "session_id": str(former.session),
-            "address": former.address,
+            "session_id": str(former.session.pk),
+            "address": former.session.address,
             "silent_s": former.silent_s,
             "why": former.why,
         },

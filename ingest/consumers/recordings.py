@@ -74,18 +74,16 @@ def note(event: RecordEvent) -> None:
         WRITING.pop(event["session_id"], None)
         return
     COUNTS.recorded(event["state"])
-    at = clock.utc_now()
+    get_history().put(RecordRow(uuid.UUID(event["session_id"]), clock.utc_now(), event))
     session = ACTIVE.get(event["session_id"]) or WRITING.get(event["session_id"])
     if session is None:  # The row needs no more than the id. The event does, whose number would be a guess.
         logger.warning(
             "Recording %s: %s. Its session %s is not known.", event["name"], event["state"], event["session_id"]
         )
-        get_history().put(RecordRow(uuid.UUID(event["session_id"]), at, event))
         return
     if event["state"] == "failed":
-        with about(session_id=event["session_id"], stream=f"{session.app}/{session.name}"):
-            logger.error("Recording %s/%s failed: %s", session.app, session.name, event["description"])
-    get_history().put(RecordRow(session.id, at, event))
+        with about(session_id=event["session_id"], stream=session.path):
+            logger.error("Recording %s failed: %s", session.path, event["description"])
     detail = {name: event[name] for name in ("name", "file", "duration_ms", "size_bytes", "dropped_frames")}
     happened = recorder.event_now(
         f"record.{event['state']}",

@@ -117,8 +117,8 @@ class RtmpConsumer(Calls, Objects):
         if grant.record is None and event["publish_type"] != "live":
             await self.send(recordings.not_recorded(event["stream_id"]))
         if grant.replaced is not None:  # One on this server is gone already: the accept displaced it.
-            former = grant.replaced
-            await sessions.send_stop(channel=former.channel, session_id=former.session, reason="replaced")
+            former = grant.replaced.session
+            await sessions.send_stop(channel=former.channel, session_id=former.pk, reason="replaced")
 
     @in_task
     async def rtmp_play(self, event: PlayEvent) -> None:
@@ -143,7 +143,7 @@ class RtmpConsumer(Calls, Objects):
             found = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
             if found.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
                 raise Refused("play", "too_many_awaited", stream=None, key=None)
-            if not found.is_permitted:
+            if not (found.is_preview or found.is_download):  # Which are permitted by their token alone.
                 question = Question("play", found.application, found.name, stream=found.stream)
                 await Permission(self.peer, session_id).ask(question)
             return found
@@ -298,13 +298,11 @@ class RtmpConsumer(Calls, Objects):
         raise StopConsumer
 
     async def began(self) -> None:
-        if self.channel_layer is not None:
-            self.channel_name = await mailbox().join(self.channel_layer)
+        self.channel_name = await mailbox().join(self.channel_layer)
 
     def ended(self) -> None:
         """The server gave this application up without telling it the connection's end."""
-        if self.channel_name:
-            mailbox().leave()
+        mailbox().leave()
         self._end_all("node_shutdown", "")
 
     def _end_all(self, reason: EndReason, description: str) -> None:

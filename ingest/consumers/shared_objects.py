@@ -34,10 +34,11 @@ class Objects(ControlConsumer):
         app, name = self.scope["app"], event["name"]
         unwritten = get_history().unwritten_object(app, name)  # Before the database is read: it may be written then.
         read = partial(shared_objects.load_object, app=app, name=name, unwritten=unwritten)
-        refused, found = NOT_CREATED, shared_objects.Loaded(0, {})
+        refused: str | None = NOT_CREATED
+        version, data = 0, dict[str, bytes]()
         try:
             deadline = asyncio.get_running_loop().time() + decisions.LIMIT_S
-            found = await decisions.decide(read, executor=decisions.READ, deadline=deadline)
+            version, data = await decisions.decide(read, executor=decisions.READ, deadline=deadline)
         except shared_objects.NoRoomError:
             _log(
                 app,
@@ -51,13 +52,13 @@ class Objects(ControlConsumer):
         except Exception as error:  # Ours, or what is kept can't be read.
             _log(app, name, f"it can't be read: {type(error).__name__}", error)
         else:
-            refused = ""
+            refused = None
         answer: ObjectLoaded = {
             "type": "rtmp.object.loaded",
             "request_id": event["request_id"],
-            "version": found.version,
-            "data": found.data,
-            "refused": refused or None,
+            "version": version,
+            "data": data,
+            "refused": refused,
         }
         await self.send(answer)
 

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -29,14 +28,6 @@ SILENT_MS = 1000
 
 SAME = timedelta(seconds=0.5)
 """Two figures for the beginning of one silence differ by less, whatever the clocks."""
-
-
-@dataclass(frozen=True, slots=True)
-class SilenceChange:
-    """`silent`: since when; `speaking`: media come again."""
-
-    silent: dict[uuid.UUID, datetime]
-    speaking: set[uuid.UUID]
 
 
 class SilenceTracker:
@@ -65,20 +56,19 @@ class SilenceTracker:
         if self._written:
             self._written = {session: at for session, at in self._written.items() if session in heard}
 
-    def change(self) -> SilenceChange | None:
-        """What the database doesn't know yet; None: nothing."""
+    def changes(self) -> tuple[dict[uuid.UUID, datetime], set[uuid.UUID]]:
+        """What the database doesn't know yet: who is silent, since when, and of whom media come again."""
         known = self._written
         silent = {
             session: since
             for session, since in self._silent.items()
             if (at := known.get(session)) is None or abs(since - at) > SAME
         }
-        speaking = known.keys() - self._silent.keys()
-        return SilenceChange(silent, speaking) if silent or speaking else None
+        return silent, known.keys() - self._silent.keys()
 
-    def written(self, change: SilenceChange) -> None:
-        self._written |= change.silent
-        for session in change.speaking:
+    def written(self, silent: dict[uuid.UUID, datetime], speaking: set[uuid.UUID]) -> None:
+        self._written |= silent
+        for session in speaking:
             self._written.pop(session, None)
 
 
@@ -152,8 +142,9 @@ class Upkeep:
         if self._row is None:
             return self._begin("start", 1.0, self._start, now)
         begun = [work for name, every, action in self._rounds for work in self._begin(name, every, action, now)]
-        if change := self.silences.change():
-            begun += self._begin("silences", 0.0, partial(self._write_silences, change), now)
+        silent, speaking = self.silences.changes()
+        if silent or speaking:
+            begun += self._begin("silences", 0.0, partial(self._write_silences, silent, speaking), now)
         return begun
 
     def _begin(
@@ -303,13 +294,13 @@ class Upkeep:
         for session, reason in due:
             await self._drop(session, reason)
 
-    async def _write_silences(self, change: SilenceChange) -> None:
+    async def _write_silences(self, silent: dict[uuid.UUID, datetime], speaking: set[uuid.UUID]) -> None:
         def write() -> None:
-            leases.mark_silent(since=change.silent)
-            leases.clear_silent(sessions=change.speaking)
+            leases.mark_silent(since=silent)
+            leases.clear_silent(sessions=speaking)
 
         await decisions.run(write, executor=decisions.WRITE)
-        self.silences.written(change)
+        self.silences.written(silent, speaking)
 
     async def _sweep(self) -> None:
         """Clears what dead nodes left, once this node could write for long enough to judge them."""

@@ -42,19 +42,6 @@ class NotYet(Exception):  # noqa: N818 - an answer, not an error.
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
-    """A session whose stream another took over. Its node reads so in the database, and ends it."""
-
-    session: uuid.UUID
-    address: str
-    channel: str
-    why: leases.Why
-    silent_s: float | None
-    """How long no media had come from it; None: it was live."""
-    silent_since: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class Grant:
     session: uuid.UUID
     app: str
@@ -65,8 +52,8 @@ class Grant:
     fencing: int
     lost: Session | None = None
     """The session that was ended for it, since its node had stopped renewing its lease."""
-    replaced: Replaced | None = None
-    """The session that it took the stream over from."""
+    replaced: leases.Former | None = None
+    """The session that it took the stream over from. Its node reads so in the database, and ends it."""
     trial: int | None = None
     """Of a test-only key: its number. Then the stream itself is as it was."""
 
@@ -89,8 +76,7 @@ def check_publish(
     ask: Ask, *, now: datetime, asked_at: datetime, knowledge: leases.Knowledge | None = None
 ) -> Question:
     """All that can be refused without writing; what another service is still to be asked, if the application wants it.
-    `asked_at`: when it asked for
-    the first time.
+    `asked_at`: when it asked for the first time.
 
     Raises NotYet for a stream that its publisher may have left. `asked_at` and NotYet's time are by the clock that
     nodes share, which `knowledge` goes by; None: nothing is known, and that shows `now` as the node's own.
@@ -146,15 +132,22 @@ def admit_publish(
             return grant
         with _unless_busy(stream, key):
             claim = _claim(target, stream, peer.address, asked_at)
-            taken = leases.take(stream=stream.pk, session=session, node=node.pk, claim=claim, knowledge=knowledge)
-        lost, replaced = _former(taken, peer, knowledge.now)
+            fencing, former = leases.take(
+                stream=stream.pk, session=session, node=node.pk, claim=claim, knowledge=knowledge
+            )
+        lost = former.session if former is not None and former.why == "expired" else None
+        replaced = former if lost is None else None
+        if replaced is not None:
+            after = f" after {replaced.silent_s:.1f} s of silence" if replaced.silent_s is not None else ""
+            note = f"Taken over from {peer.address}{after}."
+            sessions.mark_replaced(session=replaced.session.pk, note=note)
         if key is not None:
             StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
         if target.login is not None:
             EncoderLogin.objects.filter(pk=target.login.pk).update(last_used_at=now)
         record = recordings.order(application=target.application, stream=stream, publish_type=ask.request.publish_type)
         in_time()
-    grant = _granted(session, target, stream, taken.fencing, HealthBasis.of({stream.pk: session}, now), record)
+    grant = _granted(session, target, stream, fencing, HealthBasis.of({stream.pk: session}, now), record)
     ended = _end_lost(lost, knowledge.now) if lost is not None else None
     return replace(grant, lost=ended, replaced=replaced)
 
@@ -185,19 +178,6 @@ def _admit_key_test(session: uuid.UUID, target: Target, stream: Stream, key: Str
         sessions.mark_replaced(session=former, note="Another test with this key began.")
     StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
     return replace(_granted(session, target, stream, 0, HealthBasis.of({stream.pk: session}, now)), trial=key.pk)
-
-
-def _former(taken: leases.Taken, peer: Peer, now: datetime) -> tuple[Session | None, Replaced | None]:
-    """Whom the lease was taken from: who is to be ended here, as its node is gone; and who ends by its node."""
-    former = taken.former
-    if former is None:
-        return None, None
-    if taken.why == "expired":
-        return former, None
-    silent_s = (now - taken.silent_since).total_seconds() if taken.silent_since is not None else None
-    after = f" after {silent_s:.1f} s of silence" if silent_s is not None else ""
-    sessions.mark_replaced(session=former.pk, note=f"Taken over from {peer.address}{after}.")
-    return None, Replaced(former.pk, former.address, former.channel, taken.why, silent_s, taken.silent_since)
 
 
 def _end_lost(former: Session, at: datetime) -> Session | None:

@@ -180,10 +180,6 @@ class ConnectRequest:
     login: LoginAnswer | None = field(default=None, repr=False)
     is_encoder: bool = False
 
-    @property
-    def instance(self) -> str:
-        return split_instance(self.app)[1]
-
 
 def read_connections(requests: Iterable[ConnectRequest]) -> Access:
     several = list(requests)
@@ -206,14 +202,9 @@ def connect(
         refuse("connect", why_not)
     if request.credential:
         _check_presented(application, request, access, now)
-    return application, encoder_login.enter(
-        application=application,
-        said=request.login,
-        publisher=request.is_encoder,
-        has_credential=bool(request.credential),
-        address=request.address,
-        now=now,
-    )
+    is_asked = request.is_encoder and not request.credential
+    login = encoder_login.enter(application, request.login, is_asked=is_asked, address=request.address, now=now)
+    return application, login
 
 
 def _check_presented(application: Application, request: ConnectRequest, access: Access, now: datetime) -> None:
@@ -234,8 +225,8 @@ def _check_presented(application: Application, request: ConnectRequest, access: 
     elif is_token and access.key(credential) is None:
         refuse("connect", "token_invalid")
     else:
-        where = {"instance": request.instance, "address": request.address}
-        check_key("connect", application, credential, access, now=now, **where)
+        instance = split_instance(request.app)[1]
+        check_key("connect", application, credential, access, instance=instance, address=request.address, now=now)
 
 
 def _token_of(

@@ -38,7 +38,7 @@ from ingest.contracts import LoginAnswer
 from ingest.models import Application, EncoderLogin, Stream
 from ingest.models.names import is_encoder_user, name_within, validate_encoder_user
 from ingest.services import media_urls
-from ingest.services.keys import keyed_hash, random_secret
+from ingest.services.keys import KeyState, keyed_hash, random_secret
 from ingest.services.refusals import Refused
 
 LIFE = timedelta(seconds=30)
@@ -140,20 +140,20 @@ SPENT = Spent()
 # --- Answers ---
 
 
-def is_right_answer(said: LoginAnswer, known: EncoderLogin) -> bool:
+def is_right_answer(answer: LoginAnswer, known: EncoderLogin) -> bool:
     """Whether the answer is what this password makes of its challenge; in a time that tells nothing."""
-    right = AUTHMODS[said["authmod"]].answer(said, known)
-    return hmac.compare_digest(said["response"].encode(errors="replace"), right.encode())
+    right = AUTHMODS[answer["authmod"]].answer(answer, known)
+    return hmac.compare_digest(answer["response"].encode(errors="replace"), right.encode())
 
 
-def _adobe(said: LoginAnswer, known: EncoderLogin) -> str:
-    return _base64_md5(known.adobe + said["opaque"] + said["challenge"])
+def _adobe(answer: LoginAnswer, known: EncoderLogin) -> str:
+    return _base64_md5(known.adobe + answer["opaque"] + answer["challenge"])
 
 
-def _llnw(said: LoginAnswer, known: EncoderLogin) -> str:
-    app = said["app"] if "/" in said["app"] else f"{said['app']}/_definst_"
+def _llnw(answer: LoginAnswer, known: EncoderLogin) -> str:
+    app = answer["app"] if "/" in answer["app"] else f"{answer['app']}/_definst_"
     request = _hex_md5(f"publish:/{app}")
-    return _hex_md5(":".join((known.llnw, said["nonce"], said["nc"], said["cnonce"], "auth", request)))
+    return _hex_md5(":".join((known.llnw, answer["nonce"], answer["nc"], answer["cnonce"], "auth", request)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,6 @@ SHORTEST_PASSWORD, LONGEST_PASSWORD = 8, 128
 
 PASSWORD_UNFIT = f"Use {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} printable characters without blanks."
 TAKEN = "There is an encoder's log-in with this user already. Revoke it first, or take another name."
-
-State = Literal["active", "disabled", "revoked", "expired"]
 
 
 class UserTaken(ValueError):  # noqa: N818 - it reads as what it says.
@@ -300,7 +298,7 @@ def revoke(*, login: EncoderLogin) -> None:
         login.save(update_fields=["revoked_at"])
 
 
-def state(*, login: EncoderLogin, now: datetime | None = None) -> State:
+def state(*, login: EncoderLogin, now: datetime | None = None) -> KeyState:
     if login.revoked_at is not None:
         return "revoked"
     if not login.enabled:
@@ -325,35 +323,29 @@ def publishes(connect: dict[str, Any], flash_ver: str) -> bool:
 
 
 def enter(
-    *,
-    application: Application,
-    said: LoginAnswer | None,
-    publisher: bool,
-    has_credential: bool,
-    address: str,
-    now: datetime,
+    application: Application, answer: LoginAnswer | None, *, is_asked: bool, address: str, now: datetime
 ) -> EncoderLogin | None:
     """Who logs in with this `connect`; None: nobody, and nobody has to. Raises Challenged, or Refused.
 
-    `has_credential`: a key or token is in the application's query, so that the client needs no log-in.
+    `is_asked`: it is an encoder, and has no key or token in the application's query, with which it needs no log-in.
     """
-    if said is None:
-        if application.encoder_login and publisher and not has_credential:
+    if answer is None:
+        if application.encoder_login and is_asked:
             raise Challenged(invitation())
         return None
-    method = said["authmod"]
+    method = answer["authmod"]
     if method not in AUTHMODS:
         raise Refused("connect", "login_method", stream=None, key=None)
-    if not said["user"]:
+    if not answer["user"]:
         raise Challenged(invitation(method))
-    if not is_encoder_user(said["user"]):
+    if not is_encoder_user(answer["user"]):
         raise LoginRefused("login_wrong", method, None)
-    return _answered(application, said, address, now)
+    return _answered(application, answer, address, now)
 
 
-def _answered(application: Application, said: LoginAnswer, address: str, now: datetime) -> EncoderLogin:
+def _answered(application: Application, answer: LoginAnswer, address: str, now: datetime) -> EncoderLogin:
     """Users that there are and users that there are not take the same way, and as long."""
-    method, user = said["authmod"], said["user"]
+    method, user = answer["authmod"], answer["user"]
     rows = EncoderLogin.objects.select_related("stream__application").filter(revoked_at__isnull=True)
     login = rows.filter(user=user, stream__application=application).first()
     unknown = made_up(application.name, user)
@@ -363,16 +355,16 @@ def _answered(application: Application, said: LoginAnswer, address: str, now: da
     def ask() -> Challenged:
         return Challenged(need_auth(method, salt=known.salt, now=now, **about))
 
-    if not said["response"]:
+    if not answer["response"]:
         raise ask()
-    token = said[AUTHMODS[method].echo]
+    token = answer[AUTHMODS[method].echo]
     verdict = evaluate_token(token, now=now, **about)
     if verdict == "expired":
         raise ask()
     stream = login.stream_id if login is not None else None
     if verdict == "foreign":
         raise LoginRefused("login_challenge", method, stream)
-    if not is_right_answer(said, known) or login is None:
+    if not is_right_answer(answer, known) or login is None:
         raise LoginRefused("login_wrong", method, stream)
     if not SPENT.spend(token, now):
         raise ask()

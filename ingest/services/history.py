@@ -87,19 +87,13 @@ def write(batch: Sequence[Operation]) -> dict[Key, int]:
     return sizes
 
 
-def _write_alone(operation: Operation, held: outbox.Held) -> None:
-    if isinstance(operation, BanRow):
-        bans.impose(
-            address=operation.address,
-            seconds=operation.seconds,
-            now=operation.at,
-            guesses=operation.guesses,
-            node=operation.node,
-        )
-    elif isinstance(operation, RecordRow):
-        recordings.note(session=operation.session, at=operation.at, event=operation.event, held=held)
-    elif isinstance(operation, DiscardRow):
-        sessions.discard(session=operation.session, silent_since=operation.silent_since)
+def _write_alone(row: Operation, held: outbox.Held) -> None:
+    if isinstance(row, BanRow):
+        bans.impose(address=row.address, seconds=row.seconds, now=row.at, guesses=row.guesses, node=row.node)
+    elif isinstance(row, RecordRow):
+        recordings.note(session=row.session, at=row.at, event=row.event, held=held)
+    elif isinstance(row, DiscardRow):
+        sessions.discard(session=row.session, silent_since=row.silent_since)
 
 
 def _write_together(several: Sequence[Operation], held: outbox.Held) -> None:

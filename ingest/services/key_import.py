@@ -30,7 +30,6 @@ class Unusable(Exception):  # noqa: N818 - an answer, not an error.
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
-        self.problems = list(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +41,6 @@ class Row:
     name: str
     secret: str = field(repr=False)
     key: StreamKey
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    keys: int
-    streams_made: list[str]
-    """Their paths."""
 
 
 def read(lines: Iterable[str], moment: Callable[[str], datetime]) -> list[Row]:
@@ -112,8 +104,9 @@ def _kbps(text: str) -> int | None:
     return int(text)
 
 
-def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> Imported:
-    """Makes the keys, and the streams that aren't there yet. Raises Unusable; with `dry_run` that is all it does."""
+def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> list[str]:
+    """Makes the keys, and the streams that aren't there yet; returns their paths. Raises Unusable; with `dry_run` that
+    is all it does."""
     applications = {found.name: found for found in Application.objects.filter(name__in={row.app for row in rows})}
     streams = {
         (stream.application.name, stream.name): stream
@@ -130,9 +123,9 @@ def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> Imported:
             authorization.check_instance_room(application=application, made=[name for of, name in missing if of == app])
     except ValidationError as error:
         raise Unusable(error.messages) from None
-    result = Imported(len(rows), [f"{app}/{name}" for app, name in missing])
+    paths = [f"{app}/{name}" for app, name in missing]
     if dry_run:
-        return result
+        return paths
     try:
         with transaction.atomic():
             made = Stream.objects.bulk_create(
@@ -144,7 +137,7 @@ def bring_over(rows: Sequence[Row], *, dry_run: bool = False) -> Imported:
             StreamKey.objects.bulk_create([row.key for row in rows])
     except IntegrityError:
         raise Unusable(["Streams or keys were made meanwhile that are in the table too. Try it again."]) from None
-    return result
+    return paths
 
 
 def _problems(rows: Sequence[Row], applications: dict[str, Application], names: set[tuple[str, str]]) -> list[str]:

@@ -74,13 +74,14 @@ Why = Literal["free", "expired", "silent", "replace", "same_address"]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    fencing: int
+class Former:
+    """Whose a lease was until now, and why it was taken."""
+
+    session: Session
     why: Why
-    former: Session | None
-    """Whose it was until now; None if it was free."""
     silent_since: datetime | None
-    """Of the former."""
+    silent_s: float | None
+    """How long no media had come from it; None: it was live."""
 
 
 class Busy(Exception):  # noqa: N818 - it reads as what it says.
@@ -91,8 +92,10 @@ class Busy(Exception):  # noqa: N818 - it reads as what it says.
         self.again = again
 
 
-def take(*, stream: int, session: uuid.UUID, node: int, claim: Claim, knowledge: Knowledge) -> Taken:
-    """Takes a lease that is free, has expired or may be taken over.
+def take(
+    *, stream: int, session: uuid.UUID, node: int, claim: Claim, knowledge: Knowledge
+) -> tuple[int, Former | None]:
+    """Takes a lease that is free, has expired or may be taken over. Returns its fencing number, and whose it was.
 
     Raises Busy. The session's row must exist already, in the same transaction.
     """
@@ -105,7 +108,7 @@ def take(*, stream: int, session: uuid.UUID, node: int, claim: Claim, knowledge:
                     Lease.objects.create(stream_id=stream, session_id=session, node_id=node, expires_at=expires_at)
             except IntegrityError:
                 continue  # Another one made the row in between: look at it.
-            return Taken(1, "free", None, None)
+            return 1, None
         known = _known(held, knowledge.standing)
         why = _evaluate(held, known, claim, knowledge)
         unchanged = Q(
@@ -115,8 +118,11 @@ def take(*, stream: int, session: uuid.UUID, node: int, claim: Claim, knowledge:
             session_id=session, node_id=node, fencing=held.fencing + 1, expires_at=expires_at, silent_since=None
         )
         if taken:
-            former = None if why == "free" else held.session
-            return Taken(held.fencing + 1, why, former, _silent_since(held, known))
+            if held.session is None or why == "free":
+                return held.fencing + 1, None
+            since = _silent_since(held, known)
+            silent_s = (knowledge.now - since).total_seconds() if since is not None else None
+            return held.fencing + 1, Former(held.session, why, since, silent_s)
     raise Busy
 
 

@@ -79,15 +79,16 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def server(*, app: str, instance: str = "") -> str:
-    return f"{server_base()}/{publish_path(app, instance)}"
+def server(*, app: str) -> str:
+    return f"{server_base()}/{app}"
 
 
 def server_of(*, stream: Stream) -> str:
-    return server(app=stream.application.name, instance=instance_of(stream.name))
+    return server(app=_instance_path(stream))
 
 
-def publish_path(app: str, instance: str) -> str:
+def _instance_path(stream: Stream) -> str:
+    app, instance = stream.application.name, instance_of(stream.name)
     return f"{app}/{instance}" if instance else app
 
 
@@ -100,7 +101,6 @@ def name_url(*, app: str, name: str) -> str:
 
 
 def strings(*, stream: Stream, secret: str) -> ConnectionStrings:
-    app, instance = stream.application.name, instance_of(stream.name)
     address = server_of(stream=stream)
     return ConnectionStrings(
         stream=stream.path,
@@ -109,7 +109,7 @@ def strings(*, stream: Stream, secret: str) -> ConnectionStrings:
         publish_url=f"{address}/{secret}",
         play_url=play_url(stream=stream),
         rtmps_server=(
-            f"{_base('rtmps', *settings.RTMPS_ADDRESS)}/{publish_path(app, instance)}" if settings.RTMPS_ADDRESS else ""
+            f"{_base('rtmps', *settings.RTMPS_ADDRESS)}/{_instance_path(stream)}" if settings.RTMPS_ADDRESS else ""
         ),
     )
 

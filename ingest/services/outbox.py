@@ -63,7 +63,7 @@ def hold(streams: Iterable[int | None]) -> Held:
 
 def hold_of(sessions: Collection[uuid.UUID]) -> Held:
     """The streams of those that are publishers."""
-    return hold(_told_of(sessions).values_list("stream_id", flat=True)) if sessions else {}
+    return hold(_publishers(pk__in=sessions).values_list("stream_id", flat=True)) if sessions else {}
 
 
 def tells(kind: str, code: str) -> bool:
@@ -83,8 +83,8 @@ def told(events: Sequence[StatusEvent], held: Held) -> None:
         return
     with transaction.atomic():
         # Locked, so that whoever ends one of no stream meanwhile sees that its begin was told.
-        rows = _told_of(about).select_for_update(of=("self",), no_key=True).select_related("node").order_by("pk")
-        _tell({session.pk: session for session in rows}, telling, held)
+        rows = _publishers(pk__in=about).select_for_update(of=("self",), no_key=True).order_by("pk")
+        _tell({session.pk: session for session in rows.select_related("node")}, telling, held)
 
 
 def unpublished(ended: Sequence[Session], held: Held) -> None:
@@ -187,7 +187,7 @@ def _tell(sessions: Mapping[uuid.UUID, Session], events: Sequence[StatusEvent], 
     health = [event for event in events if event.kind in HEALTH and event.session_id in sessions]
     of_streams: dict[int, set[str]] = defaultdict(set)
     """The begins of each stream's open publishers."""
-    for stream, pk in _publishers(held).values_list("stream_id", "pk"):
+    for stream, pk in _publishers(stream__in=list(held), ended_at=None).values_list("stream_id", "pk"):
         of_streams[stream or 0].add(_once(Kind.PUBLISH, pk))
     onces = {once for begins in of_streams.values() for once in begins}
     onces |= {_once(Kind.PUBLISH, pk) for pk in sessions}
@@ -285,7 +285,7 @@ class _After:
     def __init__(self, streams: Iterable[int | None], ended: Sequence[Session], there: Mapping[str, datetime]) -> None:
         """`there`: when the begins of those that end were told, of which others are told."""
         self._open: dict[int, dict[uuid.UUID, Session]] = {stream: {} for stream in streams if stream is not None}
-        rows = _publishers(self._open).select_related("node") if self._open else ()
+        rows = _publishers(stream__in=list(self._open), ended_at=None).select_related("node") if self._open else ()
         several = [*rows, *(session for session in ended if session.stream_id in self._open and not session.is_test)]
         for session in sorted(several, key=lambda session: (session.started_at, session.pk)):
             self._open[session.stream_id or 0][session.pk] = session
@@ -323,14 +323,9 @@ def _found_meanwhile(session: Session) -> Iterator[OutboxEvent]:
         yield _event(Kind.HEALTH_OPENED, session, event.at, once, health=health)
 
 
-def _told_of(sessions: Collection[uuid.UUID]) -> "QuerySet[Session]":
-    return Session.objects.filter(pk__in=sessions, kind=Session.Kind.PUBLISH, is_test=False)
-
-
-def _publishers(streams: Iterable[int]) -> "QuerySet[Session]":
-    return Session.objects.filter(
-        stream__in=list(streams), kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False
-    )
+def _publishers(**those: Any) -> "QuerySet[Session]":
+    """Of whom others are told."""
+    return Session.objects.filter(kind=Session.Kind.PUBLISH, is_test=False, **those)
 
 
 def _begin(session: Session) -> OutboxEvent:

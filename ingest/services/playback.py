@@ -77,11 +77,6 @@ class Playable:
         """Nobody has published it yet, nor has it been recorded."""
         return self.stream is None and self.recording is None
 
-    @property
-    def is_permitted(self) -> bool:
-        """By its token alone, whatever else decides who may play."""
-        return self.is_preview or self.is_download
-
 
 def wanted_by(start: float) -> Wanted:
     """By the argument of `play`; below 0 are -1, live, and what means either."""

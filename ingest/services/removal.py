@@ -14,6 +14,7 @@ disabled, and can be asked for again.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
@@ -120,24 +121,19 @@ class _Doomed:
     recorded: "QuerySet[Recording]"
     first: "QuerySet[Recording]"
 
-    @property
-    def written(self) -> "QuerySet[Recording]":
-        """Recordings that go on, and are closed with their sessions."""
-        goes_on = {"session__isnull": False, "session__ended_at__isnull": True}
-        return self.recorded.filter(state=Recording.State.RECORDING, **goes_on)
-
 
 def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
     live = doomed.plan(doomed.row)
     refuse_live(doomed.name, live, force)
-    written = list(doomed.written.values_list("pk", flat=True))
-    _refuse_recordings(doomed, besides=written)
+    goes_on = doomed.recorded.filter(state=Recording.State.RECORDING, session__ended_at__isnull=True)
+    written = list(goes_on.exclude(session=None).values_list("pk", flat=True))  # They are closed with their sessions.
+    _each_recording(doomed, recordings.check_deletable, besides=written)
     changed = _disable(doomed, force)
     try:
         _end(actor, doomed)
         _wait(doomed, written)
-        _refuse_recordings(doomed)
-        _delete_recordings(actor, doomed)
+        _each_recording(doomed, recordings.check_deletable)
+        _each_recording(doomed, partial(services_actions.delete_recording, actor, note=f"With {doomed.name}"))
         found = replace(doomed.plan(doomed.row), publishers=live.publishers, players=live.players)
         _let_go(doomed)
         _drop(actor, doomed, found)
@@ -174,25 +170,15 @@ def refuse_live(name: str, removal: Removal, force: bool) -> None:
         raise InTheWay(f"{why} Disable it first, or force it: then they are ended.")
 
 
-def _refuse_recordings(doomed: _Doomed, besides: Sequence[int] = ()) -> None:
-    """Raises InTheWay for the first that could not be deleted. `besides`: those that are closed by then."""
-    for recording in doomed.first.exclude(pk__in=besides).order_by("started_at"):
+def _each_recording(doomed: _Doomed, act: Callable[[Recording], None], besides: Sequence[int] = ()) -> None:
+    """Raises InTheWay for the first with which it can't be done. `besides`: those that are left out."""
+    rows = doomed.first.exclude(pk__in=besides).select_related("application", "stream__application")
+    for recording in list(rows.order_by("started_at")):
         try:
-            recordings.check_deletable(recording)
+            act(recording)
         except RecordingProblem as problem:
-            raise _keeps(recording, doomed, problem) from None
-
-
-def _delete_recordings(actor: Actor, doomed: _Doomed) -> None:
-    for recording in list(doomed.first.select_related("application", "stream__application").order_by("started_at")):
-        try:
-            services_actions.delete_recording(actor, recording, note=f"With {doomed.name}")
-        except RecordingProblem as problem:
-            raise _keeps(recording, doomed, problem) from None
-
-
-def _keeps(recording: Recording, doomed: _Doomed, problem: RecordingProblem) -> InTheWay:
-    return InTheWay(f"The recording {recording} can't be deleted, so {doomed.name} stays. {problem}")
+            words = f"The recording {recording} can't be deleted, so {doomed.name} stays. {problem}"
+            raise InTheWay(words) from None
 
 
 def _disable(doomed: _Doomed, force: bool) -> bool:

@@ -155,15 +155,9 @@ class NoRoomError(Exception):
     """The application has as many objects as it may, or none can have this name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    version: int
-    data: dict[str, bytes]
-
-
-def load_object(*, app: str, name: str, unwritten: ObjectRow | None) -> Loaded:
-    """The object of an application or its instance (`app`), with what was asked to be written before this was; an empty
-    one if there is none.
+def load_object(*, app: str, name: str, unwritten: ObjectRow | None) -> tuple[int, dict[str, bytes]]:
+    """Version and properties of the object of an application or its instance (`app`), with what was asked to be written
+    before this was; of an empty one if there is none.
 
     Raises NoRoomError, so that no client begins what could not be kept.
     """
@@ -177,7 +171,7 @@ def load_object(*, app: str, name: str, unwritten: ObjectRow | None) -> Loaded:
     version, data = (found.version, unpack(found.data)) if found else (0, {})
     if unwritten:
         version, data = max(version, unwritten.version), _changed(data, unwritten.changes)
-    return Loaded(version, data)
+    return version, data
 
 
 def save_object(rows: Iterable[ObjectRow]) -> dict[Key, int]:

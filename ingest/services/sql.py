@@ -90,28 +90,23 @@ class Prepared:
     def __init__(self, build: Callable[[], "QuerySet[Any, Any]"]) -> None:
         self._build = build
         self._lock = threading.Lock()
-        self._statement: _Statement | None = None
+        self._sql = ""
 
     def ask(self, **values: Any) -> list[Row]:
         """Its rows, with the values of its `Given`s by their names."""
         with self._lock:
-            if self._statement is None:
-                self._statement = _Statement(self._build())
-        return self._statement.ask(values)
-
-
-class _Statement:
-    def __init__(self, query: "QuerySet[Any, Any]") -> None:
-        compiler = query.query.get_compiler(using=DEFAULT_DB_ALIAS)
-        self._sql, self._given = compiler.as_sql()
-        self._converters = compiler.get_converters([column for column, *_ in compiler.select]).items()
-
-    def ask(self, values: Mapping[str, Any]) -> list[Row]:
+            if not self._sql:
+                self._put_together()
         given = [each.of(values) if isinstance(each, Given) else each for each in self._given]
         with connection.cursor() as cursor:
             cursor.execute(self._sql, given)
             rows = cursor.fetchall()
         return [self._converted(row) for row in rows] if self._converters else rows
+
+    def _put_together(self) -> None:
+        compiler = self._build().query.get_compiler(using=DEFAULT_DB_ALIAS)
+        self._sql, self._given = compiler.as_sql()
+        self._converters = compiler.get_converters([column for column, *_ in compiler.select]).items()
 
     def _converted(self, row: Row) -> Row:
         found = list(row)

@@ -195,9 +195,7 @@ def test_a_challenge_that_was_given_to_somebody_else(
         token = tampered + token[1:] if len(tampered) == 1 else tampered
     answer = said("bob", login.password, token, login.login.salt)
     with pytest.raises(encoder_login.LoginRefused) as refused:
-        encoder_login.enter(
-            application=application, said=answer, publisher=True, has_credential=False, address=address, now=now
-        )
+        encoder_login.enter(application, answer, is_asked=True, address=address, now=now)
     assert refused.value.reason == "login_challenge"
 
 

@@ -216,7 +216,7 @@ def test_a_recording_is_downloaded_under_one_name(application: Application) -> N
 
 def test_each_has_shared_objects_of_its_own(application: Application) -> None:
     def load(app: str) -> dict[str, bytes]:
-        return shared_objects.load_object(app=app, name="chat", unwritten=None).data
+        return shared_objects.load_object(app=app, name="chat", unwritten=None)[1]
 
     rows = [ObjectRow(app, "chat", 1, NOW, {"where": app.encode()}) for app in ("live", "live/room")]
     with transaction.atomic():

@@ -12,7 +12,7 @@ from ingest.consumers.active import ACTIVE, ActiveSession, standing
 from ingest.consumers.decisions import WRITE
 from ingest.models import Application, Lease, Session, Stream
 from ingest.services import admission, keys, leases, sessions
-from ingest.services.admission import Ask, Grant, NotYet, Replaced
+from ingest.services.admission import Ask, Grant, NotYet
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from ingest.services.refusals import Refused
@@ -30,7 +30,7 @@ def again(secret: str, now: float, **how: Any) -> float:
     return (caught.value.at - NOW).total_seconds()
 
 
-def takes_over(secret: str, now: float, **how: Any) -> Replaced:
+def takes_over(secret: str, now: float, **how: Any) -> leases.Former:
     """From whom, and why."""
     replaced = publish(secret, now, **how).replaced
     assert replaced is not None
@@ -63,7 +63,7 @@ def test_a_silent_publisher_gives_way_to_its_own_key(held: Session, key: NewKey)
     silent_since(1)
     grant = publish(key.secret, 4.2)
     assert grant.replaced is not None
-    assert (grant.replaced.session, grant.replaced.address, grant.replaced.why) == (held.pk, "192.0.2.7", "silent")
+    assert (grant.replaced.session, grant.replaced.session.address, grant.replaced.why) == (held, "192.0.2.7", "silent")
     assert grant.replaced.silent_s == pytest.approx(3.2)
     assert grant.lost is None
     lease = Lease.objects.get()
@@ -162,7 +162,7 @@ def test_who_needs_no_key_takes_over_from_its_like(application: Application) -> 
     first = publish("cam7")
     silent_since(0)
     assert again("cam7", 1) == 3
-    assert takes_over("cam7", 3, address="203.0.113.4").session == first.session
+    assert takes_over("cam7", 3, address="203.0.113.4").session.pk == first.session
     renewed(6)
     assert is_refused("cam7", 8, asked=4), "from one that is live nobody does"
 
@@ -172,7 +172,7 @@ def test_a_stream_that_always_takes_the_newer(held: Session, stream: Stream, key
     Stream.objects.update(takeover="replace")
     secret = key.secret if same_key else keys.create(stream=stream).secret
     replaced = takes_over(secret, 1)
-    assert (replaced.session, replaced.why, replaced.silent_s) == (held.pk, "replace", None)
+    assert (replaced.session, replaced.why, replaced.silent_s) == (held, "replace", None)
     assert sessions.due_to_end(node="node-a", now=at(1)) == [(held.pk, "replaced")]
 
 

@@ -94,13 +94,13 @@ class Command(VerbCommand):
             raise CommandError("The table is not in UTF-8. Save it as CSV in UTF-8.") from None
         rows = key_import.read(text.splitlines(), _moment)
         with transaction.atomic():
-            found = key_import.bring_over(rows, dry_run=dry_run)
+            streams_made = key_import.bring_over(rows, dry_run=dry_run)
             if not dry_run:
-                audit.record(self.actor, "key.import", f"{found.keys} keys", streams_made=found.streams_made)
+                audit.record(self.actor, "key.import", f"{len(rows)} keys", streams_made=streams_made)
         imported, makes = ("Would import", "make") if dry_run else ("Imported", "made")
         return Answer(
-            {"keys": found.keys, "streams_made": found.streams_made, "dry_run": dry_run},
-            [f"{imported} {found.keys} keys and {makes} {len(found.streams_made)} streams for them."],
+            {"keys": len(rows), "streams_made": streams_made, "dry_run": dry_run},
+            [f"{imported} {len(rows)} keys and {makes} {len(streams_made)} streams for them."],
         )
 
     @Verb("list keys, never their secrets", Argument("stream", metavar="APP/NAME", nargs="?"))
