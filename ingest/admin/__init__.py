@@ -25,6 +25,7 @@ from ingest.models import Application, Attempt, Ban, Lease, Node, Session, Statu
 from ingest.services import actions as services_actions
 from ingest.services import bans, keys, media_urls, nodes
 from ingest.services.audit import actor_of
+from ingest.services.removal import delete_application, delete_stream, of_applications, of_streams
 from ingest.services.roles import CAN_DRAIN, CAN_KICK, CAN_LIFT_BANS
 
 ROTATION_GRACE = timedelta(hours=24)
@@ -33,6 +34,7 @@ DRAIN_GRACE_S = 60
 
 @admin.register(Application)
 class ApplicationAdmin(RemovalMixin, AnyAdmin):
+    plan, remove = staticmethod(of_applications), staticmethod(delete_application)
     list_display = ("name", "enabled", "publish_policy", "play_policy", "record")
     list_filter = ("enabled", "publish_policy", "play_policy")
     search_fields = ("name",)
@@ -40,6 +42,7 @@ class ApplicationAdmin(RemovalMixin, AnyAdmin):
 
 @admin.register(Stream)
 class StreamAdmin(RemovalMixin, AnyAdmin):
+    plan, remove = staticmethod(of_streams), staticmethod(delete_stream)
     form = StreamForm
     list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
     list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
@@ -80,6 +83,7 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
     autocomplete_fields = ("stream",)
     readonly_fields = ("starts_with", "state", "created_at", "last_used", "revoked_at", "grace_until")
     actions = ("revoke", "rotate_with_grace", "rotate_now")
+    revoke_one = staticmethod(services_actions.revoke_key)
 
     @admin.display(description="starts with")
     def starts_with(self, key: StreamKey) -> str:

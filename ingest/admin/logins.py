@@ -1,30 +1,25 @@
 """Encoders' log-ins in the admin, and what they share with stream keys: a secret is shown once, and revoked for
 good."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from ingest.admin.forms import EncoderLoginForm
 from ingest.admin_site import AnyAdmin, MixinBase
-from ingest.models import EncoderLogin, StreamKey
+from ingest.models import EncoderLogin
 from ingest.services import actions as services_actions
 from ingest.services import encoder_login
 from ingest.services.audit import actor_of
 
-REVOKE: Mapping[type[Model], Callable[..., None]] = {
-    StreamKey: services_actions.revoke_key,
-    EncoderLogin: services_actions.revoke_login,
-}
-
 
 class RevocableMixin(MixinBase):
-    model: Any
+    revoke_one: ClassVar[Callable[..., None]]
     fixed: tuple[str, ...] = ("stream",)
     """What can't be changed once it is made, besides `readonly_fields`."""
 
@@ -43,7 +38,7 @@ class RevocableMixin(MixinBase):
     @admin.action(description="Revoke: end their sessions now", permissions=["change"])
     def revoke(self, request: HttpRequest, queryset: "QuerySet[Any]") -> None:
         for row in queryset:
-            REVOKE[self.model](actor_of(request), row)
+            self.revoke_one(actor_of(request), row)
             self.log_change(request, row, "Revoked.")
         messages.success(request, f"Revoked {queryset.count()}. Their sessions end within 2 s.")
 
@@ -59,6 +54,7 @@ class EncoderLoginAdmin(RevocableMixin, AnyAdmin):
     readonly_fields = ("state", "created_at", "last_used_at", "revoked_at")
     fixed = ("stream", "user")
     actions = ("revoke",)
+    revoke_one = staticmethod(services_actions.revoke_login)
 
     @admin.display
     def state(self, login: EncoderLogin) -> str:

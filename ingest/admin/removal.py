@@ -1,28 +1,18 @@
 """Deleting streams and applications in the admin: what goes with them is said before, in figures, and what stays."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from django.contrib import messages
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 
 from ingest.admin_site import MixinBase
-from ingest.models import Application, Stream
 from ingest.services import removal
 from ingest.services.audit import actor_of
 from ingest.services.removal import InTheWay, Removal
-
-PLAN: Mapping[type[Model], Callable[..., Removal]] = {
-    Stream: removal.of_streams,
-    Application: removal.of_applications,
-}
-DELETE: Mapping[type[Model], Callable[..., Removal]] = {
-    Stream: removal.delete_stream,
-    Application: removal.delete_application,
-}
 
 DO_FIRST = "Disable it, or end its publisher, then delete it."
 
@@ -33,6 +23,8 @@ class RemovalMixin(MixinBase):
     """
 
     model: Any
+    plan: ClassVar[Callable[..., Removal]]
+    remove: ClassVar[Callable[..., Removal]]
     delete_confirmation_template: ClassVar[Any] = "admin/ingest/removal/one.html"
     delete_selected_confirmation_template: ClassVar[Any] = "admin/ingest/removal/selected.html"
     records_itself = frozenset({"delete"})
@@ -42,7 +34,7 @@ class RemovalMixin(MixinBase):
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """What the page lists, its summary, permissions that are lacking, and what stands in the way."""
         rows = list(objs)
-        found = PLAN[self.model](self.model.objects.filter(pk__in=[row.pk for row in rows]))
+        found = self.plan(self.model.objects.filter(pk__in=[row.pk for row in rows]))
         request.removal = found  # type: ignore[attr-defined]  # For the page's template.
         summary = {str(self.model._meta.verbose_name_plural): len(rows)}
         summary |= {str(part.model._meta.verbose_name_plural): part.count for part in found.goes if part.count}
@@ -63,7 +55,7 @@ class RemovalMixin(MixinBase):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         try:
-            DELETE[self.model](actor_of(request), obj)
+            self.remove(actor_of(request), obj)
         except InTheWay as problem:
             request.in_the_way = True  # type: ignore[attr-defined]  # So nobody says that it was deleted.
             messages.error(request, str(problem))

@@ -113,9 +113,7 @@ ENDS: dict[EndReason, End] = {
 }
 """The words stand in static/dashboard/js/events.js as well, for what arrives live."""
 
-UNKNOWN_END = End("Ended")
-
 
 def end_of(reason: str) -> End:
     """Of a reason, which may be one of a former version."""
-    return ENDS.get(reason, UNKNOWN_END)  # type: ignore[call-overload,no-any-return]
+    return ENDS.get(reason, End("Ended"))  # type: ignore[call-overload,no-any-return]

@@ -92,17 +92,13 @@ def mail_message(row: Delivery, content: MailContent) -> EmailMultiAlternatives:
     )
     message.attach_alternative(content.html, "text/html")
     for cid, picture in content.pictures.items():
-        message.attach(_inline(picture, cid))
+        part = MIMEImage(picture, "png")
+        part.add_header("Content-ID", f"<{cid}>")
+        part.add_header("Content-Disposition", "inline", filename=f"{cid.partition('.')[0]}.png")
+        message.attach(part)
     for name, text, kind in content.files:
         message.attach(name, text, kind)
     return message
-
-
-def _inline(picture: bytes, cid: str) -> MIMEImage:
-    part = MIMEImage(picture, "png")
-    part.add_header("Content-ID", f"<{cid}>")
-    part.add_header("Content-Disposition", "inline", filename=f"{cid.partition('.')[0]}.png")
-    return part
 
 
 def send_mail(connection: BaseEmailBackend, message: EmailMessage) -> Answer:

@@ -12,10 +12,9 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
-from itertools import count
 from typing import Any
 
 from django.db import transaction
@@ -54,16 +53,12 @@ logger = logging.getLogger(__name__)
 
 
 def enqueue(messages: Iterable[Delivery]) -> None:
-    """Has them delivered, each once."""
-    Delivery.objects.bulk_create(_numbered(messages), ignore_conflicts=True)
-
-
-def _numbered(messages: Iterable[Delivery]) -> Iterator[Delivery]:
-    """By the time, but after all that there are: workers' clocks differ, and are set."""
+    """Has them delivered, each once. Numbers go by the time, but after all that there are: workers' clocks differ."""
+    rows = list(messages)
     last = Delivery.objects.order_by("-number").values_list("number", flat=True).first() or 0
-    for number, message in zip(count(max(time.time_ns() // 1000, last + 1)), messages, strict=False):
-        message.number = number
-        yield message
+    for number, row in enumerate(rows, max(time.time_ns() // 1000, last + 1)):
+        row.number = number
+    Delivery.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def requeue(rows: "QuerySet[Any]", **fields: object) -> int:

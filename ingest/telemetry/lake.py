@@ -10,11 +10,9 @@ or not at all: it is written as `.NAME.parquet.tmp`, fsynced, renamed, and its f
 
 This package loads Arrow when the first record is written: with numpy it is 45 MB, and most processes never need it."""
 
-import dataclasses
 import os
 import re
 import sys
-import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,14 +35,7 @@ VERSION = 1
 ARROW_TYPES = {str: "string", int: "int64", float: "float64"}
 """By their names in Arrow."""
 
-
-def arrow_schema(record: type) -> "pa.Schema":
-    """The schema of a dataclass's fields, in their order. Raises TypeError for an annotation without a column type."""
-    import pyarrow as pa
-
-    _leave_pandas_out()
-    hints = typing.get_type_hints(record)
-    return pa.schema([_field(field.name, hints[field.name]) for field in dataclasses.fields(record)])
+NULLABLE: dict[object, type] = {str | None: str, int | None: int, float | None: float}
 
 
 class _NoPandas(MetaPathFinder):
@@ -74,16 +65,10 @@ def _leave_pandas_out() -> None:
 def _field(name: str, hint: Any) -> "pa.Field":
     import pyarrow as pa
 
-    nullable = False
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        nullable = len(kinds) < len(typing.get_args(hint))
-        hint = kinds[0] if len(kinds) == 1 else hint
-    if typing.get_origin(hint) is typing.Literal:
-        hint = str
-    if hint not in ARROW_TYPES:
+    kind = str if typing.get_origin(hint) is typing.Literal else NULLABLE.get(hint, hint)
+    if kind not in ARROW_TYPES:
         raise TypeError(f"{name}: no column type for {hint!r}")
-    return pa.field(name, pa.type_for_alias(ARROW_TYPES[hint]), nullable=nullable)
+    return pa.field(name, pa.type_for_alias(ARROW_TYPES[kind]), nullable=hint in NULLABLE)
 
 
 @dataclass(frozen=True)
@@ -95,7 +80,11 @@ class Table:
 
     @cached_property
     def schema(self) -> "pa.Schema":
-        return arrow_schema(self.record)
+        """Of the record's fields, in their order. Raises TypeError for an annotation without a column type."""
+        import pyarrow as pa
+
+        _leave_pandas_out()
+        return pa.schema([_field(name, hint) for name, hint in typing.get_type_hints(self.record).items()])
 
     @cached_property
     def _values(self) -> Callable[[Any], tuple[Any, ...]]:

@@ -289,8 +289,10 @@ class TelemetryWriter:
                 self._complain(f"lake {queue.table.name}", UNCONVERTED, error)
                 queue.retry_at = time.monotonic() + self._rotation.retry_s
                 return
-            except Exception as error:  # It will not be otherwise the next time.
-                put_aside(spool, error)
+            except Exception as error:  # It will not be otherwise the next time: kept for a person to look at.
+                log.warning("Put aside %s: %s", spool.path.name, type(error).__name__)
+                spool.path.rename(spool.path.with_suffix(".bad"))
+                spool.release()
             queue.unconverted.remove(spool)
         self._works(f"lake {queue.table.name}")
 
@@ -342,10 +344,3 @@ def convert(lake: Path, spool: Spool) -> None:
     for hour, part in by_hour(records):
         write_parquet(part, hour_folder(lake, table, hour) / f"{name}.parquet")
     spool.remove()
-
-
-def put_aside(spool: Spool, error: Exception) -> None:
-    """Keeps the file for a person to look at. Raises OSError."""
-    log.warning("Put aside %s: %s", spool.path.name, type(error).__name__)
-    spool.path.rename(spool.path.with_suffix(".bad"))
-    spool.release()

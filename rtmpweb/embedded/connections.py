@@ -20,11 +20,11 @@ from twisted.web import http
 from ingest.addresses import Network, is_in, unit_or_itself
 from ingest.log_records import Bound, more
 from ingest.rate_limit import TokenBucket
+from ingest.rtmp.limits import KIB, MIB
 from ingest.server.connection_limits import ConnectionLimits
 
 logger = logging.getLogger(__name__)
 
-MIB = 1024 * 1024
 PIECE_BYTES = 64 * 1024
 """What a connection is handed at a time. Its transport is full with one or two of them."""
 
@@ -106,8 +106,6 @@ class UnsentAnswers:
                 )
             worst.cut()
 
-
-KIB = 1024
 
 # What Twisted declares of these is little, and not true of all.
 HTTPChannel: Any = http.HTTPChannel

@@ -15,9 +15,10 @@ from daphne.server import Server
 from django.conf import settings
 from twisted.internet.defer import Deferred
 
+from ingest.rtmp.limits import KIB
 from ingest.server import connections_possible
 from ingest.server.process import raise_open_file_limit
-from rtmpweb.embedded.connections import KIB, Factory, HttpLimits, Socket
+from rtmpweb.embedded.connections import Factory, HttpLimits, Socket
 
 Address = tuple[str, int]
 """Host and port."""

@@ -203,7 +203,9 @@ class Embedded:
         self._greet(http)
         connections.close_all()
         loop.run_until_complete(self._start_children())
-        reactor.addSystemEventTrigger("before", "shutdown", self._before_shutdown)
+        reactor.addSystemEventTrigger(
+            "before", "shutdown", lambda: Deferred.fromFuture(asyncio.ensure_future(self._stop()))
+        )
         server = HttpServer(self._application, http, beside=settings.MAX_CONNECTIONS)
         loop.call_soon(self._on_running)
         tune_for_event_loop()
@@ -298,9 +300,6 @@ class Embedded:
             await self._signals.drain(self._rtmp)
         self._write("Stopping; once more to stop at once.")
         reactor.stop()
-
-    def _before_shutdown(self) -> Deferred[None]:
-        return Deferred.fromFuture(asyncio.ensure_future(self._stop()))
 
     async def _stop(self) -> None:
         steps = [child.stop(CHILD_GRACE_S) for child in self._children]

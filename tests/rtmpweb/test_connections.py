@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from twisted.internet import epollreactor
 
-from rtmpweb.embedded.connections import KIB, MIB, PIECE_BYTES, Factory, HttpLimits
+from ingest.rtmp.limits import KIB, MIB
+from rtmpweb.embedded.connections import PIECE_BYTES, Factory, HttpLimits
 from tests.rtmpweb.channels import GET, Client, Http, Server, answer, post
 
 LIMITS = HttpLimits()

@@ -10,11 +10,10 @@ from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Recording
 from ingest.models.names import validate_stream_name
+from ingest.rtmp.limits import MIB
 from ingest.services import actions as services_actions
 from ingest.services import recordings
 from ingest.services.recordings import RecordingProblem
-
-MIB = 1024**2
 
 ID = Argument("id", type=int, help="as listed")
 

@@ -48,7 +48,9 @@ class Command(ForegroundCommand):
 
     async def _run(self, config: ServerConfig, grace_s: float) -> None:
         stopping = asyncio.Event()
-        await self._prepare(config.node)
+        with suppress(DatabaseError, decisions.TooSlow):  # Without an answer the node waits, and takes its name then.
+            await startup.ask_before_start(installation.check)
+            await startup.take_name(config.node, self.say)
         signals = StopSignals(self.say, stopping.set)
         server = RtmpServer(application, config)
         await server.start()
@@ -63,12 +65,3 @@ class Command(ForegroundCommand):
         self.say("Stopping.")
         await server.stop(grace_s)
         self.say("Stopped.")
-
-    async def _prepare(self, node: str) -> None:
-        """Looks at the database, and takes the node's name. Raises StartError.
-
-        A database that does not answer is no hindrance: the node waits for it, and takes its name then.
-        """
-        with suppress(DatabaseError, decisions.TooSlow):
-            await startup.ask_before_start(installation.check)
-            await startup.take_name(node, self.say)

@@ -110,9 +110,9 @@ class _Publishing:
         async with asyncio.timeout(ANSWER_S):
             await self._until(HandshakeCompleted)
             client.connect(app, server)
-            self._accepted(await self._until(ResultReceived))
+            await self._result()
             client.create_stream()
-            created = self._accepted(await self._until(ResultReceived))
+            created = await self._result()
             stream_id = int(created.values[-1])
             client.publish(stream_id, secret)
             status = await self._until(StatusReceived)
@@ -164,8 +164,8 @@ class _Publishing:
                 if isinstance(event, kind):
                     return event
 
-    @staticmethod
-    def _accepted(result: ResultReceived) -> ResultReceived:
+    async def _result(self) -> ResultReceived:
+        result = await self._until(ResultReceived)
         if not result.succeeded:
             info = result.values[-1] if result.values and isinstance(result.values[-1], dict) else {}
             raise PublishFailed(f"{info.get('code', 'refused')}: {info.get('description', '')}")
