@@ -271,7 +271,7 @@ class Minute:
         }
 
     def _health(self, columns: dict[str, Any]) -> pa.DictionaryArray:
-        """As docs/health.md judges: what holds for its time, the worst of it."""
+        """As docs/health.md has it: what holds for its time, the worst of it."""
         age_s = self._until_ms // 1000
         settled = age_s >= WARM_UP_S
         share = columns["video_kbps"] / np.maximum(self._of.target_kbps, 1)  # NaN is below nothing.

@@ -2,7 +2,7 @@
 
     python -m bench.micro.tick [streams]
 
-Each stream is published (1080p30, 73 messages a second), nobody plays, no page is open. `streams`: measured, judged and
+Each stream is published (1080p30, 73 messages a second), nobody plays, no page is open. `streams`: measured, evaluated and
 made a sample of. `snapshots`: what pages and API see of them. `report`: the node's message to its application.
 `application`: what that does with it, the live store in memory included. `telemetry`: what its thread does, to a spool.
 Cold: between two parts 32 MiB of other memory are gone through, as in a server that does something else meanwhile.
@@ -37,7 +37,7 @@ from ingest.telemetry.lake import SAMPLES
 from ingest.telemetry.spool import Spool
 
 WARM_UP, MEASURED = 70, 20
-"""Seconds. After the warm-up, windows of a minute are full and every check is judged."""
+"""Seconds. After the warm-up, windows of a minute are full and every check is evaluated."""
 SOUNDS = 43
 FRAMES = 30
 KEYFRAME, INTER, SOUND = (

@@ -131,13 +131,13 @@ class HealthOverrideInline(admin.TabularInline[HealthOverride, Stream]):
     form = HealthOverrideForm
     extra = 0
     verbose_name = "health check"
-    verbose_name_plural = "health checks with limits of their own (a live stream is judged by them within seconds)"
+    verbose_name_plural = "health checks with limits of their own (a live stream goes by them within seconds)"
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_change_permission(request) or request.user.has_perm("ingest.view_stream")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whoever may change a stream may say how it is judged."""
+        """Whoever may change a stream may say how it is checked."""
         return request.user.has_perm("ingest.change_stream")
 
     has_add_permission = has_delete_permission = has_change_permission

@@ -102,7 +102,7 @@ class Upkeep:
         self._send = send
         self._url = url
         self._rules: dict[str, health_rules.Rules] = {}
-        """Of health: what each session's stream is judged by, as was told last."""
+        """Of health: the rules of each session's stream, as the server was told them last."""
         self._drain_known: nodes.Drain | None = None
         self.issues: Sequence[Issue] = ()
         """The node's own, as of the last tick."""
@@ -245,7 +245,7 @@ class Upkeep:
         former, self._rules = self._rules, {key: rules.get(stream, {}) for key, stream in streams.items()}
         for key, found in self._rules.items():
             if found != former.get(key, {}) and key in ACTIVE:
-                await self._send({"type": "node.judge", "session_id": key, "health": found})
+                await self._send({"type": "node.rules", "session_id": key, "health": found})
         for session, reason in due:
             if must_end(session, reason):
                 await self._drop(session, reason)
@@ -303,7 +303,7 @@ class Upkeep:
         self.silences.written(silent, speaking)
 
     async def _sweep(self) -> None:
-        """Clears what dead nodes left, once this node could write for long enough to judge them."""
+        """Clears what dead nodes left, once this node could write for long enough to know that they are."""
 
         def sweep() -> list[Session]:
             now = database.look_at_shared_clock()

@@ -239,7 +239,7 @@ class PublishLimits(TypedDict):
     target_kbps: int | None
     expect_audio: bool
     expect_video: bool
-    health: NotRequired[dict[str, HealthRule]]  # By check; those that are left out are judged as the table says.
+    health: NotRequired[dict[str, HealthRule]]  # By check; those that are left out go by the table.
     publishes: NotRequired[list[float]]  # When the stream's latest publishes began, this one not, on any node.
 
 

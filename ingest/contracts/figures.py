@@ -321,7 +321,7 @@ STREAM_CHECKS: Final = {
     "recording_failed": "Recording fails",
     "slow_players": "Slow players",
 }
-"""What a stream is judged by, and what an override may name."""
+"""What a stream is checked for, and what an override may name."""
 
 NODE_CHECKS: Final = {
     "node_cpu": "Processor busy",

@@ -60,10 +60,10 @@ class NodeDrain(TypedDict):
     grace_s: float  # Until what is still live is ended.
 
 
-class NodeJudge(TypedDict):
+class NodeRules(TypedDict):
     """The stream's own rules of health have changed."""
 
-    type: Literal["node.judge"]
+    type: Literal["node.rules"]
     session_id: str
     health: dict[str, HealthRule]  # As in the publish answer.
 

@@ -1,7 +1,7 @@
 """The channel of webhooks: a POST with JSON, signed.
 
 A webhook's address was entered by somebody: it is sent to public hosts only, to no other place, and for so long at
-most. The name is looked up once, each of its addresses judged, and one of those is connected to: a name that answers
+most. The name is looked up once, each of its addresses checked, and one of those is connected to: a name that answers
 differently the next time changes nothing. No redirect is followed and no proxy of the environment is used; of the
 answer only its beginning is read."""
 

@@ -115,7 +115,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('check_code', models.CharField(help_text='As `ingest.live.health` names it.', max_length=32, verbose_name='check')),
-                ('enabled', models.BooleanField(default=True, help_text='Off: the stream is not judged by this check.')),
+                ('enabled', models.BooleanField(default=True, help_text='Off: the stream is not checked for this.')),
                 ('warning', models.FloatField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0)])),
                 ('bad', models.FloatField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0)], verbose_name='error')),
                 ('hold_s', models.FloatField(blank=True, help_text='Seconds that a limit must be passed before the issue opens.', null=True, validators=[django.core.validators.MinValueValidator(0)])),
@@ -288,7 +288,7 @@ class Migration(migrations.Migration):
                 ('allowed_networks', models.JSONField(blank=True, default=list, help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.', validators=[ingest.models.names.validate_networks])),
                 ('max_kbps', models.PositiveIntegerField(blank=True, help_text='Of everything that the encoder sends, kbit/s.', null=True, validators=[django.core.validators.MinValueValidator(1)], verbose_name='bitrate limit')),
                 ('over_limit', models.CharField(choices=[('warn', 'Warn'), ('close', 'Warn, then end the session')], db_default='warn', default='warn', help_text='What follows a higher one.', max_length=8, verbose_name='over the limit')),
-                ('test_only', models.BooleanField(db_default=False, default=False, help_text='What is published with it is measured and judged, but no player gets it.')),
+                ('test_only', models.BooleanField(db_default=False, default=False, help_text='What is published with it is measured and checked, but no player gets it.')),
                 ('last_used_at', models.DateTimeField(blank=True, editable=False, null=True)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('revoked_at', models.DateTimeField(blank=True, editable=False, null=True)),

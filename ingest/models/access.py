@@ -214,7 +214,7 @@ class StreamKey(models.Model):
     test_only = models.BooleanField(
         default=False,
         db_default=False,
-        help_text="What is published with it is measured and judged, but no player gets it.",
+        help_text="What is published with it is measured and checked, but no player gets it.",
     )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -288,7 +288,7 @@ class HealthOverride(models.Model):
 
     stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="health_overrides")
     check_code = models.CharField("check", max_length=32, help_text="As `ingest.live.health` names it.")
-    enabled = models.BooleanField(default=True, help_text="Off: the stream is not judged by this check.")
+    enabled = models.BooleanField(default=True, help_text="Off: the stream is not checked for this.")
     warning = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0)])
     bad = models.FloatField("error", null=True, blank=True, validators=[MinValueValidator(0)])
     hold_s = models.FloatField(

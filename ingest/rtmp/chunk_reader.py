@@ -353,7 +353,7 @@ class ChunkReader:
         value = read_number(payload)
         self.control_messages += 1
         if type_id == MessageType.SET_CHUNK_SIZE:
-            # The top bit must be 0 and is not judged. What is more than 0xFFFFFF means that, as no message is longer.
+            # The top bit must be 0 and is not checked. What is more than 0xFFFFFF means that, as no message is longer.
             value &= 0x7FFFFFFF
             if value == 0:
                 raise RemoteProtocolError("a chunk size of 0")

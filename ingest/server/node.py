@@ -139,7 +139,7 @@ class Node:
                 self._drop(message["session_id"], message["reason"])
             case "node.drain":
                 self._drain(message["grace_s"])
-            case "node.judge":
+            case "node.rules":
                 self._set_rules(message["session_id"], message["health"])
             case "node.elsewhere":
                 self._send_away(message["streams"])

@@ -182,7 +182,7 @@ async def test_a_live_stream_is_judged_by_what_is_set_meanwhile(node: NodeApp, k
     rule = await HealthOverride.objects.acreate(stream_id=key.key.stream_id, check_code="starving", warning=20)
     told = await drop_after_ticks(node)
     assert told == {
-        "type": "node.judge",
+        "type": "node.rules",
         "session_id": session_id,
         "health": {"starving": {"enabled": True, "warning": 20.0, "bad": None, "hold_s": None}},
     }

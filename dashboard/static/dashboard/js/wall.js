@@ -197,7 +197,7 @@ function wellWords(list) {
   const others = list.length - good - waiting;
   return [
     good || !list.length ? `${number(good)} good` : "",
-    others ? `${number(others)} not judged yet` : "",
+    others ? `${number(others)} not checked yet` : "",
     waiting ? `${number(waiting)} waiting for media` : "",
   ]
     .filter(Boolean)
