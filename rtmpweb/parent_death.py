@@ -1,4 +1,4 @@
-"""Start a program that dies with its parent: `python leash.py PARENT_PID NICE PROGRAM [ARGUMENT ...]`.
+"""Start a program that dies with its parent: `python parent_death.py PARENT_PID NICE PROGRAM [ARGUMENT ...]`.
 
 A small program of its own (run by its path, so that it imports nothing of the project), as code between fork and exec
 of a process with threads may deadlock. The program replaces it, so the parent's child is the program itself.
