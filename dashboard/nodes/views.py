@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer, attempt
+from dashboard.lists import answer_to
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
 from ingest.models import Node, Session
@@ -69,8 +69,7 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
     """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
     service.node_of(name)
-    words, status = attempt(lambda: act(actor_of(request), name), said, 202, NodeError)
-    return answer(request, words, status, reverse("dashboard:nodes"))
+    return answer_to(request, lambda: act(actor_of(request), name), NodeError, said, 202, reverse("dashboard:nodes"))
 
 
 def _shared() -> dict[str, object]:

@@ -57,10 +57,8 @@ def archived_reports() -> QuerySet[Report]:
     )
 
 
-def narrow_whole(reports: QuerySet[Report], whole: str) -> QuerySet[Report]:
-    """ "yes": those whose hours had all been computed; "no": the others."""
-    complete = Q(hours_done__gte=F("hours_expected"))
-    return reports.filter(complete) if whole == "yes" else reports.exclude(complete) if whole == "no" else reports
+WHOLE = Q(hours_done__gte=F("hours_expected"))
+"""Those whose hours had all been computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +194,10 @@ def reports(request: HttpRequest) -> HttpResponse:
 
 def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpResponse:
     filters = asked_filters(request.GET, (*LOOKUPS, "whole"))
-    found = narrow(archived_reports(), LOOKUPS, {name: filters[name] for name in LOOKUPS})
-    context = page_context(request, narrow_whole(found, filters["whole"]), filters) | {
+    rows = narrow(archived_reports(), LOOKUPS, filters)
+    if filters["whole"] in ("yes", "no"):
+        rows = rows.filter(WHOLE if filters["whole"] == "yes" else ~WHOLE)
+    context = page_context(request, rows, filters) | {
         "kinds": KINDS,
         "scopes": list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct()),
         "known_scopes": known_scopes(),

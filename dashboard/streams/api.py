@@ -160,7 +160,7 @@ def streams(request: HttpRequest, filters: Query[StreamFilters]) -> dict[str, ob
     """All streams, on air or not; the last made comes first."""
     now = Now.read()
     rows = Stream.objects.select_related("application").order_by("-created_at", "-pk")
-    rows = narrow(rows, LOOKUPS, filters.model_dump(include=set(LOOKUPS)))
+    rows = narrow(rows, LOOKUPS, filters.model_dump())
     rows = _in_condition(rows, now, filters.state, filters.health)
     return listed(rows, filters, item=lambda row: StreamOut.of(row, now.of_stream(row)))
 

@@ -29,7 +29,6 @@ from ingest.live_store import get_livestore
 from ingest.models import Application, AuditEntry, Node, Session, Stream
 from ingest.services import installation
 from ingest.services.audit import Actor
-from tests.ingest import ticks
 from tests.ingest.removing import meanwhile
 
 PASSWORD = "horse-battery-staple"
@@ -194,29 +193,46 @@ def figures(node: str = "n1", at: float | None = None) -> NodeFigures:
 
 def snapshot(stream: Stream, **fields: Any) -> StreamSnapshot:
     """What a node says of a stream on air."""
-    own: dict[str, Any] = {
+    base: StreamSnapshot = {
         "id": stream.pk,
         "app": stream.application.name,
         "name": stream.name,
+        "state": "live",
+        "health": "good",
+        "issues": [],
         "players": 3,
         "session_id": "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01",
         "node": "n1",
         "since": 1_700_000_000.0,
+        "address": "192.0.2.7",
         "encoder": "OBS 30",
         "target_kbps": 2500,
         "video_kbps": 2480.5,
         "audio_kbps": 128.25,
+        "wire_kbps": 2650.0,
         "out_kbps": 7800.0,
         "fps": 29.97,
+        "fps_media": 30.0,
+        "keyframe_interval": 2.0,
+        "open_gop_age": 0.5,
         "drift": 12.0,
         "drift_dev": 3.0,
         "av_skew": -8.0,
         "idle_ms": 20,
         "rtt_ms": 14.5,
         "retrans": 0,
+        "ts_gap": 0,
+        "ts_regress": 0,
+        "missing_frames_est": 0,
+        "media_faults": 0,
+        "timestamp_repairs": 0,
+        "slow_players": 0,
+        "dropped_frames": 0,
+        "slowest": [],
         "media": {"video_codec": "H.264", "audio_codec": "AAC", "width": 1280, "height": 720},
+        "metadata": {},
     }
-    return ticks.snapshot(**(own | fields))
+    return cast(StreamSnapshot, base | fields)
 
 
 def issue(check: str = "starving", level: str = "bad", **fields: Any) -> dict[str, Any]:

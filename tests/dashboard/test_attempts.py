@@ -4,7 +4,6 @@ import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,11 +48,19 @@ def reasons(client: Client, query: str) -> list[str]:
     return [row.reason for row, _ in answer.context["rows"]]
 
 
+class Clock:
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """By which pages are told a few a second: it stands still, and nothing was refused in its second before."""
-    held = SimpleNamespace(now=1000.9)
-    monkeypatch.setattr(recorder, "_page_attempts", Bound(recorder.PAGE_ATTEMPTS_S, clock=lambda: held.now))
+    held = Clock(1000.9)
+    monkeypatch.setattr(recorder, "_page_attempts", Bound(recorder.PAGE_ATTEMPTS_S, clock=held))
     return held
 
 
@@ -71,7 +78,7 @@ async def test_what_is_refused_is_told_at_once_and_names_no_secret(viewer: Clien
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_of_a_flood_pages_are_told_a_few_a_second(viewer: Client, clock: SimpleNamespace) -> None:
+async def test_of_a_flood_pages_are_told_a_few_a_second(viewer: Client, clock: Clock) -> None:
     async with opened("/ws/attempts/", viewer) as page:
         await said(page)
         for clock.now in (1000.9, 1001.0, 1001.9):

@@ -18,7 +18,6 @@ from tests.ingest.telemetry import records
 
 
 def snapshot(stream: int = 1, session_id: str | None = None, **fields: Any) -> StreamSnapshot:
-    """What a node says of a stream on air."""
     base: StreamSnapshot = {
         "id": stream,
         "app": "live",

@@ -66,8 +66,12 @@ class Command(BaseCommand):
 
     def list(self, options: dict[str, Any]) -> None:
         rows = [
-            {name: getattr(token, name) for name in ("name", "role", "prefix")}
-            | {name: iso(getattr(token, name)) for name in TIMES}
+            {
+                "name": token.name,
+                "role": token.role,
+                "prefix": token.prefix,
+                **{name: iso(getattr(token, name)) for name in TIMES},
+            }
             for token in ApiToken.objects.all()
         ]
         if options["as_json"]:
