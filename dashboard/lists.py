@@ -102,6 +102,10 @@ def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]])
     return _answer(f"{name}.csv", "text/csv; charset=utf-8", clean.csv_lines(columns, rows))
 
 
+def whole_file(name: str, kind: str, content: str | bytes) -> HttpResponse:
+    return HttpResponse(content, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
 def _answer(file: str, kind: str, lines: Generator[str, None, None]) -> StreamingHttpResponse:
     return StreamingHttpResponse(
         Pieces(lines), content_type=kind, headers={"Content-Disposition": f'attachment; filename="{file}"'}

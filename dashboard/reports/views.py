@@ -27,7 +27,7 @@ from analytics.reports.plans import addresses, next_due, scope_of, time_zones
 from analytics.scopes import NoSuchScope, Scope
 from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.periods import BY_HOUR_UP_TO
-from dashboard.lists import asked_filters, narrow, page_context
+from dashboard.lists import asked_filters, narrow, page_context, whole_file
 from dashboard.reports import actions as reports_actions
 from dashboard.reports import charts as reports_charts
 from ingest.delivery.email import is_mail_set
@@ -250,12 +250,10 @@ def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
         raise Http404
     _, kind, made = FILES[form]
     try:
-        answer = HttpResponse(made(row.document), content_type=kind)
+        return whole_file(f"{files.file_name(row)}.{form}", kind, made(row.document))
     except subprocess_jobs.NotMade as problem:
         messages.error(request, str(problem))
         return _sheet(request, row, None, status=503)
-    answer["Content-Disposition"] = f'attachment; filename="{files.file_name(row)}.{form}"'
-    return answer
 
 
 @post_view(Ability.RUN_ANALYTICS)
