@@ -52,7 +52,6 @@ def device_of(request: HttpRequest, username: str) -> str:
 
 
 def remember_device(answer: HttpResponse, username: str) -> None:
-    """Has the browser that gets this answer be known."""
     answer.set_signed_cookie(
         cookie_name(username),
         secrets.token_urlsafe(16),

@@ -62,7 +62,6 @@ def resume(request: HttpRequest, name: str) -> HttpResponse:
 
 @post_view(Ability.DRAIN)
 def forget(request: HttpRequest, name: str) -> HttpResponse:
-    """Miss a node no more that is down, and gone for good."""
     return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")
 
 

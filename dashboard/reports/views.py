@@ -188,7 +188,6 @@ KINDS = [(Kind.DAILY, "Daily"), (Kind.WEEKLY, "Weekly"), (Kind.MONTHLY, "Monthly
 
 @safe_view(Ability.VIEW)
 def reports(request: HttpRequest) -> HttpResponse:
-    """Newest first, by pages. What can't be understood filters nothing."""
     return _archive(request, MakeForm())
 
 

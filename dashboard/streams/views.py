@@ -248,7 +248,6 @@ def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
 
 @post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    """The open issue of a `check`."""
     check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
     act = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
     return answer_to(request, act, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
