@@ -68,7 +68,7 @@ def answer(request: HttpRequest, words: str, status: int, back: str, **more: Any
     return JsonResponse({"detail": words, **more}, status=status)
 
 
-def answer_to(
+def answer_action(
     request: HttpRequest, action: Callable[[], object], problem: type[Exception], words: str, status: int, back: str
 ) -> HttpResponse:
     """Does it and answers with the words and the status or, where it can't be done now, with the problem's and 409."""

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer_to
+from dashboard.lists import answer_action
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
 from ingest.models import Node, Session
@@ -68,7 +68,8 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
     """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
     service.node_of(name)
-    return answer_to(request, lambda: act(actor_of(request), name), NodeError, said, 202, reverse("dashboard:nodes"))
+    back = reverse("dashboard:nodes")
+    return answer_action(request, lambda: act(actor_of(request), name), NodeError, said, 202, back)
 
 
 def _shared() -> dict[str, object]:

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from dashboard import zones
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer_to, asked_filters, narrow, page_context
+from dashboard.lists import answer_action, asked_filters, narrow, page_context
 from dashboard.recordings import queries as service
 from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
@@ -56,4 +56,4 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     note = clean.text(request.POST.get("note", "").strip(), NOTE_LENGTH)
     delete_it = partial(services_actions.delete_recording, actor_of(request), recording, note=note)
     words, back = f"The recording {recording.name} is deleted.", reverse("dashboard:recordings")
-    return answer_to(request, delete_it, RecordingProblem, words, 200, back)
+    return answer_action(request, delete_it, RecordingProblem, words, 200, back)

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from dashboard import lists
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer_to
+from dashboard.lists import answer_action
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Diagnosis
 from dashboard.sessions.queries import (
@@ -298,7 +298,7 @@ def _act(request: HttpRequest, pk: uuid.UUID, act: Any, done: str) -> HttpRespon
     row = get_object_or_404(Session.objects.select_related("stream__application"), pk=pk)
     note = request.POST.get("note", "")
     back = reverse("dashboard:session", args=[pk])
-    return answer_to(request, lambda: act(row, actor_of(request), note), ActionProblem, done, 200, back)
+    return answer_action(request, lambda: act(row, actor_of(request), note), ActionProblem, done, 200, back)
 
 
 def _players(row: Session) -> QuerySet[Session]:

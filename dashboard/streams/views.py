@@ -16,7 +16,7 @@ from django.utils.cache import get_conditional_response
 
 from dashboard import zones
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer, answer_to
+from dashboard.lists import answer, answer_action
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
@@ -243,14 +243,14 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
 def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row, text = stream_row(app, name), request.POST.get("note", "")
     act = partial(streams_actions.add_note, row, actor_of(request), text)
-    return answer_to(request, act, ActionProblem, "The note is in the log.", 201, _page(app, name))
+    return answer_action(request, act, ActionProblem, "The note is in the log.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
     check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
     act = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
-    return answer_to(request, act, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
+    return answer_action(request, act, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)
