@@ -66,7 +66,6 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
-    """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
     service.node_of(name)
     back = reverse("dashboard:nodes")
     return answer_action(request, lambda: act(actor_of(request), name), NodeError, said, 202, back)
