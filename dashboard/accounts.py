@@ -52,7 +52,6 @@ def device_of(request: HttpRequest, username: str) -> str:
 
 
 def remember_device(answer: HttpResponse, username: str) -> None:
-    """Has the browser that gets this answer be known."""
     answer.set_signed_cookie(
         cookie_name(username),
         secrets.token_urlsafe(16),
@@ -129,9 +128,6 @@ MAX_OF_ALL = 200
 MAX_LOGINS = 1000
 """Of an account, that are looked through for an address."""
 
-LAST = "More of this address within {minutes} min are not written down."
-UNKNOWN = "somebody"
-
 
 def record_failure(username: str, address: str) -> None:
     """A name that is no user's isn't written down: people type passwords into that field."""
@@ -140,8 +136,9 @@ def record_failure(username: str, address: str) -> None:
     if of_address >= MOST_OF_ADDRESS or recent.count() >= MAX_OF_ALL:
         return
     user = _user(username)
-    name = user.get_username() if user is not None else UNKNOWN
-    note = LAST.format(minutes=WAIT_S // 60) if of_address == MOST_OF_ADDRESS - 1 else ""
+    name = user.get_username() if user is not None else "somebody"
+    is_last = of_address == MOST_OF_ADDRESS - 1
+    note = f"More of this address within {WAIT_S // 60} min are not written down." if is_last else ""
     audit.record(Actor(name, user, address), LOGIN_FAILED, name if user is not None else "an unknown user", note=note)
 
 

@@ -23,8 +23,9 @@ from ingest.services.roles import ABILITIES, Ability
 
 if TYPE_CHECKING:
     UserBase = UserAdmin[User]
-else:
-    UserBase = UserAdmin
+    TokenBase = admin.ModelAdmin[ApiToken]
+else:  # Generic for the type checker only.
+    UserBase, TokenBase = UserAdmin, admin.ModelAdmin
 
 SUPERUSERS_ONLY = ("is_superuser", "user_permissions")
 
@@ -84,14 +85,8 @@ def _held(request: HttpRequest) -> "QuerySet[Permission]":
     return Permission.objects.filter(Q(user__pk=request.user.pk) | Q(group__user__pk=request.user.pk))
 
 
-if TYPE_CHECKING:
-    Base = admin.ModelAdmin[ApiToken]
-else:
-    Base = admin.ModelAdmin  # Generic for the type checker only.
-
-
 @admin.register(ApiToken)
-class ApiTokenAdmin(Base):
+class ApiTokenAdmin(TokenBase):
     list_display = ("name", "role", "start", "created_at", "created_by", "last_used_at", "expires_at", "revoked_at")
     list_filter = ("role", ("revoked_at", admin.EmptyFieldListFilter))
     search_fields = ("name", "prefix")

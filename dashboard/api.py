@@ -78,9 +78,9 @@ class DescribedSchema(OpenAPISchema):
 
 def ability_of(operation: Operation) -> Ability:
     """Every operation has an `auth=allow(...)`, its own or the API's."""
-    (ability,) = {callback.ability for callback in operation.auth_callbacks if hasattr(callback, "ability")}
-    found: Ability = ability
-    return found
+    found: set[Ability] = {callback.ability for callback in operation.auth_callbacks if hasattr(callback, "ability")}
+    (ability,) = found
+    return ability
 
 
 class Api(NinjaAPI):

@@ -162,7 +162,7 @@ def listed(
     `item`: what it has of a row.
     """
     if lookups:
-        rows = narrow(rows, lookups, filters.model_dump(include=set(lookups)))
+        rows = narrow(rows, lookups, filters.model_dump())
     page, count = cut(rows, filters)
     return {"items": [item(row) for row in page], "count": count}
 

@@ -80,7 +80,6 @@ CHOICES = {"state": AnalyticsRun.State.choices, "trigger": AnalyticsRun.Trigger.
 
 @safe_view(Ability.VIEW)
 def jobs(request: HttpRequest) -> HttpResponse:
-    """Newest first, by pages. What can't be understood filters nothing."""
     return _page(request, RangeForm())
 
 

@@ -23,8 +23,10 @@ Row = TypeVar("Row", bound=Model)
 
 
 def narrow(rows: QuerySet[Row], lookups: Mapping[str, str], values: Mapping[str, Any]) -> QuerySet[Row]:
-    """Rows that match every given value; `lookups` says which field each name filters. None and "" filter nothing."""
-    wanted = {lookups[name]: value for name, value in values.items() if value not in (None, "")}
+    """Rows that match every given value; `lookups` says which field each name filters: other names filter nothing, nor
+    do None and "".
+    """
+    wanted = {lookups[name]: value for name, value in values.items() if name in lookups and value not in (None, "")}
     return rows.filter(**wanted)
 
 
@@ -66,13 +68,15 @@ def answer(request: HttpRequest, words: str, status: int, back: str, **more: Any
     return JsonResponse({"detail": words, **more}, status=status)
 
 
-def attempt(action: Callable[[], object], words: str, status: int, problem: type[Exception]) -> tuple[str, int]:
-    """Words and status of the answer: those given or, where the action can't be done now, the problem's and 409."""
+def answer_action(
+    request: HttpRequest, action: Callable[[], object], problem: type[Exception], words: str, status: int, back: str
+) -> HttpResponse:
+    """Does it and answers with the words and the status or, where it can't be done now, with the problem's and 409."""
     try:
         action()
     except problem as error:
-        return str(error), 409
-    return words, status
+        words, status = str(error), 409
+    return answer(request, words, status, back)
 
 
 CHUNK_ROWS = 500
@@ -96,6 +100,10 @@ def file_answer(name: str, form: str, columns: Sequence[str], items: Iterable[di
 
 def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> StreamingHttpResponse:
     return _answer(f"{name}.csv", "text/csv; charset=utf-8", clean.csv_lines(columns, rows))
+
+
+def whole_file(name: str, kind: str, content: str | bytes) -> HttpResponse:
+    return HttpResponse(content, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 def _answer(file: str, kind: str, lines: Generator[str, None, None]) -> StreamingHttpResponse:

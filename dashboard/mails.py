@@ -11,8 +11,6 @@ from ingest.models import Delivery
 SUBJECT_BEGINS = {"alert.opened": "", "alert.repeated": "Still: ", "alert.cleared": "Cleared: "}
 """By kind."""
 
-LEVEL_WORDS = {"bad": "Bad", "warning": "Warning"}
-
 
 @mail_of("alert")
 def alert_mail(row: Delivery) -> MailContent:
@@ -30,5 +28,5 @@ def alert_subject(body: dict[str, Any]) -> str:
     alert = body["alert"]
     is_over = body["kind"] == "alert.cleared"
     fact = str(CHECK_NAMES.get(alert["check"], alert["title"]) if is_over else alert["title"]).rstrip(".")
-    level = "" if is_over else f" ({LEVEL_WORDS.get(alert['level'], alert['level'])})"
+    level = "" if is_over else f" ({alert['level'].capitalize()})"
     return " ".join(f"{SUBJECT_BEGINS.get(body['kind'], '')}{alert['subject']}: {fact}{level}".split())

@@ -20,8 +20,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-HOUR_S = 3600
-
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -29,7 +27,7 @@ class Limit:
 
     scope: str
     most: int
-    wait_s: int = HOUR_S
+    wait_s: int = 3600
     extends: bool = False
 
     def count(self, *who: str) -> int:

@@ -7,19 +7,12 @@ from analytics.jobs.minutes import HOUR_US
 from analytics.jobs.sessions import TAIL_US
 from analytics.metrics import EVENT_SUMS, REASON_COUNTS, SKETCH_BITS
 from analytics.schemas import COUNTS, HAPPENED_IN
+from ingest.contracts import ENDS
 
 DAY_US = 24 * HOUR_US
 
-PLANNED = (
-    "client_unpublish",
-    "completed",
-    "kicked",
-    "key_revoked",
-    "replaced",
-    "node_shutdown",
-    "test_over",
-)
-"""Ends that the encoder or the server meant; all others are unplanned. SQL has a tuple as Python writes it."""
+PLANNED = tuple(reason for reason, end in ENDS.items() if end.is_expected)
+"""Ends that somebody meant; all others are unplanned. SQL has a tuple as Python writes it."""
 
 KINDS = {
     "accepted": "kind = 'session.started' and session_kind = 'publish'",

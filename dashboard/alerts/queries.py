@@ -50,14 +50,12 @@ def deliveries() -> QuerySet[Delivery]:
 
 
 def hours(rule: AlertRule) -> str:
-    """When somebody is told, in words."""
     days = ", ".join(DAYS[day][:3] for day in rule.days)
     clock = f"{rule.from_time:%H:%M} to {rule.until_time:%H:%M}" if rule.from_time and rule.until_time else ""
     return " ".join(part for part in (days, clock, rule.time_zone if clock or days else "") if part) or "always"
 
 
 def scope(row: AlertRule | Webhook) -> str:
-    """Which streams it is about, in words."""
     names = [f"{application.name}/*" for application in row.applications.all()]
     names += [stream.path for stream in row.streams.all()]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""

@@ -27,7 +27,6 @@ from ingest.services.roles import Ability
 
 @safe_view(Ability.VIEW)
 def alerts(request: HttpRequest) -> HttpResponse:
-    """Open ones, then rules and webhooks, then what is over, by pages."""
     over = alerts_queries.alerts().filter(cleared_at__isnull=False)
     rules = [(rule, alerts_queries.scope(rule), alerts_queries.hours(rule)) for rule in alerts_queries.rules()]
     context = page_context(request, over, {}) | {

@@ -44,9 +44,8 @@ def attempts() -> QuerySet[Attempt]:
 
 def refused_publishers(since: datetime) -> QuerySet[Attempt]:
     """What came since then, the latest first; players' refusals are left out."""
-    return narrow(attempts().exclude(action=Attempt.Action.PLAY), {"since": "latest__gte"}, {"since": since}).order_by(
-        Coalesce("last_at", "at").desc()
-    )
+    rows = narrow(attempts().exclude(action=Attempt.Action.PLAY), LOOKUPS, {"since": since})
+    return rows.order_by(Coalesce("last_at", "at").desc())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class AttemptFilter:
         if within:
             since = max(filter(None, (since, timezone.now() - timedelta(seconds=int(within)))))
         key = self.shown["key"]
-        return {name: self.shown[name] for name in PAGE_LOOKUPS} | {
+        return self.shown | {
             "since": since,
             "until": moment(self.shown["until"]),
             "key": int(key) if key.isdecimal() and len(key) < 19 else None,

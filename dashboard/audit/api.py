@@ -40,5 +40,5 @@ class AuditFilters(Paging):
 @router.get("/audit", response=ListOf[AuditOut], auth=allow(Ability.SEE_AUDIT))
 def audit(request: HttpRequest, filters: Query[AuditFilters]) -> dict[str, object]:
     """The latest first."""
-    values = filters.model_dump(include=set(audit_queries.LOOKUPS))
-    return listed(audit_queries.rows(values, text=filters.text or ""), filters, item=audit_queries.as_dict)
+    rows = audit_queries.rows(filters.model_dump(), text=filters.text or "")
+    return listed(rows, filters, item=audit_queries.as_dict)

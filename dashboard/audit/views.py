@@ -41,6 +41,4 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 
 def _rows(filters: dict[str, str]) -> Any:
     since, until = zones.days(filters["since"], filters["until"])
-    values: dict[str, Any] = filters | {"since": since, "until": until}
-    del values["q"]
-    return audit_queries.rows(values, text=filters["q"])
+    return audit_queries.rows({**filters, "since": since, "until": until}, text=filters["q"])

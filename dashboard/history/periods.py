@@ -32,7 +32,9 @@ LONGEST = {Grain.HOUR: timedelta(days=92), Grain.DAY: timedelta(days=800)}
 
 @dataclass(frozen=True)
 class PagePeriod(Period):
-    """From `since` up to (not with) `until`, which begin an hour or a day of UTC."""
+    """From `since` up to (not with) `until`, which begin an hour or a day of UTC. `kind`: its range's name in a page's
+    address.
+    """
 
     fault: str = ""
     """Why it is not the one that was asked for."""
@@ -77,11 +79,6 @@ class PagePeriod(Period):
         return cls(DATES, days.first_hour, days.end_hour, days.zone, grain, fault, (first, last))
 
     @property
-    def range(self) -> str:
-        """Its name in a page's address."""
-        return self.kind
-
-    @property
     def note(self) -> str:
         """A sentence on what its figures hold besides."""
         return of_days(*self.dates, self.zone).widened_words if self.dates else ""
@@ -124,9 +121,9 @@ class PagePeriod(Period):
 
     @property
     def query(self) -> dict[str, str]:
-        if self.range == DATES:
+        if self.kind == DATES:
             return {"from": str(self.first_day), "to": str(self.last_day), "grain": str(self.grain)}
-        return {"range": self.range, "grain": str(self.grain)}
+        return {"range": self.kind, "grain": str(self.grain)}
 
 
 def _zone(grain: Grain) -> ZoneInfo:

@@ -327,7 +327,9 @@ class StreamHistory:
 
 
 def asked(query: Mapping[str, str]) -> StreamHistory:
-    """The history that a page's address names: by day where its hours are more files than a page reads."""
+    """The history that a page's address names, else of the stream that was computed last: by day where its hours are
+    more files than a page reads.
+    """
     period = PagePeriod.of(query)
     if period.grain == Grain.HOUR:
         for dimension in (Dimension.STREAM, Dimension.BROADCAST):
@@ -338,13 +340,8 @@ def asked(query: Mapping[str, str]) -> StreamHistory:
                 by_day = PagePeriod.of({name: query[name] for name in query} | {"grain": Grain.DAY})
                 period = replace(by_day, fault=f"{fault} {MOST_HOURS // 24} days at most.")
                 break
-    return StreamHistory(asked_path(query), period)
-
-
-def asked_path(query: Mapping[str, str]) -> str:
-    """The stream that a page's address names; else the one that was computed last."""
     path = query.get("stream", "").strip().replace("\0", "")
-    return path if "/" in path else latest_path()
+    return StreamHistory(path if "/" in path else latest_path(), period)
 
 
 def latest_path() -> str:

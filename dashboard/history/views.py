@@ -21,14 +21,13 @@ from analytics.histograms import in_file
 from analytics.java import JavaMissing, find_java
 from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
 from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Grain, Rollup
-from analytics.periods import Period
 from analytics.rollups import UNPACKED, Rollups
 from analytics.wording import tiles
 from dashboard import lists
 from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MOST_CHOSEN, Comparison, text_with_unit
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
-from dashboard.history.events import HistoryEvent, history_events
+from dashboard.history.events import history_events
 from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
 from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, PAGE_TILES, StreamHistory, asked, broadcasts, paths
 from ingest.services import audit
@@ -113,23 +112,18 @@ def analytics(request: HttpRequest) -> HttpResponse:
 
 def _shown(history: StreamHistory) -> dict[str, Any]:
     figures, former, period = history.figures, history.former, history.period
-    found = history_events(history.app, history.name, history.stream, period)
+    found, length = history_events(history.app, history.name, history.stream, period), period.until - period.since
     return {
         "tiles": tiles(PAGE_TILES, figures, former, period.before_words),
         "further": [(column, text_with_unit(column, figures), text_with_unit(column, former)) for column in FURTHER],
         "chart": history.chart() | {"marks": [{"at": one.at.timestamp(), "is_line": one.is_mark} for one in found]},
         "happenings": found,
-        "dots": [(one, f"{_place(one, period):.3f}%") for one in found],
+        "dots": [(one, f"{100 * ((one.at - period.since) / length):.3f}%") for one in found],
         "intervals": _intervals(history),
         "refusals": sorted(figures.refusals.items(), key=lambda item: -item[1]),
         "broadcasts": broadcasts(history.app, history.name, period),
         "figures": figures,
     }
-
-
-def _place(happening: HistoryEvent, period: Period) -> float:
-    """In per cent of the period."""
-    return 100 * ((happening.at - period.since) / (period.until - period.since))
 
 
 def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, bool]]:

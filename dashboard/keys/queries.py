@@ -34,11 +34,6 @@ class KeyRow:
     words: str
     is_live: bool
 
-    @property
-    def is_over(self) -> bool:
-        """Revoked or rotated: there is nothing left to do to it."""
-        return self.key.revoked_at is not None
-
 
 def key_of(pk: int) -> StreamKey:
     """Raises Http404."""

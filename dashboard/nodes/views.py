@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer, attempt
+from dashboard.lists import answer_action
 from dashboard.nodes import queries as service
 from dashboard.streams.queries import Now
 from ingest.models import Node, Session
@@ -62,15 +62,13 @@ def resume(request: HttpRequest, name: str) -> HttpResponse:
 
 @post_view(Ability.DRAIN)
 def forget(request: HttpRequest, name: str) -> HttpResponse:
-    """Miss a node no more that is down, and gone for good."""
     return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")
 
 
 def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
-    """Does it and goes back to the nodes; to a script 202 or, where it can't be done now, 409 with the reason."""
     service.node_of(name)
-    words, status = attempt(lambda: act(actor_of(request), name), said, 202, NodeError)
-    return answer(request, words, status, reverse("dashboard:nodes"))
+    back = reverse("dashboard:nodes")
+    return answer_action(request, lambda: act(actor_of(request), name), NodeError, said, 202, back)
 
 
 def _shared() -> dict[str, object]:

@@ -45,13 +45,8 @@ def send(recording: Recording, *, actor: Actor) -> HttpResponseRedirect:
     url = media_urls.download_url(recording)
     if not url:
         raise MediaOff(MEDIA_OFF)
-    audit.record(
-        actor,
-        "recording.download",
-        services_actions.recording_name(recording),
-        stream=recording.stream,
-        file=recording.file,
-    )
+    name = services_actions.recording_name(recording)
+    audit.record(actor, "recording.download", name, stream=recording.stream, file=recording.file)
     answer = HttpResponseRedirect(url)
     answer["Cache-Control"] = "private, no-store"
     return answer

@@ -1,5 +1,7 @@
 """What was recorded: the page that lists it, the download, the deletion."""
 
+from functools import partial
+
 from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -7,7 +9,7 @@ from django.urls import reverse
 
 from dashboard import zones
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer, asked_filters, attempt, narrow, page_context
+from dashboard.lists import answer_action, asked_filters, narrow, page_context
 from dashboard.recordings import queries as service
 from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
@@ -52,10 +54,6 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """With a `note` for the record. 409 and the reason where it can't be done now."""
     recording = get_object_or_404(service.rows(), pk=pk)
     note = clean.text(request.POST.get("note", "").strip(), NOTE_LENGTH)
-    words, status = attempt(
-        lambda: services_actions.delete_recording(actor_of(request), recording, note=note),
-        f"The recording {recording.name} is deleted.",
-        200,
-        RecordingProblem,
-    )
-    return answer(request, words, status, reverse("dashboard:recordings"))
+    delete_it = partial(services_actions.delete_recording, actor_of(request), recording, note=note)
+    words, back = f"The recording {recording.name} is deleted.", reverse("dashboard:recordings")
+    return answer_action(request, delete_it, RecordingProblem, words, 200, back)

@@ -15,6 +15,7 @@ from analytics.reports import files, subprocess_jobs
 from analytics.scopes import Scope
 from dashboard.access import actor_of
 from dashboard.api_base import ListOf, NameOf, Problem, Text, Times, When, allow, listed
+from dashboard.lists import whole_file
 from dashboard.reports import actions as reports_actions
 from ingest.services.roles import Ability
 
@@ -94,14 +95,14 @@ def report(request: HttpRequest, report_id: int) -> Report:
 def as_pdf(request: HttpRequest, report_id: int) -> HttpResponse:
     """One as PDF."""
     row = _row(report_id)
-    return file(subprocess_jobs.pdf(row.document), "application/pdf", f"{files.file_name(row)}.pdf")
+    return whole_file(f"{files.file_name(row)}.pdf", "application/pdf", subprocess_jobs.pdf(row.document))
 
 
 @router.get("/reports/{int:report_id}.csv", response=None)
 def as_csv(request: HttpRequest, report_id: int) -> HttpResponse:
     """Its streams as CSV, the worst first."""
     row = _row(report_id)
-    return file(files.report_csv(row.document).encode(), "text/csv; charset=utf-8", f"{files.file_name(row)}.csv")
+    return whole_file(f"{files.file_name(row)}.csv", "text/csv; charset=utf-8", files.report_csv(row.document))
 
 
 @router.post("/reports", response={201: WholeReport, 400: Problem, 503: Problem}, auth=allow(Ability.RUN_ANALYTICS))
@@ -112,7 +113,3 @@ def make(request: HttpRequest, wish: Body[ReportIn]) -> Status[Report]:
 
 def _row(report_id: int) -> Report:
     return get_object_or_404(Report.objects.select_related("plan"), pk=report_id)
-
-
-def file(content: bytes, kind: str, name: str) -> HttpResponse:
-    return HttpResponse(content, content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

@@ -27,7 +27,7 @@ from analytics.reports.plans import addresses, next_due, scope_of, time_zones
 from analytics.scopes import NoSuchScope, Scope
 from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.periods import BY_HOUR_UP_TO
-from dashboard.lists import asked_filters, narrow, page_context
+from dashboard.lists import asked_filters, narrow, page_context, whole_file
 from dashboard.reports import actions as reports_actions
 from dashboard.reports import charts as reports_charts
 from ingest.delivery.email import is_mail_set
@@ -57,10 +57,8 @@ def archived_reports() -> QuerySet[Report]:
     )
 
 
-def narrow_whole(reports: QuerySet[Report], whole: str) -> QuerySet[Report]:
-    """ "yes": those whose hours had all been computed; "no": the others."""
-    complete = Q(hours_done__gte=F("hours_expected"))
-    return reports.filter(complete) if whole == "yes" else reports.exclude(complete) if whole == "no" else reports
+WHOLE = Q(hours_done__gte=F("hours_expected"))
+"""Those whose hours had all been computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +188,15 @@ KINDS = [(Kind.DAILY, "Daily"), (Kind.WEEKLY, "Weekly"), (Kind.MONTHLY, "Monthly
 
 @safe_view(Ability.VIEW)
 def reports(request: HttpRequest) -> HttpResponse:
-    """Newest first, by pages. What can't be understood filters nothing."""
     return _archive(request, MakeForm())
 
 
 def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpResponse:
     filters = asked_filters(request.GET, (*LOOKUPS, "whole"))
-    found = narrow(archived_reports(), LOOKUPS, {name: filters[name] for name in LOOKUPS})
-    context = page_context(request, narrow_whole(found, filters["whole"]), filters) | {
+    rows = narrow(archived_reports(), LOOKUPS, filters)
+    if filters["whole"] in ("yes", "no"):
+        rows = rows.filter(WHOLE if filters["whole"] == "yes" else ~WHOLE)
+    context = page_context(request, rows, filters) | {
         "kinds": KINDS,
         "scopes": list(Report.objects.exclude(scope="").order_by("scope").values_list("scope", flat=True).distinct()),
         "known_scopes": known_scopes(),
@@ -250,12 +249,10 @@ def download(request: HttpRequest, pk: int, form: str) -> HttpResponse:
         raise Http404
     _, kind, made = FILES[form]
     try:
-        answer = HttpResponse(made(row.document), content_type=kind)
+        return whole_file(f"{files.file_name(row)}.{form}", kind, made(row.document))
     except subprocess_jobs.NotMade as problem:
         messages.error(request, str(problem))
         return _sheet(request, row, None, status=503)
-    answer["Content-Disposition"] = f'attachment; filename="{files.file_name(row)}.{form}"'
-    return answer
 
 
 @post_view(Ability.RUN_ANALYTICS)

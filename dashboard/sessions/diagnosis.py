@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Q, Sum
 from django.urls import reverse
 from django.utils import timezone
 
@@ -48,17 +48,6 @@ KEY_WORDS: dict[KeyState, tuple[Look, str, str]] = {
 """By the key's state: look, in few words, in a sentence."""
 
 
-def others(session: Session) -> QuerySet[Session]:
-    rows = Session.objects.filter(app=session.app, name=session.name, kind=Session.Kind.PUBLISH)
-    return rows.exclude(pk=session.pk)
-
-
-def neighbours(session: Session) -> tuple[Session | None, Session | None]:
-    """The publishers of the stream just before and just after it."""
-    before = others(session).filter(started_at__lt=session.started_at).order_by("-started_at").first()
-    return before, others(session).filter(started_at__gte=session.started_at).order_by("started_at").first()
-
-
 class Diagnosis:
     """Asks database, nodes and lake once; `findings` puts it into words."""
 
@@ -67,13 +56,15 @@ class Diagnosis:
         self.at = timezone.now()
         self._now = Now.read()
         self._snapshot = self._now.by_id.get(session.stream_id or 0)
-        self.before, self.after = neighbours(session)
-        self._open = others(session).filter(ended_at__isnull=True).order_by("-started_at").first()
+        others = Session.objects.filter(app=session.app, name=session.name, kind=Session.Kind.PUBLISH)
+        others = others.exclude(pk=session.pk).order_by("started_at")
+        self.before = others.filter(started_at__lt=session.started_at).last()
+        self.after = others.filter(started_at__gte=session.started_at).first()
+        self._open = others.filter(ended_at__isnull=True).last()
         claimed = session.summary.get("metadata", {})
         nominal = claimed.get("framerate") if isinstance(claimed, dict) else None
-        self.series = measurements.last_minute(session)
         self.last: LastMinute = summarize_last_minute(
-            self.series,
+            measurements.last_minute(session),
             target_kbps=measurements.target_kbps(session),
             nominal_fps=nominal if isinstance(nominal, int | float) and nominal > 0 else None,
         )
@@ -83,19 +74,7 @@ class Diagnosis:
         self.back = self._back()
 
     def findings(self) -> list[Finding]:
-        advice = advise(self.situation)
-        return [
-            self._is_it_back(),
-            self._why(),
-            self._key_or_node(),
-            self._key(),
-            self._attempts(),
-            Finding("What to do now", "info", advice.act, advice.why),
-        ]
-
-    @property
-    def situation(self) -> Situation:
-        return Situation(
+        situation = Situation(
             reason=self.session.end_reason,
             seen=self.last.seen,
             key=self.key_state,
@@ -104,6 +83,15 @@ class Diagnosis:
             refused=self._refused[1],
             issue=next(iter(self._issues), None),
         )
+        advice = advise(situation)
+        return [
+            self._is_it_back(),
+            self._why(),
+            self._key_or_node(),
+            self._key(),
+            self._attempts(),
+            Finding("What to do now", "info", advice.act, advice.why),
+        ]
 
     # --- What is known ---
 

@@ -51,7 +51,7 @@ def matching(values: Mapping[str, Any]) -> QuerySet[Session]:
     """Those that match each given value: of LOOKUPS, or `stream`, `address`, `encoder`, `key` (texts), `ended_within`
     (seconds). None and "" filter nothing.
     """
-    rows = narrow(session_rows(), LOOKUPS, {name: values.get(name) for name in LOOKUPS})
+    rows = narrow(session_rows(), LOOKUPS, values)
     for name, condition in CONDITIONS.items():
         if values.get(name) not in (None, ""):
             rows = rows.filter(condition(values[name]))
@@ -158,8 +158,11 @@ class SessionFilter:
             at, pk = after
             rows = rows.filter(Q(started_at__lt=at) | Q(started_at=at, pk__lt=pk), started_at__lte=at)
         found = list(rows[: PAGE_SIZE + 1])
-        last = found[PAGE_SIZE - 1] if len(found) > PAGE_SIZE else None
-        return PageOf([*first, *found[:PAGE_SIZE]], _cursor(last) if last else "", after is not None)
+        older = ""
+        if len(found) > PAGE_SIZE:
+            last = found[PAGE_SIZE - 1]
+            older = f"{last.started_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}_{last.pk}"
+        return PageOf([*first, *found[:PAGE_SIZE]], older, after is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +172,6 @@ class PageOf:
     """The cursor of the next page; "": there is none."""
     is_later: bool
     """Whether there are newer ones before it."""
-
-
-def _cursor(row: Session) -> str:
-    return f"{row.started_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}_{row.pk}"
 
 
 def _place(cursor: str) -> tuple[datetime, uuid.UUID] | None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from dashboard import lists
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer, attempt
+from dashboard.lists import answer_action
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Diagnosis
 from dashboard.sessions.queries import (
@@ -53,24 +53,17 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    a: Session | None
-    b: Session | None
-
-    @classmethod
-    def of(cls, a: str, b: str) -> "Pair":
-        return cls(_session(a), _session(b))
-
-    @property
-    def span_s(self) -> int:
-        """How long the longer lasted."""
-        return max((int(_seconds(one)) + 1 for one in (self.a, self.b) if one), default=0)
+    a: Session
+    b: Session
 
     @property
     def boot(self) -> dict[str, Any]:
-        """What the page's script begins with. Times in seconds, those of `begins` since the epoch."""
-        both = [session for session in (self.a, self.b) if session is not None]
+        """What the page's script begins with. Times in seconds, those of `begins` since the epoch; `span`: how long
+        the longer lasted.
+        """
+        both = (self.a, self.b)
         return {
-            "span": self.span_s,
+            "span": max(int(_seconds(session)) + 1 for session in both),
             "data": [reverse("dashboard:session-data", args=[session.pk]) for session in both],
             "open": [session.ended_at is None for session in both],
             "begins": [int(session.started_at.timestamp()) for session in both],
@@ -78,8 +71,6 @@ class Pair:
 
     @property
     def facts(self) -> list[Fact]:
-        if self.a is None or self.b is None:
-            return []
         texts = [Fact(name, a := words(self.a), b := words(self.b), a != b) for name, words in TEXTS]
         return [*texts, *(_figures(name, value, self.a, self.b) for name, value in FIGURES.items())]
 
@@ -211,8 +202,8 @@ def export(request: HttpRequest, form: str) -> StreamingHttpResponse:
 @safe_view(Ability.VIEW)
 def compare(request: HttpRequest) -> HttpResponse:
     """Two sessions by `a` and `b`. Where one is missing or unknown, the page says how to choose."""
-    pair = Pair.of(request.GET.get("a", ""), request.GET.get("b", ""))
-    return render(request, "dashboard/sessions_compare.html", {"pair": pair})
+    a, b = (_session(request.GET.get(name, "")) for name in ("a", "b"))
+    return render(request, "dashboard/sessions_compare.html", {"pair": Pair(a, b) if a and b else None})
 
 
 PLAYERS_SHOWN = 20
@@ -306,8 +297,8 @@ def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 def _act(request: HttpRequest, pk: uuid.UUID, act: Any, done: str) -> HttpResponse:
     row = get_object_or_404(Session.objects.select_related("stream__application"), pk=pk)
     note = request.POST.get("note", "")
-    words, status = attempt(lambda: act(row, actor_of(request), note), done, 200, ActionProblem)
-    return answer(request, words, status, reverse("dashboard:session", args=[pk]))
+    back = reverse("dashboard:session", args=[pk])
+    return answer_action(request, lambda: act(row, actor_of(request), note), ActionProblem, done, 200, back)
 
 
 def _players(row: Session) -> QuerySet[Session]:

@@ -6,7 +6,7 @@ pages as ever."""
 
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
@@ -277,15 +277,10 @@ def mute_payloads(stream: int) -> list[dict[str, Any]]:
     ]
 
 
-def muted_text(held: Iterable[dict[str, Any]]) -> str:
-    """What open pages are sent when a mute is made or lifted."""
-    return pages.to_json({"kind": "mutes", "mutes": list(held)})
-
-
 def _record_event(stream: Stream, kind: str, actor: Actor, check: str, note: str, detail: dict[str, Any]) -> None:
     """In the feed of the latest publisher, if there was one yet."""
     session = latest_publisher(stream)
     if session is not None:
         named = {**detail, "name": STREAM_CHECKS.get(check, check)}
         put_event(session, kind, actor, code=check, description=note, detail=named)
-    notify_pages(stream.pk, "stream.mutes", muted_text(mute_payloads(stream.pk)))
+    notify_pages(stream.pk, "stream.mutes", pages.to_json({"kind": "mutes", "mutes": mute_payloads(stream.pk)}))

@@ -160,15 +160,13 @@ def streams(request: HttpRequest, filters: Query[StreamFilters]) -> dict[str, ob
     """All streams, on air or not; the last made comes first."""
     now = Now.read()
     rows = Stream.objects.select_related("application").order_by("-created_at", "-pk")
-    rows = narrow(rows, LOOKUPS, filters.model_dump(include=set(LOOKUPS)))
-    rows = _in_condition(rows, now, filters.state, filters.health)
-    return listed(rows, filters, item=lambda row: StreamOut.of(row, now.of_stream(row)))
+    rows = narrow(rows, LOOKUPS, filters.model_dump())
+    return listed(_in_condition(rows, now, filters), filters, item=lambda row: StreamOut.of(row, now.of_stream(row)))
 
 
-def _in_condition(
-    rows: QuerySet[Stream], now: Now, state: StreamState | None, health: Health | None
-) -> QuerySet[Stream]:
-    """Rows of that state and health. What no node knows of is offline and without data."""
+def _in_condition(rows: QuerySet[Stream], now: Now, filters: StreamFilters) -> QuerySet[Stream]:
+    """Rows of the state and health that are asked for. What no node knows of is offline and without data."""
+    state, health = filters.state, filters.health
     if state is None and health is None:
         return rows
     fitting = [

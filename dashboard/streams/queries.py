@@ -56,6 +56,7 @@ class Now:
     """One reading of the nodes' figures, to be joined to rows."""
 
     at: float
+    """When the newest node ticked; now, when none does."""
     nodes: list[NodeFigures]
     by_id: dict[int, StreamSnapshot]
     others: list[StreamSnapshot]
@@ -65,7 +66,7 @@ class Now:
     def of(cls, view: LiveView) -> "Now":
         chosen = by_stream(view.streams)
         others = [snapshot for snapshot in view.streams if chosen[snapshot["id"]] is not snapshot]
-        return cls(snapshot_at(view), view.nodes, chosen, others)
+        return cls(max((node["at"] for node in view.nodes), default=time.time()), view.nodes, chosen, others)
 
     @classmethod
     def read(cls) -> "Now":
@@ -90,11 +91,6 @@ def by_stream(snapshots: Iterable[StreamSnapshot]) -> dict[int, StreamSnapshot]:
 
 def _precedence(snapshot: StreamSnapshot) -> tuple[int, float, str]:
     return PRESENCE[snapshot["state"]], -(snapshot["since"] or 0.0), snapshot["node"]
-
-
-def snapshot_at(view: LiveView) -> float:
-    """When the newest node of a view ticked; now, when none does."""
-    return max((node["at"] for node in view.nodes), default=time.time())
 
 
 def stream_row(app: str, name: str) -> Stream:

@@ -16,7 +16,7 @@ from django.utils.cache import get_conditional_response
 
 from dashboard import zones
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer, attempt
+from dashboard.lists import answer, answer_action
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
@@ -235,33 +235,33 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
     )
     words = KICK_WORDS[outcome].format(path=row.path)
     session_id = str(session.pk) if session else None
-    return _done(request, app, name, words, 202 if outcome is Kick.ASKED else 409, session_id)
+    status = 202 if outcome is Kick.ASKED else 409
+    return answer(request, words, status, _page(app, name), session_id=session_id)
 
 
 @post_view(Ability.NOTE)
 def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row, text = stream_row(app, name), request.POST.get("note", "")
     act = partial(streams_actions.add_note, row, actor_of(request), text)
-    return _done(request, app, name, *attempt(act, "The note is in the log.", 201, ActionProblem))
+    return answer_action(request, act, ActionProblem, "The note is in the log.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    """The open issue of a `check`."""
     check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
     act = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
-    return _done(request, app, name, *attempt(act, "The issue is acknowledged.", 201, ActionProblem))
+    return answer_action(request, act, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)
 def mute(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """Alerts of a `check`, of all without one, for 1 or 8 `hours`; without, until it is lifted."""
-    row, hours = stream_row(app, name), request.POST.get("hours", "")
+    row, hours, back = stream_row(app, name), request.POST.get("hours", ""), _page(app, name)
     if hours not in MUTE_HOURS:
-        return _done(request, app, name, "Alerts are muted for 1 hour, for 8 hours, or until the mute is lifted.", 409)
+        return answer(request, "Alerts are muted for 1 hour, for 8 hours, or until the mute is lifted.", 409, back)
     check, text = request.POST.get("check", ""), request.POST.get("note", "")
     streams_actions.mute(row, actor_of(request), check=check, hours=MUTE_HOURS[hours], note=text)
-    return _done(request, app, name, "Alerts are muted.", 201)
+    return answer(request, "Alerts are muted.", 201, back)
 
 
 @post_view(Ability.NOTE)
@@ -269,10 +269,8 @@ def unmute(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """Lift the mute of a `check`; "": the mute of all checks at once."""
     lifted = streams_actions.unmute(stream_row(app, name), actor_of(request), check=request.POST.get("check", ""))
     words = "Alerts are on again." if lifted else "This mute has ended already."
-    return _done(request, app, name, words, 200)
+    return answer(request, words, 200, _page(app, name))
 
 
-def _done(
-    request: HttpRequest, app: str, name: str, words: str, status: int, session_id: str | None = None
-) -> HttpResponse:
-    return answer(request, words, status, reverse("dashboard:stream", args=[app, name]), session_id=session_id)
+def _page(app: str, name: str) -> str:
+    return reverse("dashboard:stream", args=[app, name])

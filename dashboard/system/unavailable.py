@@ -83,7 +83,7 @@ UNKNOWN = "The server's storage did not answer in time. Try again."
 
 def unavailable(request: HttpRequest) -> HttpResponse:
     parts = [part for part in get_watch().report().parts if part.kind in STORAGE and part.is_alarming]
-    if _wants_page(request):
+    if request.accepts("text/html") and not request.path.startswith(("/api/", "/metrics")):
         response = HttpResponse(render_to_string("503.html", {"parts": parts, "retry_s": RETRY_S}, request=request))
     else:
         detail = " ".join(f"{part.what}{part.since_words}." for part in parts) or UNKNOWN
@@ -116,10 +116,6 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 def _is_away(error: BaseException) -> bool:
     return isinstance(error, AWAY) or lacks_tables(error) or database.is_write_refused(error)
-
-
-def _wants_page(request: HttpRequest) -> bool:
-    return request.accepts("text/html") and not request.path.startswith(("/api/", "/metrics"))
 
 
 class UnavailableMiddleware(Middleware):

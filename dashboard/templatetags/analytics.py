@@ -68,14 +68,12 @@ class Day:
         return ", ".join(f"{counts[state]} {bar.words}" for state, bar in LEDGER_BARS.items() if counts[state])
 
 
-PARTITION_FIELDS = ("start", "state", "metric_version")
-
-
 def ledger_days(count: int, now: datetime) -> list[Day]:
     """The last `count` days (of the current zone), today first, with their hours until now."""
     today = timezone.localtime(now).date()
     rows = Partition.objects.filter(grain=Grain.HOUR, start__gte=_first_hour(today - (count - 1) * DAY))
-    known = {start: partition_state(state, version) for start, state, version in rows.values_list(*PARTITION_FIELDS)}
+    fields = rows.values_list("start", "state", "metric_version")
+    known = {start: partition_state(state, version) for start, state, version in fields}
     return [_day(today - number * DAY, now, known) for number in range(count)]
 
 

@@ -43,10 +43,7 @@ def _beside(context: Context, at: datetime, time: str = "%H:%M:%S") -> SafeStrin
     return format_html(' <span class="utc">({})</span>', other) if other else ""
 
 
-@register.filter
-def with_utc(at: datetime, day: str = "") -> str:
-    """In a sentence: "14:31:46 (13:31:46 UTC)", after its day in the form that is given, such as "%-d %b"."""
-    return zones.clock(at, day)
+register.filter("with_utc", zones.clock)  # In a sentence; the day in the form that is given, such as "%-d %b".
 
 
 @register.filter

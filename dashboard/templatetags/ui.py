@@ -175,13 +175,8 @@ def health_chip(health: str) -> SafeString:
 
 
 @register.simple_tag
-def state_chip(state: str) -> SafeString:
-    return show_chip(PART_CHIPS[state])
-
-
-@register.simple_tag
-def node_chip(state: str) -> SafeString:
-    return show_chip(NODE_CHIPS[state])
+def chip(of: Literal["part", "node"], state: str) -> SafeString:
+    return show_chip((PART_CHIPS if of == "part" else NODE_CHIPS)[state])
 
 
 @register.simple_tag

@@ -37,7 +37,7 @@ class End:
     player_words: str = ""
     player_advice: str = ""
     is_expected: bool = False
-    """Somebody meant it: it is no loss."""
+    """Somebody meant it: it is no loss. By this pages and alerts go, and what history counts as planned."""
 
     def words_of(self, *, plays: bool) -> str:
         return (plays and self.player_words) or self.words

@@ -129,25 +129,18 @@ def test_who_may_view_has_it(kept: None, viewer: Client) -> None:
     answer = viewer.get(THUMBNAIL)
     assert (answer.status_code, answer.content, answer["Content-Type"]) == (200, PICTURE.image, "image/webp")
     assert answer["Cache-Control"] == "private, no-cache"
+    for name in ("cam-2", "none"):
+        assert viewer.get(f"/streams/live/{name}/thumbnail.webp").status_code == 404
 
 
-def test_the_one_that_a_snapshot_names_never_changes(kept: None, viewer: Client) -> None:
+def test_a_browser_keeps_it_and_the_one_that_a_snapshot_names_never_changes(kept: None, viewer: Client) -> None:
     named = viewer.get(f"{THUMBNAIL}?v={PICTURE.at_ms}")
     assert named["Cache-Control"] == "private, max-age=900, immutable"
     other = viewer.get(f"{THUMBNAIL}?v=1")
     assert (other.content, other["Cache-Control"]) == (PICTURE.image, "private, no-cache")
-
-
-def test_a_browser_that_has_it_is_told_so(kept: None, viewer: Client) -> None:
-    etag = viewer.get(THUMBNAIL)["ETag"]
-    again = viewer.get(THUMBNAIL, headers={"If-None-Match": etag})
+    again = viewer.get(THUMBNAIL, headers={"If-None-Match": other["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert viewer.get(THUMBNAIL, headers={"If-None-Match": '"1"'}).status_code == 200
-
-
-def test_there_is_none_of_others(kept: None, viewer: Client) -> None:
-    for name in ("cam-2", "none"):
-        assert viewer.get(f"/streams/live/{name}/thumbnail.webp").status_code == 404
 
 
 @pytest.mark.both_forms

@@ -3,7 +3,7 @@
 import io
 import json
 from datetime import time, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pypdf
 import pytest
@@ -13,7 +13,7 @@ from django.utils import timezone
 from analytics.mails import report_content
 from analytics.models import ReportDelivery, ReportPlan
 from analytics.reports import subprocess_jobs
-from analytics.reports.document import MOST_ROWS
+from analytics.reports.document import MOST_ROWS, Chart
 from dashboard.reports import charts as reports_charts
 from ingest.models import Stream
 from tests.dashboard.conftest import csv_rows, lacks, text_of
@@ -188,8 +188,12 @@ def test_deliveries_are_with_the_report_for_those_who_send(viewer: Client, analy
     assert lacks(page, "a@example.org", "451 try later", "Failed, tried again", "next try at") == []
 
 
+def plotted(**fields: Any) -> reports_charts.Plot:
+    return reports_charts.plot(cast(Chart, chart() | fields), "Europe/Berlin")
+
+
 def test_a_chart_has_a_line_for_each_time_on_air() -> None:
-    drawn = reports_charts.plot(chart(), "Europe/Berlin")
+    drawn = plotted()
     assert len(drawn.lines) == len(drawn.bands) == 8  # Seven nights off air.
     assert [mark.label for mark in drawn.grid] == ["0", "2,000", "4,000", "6,000", "8,000"]
     assert [mark.label for mark in drawn.ticks] == ["Mon 9", "Tue 10"]
@@ -201,22 +205,14 @@ def test_a_chart_has_a_line_for_each_time_on_air() -> None:
 
 
 def test_the_last_label_of_a_chart_is_in_the_drawing() -> None:
-    drawn = reports_charts.plot(
-        {**chart(), "ticks": [{"at": 0.0, "label": "00:00"}, {"at": 168.0, "label": "00:00"}]}, "UTC"
-    )
+    drawn = plotted(ticks=[{"at": 0.0, "label": "00:00"}, {"at": 168.0, "label": "00:00"}])
     first, last = (float(tick.words_at) for tick in drawn.ticks)
     assert first == reports_charts.BOX.left
     assert reports_charts.BOX.right - 20 < last < reports_charts.BOX.width - len("00:00") * 3
 
 
 def test_an_hour_alone_is_a_short_line() -> None:
-    one: Any = chart() | {
-        "p50": [None, 100.0, None],
-        "p5": [None, 50.0, None],
-        "p95": [None, 150.0, None],
-        "target": None,
-    }
-    drawn = reports_charts.plot(one, "UTC")
+    drawn = plotted(p50=[None, 100.0, None], p5=[None, 50.0, None], p95=[None, 150.0, None], target=None)
     (line,) = drawn.lines
     places = [float(point.split(" ")[0]) for point in line.removeprefix("M").split("L")]
     width = (reports_charts.BOX.right - reports_charts.BOX.left) / 3
@@ -225,8 +221,7 @@ def test_an_hour_alone_is_a_short_line() -> None:
 
 
 def test_a_chart_of_nothing_is_empty() -> None:
-    none: Any = chart() | {"p50": [None] * 3, "p5": [None] * 3, "p95": [None] * 3, "target": None}
-    drawn = reports_charts.plot(none, "UTC")
+    drawn = plotted(**dict.fromkeys(("p50", "p5", "p95"), [None] * 3), target=None)
     assert (drawn.lines, drawn.bands, drawn.moments) == ([], [], [])
     assert len(drawn.grid) == 5
 

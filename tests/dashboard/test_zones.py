@@ -156,10 +156,10 @@ def test_no_template_writes_a_time_past_it() -> None:
 
 def test_a_sentence_has_utc_beside_the_time() -> None:
     with timezone.override(KOLKATA):
-        assert times.with_utc(EVENING) == "01:45:00 (2 Mar, 20:15:00 UTC)"
-        assert times.with_utc(EVENING - timedelta(hours=4), "%-d %b") == "2 Mar, 21:45:00 (16:15:00 UTC)"
+        assert zones.clock(EVENING) == "01:45:00 (2 Mar, 20:15:00 UTC)"
+        assert zones.clock(EVENING - timedelta(hours=4), "%-d %b") == "2 Mar, 21:45:00 (16:15:00 UTC)"
         assert times.day_utc(EVENING) == "3 Mar 2025, 01:45 (2 Mar, 20:15 UTC)"
-    assert times.with_utc(EVENING) == "20:15:00 UTC"
+    assert zones.clock(EVENING) == "20:15:00 UTC"
     assert times.day_utc(EVENING) == "2 Mar 2025, 20:15 UTC"
 
 

@@ -213,7 +213,7 @@ def test_a_stream_that_is_back_in_time_is_told_nobody(publisher: Told, stream: S
     assert told() == []
 
 
-@pytest.mark.parametrize("reason", ["client_unpublish", "kicked", "replaced", "node_shutdown"])
+@pytest.mark.parametrize("reason", ["client_unpublish", "kicked", "key_revoked", "replaced", "node_shutdown"])
 def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None:
     rule(about="ended")
     publisher.end(reason)
