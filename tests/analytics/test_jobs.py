@@ -83,19 +83,6 @@ def test_of_two_that_differ_always_the_same_one_is_left() -> None:
     assert once(table_of([one, other])).equals(once(table_of([other, one])))
 
 
-def test_peaks_are_summed_over_streams_in_the_same_minute(spark: SparkSession, lake: Path) -> None:
-    samples = [
-        *session_of("a", NOON + 30 * SECOND_US, 60, name="a", players=5),
-        *session_of("b", NOON + 61 * SECOND_US, 20, name="b", players=4),
-        *session_of("b2", NOON + 85 * SECOND_US, 20, name="b", players=2),  # The same players, after a reconnect.
-        *session_of("c", NOON + 300 * SECOND_US, 20, name="c", players=8, video_bytes=0, audio_bytes=0),
-    ]
-    fill(lake, samples)
-    compute(spark, lake)
-    (app,) = rows(lake, HOUR, dimension="app")
-    assert (app["peak_players"], app["peak_at_us"], app["peak_streams"]) == (9, NOON + 60 * SECOND_US, 2)
-
-
 def test_events_count_once_and_for_what_they_are_of(spark: SparkSession, lake: Path) -> None:
     attempt: dict[str, Any] = {"session": "", "kind": "attempt", "stream": None, "at_us": NOON}
     refused = event(0, **attempt, reason="key_unknown", app="live", name="rk_…")
