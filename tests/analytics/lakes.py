@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from analytics import ledger, locks
+from analytics import ledger, locks, schemas
 from analytics.jobs.computing import compute_days, compute_hours
 from analytics.models import Grain, Partition
 from analytics.schemas import Computed
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter
+from ingest.telemetry.lake import SAMPLES
 from tests.ingest.telemetry.records import NOON, sample
 
 HOUR_US = 3_600_000_000
@@ -30,6 +32,12 @@ def fill(
         writer.event(event)
     writer.close()
     assert not writer.dropped
+
+
+def table_of(samples: Sequence[Sample]) -> pa.Table:
+    """As the jobs read them."""
+    rows = SAMPLES.batch(samples) if samples else SAMPLES.schema.empty_table()
+    return schemas.cast(pa.table(rows), schemas.SAMPLES)
 
 
 def broadcast(name: str, session: str, *, first: int = 0, seconds: int, start_us: int = NOON) -> Iterator[Sample]:

@@ -1,12 +1,9 @@
 """The transforms on small frames: schemas, copies, broadcasts, what counts for what. The rest: test_oracle."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -22,21 +19,13 @@ from analytics.rollups import united_sketches
 from analytics.synthetic import World, generate
 from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from ingest.contracts import Sample
-from ingest.telemetry import lake
-from tests.analytics.lakes import HOUR_US, broadcast, compute, fill
+from tests.analytics.lakes import HOUR_US, broadcast, compute, fill, table_of
 from tests.ingest.telemetry.records import NOON, event, sample
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow("Spark plans and computes")]
 
 SECOND_US = 1_000_000
 START = datetime(2026, 3, 2, 23, tzinfo=UTC)
-
-
-def table_of(samples: Sequence[Sample]) -> pa.Table:
-    """As the jobs read it."""
-    names = list(schemas.SAMPLES)
-    rows = pa.Table.from_pylist([asdict(one) for one in samples], lake.SAMPLES.schema).select(names)
-    return rows.cast(schemas.arrow(schemas.SAMPLES))
 
 
 def session_of(session: str, at_us: int, seconds: int, **fields: Any) -> list[Sample]:
