@@ -63,18 +63,14 @@ def across_apps(figures: Figures, rows: Rollups, lake: Path) -> Figures:
 def _greatest(hours: dict[datetime, list[Peak]], lake: Path, of: str) -> Peak:
     """Hours are looked at from the one that may have most, until none can have more."""
     greatest = Peak(0)
-    for hour, peaks in sorted(hours.items(), key=lambda item: (-_together(item[1]), item[0])):
-        most = _together(peaks)
+    at_most = {hour: sum(peak.most for peak in peaks) for hour, peaks in hours.items()}
+    for hour, most in sorted(at_most.items(), key=lambda item: (-item[1], item[0])):
         if most <= greatest.most:
             break
-        found = peaks[0] if len(peaks) == 1 else _in_minutes(lake, hour, of) or Peak(most)
+        found = hours[hour][0] if len(hours[hour]) == 1 else _in_minutes(lake, hour, of) or Peak(most)
         if found.most > greatest.most:
             greatest = found
     return greatest
-
-
-def _together(peaks: Iterable[Peak]) -> int:
-    return sum(peak.most for peak in peaks)
 
 
 def _in_minutes(lake: Path, hour: datetime, of: str) -> Peak | None:
@@ -142,10 +138,6 @@ def _attempts(nodes: Rollups) -> dict[str, Any]:
     """All attempts to publish: those at an application that there is not are no application's."""
     sums, counters = nodes.sums()[()], nodes.counters().get((), {})
     return {name: int(sums[name] or 0) for name in ("accepted", "refused")} | {"refusals": counters.get("refusals", {})}
-
-
-def hours_of_stream(period: Period, scope: Scope, path: str) -> list[Rollup]:
-    return list((scope if scope.name else Scope.of(path)).streams(period).rows())
 
 
 DOCUMENT_NAMES = {

@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -77,16 +77,6 @@ def broadcast(name: str, session: str, *, first: int = 0, seconds: int, start_us
             dropped_frames=random_.randrange(0, 2),
             health="bad" if idle else random_.choice(["good", "good", "warning", "none"]),
         )
-
-
-def two_hours(streams: Iterable[str]) -> list[Sample]:
-    """For each stream three sessions from half an hour before 13:00 UTC to half an hour after it, one across it."""
-    samples: list[Sample] = []
-    for name in streams:
-        for part in range(3):
-            start = NOON + HOUR_US // 2 + part * 1_200_000_000
-            samples += broadcast(name, f"{name}-{part}", seconds=1190, start_us=start)
-    return samples
 
 
 def note_done(lake: Path, start: datetime, tail: str = "") -> Partition:

@@ -142,15 +142,6 @@ def test_a_corrected_hour_loses_the_streams_that_it_no_longer_has(lake: Path) ->
     assert streams(Grain.DAY) == [(0, "demo", 20)]
 
 
-def test_a_part_of_the_lake_may_be_asked_for(lake: Path) -> None:
-    for hour in (12, 13, 14):
-        put(lake, hour)
-    assert run(lake, kind="hourly", since=at(13), until=at(14)).done == 1
-    assert streams(Grain.HOUR) == [(13, "demo", 20)]
-    assert not Rollup.objects.filter(grain=Grain.DAY).exists()
-    assert run(lake, kind="daily").done == 1
-
-
 @contextmanager
 def killed_while_it_computes(lake: Path, *, times: int = 1) -> Iterator[None]:
     """Kills Spark's JVM as soon as it writes, so many times."""
