@@ -12,7 +12,6 @@ from itertools import groupby
 from operator import itemgetter
 
 from django.db.models import Q
-from django.utils.dateparse import parse_datetime
 
 from analytics.figures import Figures, QuantilePart, Sums, added_sums, merged_quantiles
 from analytics.ledger import day_of
@@ -138,9 +137,7 @@ def computed_broadcasts(app: str, name: str, period: Period, most: int) -> list[
             sums[value] = added_sums(sums[value], more) if value in sums else more
     found = []
     for value in begins:
-        begin = parse_datetime(value)
-        if begin is None:
-            continue
+        begin = datetime.fromisoformat(value)
         figures = Figures.of_sums(sums[value], merged_quantiles(parts[value]))
         length = timedelta(milliseconds=figures.elapsed_ms + figures.recovery_ms)
         found.append((Broadcast(app, name, begin, begin + length), figures))

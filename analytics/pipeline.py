@@ -79,14 +79,9 @@ def _perform(run: AnalyticsRun, lake: Path) -> None:
         else:
             services.finish(run)
         if work.has_used_spark:
-            _keep_classes()
+            from analytics import runner
 
-
-def _keep_classes() -> None:
-    """After the run's end: nobody waits for it."""
-    from analytics import runner
-
-    runner.keep_classes()
+            runner.keep_classes()  # After the run's end: nobody waits for it.
 
 
 def _told(failures: Sequence[str]) -> str:
@@ -140,7 +135,7 @@ class _Run:
         if self.run.kind != Kind.DAILY:
             self._hours()
         if self.run.kind != Kind.HOURLY:
-            self._days()
+            self._each(ledger.Days(self.run.since, self.run.until))
         return self.failures
 
     def _set_aside(self) -> None:
@@ -167,9 +162,6 @@ class _Run:
                 touched -= ledger.resting(touched, self.now)
             later = len(touched | {day.start for day in ledger.Days(self.run.since, self.run.until).pending(self.now)})
         self._each(hours, later)
-
-    def _days(self) -> None:
-        self._each(ledger.Days(self.run.since, self.run.until))
 
     def _each(self, works: Hours | Days, later: int = 0) -> None:
         """Does what is pending, oldest first, each once. `later`: how much more the run is to do after it."""

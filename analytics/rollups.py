@@ -165,13 +165,14 @@ class Rollups:
 
     def parts(self, *keys: str) -> dict[Key, list[QuantilePart]]:
         """What these are merged from."""
-        groups: dict[Key, _Parts] = defaultdict(_Parts)
+        groups: dict[Key, list[QuantilePart]] = defaultdict(list)
         rows = self.database.filter(samples__gt=0).values_list(*keys, *QUANTILE_FIELDS)
-        for row in rows.iterator(MANY):
-            groups[row[: len(keys)]].add(row[len(keys) :])
-        for key, part in self.lake.measured(*keys):
-            groups[key].add(part)
-        return {key: [*group.joined, *group.single] for key, group in groups.items()}
+        of_database = ((row[: len(keys)], row[len(keys) :]) for row in rows.iterator(MANY))
+        for key, part in chain(of_database, self.lake.measured(*keys)):
+            if len(groups[key]) == MOST_PARTS:
+                groups[key] = [combined_parts(groups[key])]
+            groups[key].append(part)
+        return groups
 
     def counters(self, *keys: str) -> dict[Key, dict[str, Counter[str]]]:
         """Of each group in which something was refused or ended: {refusals and end_reasons: {reason: how many}}."""
@@ -195,20 +196,6 @@ class Rollups:
 
 
 PEAK = ("start", "peak_players", "peak_at")
-
-
-class _Parts:
-    """A group's QUANTILE_FIELDS: those of a long time need no more memory than of a short one, but for a little."""
-
-    def __init__(self) -> None:
-        self.single: list[QuantilePart] = []
-        self.joined: list[QuantilePart] = []
-
-    def add(self, part: QuantilePart) -> None:
-        if len(self.single) == MOST_PARTS:
-            self.joined.append(combined_parts(self.single))
-            self.single = []
-        self.single.append(part)
 
 
 DISTINCT_PLAYERS_WORDS = f"exact up to some hundred, then estimated, with {DISTINCT_PLAYERS_ERROR}"

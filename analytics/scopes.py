@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Self
 
-from django.db.models import QuerySet
-
 from analytics.models import Dimension, Grain, Rollup
 from analytics.periods import Period
 from analytics.rollups import Rollups
@@ -33,7 +31,16 @@ class Scope:
     def asked(cls, text: str) -> Self:
         """From what somebody typed: one that there is, or whose history outlived it. Raises NoSuchScope."""
         scope = cls.of(text.strip().strip("/"))
-        if scope.text and not (scope._there().exists() or scope._measured().exists()):
+        app, name = scope.app, scope.name
+        if not scope.text:
+            return scope
+        if name:
+            is_known = Stream.objects.filter(application__name=app, name=name).exists()
+        else:
+            is_known = Application.objects.filter(name=app).exists()
+        dimension = Dimension.STREAM if name else Dimension.APP
+        history = Rollup.objects.filter(dimension=dimension, grain__in=Grain.values, app=app, name=name)
+        if not is_known and not history.exists():
             raise NoSuchScope(f"There is no application or stream {scope.text[:80]}. Empty: all streams.")
         return scope
 
@@ -58,15 +65,6 @@ class Scope:
     def nodes(self, period: Period) -> Rollups:
         """The hours of each node: what happened at all."""
         return Rollups(Dimension.NODE, Grain.HOUR, period.first_hour, period.end_hour)
-
-    def _there(self) -> "QuerySet[Stream] | QuerySet[Application]":
-        if self.name:
-            return Stream.objects.filter(application__name=self.app, name=self.name)
-        return Application.objects.filter(name=self.app)
-
-    def _measured(self) -> QuerySet[Rollup]:
-        dimension = Dimension.STREAM if self.name else Dimension.APP
-        return Rollup.objects.filter(dimension=dimension, grain__in=Grain.values, app=self.app, name=self.name)
 
     def _hours(self, period: Period, dimension: Dimension) -> Rollups:
         return Rollups(

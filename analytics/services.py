@@ -150,7 +150,8 @@ def resume_pending() -> None:
         return
     if _backs_off(ended, now):
         return
-    if ledger.due(now) or (_failures(ended) == 1 and latest is not None and _was_lost(latest)):
+    # What others say of a lost run is LOST: nobody was left to say why it failed.
+    if ledger.due(now) or (_failures(ended) == 1 and latest is not None and latest.error == LOST):
         start_run(trigger=Trigger.SCHEDULE)
 
 
@@ -181,11 +182,6 @@ def _backs_off(ended: list[AnalyticsRun], now: datetime) -> bool:
     if latest.error_code == ErrorCode.JAVA_MISSING:
         return True  # Until somebody installs it, who then asks for a run; or the next hour comes.
     return latest.ended_at is not None and now < latest.ended_at + ledger.backoff(_failures(ended) - 1)
-
-
-def _was_lost(run: AnalyticsRun) -> bool:
-    """Nobody was left to say why it failed."""
-    return run.error_code == ErrorCode.LOST and run.error == LOST
 
 
 def _send(run: AnalyticsRun, expires_s: float | None = None) -> None:

@@ -93,14 +93,8 @@ def make_due(plan_id: int) -> None:
 def due_reports() -> None:
     """What beat sends every few minutes: has made what is due by any plan and is not there."""
     for plan in ReportPlan.objects.select_related("stream__application").filter(is_enabled=True):
-        if _is_ready(plan):
-            make_due.apply_async((plan.pk,), expires=AGAIN_S)
-
-
-def _is_ready(plan: ReportPlan) -> bool:
-    """Whether there is anything to make by it. Where that can't be told of one, the others are made all the same."""
-    try:
-        return next(plans.due_and_computed(plan, timezone.now()), None) is not None
-    except Exception:
-        log.exception("It can't be told whether a report of the plan %s is due.", plan.name)
-        return False
+        try:
+            if next(plans.due_and_computed(plan, timezone.now()), None):
+                make_due.apply_async((plan.pk,), expires=AGAIN_S)
+        except Exception:  # The others are made all the same.
+            log.exception("It can't be told whether a report of the plan %s is due.", plan.name)

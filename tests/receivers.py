@@ -14,6 +14,8 @@ from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from rtmpweb import env
+
 
 @dataclass
 class Got:
@@ -123,6 +125,13 @@ class MailReceiver:
     got: list[EmailMessage] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     """Addresses that it refuses for good."""
+
+
+def use_mail_server(settings: Any, port: int) -> None:
+    """Mail goes there: pytest-django keeps it in memory."""
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_URL = f"smtp://127.0.0.1:{port}"
+    settings.EMAIL_HOST, settings.EMAIL_PORT, *_ = env.mail_server(settings.EMAIL_URL)
 
 
 @contextmanager

@@ -161,18 +161,14 @@ def with_events(groups: pa.Table, happened: pa.Table) -> pa.Table:
     of_events = np.concatenate((np.where(place < 0, happened.num_rows, place), alone))
     found = _or_none(groups, schemas.GROUPS).take(pa.array(of_groups))
     told = _or_none(happened, schemas.HAPPENED_IN).take(pa.array(of_events))
-    tells_apart = pc.is_in(_either(found, told, "dimension"), pa.array([each.value for each in PLAYERS_OF]))
-    columns = {name: _either(found, told, name) for name in (*GROUP, "stream")}
+    columns = {name: pc.coalesce(found[name], told[name]) for name in (*GROUP, "stream")}
     for name in schemas.ROLLUPS:
         if name not in columns:
             columns[name] = (told if name in schemas.HAPPENED_IN else found)[name]
+    tells_apart = pc.is_in(columns["dimension"], pa.array([each.value for each in PLAYERS_OF]))
     for name in ("unique_players", "players_sketch"):
         columns[name] = pc.if_else(tells_apart, columns[name], None)
     return schemas.cast(pa.table(columns), schemas.ROLLUPS)
-
-
-def _either(one: pa.Table, other: pa.Table, name: str) -> pa.ChunkedArray:
-    return pc.coalesce(one[name], other[name])
 
 
 def _or_none(rows: pa.Table, columns: schemas.Columns) -> pa.Table:

@@ -10,17 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from analytics import schemas
 from analytics.models import Dimension
-
-
-def query(text: str, **frames: DataFrame) -> DataFrame:
-    """What the text says of the frames: in it, {name} is the one of that name."""
-    session = next(iter(frames.values())).sparkSession
-    given: dict[str, Any] = {**frames}
-    return session.sql(text, **given)
 
 
 def named(expressions: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from analytics.jobs.dimensions import GROUP, PLAYERS_OF, listed, named, of_each, query, start_of
+from analytics.jobs.dimensions import GROUP, PLAYERS_OF, listed, named, of_each, start_of
 from analytics.jobs.minutes import HOUR_US
 from analytics.jobs.sessions import TAIL_US
 from analytics.metrics import EVENT_SUMS, REASON_COUNTS, SKETCH_BITS
@@ -31,12 +31,12 @@ KNOWN = """
 def happened_in_hours(session_hours: DataFrame, events: DataFrame, tail: DataFrame, first_us: int) -> DataFrame:
     """SESSION_HOURS, their EVENTS, and the TAIL of the hour before the first (`first_us`), to HAPPENED_IN."""
     text = _HOURS.replace("{first}", f"{first_us}L")
-    return query(text, session_hours=session_hours, events=events, tail=tail)
+    return events.sparkSession.sql(text, session_hours=session_hours, events=events, tail=tail)
 
 
 def happened_in_days(hours: DataFrame) -> DataFrame:
     """The same of days, from the HAPPENED_IN of their hours."""
-    return query(_DAYS, hours=hours)
+    return hours.sparkSession.sql(_DAYS, hours=hours)
 
 
 def _sum(condition: str) -> str:

@@ -155,14 +155,14 @@ class RetentionDays:
 
 @dataclass(slots=True)
 class Removed:
+    """`set_aside`: files of the quarantine; `rows`: of the database."""
+
     sample_hours: int = 0
     set_aside: int = 0
-    """Files of the quarantine."""
     minute_days: int = 0
     hour_days: int = 0
     days: int = 0
     rows: int = 0
-    """Of the database."""
 
 
 def remove_old(lake: Path, kept: RetentionDays, now: datetime) -> Removed:

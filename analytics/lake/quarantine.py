@@ -64,11 +64,10 @@ def _has_hour(lake: Path, aside: Path) -> bool:
 
 def _remove_empty(folder: Path) -> None:
     """Those below it that hold nothing, and itself."""
-    for each in sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True):
+    below = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
+    for each in (*below, folder):
         with suppress(OSError):  # It is not empty.
             each.rmdir()
-    with suppress(OSError):
-        folder.rmdir()
 
 
 def set_aside_undated(lake: Path, now: datetime) -> int:

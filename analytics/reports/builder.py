@@ -69,7 +69,7 @@ def build_document(
     ]
     rows = _rows(gathered, found)
     charted = _charted(rows)
-    hours = {path: figures.hours_of_stream(period, scope, path) for path in charted}
+    hours = {path: list((scope if scope.name else Scope.of(path)).streams(period).rows()) for path in charted}
     troubled = {each.stream for each in found}
     worst = next((summary.worst_episode(path, rows) for path, rows in hours.items() if path in troubled), None)
     called = period.before_words

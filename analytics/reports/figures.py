@@ -63,18 +63,14 @@ def across_apps(figures: Figures, rows: Rollups, lake: Path) -> Figures:
 def _greatest(hours: dict[datetime, list[Peak]], lake: Path, of: str) -> Peak:
     """Hours are looked at from the one that may have most, until none can have more."""
     greatest = Peak(0)
-    for hour, peaks in sorted(hours.items(), key=lambda item: (-_together(item[1]), item[0])):
-        most = _together(peaks)
+    at_most = {hour: sum(peak.most for peak in peaks) for hour, peaks in hours.items()}
+    for hour, most in sorted(at_most.items(), key=lambda item: (-item[1], item[0])):
         if most <= greatest.most:
             break
-        found = peaks[0] if len(peaks) == 1 else _in_minutes(lake, hour, of) or Peak(most)
+        found = hours[hour][0] if len(hours[hour]) == 1 else _in_minutes(lake, hour, of) or Peak(most)
         if found.most > greatest.most:
             greatest = found
     return greatest
-
-
-def _together(peaks: Iterable[Peak]) -> int:
-    return sum(peak.most for peak in peaks)
 
 
 def _in_minutes(lake: Path, hour: datetime, of: str) -> Peak | None:
@@ -144,10 +140,6 @@ def _attempts(nodes: Rollups) -> dict[str, Any]:
     return {name: int(sums[name] or 0) for name in ("accepted", "refused")} | {"refusals": counters.get("refusals", {})}
 
 
-def hours_of_stream(period: Period, scope: Scope, path: str) -> list[Rollup]:
-    return list((scope if scope.name else Scope.of(path)).streams(period).rows())
-
-
 DOCUMENT_NAMES = {
     "reconnects_per_h": "reconnects_per_hour",
     "gaps_per_h": "gaps_per_hour",
@@ -197,13 +189,14 @@ Band = tuple[float | None, float | None, float | None]
 
 def bitrate_chart(period: Period, stream: str, rows: Sequence[Rollup], target: int | None, lake: Path) -> Chart:
     """`rows`: the stream's hours."""
-    length = period.until - period.since
-    by_minute = _by_minute(period, stream, lake) if length <= BY_MINUTE else {}
-    step, known = (MINUTE, by_minute) if by_minute else (HOUR, _by_hour(rows))
+    by_hour = {row.start: (row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95) for row in rows if row.live_ms}
+    by_minute = _by_minute(period, stream, lake) if period.until - period.since <= BY_MINUTE else {}
+    step, known = (MINUTE, by_minute) if by_minute else (HOUR, by_hour)
     since = period.since.replace(second=0, microsecond=0) if by_minute else period.first_hour
     until = period.until if by_minute else period.end_hour
     slots = [known.get(since + number * step, (None, None, None)) for number in range(-(-(until - since) // step))]
-    ticks, edges = _ticks(period, since, since + len(slots) * step, step)
+    end = since + len(slots) * step
+    ticks, edges = (_clock if end - since <= 2 * DAY else _days)(period, since, end, step)
     return {
         "title": f"{stream}, bitrate by {'minute' if by_minute else 'hour'}",
         "caption": BY_MINUTE_WORDS if by_minute else BY_HOUR_WORDS,
@@ -217,10 +210,6 @@ def bitrate_chart(period: Period, stream: str, rows: Sequence[Rollup], target: i
         "ticks": ticks,
         "edges": edges,
     }
-
-
-def _by_hour(rows: Iterable[Rollup]) -> dict[datetime, Band]:
-    return {row.start: (row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95) for row in rows if row.live_ms}
 
 
 def _by_minute(period: Period, stream: str, lake: Path) -> dict[datetime, Band]:
@@ -242,13 +231,8 @@ def _by_minute(period: Period, stream: str, lake: Path) -> dict[datetime, Band]:
     }
 
 
-def _ticks(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
-    """What stands below the axis, and where days begin, or of a short period each tick."""
-    return (_clock if until - since <= 2 * DAY else _days)(period, since, until, step)
-
-
 def _clock(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
-    """Round times of the period's clock, each at its line."""
+    """What stands below the axis, and where lines are: round times of the period's clock, each at its line."""
     apart = next((each for each in STEPS if (until - since) / each < MOST_TICKS), STEPS[-1])
     ticks: list[Tick] = []
     moment = since
@@ -261,7 +245,7 @@ def _clock(period: Period, since: datetime, until: datetime, step: timedelta) ->
 
 
 def _days(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
-    """Days, each named in its middle; of many only some."""
+    """The same of days, each named in its middle; of many only some. Lines are where they begin."""
     days = period.days
     nth = -(-len(days) // MOST_DAYS)
     label = "{0:%a} {0.day}" if len(days) <= 7 else "{0.day} {0:%b}"

@@ -47,10 +47,6 @@ REFUSAL_WORDS = {
 """By reason, those of publishes and of connects: as in "6 with an expired key"."""
 
 
-def refusal_words(reason: str) -> str:
-    return REFUSAL_WORDS.get(reason) or f"by {reason.replace('_', ' ')}"
-
-
 def refusals_by_reason(together: Figures) -> list[Refusal]:
     """Most first."""
     found = sorted(together.refusals.items(), key=lambda item: (-item[1], item[0]))
@@ -68,7 +64,7 @@ def refusals_finding(together: Figures, streams: Mapping[str, Figures]) -> Findi
         for reason, count in figures.refusals.items():
             whose.setdefault(reason, Counter())[path] += count
     parts = [
-        f"{number(each['count'])} {refusal_words(each['reason'])}"
+        f"{number(each['count'])} {REFUSAL_WORDS.get(each['reason']) or 'by ' + each['reason'].replace('_', ' ')}"
         f"{_for_stream(each, whose.get(each['reason'], Counter()))}"
         for each in refusals_by_reason(together)
     ]

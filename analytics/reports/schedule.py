@@ -15,16 +15,21 @@ HOURLY = {"minute": "0", **EACH, "timezone": "UTC"}
 
 
 @transaction.atomic
-def put_periodic_task(name: str, crontab: Mapping[str, str], **wanted: object) -> None:
+def put_periodic_task(name: str, at: Mapping[str, str], **wanted: object) -> None:
     """Makes the entry, or brings it up to date; one that is as it should be is left alone. Beat sees it within 5 s.
 
-    `crontab`: fields of CrontabSchedule other than HOURLY's, by the clock of its `timezone` (a name such as
+    `at`: fields of CrontabSchedule other than HOURLY's, by the clock of its `timezone` (a name such as
     Europe/Berlin); rtmpweb/schedule.py says what happens as clocks change. `wanted`: fields of PeriodicTask. An entry
     counts from when it was last changed: a time that is past is not made up for. Raises ValidationError for a crontab
     or a time zone that there is not.
     """
-    fields = {**HOURLY, **crontab}
-    wanted |= {"crontab": CrontabSchedule.objects.filter(**fields).first() or _made(fields), "interval": None}
+    fields = {**HOURLY, **at}
+    crontab = CrontabSchedule.objects.filter(**fields).first()
+    if crontab is None:
+        crontab = CrontabSchedule(**fields)
+        crontab.full_clean()
+        crontab.save()
+    wanted |= {"crontab": crontab, "interval": None}
     entry = PeriodicTask.objects.select_related("crontab").filter(name=name).first() or PeriodicTask(name=name)
     former = entry.crontab
     if entry.pk is None or any(getattr(entry, field) != value for field, value in wanted.items()):
@@ -40,13 +45,6 @@ def remove_periodic_task(name: str) -> None:
     if entry is not None:
         entry.delete()
         _tidy(entry.crontab)
-
-
-def _made(fields: dict[str, str]) -> CrontabSchedule:
-    crontab = CrontabSchedule(**fields)
-    crontab.full_clean()
-    crontab.save()
-    return crontab
 
 
 def _tidy(crontab: CrontabSchedule | None) -> None:

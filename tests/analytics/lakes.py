@@ -2,18 +2,20 @@
 
 import random
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from analytics import ledger, locks
+from analytics import ledger, locks, schemas
 from analytics.jobs.computing import compute_days, compute_hours
 from analytics.models import Grain, Partition
 from analytics.schemas import Computed
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry import TelemetryWriter
+from ingest.telemetry.lake import SAMPLES
 from tests.ingest.telemetry.records import NOON, sample
 
 HOUR_US = 3_600_000_000
@@ -30,6 +32,12 @@ def fill(
         writer.event(event)
     writer.close()
     assert not writer.dropped
+
+
+def table_of(samples: Sequence[Sample]) -> pa.Table:
+    """As the jobs read them."""
+    rows = SAMPLES.batch(samples) if samples else SAMPLES.schema.empty_table()
+    return schemas.cast(pa.table(rows), schemas.SAMPLES)
 
 
 def broadcast(name: str, session: str, *, first: int = 0, seconds: int, start_us: int = NOON) -> Iterator[Sample]:
@@ -69,16 +77,6 @@ def broadcast(name: str, session: str, *, first: int = 0, seconds: int, start_us
             dropped_frames=random_.randrange(0, 2),
             health="bad" if idle else random_.choice(["good", "good", "warning", "none"]),
         )
-
-
-def two_hours(streams: Iterable[str]) -> list[Sample]:
-    """For each stream three sessions from half an hour before 13:00 UTC to half an hour after it, one across it."""
-    samples: list[Sample] = []
-    for name in streams:
-        for part in range(3):
-            start = NOON + HOUR_US // 2 + part * 1_200_000_000
-            samples += broadcast(name, f"{name}-{part}", seconds=1190, start_us=start)
-    return samples
 
 
 def note_done(lake: Path, start: datetime, tail: str = "") -> Partition:

@@ -60,7 +60,8 @@ def test_it_prints_what_was_read_and_written(lake: Path, jvm: None, capsys: Prin
         "metric_version": METRIC_VERSION,
         "error": None,
     }
-    assert Rollup.objects.get(dimension=Dimension.STREAM).samples == 20
+    assert Rollup.objects.get(dimension=Dimension.STREAM).samples == 20, "of the one hour, and of no day"
+    assert printed(capsys, "run", "daily")["partitions_done"] == 1
 
 
 def test_without_java_it_fails_with_what_to_install(

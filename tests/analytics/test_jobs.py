@@ -1,12 +1,9 @@
 """The transforms on small frames: schemas, copies, broadcasts, what counts for what. The rest: test_oracle."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -22,21 +19,13 @@ from analytics.rollups import united_sketches
 from analytics.synthetic import World, generate
 from analytics.tables import DAY, HOUR, PARTIALS, SESSION_HOURS, table_folder
 from ingest.contracts import Sample
-from ingest.telemetry import lake
-from tests.analytics.lakes import HOUR_US, broadcast, compute, fill
+from tests.analytics.lakes import HOUR_US, broadcast, compute, fill, table_of
 from tests.ingest.telemetry.records import NOON, event, sample
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow("Spark plans and computes")]
 
 SECOND_US = 1_000_000
 START = datetime(2026, 3, 2, 23, tzinfo=UTC)
-
-
-def table_of(samples: Sequence[Sample]) -> pa.Table:
-    """As the jobs read it."""
-    names = list(schemas.SAMPLES)
-    rows = pa.Table.from_pylist([asdict(one) for one in samples], lake.SAMPLES.schema).select(names)
-    return rows.cast(schemas.arrow(schemas.SAMPLES))
 
 
 def session_of(session: str, at_us: int, seconds: int, **fields: Any) -> list[Sample]:
@@ -81,19 +70,6 @@ def test_copies_are_found_and_lost_samples_are_none() -> None:
 def test_of_two_that_differ_always_the_same_one_is_left() -> None:
     one, other = sample(1, video_bytes=5), sample(1, video_bytes=9)
     assert once(table_of([one, other])).equals(once(table_of([other, one])))
-
-
-def test_peaks_are_summed_over_streams_in_the_same_minute(spark: SparkSession, lake: Path) -> None:
-    samples = [
-        *session_of("a", NOON + 30 * SECOND_US, 60, name="a", players=5),
-        *session_of("b", NOON + 61 * SECOND_US, 20, name="b", players=4),
-        *session_of("b2", NOON + 85 * SECOND_US, 20, name="b", players=2),  # The same players, after a reconnect.
-        *session_of("c", NOON + 300 * SECOND_US, 20, name="c", players=8, video_bytes=0, audio_bytes=0),
-    ]
-    fill(lake, samples)
-    compute(spark, lake)
-    (app,) = rows(lake, HOUR, dimension="app")
-    assert (app["peak_players"], app["peak_at_us"], app["peak_streams"]) == (9, NOON + 60 * SECOND_US, 2)
 
 
 def test_events_count_once_and_for_what_they_are_of(spark: SparkSession, lake: Path) -> None:

@@ -18,7 +18,7 @@ from analytics.tables import figures_file
 from ingest.telemetry.lake import hour_folder
 from tests.analytics.lakes import note_days_done, note_done
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 
 DAY = datetime(2026, 3, 29, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -51,7 +51,6 @@ def row(hour: int) -> Partition:
     return Partition.objects.get(grain=Grain.HOUR, start=at(hour))
 
 
-@pytest.mark.both_forms
 def test_an_hour_is_to_do_until_it_is_done_and_again_when_its_files_change(lake: Path) -> None:
     put(lake, 3)
     put(lake, 4, table="events")
@@ -97,14 +96,12 @@ def test_another_tail_makes_the_next_hour_to_do_and_no_other(lake: Path) -> None
     assert to_do(lake) == []
 
 
-@pytest.mark.both_forms
 def test_a_range_takes_hours_from_its_beginning_up_to_its_end(lake: Path) -> None:
     for hour in (2, 3, 4):
         put(lake, hour)
     assert list(ledger.scan(lake, at(3), at(4))) == [at(3)]
 
 
-@pytest.mark.both_forms
 def test_a_day_is_to_do_when_an_hour_of_it_was_done(lake: Path) -> None:
     put(lake, 3)
     assert Days().pending() == []
@@ -120,7 +117,6 @@ def test_a_day_is_to_do_when_an_hour_of_it_was_done(lake: Path) -> None:
     assert len(Days(since=at(23), until=at(24)).pending()) == 1
 
 
-@pytest.mark.both_forms
 def test_a_day_that_goes_on_rests_between_two_times_unless_somebody_asks_for_it(lake: Path) -> None:
     put(lake, 3)
     do(lake, 3)
@@ -165,7 +161,6 @@ def test_a_day_that_was_made_while_an_hour_was_made_anew_is_made_once_more(lake:
     assert Days().pending() == []
 
 
-@pytest.mark.both_forms
 def test_a_day_that_lost_hours_to_retention_keeps_what_older_metrics_made_of_it(lake: Path) -> None:
     put(lake, 3).unlink()
     put(lake, 4)
@@ -174,7 +169,6 @@ def test_a_day_that_lost_hours_to_retention_keeps_what_older_metrics_made_of_it(
     assert Days().pending() == []
 
 
-@pytest.mark.both_forms
 def test_what_failed_waits_longer_each_time_but_not_for_who_asks_now(lake: Path) -> None:
     put(lake, 3)
     ledger.note_pending(Grain.HOUR, [at(3)])
@@ -199,7 +193,6 @@ def test_what_failed_waits_longer_each_time_but_not_for_who_asks_now(lake: Path)
     assert (row(3).attempts, row(3).error, row(3).retry_at) == (0, "", None)
 
 
-@pytest.mark.both_forms
 def test_what_is_gone_from_the_lake_is_no_longer_to_do(lake: Path) -> None:
     new, done = put(lake, 3), put(lake, 4)
     do(lake, 4)
@@ -212,7 +205,6 @@ def test_what_is_gone_from_the_lake_is_no_longer_to_do(lake: Path) -> None:
     assert list(Partition.objects.filter(grain=Grain.HOUR).values_list("start", "state")) == [(at(4), State.DONE)]
 
 
-@pytest.mark.both_forms
 def test_nobody_takes_what_another_computes_until_its_lock_has_expired(lake: Path) -> None:
     ledger.note_pending(Grain.HOUR, [at(3), at(4)])
     first = locks.take(None, Grain.HOUR, [at(3)])
@@ -232,7 +224,6 @@ def stand_still(lock: Lock) -> None:
     Partition.objects.filter(lock=lock.token).update(locked_until=timezone.now() - timedelta(seconds=1))
 
 
-@pytest.mark.both_forms
 def test_who_stood_still_notes_nothing_any_more(lake: Path) -> None:
     put(lake, 3)
     ledger.note_pending(Grain.HOUR, [at(3)])
@@ -249,7 +240,6 @@ def test_who_stood_still_notes_nothing_any_more(lake: Path) -> None:
     assert (row(3).lock, row(3).state, row(3).tail, row(3).fingerprint) == (other.token, "running", "", "")
 
 
-@pytest.mark.both_forms
 def test_what_was_lost_again_and_again_waits_too(lake: Path) -> None:
     ledger.note_pending(Grain.HOUR, [at(3)])
     for losses, minutes in ((1, 0), (2, 1), (3, 2)):
@@ -260,7 +250,6 @@ def test_what_was_lost_again_and_again_waits_too(lake: Path) -> None:
         assert ledger.due(now + timedelta(minutes=minutes)) == 1
 
 
-@pytest.mark.both_forms
 def test_work_that_is_given_back_was_no_attempt(lake: Path) -> None:
     ledger.note_pending(Grain.HOUR, [at(3)])
     locks.take(None, Grain.HOUR, [at(3)]).release()
@@ -322,7 +311,6 @@ def publish(lake: Path, lock: Lock, word: str) -> None:
         loading.publish(lake, out, lock, NOON)
 
 
-@pytest.mark.both_forms
 def test_what_is_new_replaces_what_was_there(lake: Path, lock: Lock) -> None:
     publish(lake, lock, "first")
     publish(lake, lock, "second")
@@ -354,7 +342,6 @@ def test_a_reader_finds_a_whole_hour_between_any_two_steps(
     assert set(seen) == {"first", "second"}
 
 
-@pytest.mark.both_forms
 def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, lock: Lock) -> None:
     publish(lake, lock, "first")
     with loading.work_folder(lake, lock) as out:
@@ -362,7 +349,6 @@ def test_an_hour_of_which_nothing_was_written_has_no_rows_any_more(lake: Path, l
     assert files(lake) == {}
 
 
-@pytest.mark.both_forms
 def test_who_lost_its_lock_changes_nothing(lake: Path, lock: Lock) -> None:
     Partition.objects.update(locked_until=timezone.now() - timedelta(seconds=1))
     publish(lake, take(), "newer")

@@ -26,6 +26,7 @@ from analytics.metrics import BITRATES
 from analytics.schemas import HourInput, LakeFile
 from ingest.contracts import Sample
 from ingest.telemetry import lake
+from tests.analytics.lakes import HOUR_US, table_of
 from tests.ingest.telemetry.records import NOON, sample
 
 
@@ -61,11 +62,6 @@ def samples_of(drawn: list[dict[str, Any]]) -> list[Sample]:
         sample(number, at_us=NOON + one["second"] * SECOND_US, **{name: one[name] for name in one if name != "second"})
         for number, one in enumerate(drawn)
     ]
-
-
-def table_of(samples: list[Sample]) -> pa.Table:
-    rows = lake.SAMPLES.batch(samples) if samples else lake.SAMPLES.schema.empty_table()
-    return schemas.cast(pa.table(rows), schemas.SAMPLES)
 
 
 def encoded(rows: pa.Table) -> pa.Table:
@@ -206,7 +202,6 @@ def test_the_hour_is_told_of_what_was_found_damaged_as_its_partials_merged(lake:
     assert scanned.rows == 15
 
 
-HOUR_US = 3_600_000_000
 FIRST_US = 490_000 * HOUR_US
 PATHS = [("live", "main"), ("live", "side"), ("side", "main")]
 NONE_OF = {schemas.TEXT: "", schemas.WHOLE: 0, schemas.REAL: 0.0}

@@ -19,7 +19,6 @@ from analytics import pipeline, runner, services
 from analytics.models import AnalyticsRun, Dimension, Grain, Partition, Rollup
 from analytics.tables import HOUR, PARTIALS, partition_folder
 from ingest.contracts import Sample
-from ingest.models import Application, Stream
 from ingest.telemetry.lake import hour_folder
 from tests.analytics.lakes import HOUR_US, broadcast, fill
 from tests.ingest.telemetry.records import NOON, SAMPLE, sample
@@ -141,27 +140,6 @@ def test_a_corrected_hour_loses_the_streams_that_it_no_longer_has(lake: Path) ->
     run(lake)
     assert streams(Grain.HOUR) == [(12, "demo", 20)]
     assert streams(Grain.DAY) == [(0, "demo", 20)]
-
-
-def test_a_part_of_the_lake_may_be_asked_for(lake: Path) -> None:
-    for hour in (12, 13, 14):
-        put(lake, hour)
-    assert run(lake, kind="hourly", since=at(13), until=at(14)).done == 1
-    assert streams(Grain.HOUR) == [(13, "demo", 20)]
-    assert not Rollup.objects.filter(grain=Grain.DAY).exists()
-    assert run(lake, kind="daily").done == 1
-
-
-def test_a_stream_that_was_deleted_keeps_its_history(lake: Path) -> None:
-    application = Application.objects.create(name="live")
-    kept = Stream.objects.create(pk=4, application=application, name="demo")
-    put(lake, 12, "demo")
-    put(lake, 12, "deleted")
-    run(lake, kind="hourly")
-    assert set(Rollup.objects.filter(dimension=Dimension.STREAM).values_list("name", "stream")) == {
-        ("demo", kept.pk),
-        ("deleted", None),
-    }
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tests.broker import waiting
 from tests.ingest.telemetry.records import NOON
 from tests.tools import hide_java
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_forms]
 
 PAGE = AnalyticsRun.Trigger.PAGE
 
@@ -42,7 +42,6 @@ def queued() -> int:
     return waiting("analytics")
 
 
-@pytest.mark.both_forms
 def test_asking_queues_one_run_and_a_second_asker_gets_the_same() -> None:
     user = User.objects.create_user("ana")
     before = queued()
@@ -55,7 +54,6 @@ def test_asking_queues_one_run_and_a_second_asker_gets_the_same() -> None:
     assert services.active_run() == run
 
 
-@pytest.mark.both_forms
 def test_a_request_that_no_worker_took_is_sent_again_when_asked_again() -> None:
     run = services.start_run(trigger=PAGE)
     AnalyticsRun.objects.update(requested_at=timezone.now() - UNTAKEN)
@@ -64,7 +62,6 @@ def test_a_request_that_no_worker_took_is_sent_again_when_asked_again() -> None:
     assert queued() == before + 1
 
 
-@pytest.mark.both_forms
 def test_one_run_at_a_time_and_each_is_claimed_once() -> None:
     first, second = (services.create_run(trigger=PAGE) for _ in range(2))
     assert services.claim(run_id=first.pk)
@@ -89,7 +86,6 @@ def test_a_queue_out_of_reach_fails_the_run_and_says_so() -> None:
     assert (run.state, run.error_code) == ("failed", "queue")
 
 
-@pytest.mark.both_forms
 def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
     import_module(SCHEDULE).schedule_tasks(apps, None)
     task = PeriodicTask.objects.get(task="analytics.tasks.take_up")
@@ -114,7 +110,6 @@ def test_what_a_queue_has_lost_is_sent_again_each_minute() -> None:
     assert queued() == before + 2
 
 
-@pytest.mark.both_forms
 def test_a_run_whose_process_was_lost_is_repeated_once() -> None:
     """Not for ever: what killed one may kill the next."""
     for repeated in (True, False):
@@ -138,7 +133,6 @@ def test_what_the_queue_refused_is_no_failure_of_a_run() -> None:
     assert is_asked_for()
 
 
-@pytest.mark.both_forms
 def test_what_a_lost_run_had_locked_is_there_for_the_next_at_once() -> None:
     ledger.note_pending(Grain.HOUR, [HOUR])
     run = services.start_run(trigger=PAGE)
@@ -232,7 +226,6 @@ def test_nobody_is_asked_for_a_run_again_that_needs_java_to_be_installed() -> No
     assert not is_asked_for()
 
 
-@pytest.mark.both_forms
 def test_of_a_run_is_forgiven_what_failed_of_it_alone() -> None:
     failed = services.create_run(trigger=PAGE, kind="hourly", since=HOUR)
     later = timezone.now() + timedelta(hours=1)
@@ -246,7 +239,6 @@ def test_of_a_run_is_forgiven_what_failed_of_it_alone() -> None:
     assert other.state == "failed"
 
 
-@pytest.mark.both_forms
 def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Settings) -> None:
     settings.LAKE_DIR = lake
     for hour in (11, 12, 13):
@@ -260,7 +252,6 @@ def test_what_the_lake_still_holds_may_be_computed_anew(lake: Path, settings: Se
     assert is_asked_for()
 
 
-@pytest.mark.both_forms
 def test_a_run_tells_what_it_does() -> None:
     run = services.create_run(trigger=PAGE, requested_by=User.objects.create_user("ana"))
     claimed = services.claim(run_id=run.pk)
@@ -273,7 +264,6 @@ def test_a_run_tells_what_it_does() -> None:
     assert (third.level, third.text) == ("error", "It broke")
 
 
-@pytest.mark.both_forms
 def test_old_runs_go_with_their_lines_and_the_ledger_stays() -> None:
     now = timezone.now()
     for days in (89, 91):
@@ -295,7 +285,6 @@ def test_an_empty_lake_is_done_without_spark(lake: Path, monkeypatch: pytest.Mon
     assert (run.state, run.done, run.expected, run.rows_read) == ("done", 0, 0, 0)
 
 
-@pytest.mark.both_forms
 def test_the_migration_schedules_an_hourly_run_once() -> None:
     celery_app.loader.import_default_modules()  # As a worker does: what beat sends must be a task it knows.
     PeriodicTask.objects.all().delete()

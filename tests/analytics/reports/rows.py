@@ -8,8 +8,9 @@ from django.db.models import F
 
 from analytics.figures import RANKS, SUM_FIELDS
 from analytics.histograms import quantiles
-from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
+from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup
 from tests.analytics.packed import packed
+from tests.dashboard.house import EMPTY
 
 HOUR = timedelta(hours=1)
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
@@ -27,30 +28,21 @@ def rollup(
 ) -> Rollup:
     """A saved hour: of a stream (app/name), or of an application without a name. `kbps`: its samples' bitrates."""
     app, _, name = path.partition("/")
-    row = Rollup(
-        grain=Grain.HOUR,
-        start=start,
-        dimension=dimension,
-        app=app,
-        name=name,
-        value=value or path,
-        metric_version=METRIC_VERSION,
-        samples=len(kbps),
-        video_kbps_min=min(kbps, default=None),
-        video_kbps_max=max(kbps, default=None),
-        video_histogram=packed(kbps),
-        kbps_sum=sum(map(round, kbps)),
-        kbps_squares=sum(round(each) ** 2 for each in kbps),
-    )
-    own = quantiles([bytes(row.video_histogram)], RANKS, least=min(kbps, default=0.0), most=max(kbps, default=0.0))
-    row.video_kbps_p5, row.video_kbps_p50, row.video_kbps_p95 = own
-    for field in FIGURES:
-        if field not in figures and getattr(row, field) is None and not Rollup._meta.get_field(field).null:
-            figures[field] = 0
-    for field, each in figures.items():
-        setattr(row, field, each)
-    row.save()
-    return row
+    own = {
+        "grain": Grain.HOUR,
+        "start": start,
+        "dimension": dimension,
+        "app": app,
+        "name": name,
+        "value": value or path,
+    }
+    least, most, histogram = min(kbps, default=None), max(kbps, default=None), packed(kbps)
+    low, middle, high = quantiles([histogram], RANKS, least=least, most=most)
+    rates = {"min": least, "p5": low, "p50": middle, "p95": high, "max": most}
+    own |= {f"video_kbps_{name}": rate for name, rate in rates.items()} | {"video_histogram": histogram}
+    sums = {"kbps_sum": sum(map(round, kbps)), "kbps_squares": sum(round(each) ** 2 for each in kbps)}
+    own |= {**EMPTY, **sums, "samples": len(kbps), "unique_players": None, "metric_version": METRIC_VERSION}
+    return Rollup.objects.create(**own | figures)
 
 
 def hour(path: str, start: datetime, *, kbps: float = 6000, **figures: Any) -> Rollup:

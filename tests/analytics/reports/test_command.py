@@ -158,6 +158,7 @@ def test_another_process_makes_it_for_who_asked(seen_by_others: None) -> None:
     made = Report.objects.get(pk=subprocess_jobs.report(PERIOD, Scope("live", "a"), Actor("ana", user, "192.0.2.7")))
     assert (made.kind, made.since, made.until, made.scope) == ("weekly", PERIOD.since, PERIOD.until, "live/a")
     assert (made.made_by, made.time_zone, made.hours_done) == (user, "Europe/Berlin", 1)
+    assert str(made) == "weekly 2026-11-02 live/a", "by the day of its own clock"
     assert [row["stream"] for row in made.document["streams"]] == ["live/a"]
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.actor, entry.user, entry.address) == ("report.make", "ana", user, "192.0.2.7")

@@ -1,7 +1,6 @@
 """Days, weeks and months by the clocks of a time zone, through their changes."""
 
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
 
 import pytest
 
@@ -44,26 +43,23 @@ def test_weeks_and_months_hold_the_changes_of_clocks() -> None:
     assert hours_of(Kind.MONTHLY, date(2028, 2, 1), "UTC") == 29 * 24
 
 
-def test_days_follow_each_other_without_a_gap() -> None:
-    zone = periods.zone_of("Europe/Berlin")
-    days = [periods.containing(Kind.DAILY, date(2026, 1, 1) + number * periods.DAY, zone) for number in range(400)]
-    for day, following in pairwise(days):
-        assert day.until == following.since
-        assert following.before == day
-        assert day.is_regular
-        assert day.has_whole_days
-
-
-@pytest.mark.parametrize("kind", [Kind.DAILY, Kind.WEEKLY, Kind.MONTHLY])
-def test_the_period_before_ends_where_one_begins(kind: str) -> None:
-    zone = periods.zone_of("America/New_York")
-    period = periods.last_ended(kind, datetime(2027, 1, 10, 3, tzinfo=UTC), zone)
-    assert period.until <= datetime(2027, 1, 10, 3, tzinfo=UTC)
-    for _ in range(30):
+@pytest.mark.parametrize(
+    ("kind", "zone", "count"),
+    [
+        (Kind.DAILY, "Europe/Berlin", 400),
+        (Kind.DAILY, "America/New_York", 400),
+        (Kind.WEEKLY, "America/New_York", 60),
+        (Kind.MONTHLY, "America/New_York", 30),
+    ],
+)
+def test_the_period_before_ends_where_one_begins(kind: str, zone: str, count: int) -> None:
+    now = datetime(2027, 1, 10, 3, tzinfo=UTC)
+    period = periods.last_ended(kind, now, periods.zone_of(zone))
+    assert period.until <= now
+    for _ in range(count):
         former = period.before
         assert former.until == period.since
-        assert former.kind == kind
-        assert former.is_regular
+        assert (former.kind, former.is_regular, former.has_whole_days) == (kind, True, True)
         period = former
 
 

@@ -7,20 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from analytics import periods, tasks
+from analytics import tasks
 from analytics import tasks as report_tasks
 from analytics.models import AnalyticsRun, Dimension, Partition, Report, ReportDelivery, ReportPlan, Rollup
 from analytics.reports import builder, plans, schedule
-from analytics.scopes import Scope
 from ingest.models import Application, Session, Stream
-from ingest.services.audit import Actor
 from ingest.telemetry.lake import hour_folder, write_parquet
 from tests.analytics.reports.rows import H_MS, HOUR, MONDAY, done, hour, rollup
 from tests.broker import waiting
@@ -327,15 +324,6 @@ def test_a_plan_whose_report_fails_keeps_no_other_from_its_own() -> None:
     assert fine.reports.count() == 7
     with pytest.raises(ValidationError):
         plan(time_zone="Mars/Olympus")
-
-
-def test_the_makers_name_is_kept(django_user_model: type[User]) -> None:
-    user = django_user_model.objects.create(username="mira")
-    berlin = periods.containing(Kind.DAILY, MONDAY.date(), periods.zone_of("Europe/Berlin"))
-    made = builder.make(berlin, Scope("live"), actor=Actor(user.username, user))
-    assert (made.made_by, made.plan) == (user, None)
-    assert str(made) == "daily 2026-11-02 live", "by the day of its own clock"
-    assert Partition.objects.count() == 0
 
 
 # --- What is old ---

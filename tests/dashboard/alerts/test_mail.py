@@ -19,7 +19,7 @@ from ingest.models import Delivery, Stream
 from rtmpweb import env
 from tests.dashboard.alerts.conftest import Told, live
 from tests.dashboard.conftest import lacks
-from tests.receivers import MailReceiver, mail_receiver
+from tests.receivers import MailReceiver, mail_receiver, use_mail_server
 
 pytestmark = pytest.mark.django_db
 
@@ -27,14 +27,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def mailbox(settings: Any) -> Iterator[MailReceiver]:
     with mail_receiver() as made:
-        use(settings, made.port)
+        use_mail_server(settings, made.port)
         yield made
-
-
-def use(settings: Any, port: int) -> None:
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"  # pytest-django keeps mail in memory.
-    settings.EMAIL_URL = f"smtp://127.0.0.1:{port}"
-    settings.EMAIL_HOST, settings.EMAIL_PORT, *_ = env.mail_server(settings.EMAIL_URL)
 
 
 @pytest.fixture
@@ -74,7 +68,7 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
 def test_a_server_that_is_away_is_tried_again_and_nothing_comes_twice(settings: Any, publisher: Told) -> None:
     with mail_receiver() as first:
         port = first.port
-    use(settings, port)
+    use_mail_server(settings, port)
     publisher.opened()
     run()
     tried, left = Delivery.objects.order_by("number")
