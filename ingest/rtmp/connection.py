@@ -166,7 +166,6 @@ class Connection:
         self._queue(message, CHUNK_STREAMS.get(message.type_id, CSID_CONTROL))
 
     def send_user_control(self, event: UserControl, *values: int | bytes) -> None:
-        """Any event with its values, as `messages.control.USER_CONTROL_LAYOUTS` has them."""
         self._queue(control.user_control(event, *values), CSID_CONTROL)
 
     def send_ping(self, timestamp: int) -> None:
@@ -266,7 +265,6 @@ class Connection:
         self.consume_budget(cost)
 
     def consume_budget(self, messages: int) -> None:
-        """So many of those of one read are gone."""
         self.left -= messages
         if self.left < 0:
             raise LimitExceeded(f"more than {self.limits.messages_per_read} messages at once")
