@@ -144,17 +144,16 @@ BUFFER_BYTES: Final = 256 * 1024
 MODE: Final = 0o640
 
 
+@dataclass(eq=False, repr=False)
 class RecordingFile:
     """Every method may take as long as the disk does, and raises OSError.
 
     What was flushed plays at any moment, also after the death of the process: `FlvWriter` says how.
     """
 
-    def __init__(self, path: Path, stream: BinaryIO, writer: FlvWriter) -> None:
-        """Of a file that is open: `new` and `continuing` do that."""
-        self.path = path
-        self.writer = writer
-        self._stream = stream
+    path: Path
+    _stream: BinaryIO
+    writer: FlvWriter
 
     @classmethod
     def new(cls, path: Path, metadata: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> "RecordingFile":

@@ -8,6 +8,7 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Self
 
 from ingest.flv import tags
@@ -22,24 +23,22 @@ ROOM_BYTES: Final = 256 + 18 * MAX_POINTS
 """Behind the properties of a new file: two numbers of 9 bytes for each point, names and other figures."""
 
 
+@dataclass(eq=False, repr=False)
 class FlvWriter:
     """Writes to a binary stream that can seek, and that writes whole what it is given (no raw file).
 
-    Each tag is one `write`. What the stream raises (OSError: a full disk) is passed on; then the file may end in the
-    middle of a tag, and only `resume` writes to it again.
+    `begin` and `resume` make it. Each tag is one `write`. What the stream raises (OSError: a full disk) is passed on;
+    then the file may end in the middle of a tag, and only `resume` writes to it again.
     """
 
-    def __init__(
-        self, stream: BinaryIO, index: SeekIndex, metadata: Mapping[str, Any], *, metadata_at: int, room: int, size: int
-    ) -> None:
-        """Of a file that has been begun: `begin` and `resume` do that."""
-        self._stream = stream
-        self._index = index
-        self._metadata = metadata
-        self._metadata_at = metadata_at
-        self._room = room
-        self.size = size
-        """Bytes of the file so far."""
+    _stream: BinaryIO
+    _index: SeekIndex
+    _metadata: Mapping[str, Any]
+    _metadata_at: int
+    _room: int
+    """Bytes of the metadata's payload, which is patched."""
+    size: int
+    """Bytes of the file so far."""
 
     @classmethod
     def begin(cls, stream: BinaryIO, metadata: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Self:
@@ -52,7 +51,7 @@ class FlvWriter:
         written = start + tags.tag_bytes(MessageType.DATA_AMF0, 0, encode_metadata(properties, room))
         stream.write(written)
         at = len(start) + tags.TAG_HEADER_BYTES
-        return cls(stream, SeekIndex(limits), properties, metadata_at=at, room=room, size=len(written))
+        return cls(stream, SeekIndex(limits), properties, at, room, len(written))
 
     @classmethod
     def resume(
@@ -74,9 +73,9 @@ class FlvWriter:
             stream,
             index,
             _without_file_properties(index.metadata),
-            metadata_at=tag.offset + tags.TAG_HEADER_BYTES if tag else 0,
-            room=tag.size if tag and has_room else 0,
-            size=index.end + tags.POINTER_BYTES,
+            tag.offset + tags.TAG_HEADER_BYTES if tag else 0,
+            tag.size if tag and has_room else 0,
+            index.end + tags.POINTER_BYTES,
         )
 
     @property

@@ -2,20 +2,16 @@
 calls (RTMP 1.0, sections 5.4, 6.2, 7.1.3, 7.1.6, 7.1.7 and 7.2.1.2): tables of handlers, from which `server` and
 `client` make theirs."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from ingest.rtmp import events
-from ingest.rtmp.connection import MEDIA_PER_MESSAGE, Connection, Handler
+from ingest.rtmp.connection import MEDIA_PER_MESSAGE, Connection, Handler, UserControlHandler
 from ingest.rtmp.errors import RemoteProtocolError
 from ingest.rtmp.messages import MessageType, control, decode_aggregate
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.messages.shared_object import decode_shared_object
-
-UserControlHandler = Callable[[Any, UserControl, tuple[Any, ...]], None]
-"""Takes the connection, the event and its values."""
 
 
 def on_acknowledgement(connection: Connection, timestamp: int, stream_id: int, payload: bytes) -> None:

@@ -70,9 +70,7 @@ def _set_av1_profile(config: VideoConfig, profile: int, level: int, *, high_tier
 
 
 def _av1_chroma(*, mono: bool, across: bool, down: bool) -> str:
-    if mono:
-        return "4:0:0"
-    return SUBSAMPLED[across, down]
+    return "4:0:0" if mono else SUBSAMPLED[across, down]
 
 
 def _read_av1_sequence(config: VideoConfig, reader: BitReader) -> None:
