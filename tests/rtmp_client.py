@@ -22,6 +22,7 @@ from ingest.rtmp.messages import AggregatePart
 from ingest.rtmp.messages.commands import encode_data
 from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
 from ingest.services.refusals import REASONS
+from tests.ingest.flv.files import tag
 
 E = TypeVar("E")
 
@@ -54,13 +55,6 @@ def is_passing(refused: Refused) -> bool:
 def decode_all(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
     """All values of AMF0 from `position` to the end of a message's body."""
     return amf0.Decoder(data, position, limits, limits.amf_elements).rest()
-
-
-def tag(type_id: int, timestamp: int, payload: bytes, stream_id: int = 0) -> bytes:
-    """As FLV has it, built field by field."""
-    time = (timestamp & 0xFFFFFF).to_bytes(3, "big") + (timestamp >> 24).to_bytes(1, "big")
-    header = bytes([type_id]) + len(payload).to_bytes(3, "big") + time + stream_id.to_bytes(3, "big")
-    return header + payload + (len(payload) + 11).to_bytes(4, "big")
 
 
 def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
