@@ -23,6 +23,7 @@ from ingest.rtmp.messages import AggregatePart
 from ingest.rtmp.messages.commands import encode_data
 from ingest.rtmp.messages.shared_object import SharedObject, encode_shared_object
 from ingest.services.refusals import REASONS
+from tests.ingest.flv.files import tag
 
 E = TypeVar("E")
 
@@ -61,19 +62,18 @@ def decode_all(data: bytes, position: int = 0, limits: Limits = DEFAULT_LIMITS) 
     return amf0.Decoder(data, position, limits, limits.amf_elements).rest()
 
 
-def tag(type_id: int, timestamp: int, payload: bytes, stream_id: int = 0) -> bytes:
-    """As FLV has it, built field by field."""
-    time = (timestamp & 0xFFFFFF).to_bytes(3, "big") + (timestamp >> 24).to_bytes(1, "big")
-    header = bytes([type_id]) + len(payload).to_bytes(3, "big") + time + stream_id.to_bytes(3, "big")
-    return header + payload + (len(payload) + 11).to_bytes(4, "big")
-
-
 def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
     return Message(AGGREGATE, parts[0].timestamp, stream_id, b"".join(tag(*part) for part in parts))
 
 
 class SendingClient(ClientConnection):
     """With the messages of those who publish, and play recordings."""
+
+    def play(
+        self, stream_id: int, name: str, start: float = -2, duration: float = -1, reset: bool | None = None
+    ) -> float:
+        arguments = [name, start, duration] if reset is None else [name, start, duration, reset]
+        return self.call("play", *arguments, stream_id=stream_id)
 
     def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
         self.send_message(Message(AUDIO, timestamp, stream_id, payload))

@@ -91,7 +91,7 @@ class Client(asyncio.BufferedProtocol):
 
     async def play(self, name: str) -> int:
         stream_id = await self.create_stream()
-        self.rtmp.play(stream_id, name)
+        self.rtmp.call("play", name, -2.0, -1.0, stream_id=stream_id)
         await self._status("NetStream.Play.Start")
         return stream_id
 

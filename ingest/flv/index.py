@@ -12,20 +12,9 @@ from collections.abc import Callable
 from io import SEEK_END
 from typing import Any, BinaryIO, Final
 
+from ingest.flv import tags
 from ingest.flv.metadata import MAX_EXACT_NUMBER, SeekPoint, declared_index, decode_metadata
 from ingest.flv.seek_points import BACK_MS, SeekIndex
-from ingest.flv.tags import (
-    BEFORE_TAG_BYTES,
-    DATA_TYPES,
-    FILE_HEADER,
-    FLAGS_OFFSET,
-    HAS_AUDIO,
-    POINTER_BYTES,
-    FlvError,
-    TagHeader,
-    read_file_header,
-    read_tag_header,
-)
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 from ingest.rtmp.media import read_video
 from ingest.rtmp.media_tags import EX_AUDIO, VideoPacket
@@ -55,8 +44,8 @@ class FlvIndex(SeekIndex):
         super().__init__(limits)
         self.metadata: dict[str, Any] = {}
         """Of the first onMetaData."""
-        self.metadata_tag: TagHeader | None = None
-        self.last: TagHeader | None = None
+        self.metadata_tag: tags.TagHeader | None = None
+        self.last: tags.TagHeader | None = None
         """The last tag that was read: with metadata that are true, one of the first."""
         self.end = end
         """Where that ends, or else the file's header."""
@@ -67,11 +56,8 @@ class FlvIndex(SeekIndex):
 
 
 OnProgress = Callable[[], object]
-"""Called every TAGS_PER_CALLBACK tags while a file is looked through, by the thread that does it."""
-
-
-def no_progress() -> None:
-    """No rest: nobody else needs this process."""
+"""Called every TAGS_PER_CALLBACK tags while a file is looked through, by the thread that does it. Without one there is
+no rest: nobody else needs this process."""
 
 
 def read_index(
@@ -79,7 +65,7 @@ def read_index(
     limits: Limits = DEFAULT_LIMITS,
     *,
     previous: FlvIndex | None = None,
-    on_progress: OnProgress = no_progress,
+    on_progress: OnProgress | None = None,
 ) -> FlvIndex:
     """Of a stream that can seek. `previous`: of the same file when it was shorter; stays as it is.
 
@@ -102,7 +88,7 @@ def read_index(
     return index
 
 
-def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress = no_progress) -> FlvIndex:
+def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress | None = None) -> FlvIndex:
     """By looking through all of the file, which may take hours for one of many gigabytes in small tags: nothing for a
     request's own time. Raises FlvError where it is no FLV file at all.
     """
@@ -110,110 +96,110 @@ def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnPr
 
 
 def index_for_appending(
-    stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress = no_progress
+    stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress | None = None
 ) -> FlvIndex:
     """For who goes on behind the last tag: by the metadata of a file that was finished, with its last tags, else as
     `scan`. Raises FlvError where it is no FLV file at all.
     """
     index = read_index(stream, limits, on_progress=on_progress)
     size = stream.seek(0, SEEK_END)
-    if index.fault or index.is_truncated or index.end + POINTER_BYTES == size:
+    if index.fault or index.is_truncated or index.end + tags.POINTER_BYTES == size:
         return index
-    end = size - POINTER_BYTES
-    last: TagHeader | None = None
+    end = size - tags.POINTER_BYTES
+    last: tags.TagHeader | None = None
     for _ in range(FIRST_TAGS):
         header = _tag_before(stream, end, limits)
         if header is None or header.is_encrypted:
             break
         last = last or header
-        end = header.offset - POINTER_BYTES
-        if header.type_id not in DATA_TYPES:
+        end = header.offset - tags.POINTER_BYTES
+        if header.type_id not in tags.DATA_TYPES:
             now = header.timestamp - (index.clock.first or 0)
             if not index.index_is_complete or abs(index.duration_ms - now) > BACK_MS:
                 break
             index.clock.timestamp, index.clock.now = header.timestamp, now
-            stream.seek(FLAGS_OFFSET)
-            index.has_audio = index.has_audio or bool(stream.read(1)[0] & HAS_AUDIO)
+            stream.seek(tags.FLAGS_OFFSET)
+            index.has_audio = index.has_audio or bool(stream.read(1)[0] & tags.HAS_AUDIO)
             index.last, index.end = last, last.end
             return index
     return scan(stream, limits, on_progress=on_progress)
 
 
-def _tag_before(stream: BinaryIO, end: int, limits: Limits) -> TagHeader | None:
+def _tag_before(stream: BinaryIO, end: int, limits: Limits) -> tags.TagHeader | None:
     """The tag that ends there, by its size behind it; None where there is none."""
     stream.seek(end)
-    offset = end - int.from_bytes(stream.read(POINTER_BYTES), "big")
-    try:
-        found = _tag_at(stream, offset, limits) if offset >= FILE_HEADER.size + POINTER_BYTES else None
-    except FlvError:
-        return None
+    found = _find_tag(stream, end - int.from_bytes(stream.read(tags.POINTER_BYTES), "big"), limits)
     return found[0] if found is not None and found[0].end == end else None
 
 
 def _empty_index(stream: BinaryIO, limits: Limits) -> FlvIndex:
     size = stream.seek(0, SEEK_END)
     stream.seek(0)
-    start = stream.read(FILE_HEADER.size)
-    if len(start) < FILE_HEADER.size or read_file_header(start) > size:
-        raise FlvError("no FLV file: it ends within FLV's header")
-    return FlvIndex(limits, read_file_header(start))
+    start = stream.read(tags.FILE_HEADER.size)
+    if len(start) < tags.FILE_HEADER.size or tags.read_file_header(start) > size:
+        raise tags.FlvError("no FLV file: it ends within FLV's header")
+    return FlvIndex(limits, tags.read_file_header(start))
 
 
 def _is_unchanged(stream: BinaryIO, previous: FlvIndex, limits: Limits) -> bool:
     """The last tag that was looked at is still there."""
-    last = previous.last
-    try:
-        found = _tag_at(stream, last.offset, limits) if last is not None else None
-    except FlvError:
-        return False
-    return found is not None and found[0] == last
+    found = _find_tag(stream, previous.last.offset, limits) if previous.last is not None else None
+    return found is not None and found[0] == previous.last
 
 
 def _scan_tags(
-    stream: BinaryIO, index: FlvIndex, limits: Limits, tags: int | None, on_progress: OnProgress
+    stream: BinaryIO, index: FlvIndex, limits: Limits, most: int | None, on_progress: OnProgress | None
 ) -> FlvIndex:
-    """Goes on behind what the index has: by so many tags, or to the end."""
+    """Goes on behind what the index has: by `most` tags, or to the end."""
     size = stream.seek(0, SEEK_END)
     count = 0
-    while tags is None or count < tags:
+    while most is None or count < most:
         count += 1
-        if count % TAGS_PER_CALLBACK == 0:
+        if on_progress and count % TAGS_PER_CALLBACK == 0:
             on_progress()
         try:
-            found = _tag_at(stream, index.end + POINTER_BYTES, limits)
-        except FlvError as error:
+            found = _tag_at(stream, index.end + tags.POINTER_BYTES, limits)
+        except tags.FlvError as error:
             index.fault = str(error)
             break
         if found is None or found[0].end > size:
             break
         header, payload = found
-        if header.type_id in DATA_TYPES and index.metadata_tag is None:
+        if header.type_id in tags.DATA_TYPES and index.metadata_tag is None:
             metadata = decode_metadata(payload, limits)
             if metadata is not None:
                 index.metadata, index.metadata_tag = metadata, header
         if not header.is_encrypted:
             index.add(header.type_id, header.timestamp, payload, header.offset)
         index.last, index.end = header, header.end
-    index.is_truncated = not index.fault and index.end + POINTER_BYTES != size
+    index.is_truncated = not index.fault and index.end + tags.POINTER_BYTES != size
     return index
 
 
-def _tag_at(stream: BinaryIO, offset: int, limits: Limits) -> tuple[TagHeader, bytes] | None:
+def _tag_at(stream: BinaryIO, offset: int, limits: Limits) -> tuple[tags.TagHeader, bytes] | None:
     """A tag's header and as much of its payload as tells what it is; None where the file ends. Raises FlvError."""
-    stream.seek(offset - POINTER_BYTES)
-    head = stream.read(BEFORE_TAG_BYTES + HEAD_BYTES)
-    if len(head) < BEFORE_TAG_BYTES:
+    stream.seek(offset - tags.POINTER_BYTES)
+    head = stream.read(tags.BEFORE_TAG_BYTES + HEAD_BYTES)
+    if len(head) < tags.BEFORE_TAG_BYTES:
         return None
-    header = read_tag_header(head, 0, offset, limits)
-    payload = head[BEFORE_TAG_BYTES : BEFORE_TAG_BYTES + header.size]
+    header = tags.read_tag_header(head, 0, offset, limits)
+    payload = head[tags.BEFORE_TAG_BYTES : tags.BEFORE_TAG_BYTES + header.size]
     if len(payload) < header.size and not _head_suffices(header.type_id, payload):
         payload += stream.read(header.size - len(payload))
     return header, payload
 
 
+def _find_tag(stream: BinaryIO, offset: int, limits: Limits) -> tuple[tags.TagHeader, bytes] | None:
+    """As `_tag_at`, and None as well where no tag can begin."""
+    try:
+        return _tag_at(stream, offset, limits) if offset >= tags.FILE_HEADER.size + tags.POINTER_BYTES else None
+    except tags.FlvError:
+        return None
+
+
 def _head_suffices(type_id: int, head: bytes) -> bool:
     """The first bytes tell that it is a frame, and of which kind. Extensions, tracks and headers take more of it."""
-    if not head or type_id in DATA_TYPES:
+    if not head or type_id in tags.DATA_TYPES:
         return False
     is_extended = head[0] & 0x80 if type_id == MessageType.VIDEO else head[0] >> 4 == EX_AUDIO
     return head[0] & 15 in FRAME_PACKET_TYPES if is_extended else head[1:2] != b"\0"
@@ -223,10 +209,7 @@ def _index_matches(stream: BinaryIO, declared: list[tuple[int, int]], limits: Li
     """Whether keyframes stand where the metadata say, by some of them."""
     step = max(len(declared) // CHECKED_POINTS, 1)
     for time_ms, offset in (*declared[::step], declared[-1]):
-        try:
-            found = _tag_at(stream, offset, limits) if offset >= FILE_HEADER.size + POINTER_BYTES else None
-        except FlvError:
-            return False
+        found = _find_tag(stream, offset, limits)
         if found is None or abs(found[0].timestamp - time_ms) > TOLERANCE_MS:
             return False
         header, payload = found

@@ -25,7 +25,6 @@ FILE_PROPERTIES: Final = (
 FILLER: Final = b"\x05"
 """AMF0's null. As many as it takes stand behind the properties, as further arguments: room to patch in."""
 
-
 MAX_EXACT_NUMBER: Final = 2**53
 """Up to here a double counts whole numbers."""
 

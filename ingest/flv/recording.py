@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -129,7 +129,6 @@ class Report:
     began: float = 0.0
     """Seconds since the epoch; of a file that is continued, 0."""
     is_continued: bool = False
-    """It was there before."""
     duration_ms: int = 0
     """Of the whole file."""
     size_bytes: int = 0
@@ -145,35 +144,33 @@ BUFFER_BYTES: Final = 256 * 1024
 MODE: Final = 0o640
 
 
+@dataclass(eq=False, repr=False)
 class RecordingFile:
     """Every method may take as long as the disk does, and raises OSError.
 
     What was flushed plays at any moment, also after the death of the process: `FlvWriter` says how.
     """
 
-    def __init__(self, path: Path, stream: BinaryIO, writer: FlvWriter) -> None:
-        """Of a file that is open: `new` and `continuing` do that."""
-        self.path = path
-        self.writer = writer
-        self._stream = stream
+    path: Path
+    _stream: BinaryIO
+    writer: FlvWriter
 
     @classmethod
     def new(cls, path: Path, metadata: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> "RecordingFile":
         """A file that is not there yet. Raises FileExistsError."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = _open(path, "xb+")
-        try:
-            return cls(path, stream, FlvWriter.begin(stream, metadata, limits))
-        except BaseException:
-            _close(stream)
-            raise
+        return cls._opened(path, "xb+", lambda stream: FlvWriter.begin(stream, metadata, limits))
 
     @classmethod
     def continuing(cls, path: Path, limits: Limits = DEFAULT_LIMITS) -> "RecordingFile":
         """A file that is there, behind its last whole tag: it is looked through first. Raises FlvError."""
-        stream = _open(path, "rb+")
+        return cls._opened(path, "rb+", lambda stream: FlvWriter.resume(stream, limits, on_progress=CpuShare()))
+
+    @classmethod
+    def _opened(cls, path: Path, mode: str, begin: Callable[[BinaryIO], FlvWriter]) -> "RecordingFile":
+        stream = _open(path, mode)
         try:
-            return cls(path, stream, FlvWriter.resume(stream, limits, on_progress=CpuShare()))
+            return cls(path, stream, begin(stream))
         except BaseException:
             _close(stream)
             raise

@@ -5,6 +5,7 @@ A file's time is its timestamps as milliseconds that go on, where they wrap and 
 
 from bisect import bisect_right
 from copy import copy
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple, Self
 
@@ -18,16 +19,14 @@ BACK_MS: Final = 3000
 """A step back over this is an encoder that began again; smaller ones are audio and video that are interleaved."""
 
 
+@dataclass(slots=True, eq=False)
 class FileClock:
     """Counts from the first tag of audio or video, which is 0 by the format (annex E.4.1) and need not be."""
 
-    __slots__ = ("first", "now", "timestamp")
-
-    def __init__(self) -> None:
-        self.first: int | None = None
-        self.timestamp = 0
-        self.now = 0
-        """ms."""
+    first: int | None = None
+    timestamp: int = 0
+    now: int = 0
+    """ms."""
 
     def at(self, timestamp: int) -> int:
         """The time of the next tag in the file, ms; may be below 0 where the first one was not the earliest."""

@@ -8,22 +8,13 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Self
 
-from ingest.flv.index import OnProgress, index_for_appending, no_progress
+from ingest.flv import tags
+from ingest.flv.index import OnProgress, index_for_appending
 from ingest.flv.metadata import FILE_PROPERTIES, FILLER, SeekPoint, encode_metadata, keyframes_property
 from ingest.flv.seek_points import MAX_POINTS, SeekIndex
-from ingest.flv.tags import (
-    FILE_HEADER,
-    FLAGS_OFFSET,
-    HAS_AUDIO,
-    HAS_VIDEO,
-    POINTER_BYTES,
-    SIGNATURE,
-    TAG_HEADER_BYTES,
-    tag_bytes,
-    tag_size,
-)
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 from ingest.rtmp.messages import MessageType
 
@@ -32,39 +23,39 @@ ROOM_BYTES: Final = 256 + 18 * MAX_POINTS
 """Behind the properties of a new file: two numbers of 9 bytes for each point, names and other figures."""
 
 
+@dataclass(eq=False, repr=False)
 class FlvWriter:
     """Writes to a binary stream that can seek, and that writes whole what it is given (no raw file).
 
-    Each tag is one `write`. What the stream raises (OSError: a full disk) is passed on; then the file may end in the
-    middle of a tag, and only `resume` writes to it again.
+    `begin` and `resume` make it. Each tag is one `write`. What the stream raises (OSError: a full disk) is passed on;
+    then the file may end in the middle of a tag, and only `resume` writes to it again.
     """
 
-    def __init__(
-        self, stream: BinaryIO, index: SeekIndex, metadata: Mapping[str, Any], *, metadata_at: int, room: int, size: int
-    ) -> None:
-        """Of a file that has been begun: `begin` and `resume` do that."""
-        self._stream = stream
-        self._index = index
-        self._metadata = metadata
-        self._metadata_at = metadata_at
-        self._room = room
-        self.size = size
-        """Bytes of the file so far."""
+    _stream: BinaryIO
+    _index: SeekIndex
+    _metadata: Mapping[str, Any]
+    _metadata_at: int
+    _room: int
+    """Bytes of the metadata's payload, which is patched."""
+    size: int
+    """Bytes of the file so far."""
 
     @classmethod
     def begin(cls, stream: BinaryIO, metadata: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Self:
         """A new file in an empty stream. `metadata`: the properties of the publisher's onMetaData."""
         properties = _without_file_properties(metadata)
         room = len(encode_metadata(properties)) + ROOM_BYTES
-        start = FILE_HEADER.pack(SIGNATURE, VERSION, HAS_AUDIO | HAS_VIDEO, FILE_HEADER.size) + bytes(POINTER_BYTES)
-        written = start + tag_bytes(MessageType.DATA_AMF0, 0, encode_metadata(properties, room))
+        flags = tags.HAS_AUDIO | tags.HAS_VIDEO
+        header = tags.FILE_HEADER.pack(tags.SIGNATURE, VERSION, flags, tags.FILE_HEADER.size)
+        start = header + bytes(tags.POINTER_BYTES)
+        written = start + tags.tag_bytes(MessageType.DATA_AMF0, 0, encode_metadata(properties, room))
         stream.write(written)
-        at = len(start) + TAG_HEADER_BYTES
-        return cls(stream, SeekIndex(limits), properties, metadata_at=at, room=room, size=len(written))
+        at = len(start) + tags.TAG_HEADER_BYTES
+        return cls(stream, SeekIndex(limits), properties, at, room, len(written))
 
     @classmethod
     def resume(
-        cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress = no_progress
+        cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress | None = None
     ) -> Self:
         """Goes on behind the last whole tag of a file, which is looked through where its metadata don't tell; what
         follows that tag is cut off.
@@ -77,14 +68,14 @@ class FlvWriter:
         has_room = tag is not None and tag.type_id == MessageType.DATA_AMF0 and not tag.is_encrypted
         stream.seek(index.end)
         stream.truncate()
-        stream.write(tag_size(index.last.size) if index.last else bytes(POINTER_BYTES))
+        stream.write(tags.tag_size(index.last.size) if index.last else bytes(tags.POINTER_BYTES))
         return cls(
             stream,
             index,
             _without_file_properties(index.metadata),
-            metadata_at=tag.offset + TAG_HEADER_BYTES if tag else 0,
-            room=tag.size if tag and has_room else 0,
-            size=index.end + POINTER_BYTES,
+            tag.offset + tags.TAG_HEADER_BYTES if tag else 0,
+            tag.size if tag and has_room else 0,
+            index.end + tags.POINTER_BYTES,
         )
 
     @property
@@ -98,7 +89,7 @@ class FlvWriter:
 
     def write(self, type_id: int, timestamp: int, payload: bytes) -> None:
         """A tag, of a message's type, time and payload. ValueError for a payload over 16,777,215 bytes."""
-        written = tag_bytes(type_id, timestamp, payload)
+        written = tags.tag_bytes(type_id, timestamp, payload)
         self._stream.write(written)
         self._index.add(type_id, timestamp, payload, self.size)
         self.size += len(written)
@@ -119,8 +110,8 @@ class FlvWriter:
         if len(payload) <= self._room:
             stream.seek(self._metadata_at)
             stream.write(payload.ljust(self._room, FILLER))
-        stream.seek(FLAGS_OFFSET)
-        stream.write(bytes((HAS_AUDIO * index.has_audio | HAS_VIDEO * index.has_video,)))
+        stream.seek(tags.FLAGS_OFFSET)
+        stream.write(bytes((tags.HAS_AUDIO * index.has_audio | tags.HAS_VIDEO * index.has_video,)))
         stream.seek(self.size)
 
 

@@ -10,7 +10,6 @@ While `connection.paused` is set nothing is read before a decision; the shell ha
 """
 
 from ingest.rtmp import events
-from ingest.rtmp.amf import amf0
 from ingest.rtmp.chunk_writer import encode_message
 from ingest.rtmp.client import ClientConnection
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
@@ -33,7 +32,6 @@ __all__ = [
     "SendingWindow",
     "ServerConnection",
     "UserControl",
-    "amf0",
     "encode_message",
     "events",
 ]

@@ -1,5 +1,6 @@
 """What the two ends of a NetConnection have called of one another, until it is answered (RTMP 1.0, section 7.2.1.2)."""
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from ingest.rtmp.errors import LocalProtocolError
@@ -13,17 +14,15 @@ TOO_MANY: Final = "Too many calls await their answers."
 NAME_TOO_LONG: Final = "The procedure's name is too long."
 
 
+@dataclass(slots=True, eq=False)
 class Calls:
     """Of one end: what it called, by transaction id, and what it was called with, by request id."""
 
-    __slots__ = ("_last_request_id", "_last_transaction", "_limits", "_made", "_received")
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._made: dict[float, str] = {}
-        self._last_transaction = 0
-        self._received: dict[int, float] = {}
-        self._last_request_id = 0
+    _limits: Limits
+    _made: dict[float, str] = field(default_factory=dict)
+    _last_transaction: int = 0
+    _received: dict[int, float] = field(default_factory=dict)
+    _last_request_id: int = 0
 
     def start(self, procedure: str) -> float:
         """The transaction id of a call that wants an answer. The oldest beyond `Limits.calls` is forgotten."""

@@ -115,7 +115,6 @@ def read_capabilities(properties: Mapping[str, Any], limits: Limits = DEFAULT_LI
 
 
 def _plain(value: Any) -> Any:
-    """As AMF has it."""
     if isinstance(value, Mapping):
         return {name: int(flags) for name, flags in value.items()}
     if isinstance(value, tuple):

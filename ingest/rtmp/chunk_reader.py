@@ -5,6 +5,7 @@ and 5.4.2) concern this layer alone and take effect here, before the next chunk 
 """
 
 import struct
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -51,32 +52,21 @@ def _longest_messages(limits: Limits) -> tuple[int, ...]:
     return tuple(longest)
 
 
+@dataclass(slots=True, eq=False)
 class _ChunkStream:
     """What one chunk stream id remembers from header to header, and its message under way."""
 
-    __slots__ = (
-        "continuation",
-        "delta",
-        "extended",
-        "length",
-        "partial",
-        "stream_id",
-        "timestamp",
-        "type_id",
-    )
-
-    def __init__(self) -> None:
-        self.timestamp = 0
-        self.delta = 0
-        self.length = 0
-        self.type_id = 0
-        self.stream_id = 0
-        self.extended = b""
-        """The extended timestamp of the last type 0, 1 or 2 header as sent (4 bytes), or nothing."""
-        self.continuation = b""
-        """How a type 3 chunk of this stream begins: its basic header and the extended timestamp."""
-        self.partial: bytearray | None = None
-        """What has come of the message under way; None between messages."""
+    continuation: bytes
+    """How a type 3 chunk of this stream begins: its basic header and the extended timestamp."""
+    timestamp: int = 0
+    delta: int = 0
+    length: int = 0
+    type_id: int = 0
+    stream_id: int = 0
+    extended: bytes = b""
+    """The extended timestamp of the last type 0, 1 or 2 header as sent (4 bytes), or nothing."""
+    partial: bytearray | None = None
+    """What has come of the message under way; None between messages."""
 
     def repeats(self, chunk_type: int, time: int, length: int, type_id: int, stream_id: int) -> bool:
         """Whether a header of type 0, 1 or 2 goes on with the message under way: it says the same, or that no time has
@@ -345,8 +335,7 @@ class ChunkReader:
             raise RemoteProtocolError("a chunk stream begins with a type 2 chunk")
         if len(self._streams) >= self._limits.chunk_streams:
             raise LimitExceeded(f"more than {self._limits.chunk_streams} chunk streams")
-        stream = self._streams[chunk_stream_id] = _ChunkStream()
-        stream.continuation = basic_header(3, chunk_stream_id)
+        stream = self._streams[chunk_stream_id] = _ChunkStream(basic_header(3, chunk_stream_id))
         return stream
 
     def _control(self, type_id: int, payload: bytes) -> None:

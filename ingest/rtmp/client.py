@@ -47,8 +47,7 @@ class ClientConnection(Connection):
         With `objectEncoding=3` commands and data go out as types 17 and 15 if the server answers that it knows them.
         """
         self.move(Step.ASK)
-        known = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url}
-        command_object = {**known, **properties}
+        command_object = {"app": app, "type": "nonprivate", "flashVer": FLASH_VERSION, "tcUrl": tc_url, **properties}
         self._requested_amf3 = command_object.get("objectEncoding") == 3
         return self._call(0, "connect", command_object, *arguments)
 
@@ -63,15 +62,6 @@ class ClientConnection(Connection):
 
     def publish(self, stream_id: int, name: str, publish_type: str = "live") -> float:
         return self.call("publish", name, publish_type, stream_id=stream_id)
-
-    def play(
-        self, stream_id: int, name: str, start: float = -2, duration: float = -1, reset: bool | None = None
-    ) -> float:
-        """`start` and `duration` in the server's unit, which the specification says is seconds."""
-        arguments: list[Any] = [name, start, duration]
-        if reset is not None:
-            arguments.append(reset)
-        return self.call("play", *arguments, stream_id=stream_id)
 
     # --- What the server sends ---
 

@@ -13,14 +13,7 @@ from typing import Any, ClassVar, Final, TypeVar
 from ingest.rtmp.calls import ANSWERS, NAME_TOO_LONG, NO_PROCEDURE, TOO_MANY, Calls
 from ingest.rtmp.chunk_writer import CHUNK_STREAMS, CSID_COMMAND, CSID_CONTROL, CSID_STATUS, ChunkWriter
 from ingest.rtmp.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
-from ingest.rtmp.events import (
-    CallReceived,
-    DataReceived,
-    Event,
-    HandshakeCompleted,
-    ReadingStopped,
-    UnknownMessage,
-)
+from ingest.rtmp.events import CallReceived, DataReceived, Event, HandshakeCompleted, ReadingStopped, UnknownMessage
 from ingest.rtmp.flow import AcknowledgementCounter, SendingWindow
 from ingest.rtmp.handshake import HANDSHAKE_BYTES, ClientHandshake, ServerHandshake
 from ingest.rtmp.limits import Limits
@@ -35,6 +28,8 @@ Content = TypeVar("Content")
 
 Handler = Callable[[Any, int, int, bytes], None]
 """Of the connection; takes timestamp, message stream id and payload."""
+UserControlHandler = Callable[[Any, UserControl, tuple[Any, ...]], None]
+"""Takes the connection, the event and its values."""
 
 CLOSED: Final = Phase.CLOSED
 """Here, as each look into an enumeration costs as much as a call."""
@@ -82,8 +77,7 @@ class Connection:
     answers_calls = False
     """Whether the shell answers CallReceived, by `answer_call` or `fail_call`. Else each is refused at once."""
 
-    user_control_handlers: ClassVar[Mapping[int, Callable[[Any, UserControl, tuple[Any, ...]], None]]]
-    """By event; each takes the connection, the event and its values."""
+    user_control_handlers: ClassVar[Mapping[int, UserControlHandler]]
 
     def __init__(
         self, limits: Limits, handshake: ServerHandshake | ClientHandshake, *, window_bytes: int, compress: bool
@@ -166,7 +160,6 @@ class Connection:
         self._queue(message, CHUNK_STREAMS.get(message.type_id, CSID_CONTROL))
 
     def send_user_control(self, event: UserControl, *values: int | bytes) -> None:
-        """Any event with its values, as `messages.control.USER_CONTROL_LAYOUTS` has them."""
         self._queue(control.user_control(event, *values), CSID_CONTROL)
 
     def send_ping(self, timestamp: int) -> None:
@@ -266,7 +259,6 @@ class Connection:
         self.consume_budget(cost)
 
     def consume_budget(self, messages: int) -> None:
-        """So many of those of one read are gone."""
         self.left -= messages
         if self.left < 0:
             raise LimitExceeded(f"more than {self.limits.messages_per_read} messages at once")

@@ -3,6 +3,7 @@
 All byte counts begin after the handshake. A peer that counts its 3073 bytes too just seems to be ahead by them.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from ingest.rtmp.handshake import HANDSHAKE_BYTES
@@ -18,15 +19,13 @@ PROBES: Final = 2
 """How many a peer answers before it counts as one that acknowledges no more."""
 
 
+@dataclass(slots=True, eq=False)
 class AcknowledgementCounter:
     """What the peer sent: an Acknowledgement is due each time that `interval` bytes came (sections 5.4.3 and 5.4.4)."""
 
-    __slots__ = ("_acknowledged", "interval")
-
-    def __init__(self, interval: int) -> None:
-        """`interval`: in force until the peer announces its window."""
-        self.interval = interval
-        self._acknowledged = 0
+    interval: int
+    """What we announced, until the peer announces its window."""
+    _acknowledged: int = 0
 
     def is_due(self, received: int) -> bool:
         """Whether one is to be sent now that so many bytes came; if so, it counts as sent."""
@@ -36,6 +35,7 @@ class AcknowledgementCounter:
         return True
 
 
+@dataclass(slots=True, eq=False)
 class SendingWindow:
     """What we send: how much of it may be unacknowledged.
 
@@ -55,48 +55,31 @@ class SendingWindow:
     when it has acknowledged so much that it is within the limit.
     """
 
-    __slots__ = (
-        "_acknowledged",
-        "_answers",
-        "_bandwidth",
-        "_granted",
-        "_has_feedback",
-        "_has_resumed",
-        "_is_hard",
-        "_late_probe",
-        "_probe",
-        "announced",
-        "closes_at",
-        "given_up",
-        "sent",
-    )
-
-    def __init__(self) -> None:
-        self.sent = -HANDSHAKE_BYTES
-        """Bytes so far; below 0 during the handshake. Whoever writes adds to it."""
-        self.closes_at = NEVER
-        """The window is closed when more than so many bytes were sent. One more than the limit allows, if that is not
-        strict: some peers acknowledge only what is more than a window."""
-        self.announced = 0
-        """The Window Acknowledgement Size that we sent last; 0 before."""
-        self.given_up = False
-        self._acknowledged = 0
-        self._has_feedback = False
-        """Whether the peer ever acknowledged anything, or set our bandwidth."""
-        self._bandwidth = 0
-        """From Set Peer Bandwidth; 0 without."""
-        self._is_hard = False
-        """Whether the latest limit type that counts was hard."""
-        self._granted = 0
-        """So many bytes may have been sent, whatever a hard limit says: those from before it, and the answer to it, by
-        which the peer knows when to acknowledge."""
-        self._probe: int | None = None
-        self._answers = 0
-        """To probes since the window closed."""
-        self._late_probe: int | None = None
-        """The probe that was not answered before the window was given up."""
-        self._has_resumed = False
-        """Whether it was answered since."""
+    sent: int = -HANDSHAKE_BYTES
+    """Bytes so far; below 0 during the handshake. Whoever writes adds to it."""
+    closes_at: int = NEVER
+    """The window is closed when more than so many bytes were sent. One more than the limit allows, if that is not
+    strict: some peers acknowledge only what is more than a window."""
+    announced: int = 0
+    """The Window Acknowledgement Size that we sent last; 0 before."""
+    given_up: bool = False
+    _acknowledged: int = 0
+    _has_feedback: bool = False
+    """Whether the peer ever acknowledged anything, or set our bandwidth."""
+    _bandwidth: int = 0
+    """From Set Peer Bandwidth; 0 without."""
+    _is_hard: bool = False
+    """Whether the latest limit type that counts was hard."""
+    _granted: int = 0
+    """So many bytes may have been sent, whatever a hard limit says: those from before it, and the answer to it, by
+    which the peer knows when to acknowledge."""
+    _probe: int | None = None
+    _answers: int = 0
+    """To probes since the window closed."""
+    _late_probe: int | None = None
+    """The probe that was not answered before the window was given up."""
+    _has_resumed: bool = False
+    """Whether it was answered since."""
 
     @property
     def limit(self) -> int:

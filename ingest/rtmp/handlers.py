@@ -2,33 +2,22 @@
 calls (RTMP 1.0, sections 5.4, 6.2, 7.1.3, 7.1.6, 7.1.7 and 7.2.1.2): tables of handlers, from which `server` and
 `client` make theirs."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from ingest.rtmp.connection import MEDIA_PER_MESSAGE, Connection, Handler
+from ingest.rtmp import events
+from ingest.rtmp.connection import MEDIA_PER_MESSAGE, Connection, Handler, UserControlHandler
 from ingest.rtmp.errors import RemoteProtocolError
-from ingest.rtmp.events import (
-    AcknowledgementReceived,
-    PingAnswered,
-    ResultReceived,
-    SharedObjectReceived,
-    UnknownMessage,
-    UserControlReceived,
-)
 from ingest.rtmp.messages import MessageType, control, decode_aggregate
 from ingest.rtmp.messages.commands import Command
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.messages.shared_object import decode_shared_object
 
-UserControlHandler = Callable[[Any, UserControl, tuple[Any, ...]], None]
-"""Takes the connection, the event and its values."""
-
 
 def on_acknowledgement(connection: Connection, timestamp: int, stream_id: int, payload: bytes) -> None:
     number = control.read_number(payload)
     connection.window.acknowledge(number)
-    connection.report(AcknowledgementReceived(number))
+    connection.report(events.AcknowledgementReceived(number))
 
 
 def on_window(connection: Connection, timestamp: int, stream_id: int, payload: bytes) -> None:
@@ -51,7 +40,7 @@ def on_user_control(connection: Connection, timestamp: int, stream_id: int, payl
         event, values = control.read_user_control(payload)
         handler = connection.user_control_handlers[event]
     except (KeyError, RemoteProtocolError):
-        connection.report(UnknownMessage(MessageType.USER_CONTROL, stream_id, payload))
+        connection.report(events.UnknownMessage(MessageType.USER_CONTROL, stream_id, payload))
     else:
         handler(connection, event, values)
 
@@ -62,12 +51,12 @@ def on_ping_request(connection: Connection, event: UserControl, values: tuple[An
 
 def on_ping_response(connection: Connection, event: UserControl, values: tuple[Any, ...]) -> None:
     connection.window.answered(*values)
-    connection.report(PingAnswered(*values))
+    connection.report(events.PingAnswered(*values))
 
 
 def on_reported(connection: Connection, event: UserControl, values: tuple[Any, ...]) -> None:
     """What the connection does nothing about by itself."""
-    connection.report(UserControlReceived(event, values))
+    connection.report(events.UserControlReceived(event, values))
 
 
 CONTROL_HANDLERS: Final[dict[int, Handler]] = {
@@ -100,9 +89,9 @@ def on_aggregate(connection: Connection, timestamp: int, stream_id: int, payload
         if type_id in AGGREGATED:
             connection.handlers[type_id](connection, sent_at, stream_id, body)
         else:
-            connection.report(UnknownMessage(type_id, stream_id, body))
+            connection.report(events.UnknownMessage(type_id, stream_id, body))
     if rest:
-        connection.report(UnknownMessage(MessageType.AGGREGATE, stream_id, rest))
+        connection.report(events.UnknownMessage(MessageType.AGGREGATE, stream_id, rest))
 
 
 def on_shared_object(
@@ -115,9 +104,9 @@ def on_shared_object(
 ) -> None:
     connection.require_connected()
     decode = partial(decode_shared_object, amf3=type_id == MessageType.SHARED_OBJECT_AMF3)
-    content = connection.read_or_report(decode, type_id, stream_id, payload)
-    if content is not None:
-        connection.report(SharedObjectReceived(content.name, content.version, content.persistent, content.events))
+    found = connection.read_or_report(decode, type_id, stream_id, payload)
+    if found is not None:
+        connection.report(events.SharedObjectReceived(found.name, found.version, found.persistent, found.events))
 
 
 COMPOUND_HANDLERS: Final[dict[int, Handler]] = {
@@ -135,7 +124,7 @@ def on_result(connection: Connection, stream_id: int, command: Command) -> None:
     if procedure == "connect":
         connection.on_connected(succeeded, command)
     values = [command.command_object, *command.arguments]
-    connection.report(ResultReceived(procedure, command.transaction, succeeded, values))
+    connection.report(events.ResultReceived(procedure, command.transaction, succeeded, values))
 
 
 RESULT_HANDLERS: Final = {"_result": on_result, "_error": on_result}

@@ -126,7 +126,6 @@ class _Reader:
         self.fault = ""
 
     def fields(self) -> tuple[int, tuple[Track, ...], MultitrackType | None, tuple[ModEx, ...], str]:
-        """Of a message in either kind."""
         return self.packet_type, tuple(self.tracks), self.multitrack, tuple(self.mod_ex), self.fault
 
     def extensions(self) -> bool:

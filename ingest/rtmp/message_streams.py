@@ -133,7 +133,6 @@ class ServerBase(Connection):
         super().__init__(limits, ServerHandshake(nonce, epoch_ms), window_bytes=window_bytes, compress=False)
         self._admit(unadmitted(limits))
         self.capabilities = NO_CAPABILITIES
-        """What the client said in `connect` that it can do."""
         self._chunk_size = chunk_size
         self._own_window = window_bytes
         self._requests: dict[int, Request] = {}
@@ -165,7 +164,6 @@ class ServerBase(Connection):
         self.send_message(encode_data(stream_id, 0, "onPlayStatus", {"level": "status", "code": code, **info}))
 
     def send_error(self, transaction: float, code: str, description: str) -> None:
-        """Queues `_error` for a command that could not be done."""
         self.send_command(0, "_error", transaction, None, info_object(level_of(code), code, description))
 
     def stop_stream(self, stream_id: int) -> None:

@@ -3,15 +3,8 @@
 from functools import partial
 from typing import Any, Final, Literal, TypeGuard
 
-from ingest.rtmp import status
+from ingest.rtmp import events, status
 from ingest.rtmp.amf import UNDEFINED
-from ingest.rtmp.events import (
-    PauseRequested,
-    PublishRequested,
-    ReceiveRequested,
-    SeekRequested,
-    Transition,
-)
 from ingest.rtmp.message_streams import CommandHandler, MessageStream, PlayItem, Request, RequestKind, ServerBase
 from ingest.rtmp.messages.commands import Command, number, text
 from ingest.rtmp.states import StreamState, StreamStep
@@ -22,7 +15,7 @@ NO_DURATION: Final = -1.0
 STREAM_NAME_TOO_LONG: Final = "The stream's name is too long."
 QUEUED: Final = (False, 2.0)
 """Values of `reset` that leave the playlist as it is. Flash Player has four numbers: 0 and 2 queue, 1 and 3 reset."""
-SWITCHES: Final[dict[str, Transition]] = {"switch": "switch", "swap": "swap"}
+SWITCHES: Final[dict[str, events.Transition]] = {"switch": "switch", "swap": "swap"}
 APPENDS: Final = frozenset({"append", "appendAndWait"})
 RESTARTS: Final = frozenset({"reset", "resume"})
 
@@ -150,7 +143,7 @@ def on_pause(connection: ServerBase, stream_id: int, command: Command) -> None:
         return
     paused = command.argument(0) is not False
     at_ms = max(number(command.argument(1), 0), 0)
-    connection.report(PauseRequested(stream.stream_id, command.transaction, paused, at_ms))
+    connection.report(events.PauseRequested(stream.stream_id, command.transaction, paused, at_ms))
 
 
 def on_seek(connection: ServerBase, stream_id: int, command: Command) -> None:
@@ -160,7 +153,7 @@ def on_seek(connection: ServerBase, stream_id: int, command: Command) -> None:
     if stream is None or stream.state is not StreamState.PLAYING:
         connection.send_status(stream_id, "error", status.SEEK_FAILED, "Nothing plays here.")
         return
-    connection.report(SeekRequested(stream.stream_id, command.transaction, number(command.argument(0), 0)))
+    connection.report(events.SeekRequested(stream.stream_id, command.transaction, number(command.argument(0), 0)))
 
 
 def on_receive(connection: ServerBase, stream_id: int, command: Command, kind: Literal["audio", "video"]) -> None:
@@ -168,7 +161,7 @@ def on_receive(connection: ServerBase, stream_id: int, command: Command, kind: L
     connection.play_commands += 1
     stream = connection.stream_of(stream_id)
     if stream is not None and stream.state is StreamState.PLAYING:
-        connection.report(ReceiveRequested(stream.stream_id, kind, command.argument(0) is not False))
+        connection.report(events.ReceiveRequested(stream.stream_id, kind, command.argument(0) is not False))
 
 
 PLAY_COMMANDS: Final[dict[str, CommandHandler]] = {
@@ -198,7 +191,7 @@ def on_publish(connection: ServerBase, stream_id: int, command: Command) -> None
         stream.name = name
         publish_type = text(command.argument(1)).lower()
         connection.report(
-            PublishRequested(
+            events.PublishRequested(
                 connection.request(Request(RequestKind.PUBLISH, stream)),
                 stream.stream_id,
                 name,

@@ -24,7 +24,6 @@ class Phase(Enum):
     CONNECTING = auto()
     """The handshake is done; `connect` is awaited."""
     DECIDING = auto()
-    """`connect` awaits its answer."""
     CONNECTED = auto()
     CLOSED = auto()
     """An error, a rejected connect, or an end by our side."""
@@ -87,9 +86,7 @@ STREAM_STATES: Final[dict[tuple[StreamState, StreamStep], StreamState]] = {
     (StreamState.PLAYING, StreamStep.SWITCH): StreamState.SWITCH_REQUESTED,
     (StreamState.SWITCH_REQUESTED, StreamStep.ACCEPT): StreamState.PLAYING,
     (StreamState.SWITCH_REQUESTED, StreamStep.REJECT): StreamState.PLAYING,
-    (
-        StreamState.SWITCH_REQUESTED,
-        StreamStep.STOP,
-    ): StreamState.PLAY_REQUESTED,  # What played has ended: now a play like any.
+    # What played has ended: now a play like any.
+    (StreamState.SWITCH_REQUESTED, StreamStep.STOP): StreamState.PLAY_REQUESTED,
 }
 """What is missing is illegal: the peer gets an error status, our own side LocalProtocolError."""

@@ -50,7 +50,7 @@ def ask(connection: ClientConnection, event: Any) -> None:
         case events.ResultReceived("connect", 1, True):
             for procedure in CALLS:
                 connection.call(procedure)
-            connection.play(1, "cam")
+            connection.call("play", "cam", -2, -1, stream_id=1)
             connection.publish(2, "cam")
 
 

@@ -166,7 +166,6 @@ class Reader:
     readers: ClassVar[dict[int, Callable[[Any, int], Any]]]
     """By marker: what reads that which follows it, at a depth."""
     constants: ClassVar[dict[int, Any]]
-    """Values that are nothing but their marker."""
     refused: ClassVar[dict[int, str]] = {}
     """Why, for markers that have no reader but a meaning."""
 

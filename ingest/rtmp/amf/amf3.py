@@ -171,7 +171,6 @@ class Vector(Labelled, list[Any]):
         super().__init__(values)
         self.items = items
         self.fixed = fixed
-        """Whether its length is."""
         self.type_name = type_name
         """Of `Items.OBJECT` only: a class, or '*' for any."""
 

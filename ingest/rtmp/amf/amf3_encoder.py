@@ -109,12 +109,8 @@ class Encoder(Writer):
         self.out.append(marker)
         self.u29(index << 1)
 
-    def xml_document(self, value: XmlDocument) -> None:
-        if self.first(amf3.XML_DOCUMENT, value):
-            self.blob(utf8(value))
-
-    def xml(self, value: Xml) -> None:
-        if self.first(amf3.XML, value):
+    def xml(self, value: XmlDocument | Xml) -> None:
+        if self.first(amf3.XML if isinstance(value, Xml) else amf3.XML_DOCUMENT, value):
             self.blob(utf8(value))
 
     def byte_array(self, value: bytes) -> None:
@@ -227,7 +223,7 @@ Encoder.writers = {
     int: Encoder.integer,
     float: Encoder.double,
     str: Encoder.string,
-    XmlDocument: Encoder.xml_document,
+    XmlDocument: Encoder.xml,
     Date: Encoder.date,
     list: Encoder.array,
     tuple: Encoder.array,

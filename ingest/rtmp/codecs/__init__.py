@@ -64,7 +64,7 @@ AUDIO_READERS: Final = {
     "E-AC-3": AudioReaders("ec-3", None, audio.read_ac3_frame),
     "MP3": AudioReaders("mp3", None, audio.read_mp3_frame),
 }
-"""By the codec's name, for which `media.kinds` has the codec ids and FourCC codes. Others are a name alone."""
+"""By the codec's name, for which `media_tags` has the codec ids and FourCC codes. Others are a name alone."""
 
 FRAME_PACKETS: Final = (VideoPacket.CODED_FRAMES, VideoPacket.CODED_FRAMES_X)
 AUDIO_PACKETS: Final = (AudioPacket.SEQUENCE_START, AudioPacket.CODED_FRAMES, AudioPacket.MULTICHANNEL_CONFIG)

@@ -26,9 +26,7 @@ class BitReader:
         return bool(self.bits(1))
 
     def skip(self, count: int) -> None:
-        if count > self.left:
-            raise ValueError("the data end too early")
-        self.left -= count
+        self.bits(count)
 
     def align(self) -> None:
         """To the start of the next byte, if this is not one."""

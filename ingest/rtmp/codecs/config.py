@@ -1,4 +1,4 @@
-"""What is told of a codec's configuration. Whatever isn't known is None."""
+"""What is told of a codec's configuration, filled by its reader as far as the data go. Whatever isn't known is None."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,8 +16,6 @@ CHROMA: Final = {0: "4:0:0", 1: "4:2:0", 2: "4:2:2", 3: "4:4:4"}
 
 @dataclass(slots=True)
 class VideoConfig:
-    """Filled by a codec's reader as far as its data go."""
-
     codec: str
     """As people know it: "H.264"."""
     codec_string: str | None = None
@@ -48,8 +46,6 @@ class VideoConfig:
 
 @dataclass(slots=True)
 class AudioConfig:
-    """Filled by a codec's reader as far as its data go."""
-
     codec: str
     """As people know it: "AAC"."""
     codec_string: str | None = None

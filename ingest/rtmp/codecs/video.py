@@ -11,6 +11,9 @@ from typing import Final
 from ingest.rtmp.codecs.bitstream import BitReader, leb128
 from ingest.rtmp.codecs.config import VideoConfig
 
+SUBSAMPLED: Final = {(True, True): "4:2:0", (True, False): "4:2:2", (False, True): "4:4:0", (False, False): "4:4:4"}
+"""Chroma, by whether it is subsampled across and down."""
+
 AV1_MARKER: Final = 0x81
 """marker and version of a record."""
 AV1_DESCRIPTOR: Final = 0x80
@@ -67,9 +70,7 @@ def _set_av1_profile(config: VideoConfig, profile: int, level: int, *, high_tier
 
 
 def _av1_chroma(*, mono: bool, across: bool, down: bool) -> str:
-    if mono:
-        return "4:0:0"
-    return {(True, True): "4:2:0", (True, False): "4:2:2", (False, False): "4:4:4"}.get((across, down), "4:4:0")
+    return "4:0:0" if mono else SUBSAMPLED[across, down]
 
 
 def _read_av1_sequence(config: VideoConfig, reader: BitReader) -> None:
@@ -167,7 +168,6 @@ VP9_RGB: Final = 7
 
 VPX_CHROMA: Final = {0: "4:2:0", 1: "4:2:0", 2: "4:2:2", 3: "4:4:4", 4: "4:4:0"}
 """chromaSubsampling of a record: 0 and 1 differ in where the samples lie."""
-VP9_CHROMA: Final = {(True, True): "4:2:0", (True, False): "4:2:2", (False, True): "4:4:0", (False, False): "4:4:4"}
 
 
 VPX_FOURCC: Final = {"VP8": "vp08", "VP9": "vp09"}
@@ -215,7 +215,7 @@ def read_vp9_frame(config: VideoConfig, frame: bytes) -> None:
     config.chroma = "4:4:4" if is_rgb else "4:2:0"
     if profile & 1:
         if not is_rgb:
-            config.chroma = VP9_CHROMA[reader.flag(), reader.flag()]
+            config.chroma = SUBSAMPLED[reader.flag(), reader.flag()]
         reader.skip(1)
     config.set_size(reader.bits(16) + 1, reader.bits(16) + 1)
 

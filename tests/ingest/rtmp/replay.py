@@ -121,7 +121,7 @@ def play_a_stream(client: ClientConnection, event: Any) -> None:
         case events.ResultReceived("createStream", _, True, values):
             given = values[-1]
             fits = isinstance(given, float) and isfinite(given) and 0 <= given < 2**32
-            client.play(int(given) if fits else 1, "cam")
+            client.call("play", "cam", -2, -1, stream_id=int(given) if fits else 1)
 
 
 def raw(messages: Iterable[Decoded], *types: int) -> list[Raw]:

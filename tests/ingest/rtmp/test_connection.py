@@ -26,7 +26,7 @@ from ingest.rtmp.messages.control import user_control
 from ingest.rtmp.states import PHASES, STREAM_STATES, Phase, Step, StreamState, StreamStep
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import SERVER_NONCE, ConnectionPair
-from tests.ingest.rtmp.replay import cut, in_pieces, outcome, serve
+from tests.ingest.rtmp.replay import cut, outcome, serve
 from tests.rtmpdecode import decode_stream
 
 ACKNOWLEDGEMENT, USER_CONTROL, WINDOW = 3, 4, 5
@@ -285,17 +285,6 @@ def test_any_messages_in_any_split(messages: list[Message], sizes: list[int]) ->
         pair.client.send_message(message)
     data = HANDSHAKE + pair.client.data_to_send()
     assert outcome(serve([data])) == outcome(serve(cut(data, [3073, *sizes])))
-
-
-@settings(max_examples=200)
-@given(st.binary(max_size=300))
-def test_any_bytes_after_the_handshake(data: bytes) -> None:
-    assert outcome(serve([HANDSHAKE + data])) == outcome(serve([HANDSHAKE, *in_pieces(data, 1)]))
-
-
-@given(st.binary(max_size=3200))
-def test_any_bytes_from_the_start(data: bytes) -> None:
-    serve(cut(data, [1, 1, 1500]))
 
 
 def test_local_mistakes_leave_the_connection_usable(pair: ConnectionPair) -> None:

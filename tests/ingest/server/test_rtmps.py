@@ -166,7 +166,7 @@ def play_slowly(port: int, context: ssl.SSLContext, stop: threading.Event) -> No
         until(events.ResultReceived)
         protocol.create_stream()
         until(events.ResultReceived)
-        protocol.play(1, "cam1")
+        protocol.call("play", "cam1", -2, -1, stream_id=1)
         until(events.StatusReceived)
         while not stop.wait(0.05) and secure.recv(1000):
             pass

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from ingest.rtmp import LimitExceeded, Limits, Message, events
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages import AggregatePart, decode_aggregate
+from tests.ingest.flv.files import tag
 from tests.ingest.rtmp import wire
 from tests.ingest.rtmp.pair import ConnectionPair, Sink
-from tests.rtmp_client import encode_aggregate, tag
+from tests.rtmp_client import encode_aggregate
 
 AUDIO, VIDEO, DATA, DATA_AMF3, AGGREGATE = 8, 9, 18, 15, 22
 MANY = 1000
@@ -48,7 +49,8 @@ class TestLayout:
         assert [part.timestamp for part in parts] == expected
 
     def test_stream_ids_and_back_pointers_are_not_looked_at(self) -> None:
-        data = tag(AUDIO, 0, b"a", stream_id=0xABCDEF)[:-4] + b"\xff" * 4 + tag(VIDEO, 0, b"v")
+        first = tag(AUDIO, 0, b"a", before=0xFFFFFFFF)
+        data = first[:8] + b"\xab\xcd\xef" + first[11:] + tag(VIDEO, 0, b"v")
         assert decode_aggregate(0, data, MANY)[0] == [AggregatePart(AUDIO, 0, b"a"), AggregatePart(VIDEO, 0, b"v")]
 
     @pytest.mark.parametrize("end", range(len(BODY) + 1))

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.rtmp import (
-    LimitExceeded,
-    Limits,
-    LocalProtocolError,
-    Message,
-    RemoteProtocolError,
-    events,
-)
+from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, Message, RemoteProtocolError, events
 from ingest.rtmp.messages import shared_object
 from ingest.rtmp.messages.shared_object import (
     EVENTS,
