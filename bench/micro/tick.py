@@ -2,8 +2,8 @@
 
     python -m bench.micro.tick [streams]
 
-Each stream is published (1080p30, 73 messages a second), nobody plays, no page is open. `streams`: measured, evaluated and
-made a sample of. `snapshots`: what pages and API see of them. `report`: the node's message to its application.
+Each stream is published (1080p30, 73 messages a second), nobody plays, no page is open. `streams`: measured, evaluated,
+and made a sample of. `snapshots`: what pages and API see of them. `report`: the node's message to its application.
 `application`: what that does with it, the live store in memory included. `telemetry`: what its thread does, to a spool.
 Cold: between two parts 32 MiB of other memory are gone through, as in a server that does something else meanwhile.
 """

@@ -45,7 +45,7 @@ class Command(VerbCommand):
             help="an existing key, brought over from another server; '-' reads it from standard input, since a "
             "command line is visible to other users of the machine",
         ),
-        Argument("--test-only", action="store_true", help="what is published with it is checked, but no player gets it"),
+        Argument("--test-only", action="store_true", help="what is published with it is checked; no player gets it"),
     )
     def _create(
         self,
