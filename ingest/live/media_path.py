@@ -24,13 +24,13 @@ from ingest.live.publication import LiveSettings, Publication
 from ingest.live.stream_log import LogMemory, StreamLog
 from ingest.live.subscriber import Batch
 from ingest.live.timeline import MASK, SMALL_MS, PlayersTime
+from ingest.rtmp.media_tags import EX_AUDIO
 from ingest.rtmp.run_reader import Run
 
 FOURCC_BYTES: Final = 5
 """Packet type and FourCC (Enhanced RTMP v2, "Enhanced Audio" and "Enhanced Video")."""
 EX_VIDEO: Final = 0x80
-"""From here on the first byte of a video message tells of a FourCC; that of an audio message if its format is this:"""
-EX_AUDIO: Final = 9
+"""From here on the first byte of a video message tells of a FourCC."""
 
 
 @dataclass(eq=False, repr=False, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from ingest.contracts import EndReason, RtmpScope, Totals
+from ingest.contracts import EndReason, PlayerSample, RtmpScope, Totals
 from ingest.credentials import Secrets
 from ingest.log_records import about
 from ingest.rate_limit import TokenBucket
@@ -76,6 +76,16 @@ class Session:
 
     def resume(self) -> None:
         """The peer takes media again."""
+
+    def sample(self) -> PlayerSample | None:
+        """For the node's tick, of players that no live stream tells of."""
+        return None
+
+    def _sample(self, sent_bytes: int) -> PlayerSample:
+        """Of one for which nothing is dropped."""
+        return PlayerSample(
+            session_id=self.session_id, path=self.path, out_bytes=sent_bytes, dropped_frames=0, queued_ms=0
+        )
 
     def status_of(self, reason: EndReason) -> Status | None:
         """What its client is told when the server ends it for this reason."""

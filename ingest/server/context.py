@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ingest.live import LiveStream, Registry
+from ingest.live import Registry
 from ingest.server.application import Session
 from ingest.server.asgi import ASGIApplication
 from ingest.server.config import ServerConfig
@@ -30,7 +30,9 @@ class ServerContext:
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
         self.application = application
         self.config = config
-        self.registry = Registry(config.node, config.live, self._wake)
+        self.registry = Registry(
+            config.node, config.live, lambda stream, is_urgent: self.flusher.wake(stream, is_urgent)
+        )
         self.connections: set[BaseConnection] = set()
         self.sessions: dict[str, Session] = {}
         """By session id: what publishes or plays now."""
@@ -70,6 +72,3 @@ class ServerContext:
         self.connection_limits.free(connection.peer[0])
         if not self.connections:
             self.emptied.set()
-
-    def _wake(self, stream: LiveStream, is_urgent: bool) -> None:
-        self.flusher.wake(stream, is_urgent)

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ingest.contracts import EndReason, PlayAccept, PlayerSample
+from ingest.contracts import EndReason, PlayAccept
 from ingest.live import LiveStream, Subscriber, TimelineShift
 from ingest.live.fanout import ALL_KINDS
 from ingest.live.message import Kind, SharedMessage
-from ingest.live.subscriber import MASK
+from ingest.live.timeline import MASK
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.status import (
     PAUSE_NOTIFY,
@@ -78,10 +78,6 @@ class Player(Session):
     def take_over(self, former: "Player", now: float) -> None:
         """Begin in the place of another, and go on with the client's time."""
         self.start(now)
-
-    def sample(self) -> PlayerSample | None:
-        """For the node's tick, of those that no live stream tells of."""
-        return None
 
     def status_of(self, reason: EndReason) -> Status | None:
         return ENDS[reason].player

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ingest import addresses
 from ingest.contracts import EndReason, PlayAccept
+from ingest.live.message import STREAM_ID
 from ingest.rate_limit import TokenBucket
 from ingest.rtmp.flow import SendingWindow
 from ingest.server.application import Session
@@ -28,7 +29,7 @@ from ingest.server.media.http import (
     UnusableUpgrade,
     WebSocketExchange,
 )
-from ingest.server.media.live_viewer import STREAM_ID, LiveViewer
+from ingest.server.media.live_viewer import LiveViewer
 from ingest.server.media.recording_viewer import FLV, GONE, RecordingViewer
 from ingest.server.media.requests import MediaControl, Target, UnreadableTarget, read_caller, read_target, start_of
 from ingest.server.output import Outlet
@@ -51,7 +52,6 @@ class MediaConnection(BaseConnection):
         self._origins = Origins(config.media_origins)
         self._cors: tuple[Header, ...] = ()
         self._request: Request | None = None
-        self._target: Target | None = None
         self._start_ms: int | None = None
         """Of a recording; None: from its beginning, the file as it is."""
         self._socket: WebSocketExchange | None = None
@@ -153,7 +153,6 @@ class MediaConnection(BaseConnection):
                 self._break(http.UNUSABLE_UPGRADE)
                 return
             self.scheme = "ws"
-        self._target = target
         self.control.ask_for(target, read_caller(request, self.scheme, target), self.loop.time())
 
     def _break(self, answer: Answer) -> None:
@@ -170,8 +169,7 @@ class MediaConnection(BaseConnection):
 
     def play(self, accept: PlayAccept) -> None:
         assert self._request is not None  # noqa: S101 - what was asked came from it.
-        assert self._target is not None  # noqa: S101 - likewise.
-        if self._target.kind == "recordings":
+        if self.control.plays_recording:
             self._read(accept, self._request)
             return
         self.respond(HTTPStatus.OK, (FLV,))

@@ -17,8 +17,6 @@ from ingest.server.output import LiveOutput
 if TYPE_CHECKING:
     from ingest.server.media.connection import MediaConnection
 
-__all__ = ["STREAM_ID", "LiveViewer", "file_start"]
-
 HELD_MESSAGES: Final = 64
 """What may come before the first frame, headers in all likelihood, until the file's header is written all the same."""
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.flv import FlvError
 from ingest.flv.tags import POINTER_BYTES, Tag, tag_bytes
-from ingest.live.message import METADATA_AT
+from ingest.live.message import METADATA_AT, STREAM_ID
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from ingest.server.application import NO_TOTALS, Session
 from ingest.server.config import Deadlines
 from ingest.server.media.http import RETRY_S, Answer, Header
-from ingest.server.media.live_viewer import STREAM_ID, file_start
+from ingest.server.media.live_viewer import file_start
 from ingest.server.vod.flv_source import RecordingInfo, tag_at
 
 if TYPE_CHECKING:
@@ -288,6 +288,4 @@ class RecordingViewer(Session):
         return {**NO_TOTALS, "bytes_out": self._sent_bytes, "duration_ms": round((now - self._began) * 1000)}
 
     def sample(self) -> PlayerSample:
-        return PlayerSample(
-            session_id=self.session_id, path=self.path, out_bytes=self._sent_bytes, dropped_frames=0, queued_ms=0
-        )
+        return self._sample(self._sent_bytes)

@@ -11,12 +11,12 @@ from urllib.parse import unquote_to_bytes
 
 from ingest import credentials
 from ingest.contracts import ConnectEvent, PlayAccept
+from ingest.live.message import STREAM_ID
 from ingest.rtmp.events import PlayRequested
 from ingest.server.application import Answer, ApplicationSide, Handler
 from ingest.server.asgi import FLASH_VER_LENGTH, Caller, Kind, Message, Request, play_event
 from ingest.server.media.http import Request as HttpRequest
 from ingest.server.media.http import refusal
-from ingest.server.media.live_viewer import STREAM_ID
 
 if TYPE_CHECKING:
     from ingest.server.media.connection import MediaConnection
@@ -120,6 +120,10 @@ class MediaControl(ApplicationSide):
         self.open()
         message: ConnectEvent = {"type": "rtmp.connect", "credential": "", "login": None}
         self.ask("connect", REQUEST_ID, 0, now, message)
+
+    @property
+    def plays_recording(self) -> bool:
+        return self._target is not None and self._target.kind == "recordings"
 
     def lost(self) -> None:
         if self.driver or self.connection.is_attempt:

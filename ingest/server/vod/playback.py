@@ -114,13 +114,7 @@ class Playback(Player):
         }
 
     def sample(self) -> PlayerSample:
-        return PlayerSample(
-            session_id=self.session_id,
-            path=self.path,
-            out_bytes=self.queue.sent_bytes,
-            dropped_frames=0,
-            queued_ms=0,
-        )
+        return self._sample(self.queue.sent_bytes)
 
     def reached(self, now: float) -> int | None:
         queue = self.queue
