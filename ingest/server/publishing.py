@@ -288,7 +288,7 @@ class Publishing(Session):
 def _requested(connection: "Connection", event: events.PublishRequested, now: float) -> None:
     control = connection.control
     if not connection.ending:
-        control.ask("publish", event.request_id, event.stream_id, now, publish_event(event, control.caller))
+        control.ask("publish", publish_event(event, control.caller), now)
 
 
 def _media(connection: "Connection", event: events.AudioReceived | events.VideoReceived, _now: float) -> None:

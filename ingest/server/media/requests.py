@@ -119,7 +119,7 @@ class MediaControl(ApplicationSide):
         self._target, self.caller = target, caller
         self.open()
         message: ConnectEvent = {"type": "rtmp.connect", "credential": "", "login": None}
-        self.ask("connect", REQUEST_ID, 0, now, message)
+        self.ask("connect", message, now, request_id=REQUEST_ID)
 
     @property
     def plays_recording(self) -> bool:
@@ -139,7 +139,7 @@ class MediaControl(ApplicationSide):
         if target:
             name = f"{target.name}?{target.query}"
             wanted = PlayRequested(REQUEST_ID, STREAM_ID, name, START[target.kind], duration=-1.0, reset=True)
-            self.ask("play", REQUEST_ID, STREAM_ID, self.connection.loop.time(), play_event(wanted, ""))
+            self.ask("play", play_event(wanted, ""), self.connection.loop.time())
 
     def _challenge(self, request: Request, _message: Message) -> None:
         self.refuse(request, "NetConnection.Connect.Rejected", "Who plays can't log in here.")
