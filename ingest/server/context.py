@@ -45,7 +45,7 @@ class ServerContext:
     def open(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
         self.loop = loop
-        self.connection_limits = ConnectionLimits(config.max_connections, config.max_connections_per_address, loop.time)
+        self.connection_limits = ConnectionLimits(config.max_connections, config.max_connections_per_address)
         self.flusher = Flusher(loop, config.flush_ms)
         self.read_batching = ReadBatching(loop, config.read_ms, self.read_buffer)
         watched_ms = min(config.read_ms, WATCHED_MS)
