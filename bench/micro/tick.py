@@ -142,7 +142,7 @@ async def run(
         registry=Registry("bench", wake=lambda *_: None),
         sessions={},
         connections=(),
-        connection_limits=ConnectionLimits(config.max_connections, config.max_connections_per_address, loop.time),
+        connection_limits=ConnectionLimits(config.max_connections, config.max_connections_per_address),
         library=SimpleNamespace(sent_bytes=0),
         loop_delay=LoopDelay(),
         draining=False,

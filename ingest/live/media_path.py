@@ -24,13 +24,13 @@ from ingest.live.publication import LiveSettings, Publication
 from ingest.live.stream_log import LogMemory, StreamLog
 from ingest.live.subscriber import Batch
 from ingest.live.timeline import MASK, SMALL_MS, PlayersTime
+from ingest.rtmp.media_tags import EX_AUDIO
 from ingest.rtmp.run_reader import Run
 
 FOURCC_BYTES: Final = 5
 """Packet type and FourCC (Enhanced RTMP v2, "Enhanced Audio" and "Enhanced Video")."""
 EX_VIDEO: Final = 0x80
-"""From here on the first byte of a video message tells of a FourCC; that of an audio message if its format is this:"""
-EX_AUDIO: Final = 9
+"""From here on the first byte of a video message tells of a FourCC."""
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -248,7 +248,11 @@ class MediaPath:
             return
         publication.meter.data_bytes += len(payload)
         if name == CLEAR:
-            self._clear_data(publication, values[0] if values else METADATA)
+            cleared = values[0] if values else METADATA
+            self.cache.drop_data(cleared)
+            if cleared == METADATA:
+                publication.withdraw()
+                self._notify()
         elif name in NOT_RELAYED:
             return
         elif (kept or name == METADATA) and (slot := self.cache.slot(name, len(payload))) is not None:
@@ -261,12 +265,6 @@ class MediaPath:
             self._log.add("data", at, payload, now, is_frame=False)
             if self._log.is_read:
                 self._came(urgent=False)
-
-    def _clear_data(self, publication: Publication, name: Any) -> None:
-        self.cache.drop_data(name)
-        if name == METADATA:
-            publication.withdraw()
-            self._notify()
 
     def _becomes_main(self, kind: MediaKind, tag: Tag) -> bool:
         cache, is_video = self.cache, kind == "video"

@@ -19,7 +19,7 @@ message of one track has it, or no extensions. Each such form is made once, when
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from ingest.live.media import audio_tag, video_tag
@@ -352,11 +352,10 @@ class Span(NamedTuple):
     end: int
 
 
+@dataclass(eq=False, slots=True)
 class Place:
     """Up to where some of the readers have been given the log, while there are such readers."""
 
-    __slots__ = ("at", "is_read", "record")
-
-    def __init__(self) -> None:
-        self.is_read = False
-        self.record = self.at = 0
+    is_read: bool = False
+    record: int = 0
+    at: int = 0

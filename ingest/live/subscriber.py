@@ -21,7 +21,9 @@ from ingest.contracts import Totals
 from ingest.live.message import ALL_EXTENSIONS, FRAME, KEYFRAME, KIND, VIDEO, Kind, SharedMessage, Span
 from ingest.live.player_queue import NOTHING, Gate, PlayerQueue, QueueLimits, offer
 from ingest.live.stream_log import StreamLog
-from ingest.rtmp.messages import TIMESTAMP_WRAP, timestamp_difference
+from ingest.live.timeline import MASK
+from ingest.rtmp.chunk_writer import EXTENDED
+from ingest.rtmp.messages import timestamp_difference
 
 
 class Batch:
@@ -337,11 +339,6 @@ class Subscriber(PlayerQueue):
     def is_too_slow(self, now: float) -> bool:
         patience, last = self.limits.patience_s, self.last_drop
         return last is not None and now - last <= patience <= last - self._over_since
-
-
-MASK: Final = TIMESTAMP_WRAP - 1
-EXTENDED: Final = 0xFFFFFF
-"""From here on a timestamp doesn't fit into a chunk's header (section 5.3.1.3)."""
 
 
 @dataclass(eq=False, repr=False)

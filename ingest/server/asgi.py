@@ -248,7 +248,9 @@ def read_caller(event: events.ConnectRequested) -> Caller:
     }
     said = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
     others = {name: value for name, value in properties.items() if name not in urls and name != "app"}
-    command = _shared(credentials.scrub(others, secret) | urls | {"app": target.name})
+    command = credentials.scrub(others, secret) | urls | {"app": target.name}
+    # With texts that all connections share which say the same: a thousand players of one kind do.
+    command = {intern(name): intern(value) if type(value) is str else value for name, value in command.items()}
     return Caller(
         app=command["app"],
         tc_url=command.get("tcUrl", ""),
@@ -259,11 +261,6 @@ def read_caller(event: events.ConnectRequested) -> Caller:
         credential=secret,
         login=target.login,
     )
-
-
-def _shared(command: dict[str, Any]) -> dict[str, Any]:
-    """With texts that all connections share which say the same: a thousand players of one kind do."""
-    return {intern(name): intern(value) if type(value) is str else value for name, value in command.items()}
 
 
 Kind = Literal["connect", "publish", "play"]

@@ -343,17 +343,11 @@ class ApplicationSide:
     # --- Requests ---
 
     def ask(
-        self,
-        kind: Kind,
-        request_id: int,
-        stream_id: int,
-        now: float,
-        message: Any,
-        *,
-        play: events.PlayRequested | None = None,
+        self, kind: Kind, message: Any, now: float, *, request_id: int = 0, play: events.PlayRequested | None = None
     ) -> None:
-        """At once, or when its turn has come."""
+        """At once, or when its turn has come. `request_id`: of `connect`, whose message has none."""
         self.secrets.add(message["credential"])
+        request_id, stream_id = message.get("request_id", request_id), message.get("stream_id", 0)
         wait_s = self.throttle.wait_s(now) if kind != "connect" else 0.0
         deadline = now + wait_s + self.connection.server.config.deadlines.decision_s
         self.requests[request_id] = Request(kind, request_id, stream_id, message["credential"], deadline, play)

@@ -2,13 +2,12 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
 from typing import Final
 
 from ingest.addresses import unit_or_itself
 from ingest.contracts import RefusedConnections
+from ingest.log_records import Bound
 from ingest.rate_limit import TokenBucket
 from ingest.rtmp.limits import Limits
 
@@ -51,7 +50,6 @@ class ConnectionLimits:
 
     most: int
     most_per_address: int
-    _clock: Callable[[], float]
     scheme: str = "rtmp"
     setting: str = "RTMPWEB_MAX_CONNECTIONS"
     advice: str = ADVICE
@@ -61,7 +59,7 @@ class ConnectionLimits:
     refused: int = 0
     _refused: dict[str, RefusedConnections] = field(default_factory=dict)
     """By what counts as one address; each with the first that came of it."""
-    _logged: float = -inf
+    _lines: Bound = field(default_factory=lambda: Bound(1, LOG_S))
 
     def take(self, address: str, *, is_proxy: bool = False) -> bool:
         """A place for one more connection of this address; False where there is none. `is_proxy`: who is behind it is
@@ -109,9 +107,7 @@ class ConnectionLimits:
         known = unit in self._refused or len(self._refused) < ADDRESSES
         key, shown = (unit, address) if known else ("", "")
         self._refused.setdefault(key, {"address": shown, "count": 0})["count"] += 1
-        now = self._clock()
-        if now - self._logged >= LOG_S:
-            self._logged = now
+        if self._lines.take() is not None:
             logger.warning(
                 "%s %s: connection closed, as there are %s. %d were refused since the start. %s",
                 self.scheme,

@@ -6,8 +6,8 @@ Connections stand above it, so it takes their type; and what a session is, of wh
 import asyncio
 from typing import Any, Generic, TypeVar
 
-from ingest.contracts import EndReason, Totals
-from ingest.live import LiveStream, Registry
+from ingest.contracts import EndReason, PlayerSample, Totals
+from ingest.live import Registry
 from ingest.server.asgi import ASGIApplication, Status
 from ingest.server.config import ServerConfig
 from ingest.server.connection_limits import ConnectionLimits
@@ -56,6 +56,16 @@ class Session(Generic[C]):
     def resume(self) -> None:
         """The peer takes media again."""
 
+    def sample(self) -> PlayerSample | None:
+        """For the node's tick, of players that no live stream tells of."""
+        return None
+
+    def _sample(self, sent_bytes: int) -> PlayerSample:
+        """Of one for which nothing is dropped."""
+        return PlayerSample(
+            session_id=self.session_id, path=self.path, out_bytes=sent_bytes, dropped_frames=0, queued_ms=0
+        )
+
     def check_deadlines(self, now: float) -> None:
         """Four times a second: what time alone brings about."""
 
@@ -84,7 +94,9 @@ class ServerContext(Generic[C]):
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
         self.application = application
         self.config = config
-        self.registry = Registry(config.node, config.live, self._wake)
+        self.registry = Registry(
+            config.node, config.live, lambda stream, is_urgent: self.flusher.wake(stream, is_urgent)
+        )
         self.connections: set[C] = set()
         self.sessions: dict[str, AnySession] = {}
         """By session id: what publishes or plays now."""
@@ -97,7 +109,7 @@ class ServerContext(Generic[C]):
     def open(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
         self.loop = loop
-        self.connection_limits = ConnectionLimits(config.max_connections, config.max_connections_per_address, loop.time)
+        self.connection_limits = ConnectionLimits(config.max_connections, config.max_connections_per_address)
         self.flusher = Flusher(loop, config.flush_ms)
         self.read_batching = ReadBatching(loop, config.read_ms, self.read_buffer)
         watched_ms = min(config.read_ms, WATCHED_MS)
@@ -123,6 +135,3 @@ class ServerContext(Generic[C]):
         self.connection_limits.free(address)
         if not self.connections:
             self.emptied.set()
-
-    def _wake(self, stream: LiveStream, is_urgent: bool) -> None:
-        self.flusher.wake(stream, is_urgent)

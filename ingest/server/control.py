@@ -66,7 +66,7 @@ class Control(ApplicationSide):
             "credential": self.caller.credential,
             "login": self.caller.login,
         }
-        self.ask("connect", event.request_id, 0, now, message)
+        self.ask("connect", message, now, request_id=event.request_id)
 
     def status_sent(self, event: events.StatusSent, _now: float) -> None:
         self.put(

@@ -18,8 +18,6 @@ from ingest.live.counters import Total
 from ingest.live.health import NODE_CHECKS, HealthEngine
 from ingest.server.asgi import ASGI_VERSION, Driver, Message
 from ingest.server.connection_base import Server
-from ingest.server.media.recording_viewer import RecordingViewer
-from ingest.server.playing import Player
 from ingest.server.process import ProcessWatch, TimeSlices
 from ingest.server.publishing import Publishing
 from ingest.server.sockets import Listening
@@ -205,7 +203,7 @@ class Node:
             if isinstance(session, Publishing):
                 publishers += 1
                 session.report_description()
-            elif isinstance(session, (Player, RecordingViewer)) and (sample := session.sample()) is not None:
+            elif sample := session.sample():
                 found.players.append(sample)
         message: NodeTick = {
             "type": "node.tick",

@@ -24,8 +24,7 @@ STOPPED: Final = Status("status", status.PLAY_STOP, "Playing is over.")
 def _requested(connection: Connection, event: events.PlayRequested, now: float) -> None:
     if not connection.ending:
         control = connection.control
-        message = play_event(event, control.caller.credential)
-        control.ask("play", event.request_id, event.stream_id, now, message, play=event)
+        control.ask("play", play_event(event, control.caller.credential), now, play=event)
 
 
 def player_for(connection: Connection, request: Request, accept: PlayAccept, former: AnySession | None) -> Player:

@@ -4,11 +4,11 @@ played."""
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeVar
 
-from ingest.contracts import EndReason, PlayAccept, PlayerSample, Totals
+from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.live import LiveStream, Subscriber, TimelineShift
 from ingest.live.fanout import ALL_KINDS
 from ingest.live.message import Kind, SharedMessage
-from ingest.live.subscriber import MASK
+from ingest.live.timeline import MASK
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.status import (
     PAUSE_NOTIFY,
@@ -82,10 +82,6 @@ class Player(Session[Connection]):
     def take_over(self, former: "Player", now: float) -> None:
         """Begin in the place of another, and go on with the client's time."""
         self.start(now)
-
-    def sample(self) -> PlayerSample | None:
-        """For the node's tick, of those that no live stream tells of."""
-        return None
 
     def status_of(self, reason: EndReason) -> Status | None:
         return ENDS[reason].player

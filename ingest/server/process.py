@@ -131,6 +131,9 @@ class ThreadPool:
 
     def submit(self, job: Job) -> None:
         """`job` may take as long as the disk does, and raises nothing."""
+        if not self._most:  # It is closed: who comes late, to close a file, has a thread of its own.
+            threading.Thread(target=job, daemon=True).start()
+            return
         self._jobs.put(job)
         if len(self._threads) < self._most:
             thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
@@ -158,6 +161,7 @@ class ThreadPool:
         """The threads end after the jobs that they have."""
         for _ in self._threads:
             self._jobs.put(None)
+        self._most = 0
 
     def _run(self) -> None:
         while job := self._jobs.get():

@@ -35,14 +35,9 @@ NOT_SET_UP: Final = "This server has no folder of recordings."
 class SessionRecording:
     """Nothing in here ends a client: FFmpeg gives up at any status of level `error`, so that failures are warnings."""
 
-    def __init__(
-        self, connection: Connection, stream_id: int, session_id: str, live: LiveStream, order: RecordOrder
-    ) -> None:
-        self._connection = connection
-        self._stream_id = stream_id
-        self._session_id = session_id
-        self._live = live
-        self._order = Order(live.app, live.name, order["mode"], order["file"])
+    def __init__(self, session: "Publishing", order: RecordOrder) -> None:
+        self._session = session
+        self._order = Order(session.live.app, session.live.name, order["mode"], order["file"])
         self._is_on = self._is_over = False
         self._recorder: Recorder | None = None
         self._failure = ""
@@ -54,26 +49,27 @@ class SessionRecording:
         self._dropped_at = -inf
 
     def start(self) -> None:
-        recorders = self._connection.server.recorders
+        connection = self._session.connection
+        recorders = connection.server.recorders
         if recorders is None:
             failure = Report("failed", code=FAILED, description=NOT_SET_UP)
-            self._connection.loop.call_soon(self._reported, failure)  # GStreamer wants Publish.Start first.
+            connection.loop.call_soon(self._reported, failure)  # GStreamer wants Publish.Start first.
         else:
-            self._recorder = recorders.begin(self._order, self._live, self._reported)
+            self._recorder = recorders.begin(self._order, self._session.live, self._reported)
 
     def stop(self) -> None:
         """The session ends: what there is of it is still written, and told of when it is."""
         if self._recorder is not None:
             self._recorder.stop()
         if self._is_on:
-            self._send_status("status", STOP, "Recording has stopped.")
+            self._send_status("status", STOP, "Recording has stopped.", is_own_turn=True)
         self._is_over = True
         if self._recorder is None:
             self._reported(Report("over"))
 
     def failure(self) -> str:
         """Why it is not recorded, or not all of it, as a sentence; "": it is. To be asked once a second."""
-        recorder, now = self._recorder, self._connection.loop.time()
+        recorder, now = self._recorder, self._session.connection.loop.time()
         if recorder is None:
             return self._failure
         if self._is_stall and not recorder.is_stalled:
@@ -93,18 +89,16 @@ class SessionRecording:
         if report.state == "started" and not self._is_on and not self._is_over:
             self._is_on = True
             self._send_status("status", START, f"Recording {report.name}.")
-            self._write()
         elif report.state == "failed" and not self._is_over:
             self._is_on = False
             self._send_status("warning", report.code, report.description)
-            self._write()
-        connection, order = self._connection, self._order
+        connection, order = self._session.connection, self._order
         event = cast(
             "RecordEvent",
             {
                 "type": "rtmp.record",
-                "session_id": self._session_id,
-                "stream_id": self._stream_id,
+                "session_id": self._session.session_id,
+                "stream_id": self._session.stream_id,
                 "mode": order.mode,
                 **asdict(report),
             },
@@ -112,17 +106,15 @@ class SessionRecording:
         if not connection.control.try_put(event) and connection.server.recorders is not None:
             connection.server.recorders.tell_node(event)
 
-    def _send_status(self, level: Level, code: str, description: str) -> None:
-        connection = self._connection
-        if not connection.lost and not connection.ending:
-            connection.rtmp.send_status(self._stream_id, level, code, description)
-            connection.collect_statuses(connection.loop.time())
-
-    def _write(self) -> None:
-        """What was queued from outside of the connection's own turn."""
-        connection = self._connection
-        if not connection.lost and not connection.ending:
-            connection.process((), connection.loop.time())
+    def _send_status(self, level: Level, code: str, description: str, *, is_own_turn: bool = False) -> None:
+        """`is_own_turn`: the connection writes what is queued, as it is at work."""
+        connection, now = self._session.connection, self._session.connection.loop.time()
+        if connection.lost or connection.ending:
+            return
+        connection.rtmp.send_status(self._session.stream_id, level, code, description)
+        connection.collect_statuses(now)
+        if not is_own_turn:
+            connection.process((), now)
 
 
 LATE_MEDIA_S: Final = 1.0
@@ -140,9 +132,7 @@ class Publishing(Session[Connection]):
         self.idle_timeout_s = accept["limits"]["idle_timeout_s"]
         self.first_media_timeout_s = accept["limits"]["first_media_timeout_s"]
         order = accept["record"]
-        self._recording = (
-            SessionRecording(connection, stream_id, self.session_id, live, order) if order is not None else None
-        )
+        self._recording = SessionRecording(self, order) if order is not None else None
         self.publisher = Publisher(
             session_id=self.session_id,
             address=connection.peer[0],
@@ -302,7 +292,7 @@ class Publishing(Session[Connection]):
 def _requested(connection: Connection, event: events.PublishRequested, now: float) -> None:
     control = connection.control
     if not connection.ending:
-        control.ask("publish", event.request_id, event.stream_id, now, publish_event(event, control.caller))
+        control.ask("publish", publish_event(event, control.caller), now)
 
 
 def _media(connection: Connection, event: events.AudioReceived | events.VideoReceived, _now: float) -> None:

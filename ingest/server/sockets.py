@@ -150,8 +150,9 @@ class Listening:
             for scheme, wanted in (("rtmp", config.rtmp), ("http", config.media), ("rtmps", config.rtmps)):
                 for address in self.bound[scheme] or filter(None, [wanted]):
                     if scheme == "rtmps":
-                        for info in await _resolve(address):
-                            listeners += [_listen(info, config.backlog)]
+                        for family, *_, target in await _resolve(address):
+                            listeners += [socket.create_server(target, family=family, backlog=config.backlog)]
+                            listeners[-1].setblocking(False)
                     else:
                         servers[scheme] += [await self._open(self._protocols[scheme], address)]
         except OSError as error:
@@ -213,19 +214,3 @@ def _bound(servers: list[asyncio.Server]) -> list[Address]:
 async def _resolve(address: Address) -> list[tuple[Any, ...]]:
     host, port = address
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-
-
-def _listen(info: tuple[Any, ...], backlog: int) -> socket.socket:
-    family, kind, protocol, _, target = info
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.setblocking(False)
-        listener.bind(target)
-        listener.listen(backlog)
-    except OSError:
-        listener.close()
-        raise
-    return listener

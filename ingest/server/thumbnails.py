@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 from ingest.contracts import NodeThumbnail
 from ingest.live import LiveStream, Publisher, Registry
 from ingest.live.gop_cache import Keyframe
+from ingest.log_records import Bound
 from ingest.rtmp.codecs import video_config
 from ingest.rtmp.media import ExtendedVideo, read_video
 from ingest.rtmp.media_tags import VIDEO_CODECS, LegacyVideo, VideoPacket, codec_name
@@ -273,7 +274,7 @@ class Thumbnails:
         self._waiting: dict[int, int] = {}
         """Bytes of each keyframe that waits for the decoder, by its number."""
         self._asked = 0
-        self._warned = -inf
+        self._warnings = Bound(1, WARN_S)
 
     def watch(self, paths: Collection[str]) -> None:
         """From now on somebody looks at these, and at no others."""
@@ -372,9 +373,7 @@ class Thumbnails:
             logger.debug("No thumbnail of %s: %s", picture["path"], answer.reason)
 
     def _warn(self, path: str, error: LostError) -> None:
-        now = self._loop.time()
-        if now - self._warned >= WARN_S:
-            self._warned = now
+        if self._warnings.take() is not None:
             logger.warning(
                 "The thumbnails' decoder was lost over a keyframe of %s: %s. It starts again with the next picture; "
                 "media are not concerned. RTMPWEB_THUMBNAILS_S=0 does without thumbnails.",

@@ -374,7 +374,6 @@ class Factory(HTTPFactory):  # type: ignore[misc]
         self.places = ConnectionLimits(
             limits.max_connections,
             limits.max_connections_per_address,
-            self.reactor.seconds,
             scheme="http",
             setting="RTMPWEB_HTTP_CONNECTIONS",
             advice="Raise the limit, block the address, or name it in RTMPWEB_TRUSTED_PROXIES if it is a proxy's.",

@@ -159,11 +159,14 @@ def read_steps(events: Iterable[SharedObjectEvent], limits: ObjectLimits, *, amf
     """Leaves out what only servers send, and events that nobody knows. `amf3`: the client's encoding."""
     steps: list[Step] = []
     for event in events:
-        if isinstance(event, RequestChange):
-            steps.append(_change(event.name, event.value, limits, amf3=amf3))
+        if isinstance(event, RequestChange) and (event.value is None or event.value is UNDEFINED):
+            steps.append(Put(event.name, None))
+        elif isinstance(event, RequestChange):
+            stored = _fitting(event.value if amf3 else plain(event.value), limits, amf3=amf3)
+            steps.append(Put(event.name, stored) if stored else Refused(event.name))
         elif isinstance(event, SendMessage):
             values = event.values if amf3 else [plain(value) for value in event.values]
-            fits = _fits(store(values, amf3=amf3), limits)
+            fits = _fitting(values, limits, amf3=amf3)
             steps.append(SendMessage(event.handler, values) if fits else Refused(None))
         elif isinstance(event, Use | Release | RequestRemove):
             steps.append(event)
@@ -174,15 +177,9 @@ def waiting_size(step: Step) -> int:
     return SLOT_BYTES + (len(step.name) + step.stored.size if isinstance(step, Put) and step.stored else 0)
 
 
-def _change(name: str, value: Any, limits: ObjectLimits, *, amf3: bool) -> Step:
-    if value is None or value is UNDEFINED:
-        return Put(name, None)
-    stored = store(value if amf3 else plain(value), amf3=amf3)
-    return Put(name, stored) if stored is not None and _fits(stored, limits) else Refused(name)
-
-
-def _fits(stored: Stored | None, limits: ObjectLimits) -> bool:
-    return stored is not None and stored.size <= limits.value_bytes
+def _fitting(value: Any, limits: ObjectLimits, *, amf3: bool) -> Stored | None:
+    stored = store(value, amf3=amf3)
+    return stored if stored is not None and stored.size <= limits.value_bytes else None
 
 
 PART_BYTES: Final = 1024

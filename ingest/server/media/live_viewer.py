@@ -14,8 +14,6 @@ from ingest.server.asgi import DESCRIPTIONS, STREAM_ENDED
 from ingest.server.media.connection import MediaConnection
 from ingest.server.playing import LiveOutput
 
-__all__ = ["STREAM_ID", "LiveViewer", "file_start"]
-
 HELD_MESSAGES: Final = 64
 """What may come before the first frame, headers in all likelihood, until the file's header is written all the same."""
 

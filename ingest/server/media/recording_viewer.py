@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
@@ -19,13 +18,13 @@ from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.contracts.figures import NO_TOTALS
 from ingest.flv import FlvError
 from ingest.flv.tags import POINTER_BYTES, Tag, tag_bytes
-from ingest.live.message import METADATA_AT
+from ingest.live.message import METADATA_AT, STREAM_ID
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
 from ingest.server.context import Session
 from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import RETRY_S, Answer, Header
-from ingest.server.media.live_viewer import STREAM_ID, file_start
+from ingest.server.media.live_viewer import file_start
 from ingest.server.vod.flv_source import RecordingInfo, tag_at
 
 T = TypeVar("T")
@@ -153,7 +152,7 @@ class RecordingViewer(Session[MediaConnection]):
         self._start_ms = start_ms
         self._range = (wanted, only_if)
         self._library = connection.server.library
-        self._has_opened = False
+        self._part: Part | None = None
         self._waiting_since: float | None = None
         """For a thread: since when."""
         self._stopped = False
@@ -167,18 +166,24 @@ class RecordingViewer(Session[MediaConnection]):
 
     async def _run(self) -> None:
         try:
-            part = await self._from_disk(self._open())
+            part = self._part = await self._from_disk(self._open())
         except Exception as error:
             self._fail(error)
             return
         try:
-            await self._send(part)
+            if part is not None:
+                await self._send(part)
         except OSError as error:
             self._give_up(str(error))
         except Exception as error:
             self.connection.broken(error)
         finally:
-            self._library.submit(part.stream.close)
+            self._close()
+
+    def _close(self) -> None:
+        if self._part is not None:
+            self._library.submit(self._part.stream.close)
+            self._part = None
 
     async def _from_disk(self, work: Awaitable[T]) -> T:
         self._waiting_since = self.connection.loop.time()
@@ -187,17 +192,23 @@ class RecordingViewer(Session[MediaConnection]):
         finally:
             self._waiting_since = None
 
-    async def _open(self) -> Part:
-        library, file = self._library, self._file
-        if self._start_ms is None:
-            return await library.run(partial(open_whole, file, *self._range))
-        info = await library.lookup(file)
-        return await library.run(partial(open_from, file, info, self._start_ms, library.limits))
+    async def _open(self) -> Part | None:
+        """None where the viewer has gone while this waited for a thread."""
+        library, file, start_ms = self._library, self._file, self._start_ms
+        info = await library.lookup(file) if start_ms is not None else None
+
+        def open_part() -> Part | None:
+            if self._stopped:
+                return None
+            if info is None or start_ms is None:
+                return open_whole(file, *self._range)
+            return open_from(file, info, start_ms, library.limits)
+
+        return await library.run(open_part)
 
     async def _send(self, part: Part) -> None:
         if self._stopped:
             return
-        self._has_opened = True
         self._respond(part)
         self._write(part.head)
         while await self._may_write():
@@ -247,10 +258,10 @@ class RecordingViewer(Session[MediaConnection]):
         if self._waiting_since is None or now - self._waiting_since < deadline_s:
             return
         description = f"Nothing came from the disk for {deadline_s:g} s."
-        if self._has_opened:
-            self._give_up(description)
-        else:
+        if self._part is None:
             self.connection.refuse(UNREADABLE, f"{UNREADABLE.detail} {description}", reason="completed")
+        else:
+            self._give_up(description)
 
     def _give_up(self, description: str) -> None:
         """In the middle: the peer knows by the length that something is missing."""
@@ -268,9 +279,9 @@ class RecordingViewer(Session[MediaConnection]):
     def stop(self, now: float) -> Totals:
         self._stopped = True
         self._resumed.set()
+        if self._waiting_since is None:
+            self._close()
         return {**NO_TOTALS, "bytes_out": self._sent_bytes, "duration_ms": round((now - self._began) * 1000)}
 
     def sample(self) -> PlayerSample:
-        return PlayerSample(
-            session_id=self.session_id, path=self.path, out_bytes=self._sent_bytes, dropped_frames=0, queued_ms=0
-        )
+        return self._sample(self._sent_bytes)

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from ingest import credentials
 from ingest.contracts import ConnectEvent, PlayAccept
+from ingest.live.message import STREAM_ID
 from ingest.rtmp.events import PlayRequested
 from ingest.server.asgi import FLASH_VER_LENGTH, Caller, Kind, Message, Request, play_event
 from ingest.server.config import Deadlines
@@ -19,7 +20,7 @@ from ingest.server.connection_base import Answer, ApplicationSide, Handler
 from ingest.server.media import http
 from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import refusal
-from ingest.server.media.live_viewer import STREAM_ID, LiveViewer
+from ingest.server.media.live_viewer import LiveViewer
 from ingest.server.media.recording_viewer import FLV, GONE, RecordingViewer
 
 TargetKind = Literal["live", "recordings"]
@@ -153,7 +154,7 @@ class MediaControl(ApplicationSide):
         self._target, self.caller = target, read_caller(request, self.connection.scheme, target)
         self.open()
         message: ConnectEvent = {"type": "rtmp.connect", "credential": "", "login": None}
-        self.ask("connect", REQUEST_ID, 0, now, message)
+        self.ask("connect", message, now, request_id=REQUEST_ID)
 
     def sweep(self, deadlines: Deadlines, now: float) -> None:
         self.refuse_overdue(now)
@@ -173,7 +174,7 @@ class MediaControl(ApplicationSide):
         if target:
             name = f"{target.name}?{target.query}"
             wanted = PlayRequested(REQUEST_ID, STREAM_ID, name, START[target.kind], duration=-1.0, reset=True)
-            self.ask("play", REQUEST_ID, STREAM_ID, self.connection.loop.time(), play_event(wanted, ""))
+            self.ask("play", play_event(wanted, ""), self.connection.loop.time())
 
     def _challenge(self, request: Request, _message: Message) -> None:
         self.refuse(request, "NetConnection.Connect.Rejected", "Who plays can't log in here.")

@@ -6,10 +6,7 @@ All here may wait for a disk, so it runs in the threads of `library` only. What 
 the file is none, or has become another."""
 
 import os
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple
@@ -162,7 +159,7 @@ def tag_at(stream: BinaryIO, offset: int, limits: Limits) -> Tag | None:
 
 
 class FlvSource:
-    """An open file, from which one player is fed. Its methods may be called in any thread."""
+    """An open file, from which one player is fed: by one thread at a time, whichever it is."""
 
     def __init__(self, path: Path, info: RecordingInfo, limits: Limits, takes: int = ALL_EXTENSIONS) -> None:
         """`takes`: which messages the player understands beside plain ones, as flags of CapsEx."""
@@ -171,8 +168,6 @@ class FlvSource:
         self._takes = takes
         self._main = {AUDIO: NO_TRACK, VIDEO: NO_TRACK}
         """By message type: the lowest track so far, which stands for the others."""
-        self._lock = threading.Lock()
-        self._is_closed = False
         self._clock = FileClock()
         self._span = Span()
         self._reader = TagReader(limits)
@@ -186,35 +181,18 @@ class FlvSource:
             raise
 
     def close(self) -> None:
-        """Where another thread reads, or hangs in it, that one closes the file when it comes back."""
-        self._is_closed = True
-        if self._lock.acquire(blocking=False):
-            try:
-                self._stream.close()
-            finally:
-                self._lock.release()
+        self._stream.close()
 
     def begin(self, span: Span) -> Batch:
         """From now on the span is read. The first batch has its metadata and headers, too."""
-        with self._reading():
-            self._span = span
-            self._is_over = False
-            pieces = [RecordedMessage(DATA_AMF0, self._first_ms(span), self.info.metadata, False, False)]
-            pieces += self._find(span)
-            return self._batch(pieces)
+        self._span = span
+        self._is_over = False
+        pieces = [RecordedMessage(DATA_AMF0, self._first_ms(span), self.info.metadata, False, False)]
+        pieces += self._find(span)
+        return self._batch(pieces)
 
     def read(self) -> Batch:
-        with self._reading():
-            return self._batch([])
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            with self._lock:
-                yield
-        finally:
-            if self._is_closed:
-                self.close()
+        return self._batch([])
 
     # --- Where it begins ---
 
@@ -273,7 +251,7 @@ class FlvSource:
         fault = ""
         reads = 0
         had = len(pieces)
-        while not self._is_over and not self._is_closed and len(pieces) == had and reads < READS:
+        while not self._is_over and len(pieces) == had and reads < READS:
             reads += 1
             try:
                 data = self._stream.read(READ_BYTES)

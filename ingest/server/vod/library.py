@@ -91,7 +91,6 @@ class ReadAhead:
     """Not before the first batch."""
     waiting_since: float | None = None
     """While a batch is to come: since when."""
-    _source: FlvSource | None = None
     _span: Span | None = None
     """Where to begin anew, once that can be."""
     _wanted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -111,10 +110,9 @@ class ReadAhead:
             self._want()
 
     def close(self) -> None:
+        """The file is closed as well, once no thread reads it, or hangs in it."""
         self._is_closed = True
         self._wanted.set()
-        if self._source:
-            self._library.submit(self._source.close)
 
     def _want(self) -> None:
         self.waiting_since = self._library.loop.time()
@@ -123,14 +121,18 @@ class ReadAhead:
     async def _run(self) -> None:
         try:
             self.info = await self._library.lookup(self._path)
-            source = self._source = await self._library.run(partial(self._open, self.info))
+            source = await self._library.run(partial(self._open, self.info))
         except Exception as error:
             self._put(error)
             return
         if source is None:
             return
-        if self._is_closed:
+        try:
+            await self._fetch(source)
+        finally:
             self._library.submit(source.close)
+
+    async def _fetch(self, source: FlvSource) -> None:
         began = 0.0
         while not self._is_closed:
             job: Callable[[], Batch] = source.read
@@ -145,7 +147,8 @@ class ReadAhead:
                 found = error
             if self._span is None:  # Else it is no longer wanted.
                 self._put(found)
-            await self._wanted.wait()
+            if not self._is_closed:
+                await self._wanted.wait()
 
     def _open(self, info: RecordingInfo) -> FlvSource | None:
         """None where the player has gone while this waited for a thread."""

@@ -88,7 +88,6 @@ class Playback(Player):
         self._is_over = False
         self._sent_all: float | None = None
         """Since when the client has all, and may go back in it."""
-        self._timer: asyncio.TimerHandle | None = None
         self._next_slice: asyncio.Handle | None = None
 
     # --- The session ---
@@ -112,13 +111,7 @@ class Playback(Player):
         }
 
     def sample(self) -> PlayerSample:
-        return PlayerSample(
-            session_id=self.session_id,
-            path=self.path,
-            out_bytes=self.queue.sent_bytes,
-            dropped_frames=0,
-            queued_ms=0,
-        )
+        return self._sample(self.queue.sent_bytes)
 
     def reached(self, now: float) -> int | None:
         queue = self.queue
@@ -239,7 +232,8 @@ class Playback(Player):
     # --- What is sent ---
 
     def resume(self) -> None:
-        if self._next_slice is None and not self._is_over:
+        self._quiet()
+        if not self._is_over:
             self._next_slice = self.connection.loop.call_soon(flush_one, self)
 
     def broken(self, error: Exception) -> None:
@@ -271,7 +265,9 @@ class Playback(Player):
             if self._outlet.is_open:  # Else at `resume`.
                 next_ms = queue.next_ms
                 is_due = next_ms is None or next_ms <= self._pacing.until_ms(now)
-                self._timer = loop.call_later(0 if is_due else self._pacing.wait_s(next_ms or 0, now), flush_one, self)
+                self._next_slice = loop.call_later(
+                    0 if is_due else self._pacing.wait_s(next_ms or 0, now), flush_one, self
+                )
         elif self._is_last:
             if self._fault:
                 self._give_up(FlvError(self._fault), now)
@@ -279,10 +275,9 @@ class Playback(Player):
                 self._finished(self, now)
 
     def _quiet(self) -> None:
-        for handle in (self._timer, self._next_slice):
-            if handle:
-                handle.cancel()
-        self._timer = self._next_slice = None
+        if self._next_slice:
+            self._next_slice.cancel()
+            self._next_slice = None
 
     def check_deadlines(self, now: float) -> None:
         """A disk that hangs: the client is told, and waits no longer than `disk_s`."""

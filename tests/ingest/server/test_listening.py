@@ -51,7 +51,7 @@ async def test_a_tls_connection_that_can_not_be_begun_is_the_only_one_lost(caplo
 
 
 def places(most: int) -> ConnectionLimits:
-    return ConnectionLimits(10_000, most, lambda: 0.0)
+    return ConnectionLimits(10_000, most)
 
 
 def test_an_ipv6_network_has_the_places_of_one_address() -> None:

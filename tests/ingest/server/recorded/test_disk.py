@@ -12,12 +12,12 @@ from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from ingest.server.vod import library
 from ingest.server.vod.flv_source import FlvSource, Span, read_info
-from ingest.server.vod.library import READING_THREADS, Library
+from ingest.server.vod.library import READING_THREADS, Library, ReadAhead
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import key_frame
 from tests.ingest.server.recorded.viewer import CLIP, Viewer, hanging, made, record, write
-from tests.ingest.server.waiting import set_deadlines
+from tests.ingest.server.waiting import becomes, set_deadlines
 
 MIB = 1024 * 1024
 
@@ -142,25 +142,25 @@ async def test_who_leaves_while_the_disk_hangs_takes_no_other_thread(
     """And the file is closed when the disk is back."""
     shelf = Library(asyncio.get_running_loop(), LIMITS)
     path = write(tmp_path / "clip.flv", made(3))
-    tape = FlvSource(path, read_info(path, None, LIMITS), LIMITS)
+    opened: list[FlvSource] = []
     reads, gives = threading.Event(), threading.Event()
 
-    def hang(*_pieces: object) -> None:
+    def hang(tape: FlvSource, _pieces: object) -> None:
+        opened.append(tape)
         reads.set()
         gives.wait(20)
 
-    monkeypatch.setattr(tape, "_batch", hang)
-    descriptor = tape._stream.fileno()
+    monkeypatch.setattr(FlvSource, "_batch", hang)
     try:
-        begun = shelf.run(lambda: tape.begin(Span()))
+        ahead = ReadAhead(shelf, path, lambda _found: None, 0)
+        ahead.begin(Span())
         await asyncio.to_thread(reads.wait, 5)
+        ahead.close()
         for _ in range(READING_THREADS):
-            shelf.submit(tape.close)
-        assert await asyncio.wait_for(shelf.run(lambda: 1), 5) == 1
+            assert await asyncio.wait_for(shelf.run(lambda: 1), 5) == 1
+        assert not opened[0]._stream.closed
         gives.set()
-        await asyncio.wait_for(begun, 5)
-        with pytest.raises(OSError, match="descriptor"):
-            os.fstat(descriptor)
+        await becomes(lambda: opened[0]._stream.closed)
     finally:
         gives.set()
         shelf.close()
