@@ -135,7 +135,8 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
     key = shown(server, "Stream Key")
     assert shown(server, "Server") == f"{server.rtmp}/live"
     assert shown(server, "Dashboard").rstrip("/") == server.http
-    assert Browser(server).log_in(shown(server, "User"), shown(server, "Password")) == "/"
+    with Browser(server) as browser:
+        assert browser.log_in(shown(server, "User"), shown(server, "Password")) == "/"
     assert f"The password and stream key to begin with: in {server.folder / 'first-start.txt'}, " in server.log
     for secret in (key, shown(server, "Password")):
         assert secret not in server.log, "its output is no terminal: it may be kept"
