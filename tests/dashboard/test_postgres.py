@@ -29,16 +29,11 @@ except OperationalError as error:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    made = PostgresServer(tmp_path_factory.mktemp("postgres"))
-    try:
-        made.start()
+    with PostgresServer(tmp_path_factory.mktemp("postgres")) as made:
         with psycopg.connect(made.url, autocommit=True) as connection:
             connection.execute("CREATE ROLE narrow LOGIN CONNECTION LIMIT 0")
             connection.execute("CREATE ROLE shut NOLOGIN")
         yield made
-    finally:
-        made.resume()
-        made.remove()
 
 
 @pytest.mark.parametrize(
