@@ -95,7 +95,7 @@ def publish(server: Any, number: int, connected: socket.socket) -> Publishing:
         transport=SimpleNamespace(get_extra_info=lambda _name: connected),
         rtmp=SimpleNamespace(bytes_received=0),
         round_trip_ms=None,
-        control=SimpleNamespace(description_changed=lambda *_: None),
+        control=SimpleNamespace(put=lambda message, *, droppable: None),
         read_at_once=lambda: None,
     )
     labels = {"stream": number, "key": number}
@@ -146,9 +146,6 @@ async def run(
         library=SimpleNamespace(sent_bytes=0),
         loop_delay=LoopDelay(),
         draining=False,
-        addresses=[],
-        tls_addresses=[],
-        media_addresses=[],
     )
     consumer = NodeConsumer()
     consumer.scope = cast("Any", {"type": "rtmp.node", "node": "bench"})
@@ -163,7 +160,12 @@ async def run(
             ACTIVE[session.session_id] = ActiveSession(
                 UUID(session.session_id), "publish", "live", session.live.name, 1, 1, 1, "bench", "192.0.2.1", "OBS"
             )
-        node = Node(cast("Any", server))
+        node = Node(
+            cast("Any", server),
+            cast("Any", SimpleNamespace(plain=[], tls=[], media=[])),
+            drain=lambda grace_s: None,
+            resume=lambda: None,
+        )
         spool = Spool.create(folder / "samples.spool", SAMPLES.schema)
         node._start_application()
         costs = Costs(disturb)

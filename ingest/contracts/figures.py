@@ -51,6 +51,17 @@ class Totals(TypedDict):
     duration_ms: int
 
 
+NO_TOTALS: Final[Totals] = {
+    "bytes_in": 0,
+    "bytes_out": 0,
+    "video_frames": 0,
+    "audio_frames": 0,
+    "keyframes": 0,
+    "dropped_frames": 0,
+    "duration_ms": 0,
+}
+
+
 @dataclass(slots=True)
 class Sample:
     """One second of one publishing session. (session, sequence) identifies it; the lake keeps it as it is.

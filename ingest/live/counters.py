@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import sqrt
+from operator import sub
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -156,19 +157,7 @@ class Median:
                 self.value = median(self._means)
 
 
-@dataclass(slots=True)
-class Counters:
-    """What the media path counts, since the session began. The timelines count the frames."""
-
-    video_bytes: int = 0
-    audio_bytes: int = 0
-    data_bytes: int = 0
-    keyframes: int = 0
-    media_faults: int = 0
-
-
-@dataclass(slots=True)
-class Reading:
+class Reading(NamedTuple):
     """All counters of a session at one moment, since it began: a sample holds the growth from one to the next."""
 
     elapsed_ms: int = 0
@@ -187,6 +176,10 @@ class Reading:
     dropped_frames: int = 0
     video_dts: int = 0
     """Milliseconds from the first frame to the latest."""
+
+    def since(self, before: "Reading") -> "Reading":
+        """The growth."""
+        return Reading(*map(sub, self, before))
 
 
 NOTHING_READ: Final = Reading()

@@ -11,7 +11,6 @@ from typing import Any, Final, Literal, cast
 
 from ingest.contracts import MediaInfo, TrackInfo
 from ingest.live.media import Tag
-from ingest.live.message import METADATA_SLOT
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.codecs import AudioConfig, VideoConfig, audio_config, video_config
 from ingest.rtmp.media import ExtendedAudio, ExtendedVideo, read_audio, read_video
@@ -77,31 +76,6 @@ MAX_TEXT: Final = 256
 
 
 METADATA: Final = "onMetaData"
-MAX_FRAMES: Final = 8
-"""Kept under names of a publisher's own."""
-MAX_FRAME_BYTES: Final = 64 * 1024
-
-
-class DataFrames:
-    """What a publisher wants its players to have when they come later (@setDataFrame), until it clears it: a slot of
-    the header cache for each name."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, int] = {}
-
-    def slot(self, name: str, size_bytes: int) -> int | None:
-        """None: it is too much, and relayed like other data."""
-        if name == METADATA:
-            return METADATA_SLOT
-        if name not in self._slots and (len(self._slots) >= MAX_FRAMES or size_bytes > MAX_FRAME_BYTES):
-            return None
-        return self._slots.setdefault(name, len(self._slots) + 1)
-
-    def find(self, name: Any) -> int | None:
-        return METADATA_SLOT if name == METADATA else self._slots.get(name) if isinstance(name, str) else None
-
-    def clear(self) -> None:
-        self._slots.clear()
 
 
 def sanitise(value: Any) -> dict[str, Any]:

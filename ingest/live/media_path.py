@@ -17,11 +17,10 @@ from ingest.contracts import MediaInfo
 from ingest.live.description import METADATA, TOLD_BY_KEYFRAMES, Description, MediaKind
 from ingest.live.fanout import Fanout
 from ingest.live.gop_cache import GopCache
-from ingest.live.log_memory import LogMemory
 from ingest.live.media import Tag, audio_tag, video_tag
 from ingest.live.message import AUDIO, METADATA_AT, METADATA_SLOT, VIDEO, Kind, SharedMessage, message_of
 from ingest.live.publication import LiveSettings, Publication
-from ingest.live.stream_log import StreamLog
+from ingest.live.stream_log import LogMemory, StreamLog
 from ingest.live.subscriber import Batch
 from ingest.live.timeline import MASK, SMALL_MS, PlayersTime
 from ingest.rtmp.run_reader import Run
@@ -90,7 +89,7 @@ class MediaPath:
         self._fanout = Fanout(self._log)
         self._taps = Fanout(self._log)
         """Recorders: they ask for what came, in larger pieces, and count as no players."""
-        self._beginning = GopCache(self._log)
+        self.cache = GopCache(self._log)
         self._description = Description(self._notify)
         self._known_video, self._known_audio = KnownFrames(is_video=True), KnownFrames(is_video=False)
         self._is_awaited = self._is_urgent = False
@@ -121,7 +120,7 @@ class MediaPath:
 
     def _forget(self) -> None:
         """What a player can't use any more once its publisher is gone."""
-        self._beginning.clear()
+        self.cache.clear()
         self._description.clear()
         self._forget_known()
 
@@ -131,9 +130,9 @@ class MediaPath:
         publication = self.publication
         if publication is None or not payload:
             return
-        tag, beginning = video_tag(payload), self._beginning
+        tag, cache = video_tag(payload), self.cache
         # The lowest track stands for the stream: others add to the bitrate, not to frames and keyframes.
-        is_main = tag.track == beginning.video_track or self._becomes_main("video", tag)
+        is_main = tag.track == cache.video_track or self._becomes_main("video", tag)
         is_keyframe = tag.is_keyframe and is_main
         is_frame = tag.is_frame and is_main
         publication.meter.video(timestamp, len(payload), now, is_frame, is_keyframe)
@@ -160,8 +159,8 @@ class MediaPath:
         publication = self.publication
         if publication is None:
             return
-        tag, beginning = audio_tag(payload), self._beginning
-        is_main = tag.track == beginning.audio_track or self._becomes_main("audio", tag)
+        tag, cache = audio_tag(payload), self.cache
+        is_main = tag.track == cache.audio_track or self._becomes_main("audio", tag)
         is_frame = tag.is_frame and is_main
         publication.meter.audio(timestamp, len(payload), now, is_frame)
         if tag.is_header:
@@ -249,12 +248,12 @@ class MediaPath:
         publication = self.publication
         if publication is None:
             return
-        publication.meter.data(len(payload))
+        publication.meter.data_bytes += len(payload)
         if name == CLEAR:
             self._clear_data(publication, values[0] if values else METADATA)
         elif name in NOT_RELAYED:
             return
-        elif (kept or name == METADATA) and (slot := self._beginning.slot(name, len(payload))) is not None:
+        elif (kept or name == METADATA) and (slot := self.cache.slot(name, len(payload))) is not None:
             self._header("data", Tag("", is_header=True, slot=slot), timestamp, payload, now)
             if name == METADATA:
                 publication.claim(values[0] if values else None)
@@ -266,21 +265,21 @@ class MediaPath:
                 self._came(urgent=False)
 
     def _clear_data(self, publication: Publication, name: Any) -> None:
-        self._beginning.drop_data(name)
+        self.cache.drop_data(name)
         if name == METADATA:
             publication.withdraw()
             self._notify()
 
     def _becomes_main(self, kind: MediaKind, tag: Tag) -> bool:
-        beginning, is_video = self._beginning, kind == "video"
+        cache, is_video = self.cache, kind == "video"
         self._forget_known()
-        if tag.is_faulty or tag.track > (beginning.video_track if is_video else beginning.audio_track):
+        if tag.is_faulty or tag.track > (cache.video_track if is_video else cache.audio_track):
             return False
         if is_video:
-            beginning.video_track = tag.track
+            cache.video_track = tag.track
             self._video_time = self.time.track(kind, tag.track, is_main=True)
         else:
-            beginning.audio_track = tag.track
+            cache.audio_track = tag.track
             self._audio_time = self.time.track(kind, tag.track, is_main=True)
         self._update_tracks()
         return True
@@ -314,7 +313,7 @@ class MediaPath:
     def _give(self, fanout: Fanout) -> None:
         span = self._log.take(fanout.place)
         if span is not None:
-            fanout.deliver(Batch(self._log, span), self._beginning.main)
+            fanout.deliver(Batch(self._log, span), self.cache.main)
             self._log.given()
 
     def _begin_video(self) -> None:
@@ -331,22 +330,22 @@ class MediaPath:
             self._log.is_extended = True
             self._fanout.all_leave_live_edge()
         if tag.is_faulty and self.publication is not None:
-            self.publication.meter.fault()
+            self.publication.meter.media_faults += 1
         if self._description.several(kind, tag, payload, now):
             self._update_tracks()
 
     def _update_tracks(self) -> None:
-        self._description.set_tracks(self._beginning.video_track, self._beginning.audio_track)
+        self._description.set_tracks(self.cache.video_track, self.cache.audio_track)
 
     def _header(self, kind: Kind, tag: Tag, timestamp: int, payload: bytes, now: float) -> None:
         self._forget_known()
         if tag.is_notable and kind != "data":
             self._note(kind, tag, payload, now)
-        is_kept = self._beginning.takes(kind, tag.slot, len(payload))
+        is_kept = self.cache.takes(kind, tag.slot, len(payload))
         is_metadata = is_kept and kind == "data" and tag.slot == METADATA_SLOT
         at = METADATA_AT if is_metadata else self.time.beside(timestamp)
         make = message_of if tag.needs else SharedMessage
-        self._beginning.put(make(kind, at, payload, now, is_header=is_kept, slot=tag.slot))
+        self.cache.put(make(kind, at, payload, now, is_header=is_kept, slot=tag.slot))
         self._log.add(kind, at, payload, now, is_frame=False, slot=tag.slot if is_kept else None)
         if self._log.is_read:
             self._came(urgent=False)

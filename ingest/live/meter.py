@@ -13,7 +13,6 @@ from ingest.contracts import Health, Sample, Totals
 from ingest.live.counters import (
     NOTHING_READ,
     Audience,
-    Counters,
     Mean,
     Publisher,
     Reading,
@@ -41,7 +40,7 @@ where scenes change, as x264 does by default, let 250 frames go by in a still on
 
 @dataclass(eq=False, slots=True)
 class Meter:
-    """Of one publishing session. `video`, `audio` and `data` are the media path: additions only."""
+    """Of one publishing session. `video` and `audio` are the media path: additions only."""
 
     publisher: Publisher
     started: float
@@ -59,6 +58,13 @@ class Meter:
     last_video: float | None = None
     last_audio: float | None = None
     last_keyframe: float | None = None
+    video_bytes: int = 0
+    """Of payloads; as all that is counted, since the session began. The timelines count the frames."""
+    audio_bytes: int = 0
+    data_bytes: int = 0
+    keyframes: int = 0
+    media_faults: int = 0
+    """Audio and video messages whose header makes no sense, or is cut off."""
     video_line: Timeline = field(default_factory=Timeline)
     audio_line: Timeline = field(default_factory=Timeline)
     keyframe_intervals: deque[float] = field(default_factory=lambda: deque(maxlen=2 * KEYFRAME_INTERVALS))
@@ -66,11 +72,10 @@ class Meter:
     is_paused: bool = False
     """By the publisher's wish: what doesn't come is not missed."""
     latest: Sample | None = None
-    reading: Reading = field(default_factory=lambda: NOTHING_READ)
-    """As of the latest second's end, and of its begin."""
-    before: Reading = field(default_factory=lambda: NOTHING_READ)
-    elapsed_ms: int = 0
-    """Between the two."""
+    reading: Reading = NOTHING_READ
+    """As of the latest second's end."""
+    growth: Reading = NOTHING_READ
+    """Within it."""
     video_kbps: float | None = None
     """Means of 5 s, as cards and the API show them. None, as for all that follows: not measured (yet)."""
     audio_kbps: float | None = None
@@ -84,7 +89,6 @@ class Meter:
     _longest_interval: float | None = None
     _dropped: Total = field(default_factory=lambda: Total(DROPPED_SECONDS))
     _encoder: str = ""
-    _counters: Counters = field(default_factory=Counters)
     _readings: deque[Reading] = field(default_factory=lambda: deque((NOTHING_READ,), maxlen=SHOWN_SECONDS))
     """Of the ends of the latest seconds, oldest first."""
     _fps_from_ms: int = 0
@@ -119,7 +123,7 @@ class Meter:
 
     def video(self, timestamp: int, size: int, now: float, is_frame: bool, is_keyframe: bool) -> None:
         """A message of type 9, of `size` payload bytes. `is_frame`: a coded frame of the main track."""
-        self._counters.video_bytes += size
+        self.video_bytes += size
         if self.first_media is None:
             self.first_media = now
         self.last_media = now
@@ -135,10 +139,10 @@ class Meter:
                 self.keyframe_intervals.append((line.dts - self._keyframe_dts) / 1000)
             self._keyframe_dts = line.dts
             self.last_keyframe = now
-            self._counters.keyframes += 1
+            self.keyframes += 1
 
     def audio(self, timestamp: int, size: int, now: float, is_frame: bool) -> None:
-        self._counters.audio_bytes += size
+        self.audio_bytes += size
         if self.first_media is None:
             self.first_media = now
         self.last_media = now
@@ -151,22 +155,15 @@ class Meter:
     def advance_video(self, timestamp: int, steps: list[int], size: int, now: float) -> None:
         """Several frames of the main track, `size` payload bytes together, none of them a keyframe or irregular, nor
         the first."""
-        self._counters.video_bytes += size
+        self.video_bytes += size
         self.video_line.advance(timestamp, steps)
         self.last_media = self.last_video = now
 
     def advance_audio(self, timestamp: int, steps: list[int], size: int, now: float) -> None:
         """The same of sound."""
-        self._counters.audio_bytes += size
+        self.audio_bytes += size
         self.audio_line.advance(timestamp, steps)
         self.last_media = self.last_audio = now
-
-    def fault(self) -> None:
-        """The header of an audio or video message makes no sense, or is cut off."""
-        self._counters.media_faults += 1
-
-    def data(self, size: int) -> None:
-        self._counters.data_bytes += size
 
     def pause(self, now: float) -> None:
         self._idle_before_s = self.idle_s(now)
@@ -178,11 +175,6 @@ class Meter:
         self._idle_from = now - self._idle_before_s
 
     # --- Figures of now ---
-
-    @property
-    def media_faults(self) -> int:
-        """Since the session began."""
-        return self._counters.media_faults
 
     @property
     def has_media(self) -> bool:
@@ -223,18 +215,17 @@ class Meter:
         video, readings, figures = self.video_line, self._readings, self.figures
         former, socket = self._socket, self._ask_socket()
         self._socket = socket
-        before = self.before = self.reading
-        reading = self.reading = self._read(now, socket.bytes_received, audience)
-        self.elapsed_ms = reading.elapsed_ms - before.elapsed_ms
-        self.audience = audience
+        reading = self._read(now, socket.bytes_received, audience)
+        growth = self.growth = reading.since(self.reading)
+        self.reading, self.audience = reading, audience
         self._retrans = None if socket.retrans is None else socket.retrans - (former.retrans or 0)
-        self._dropped.add(reading.dropped_frames - before.dropped_frames)
-        if reading.keyframes != before.keyframes:
+        self._dropped.add(growth.dropped_frames)
+        if growth.keyframes:
             figures.keyframe_intervals = intervals = tuple(self.keyframe_intervals)
             self._longest_interval = max(intervals[-KEYFRAME_INTERVALS:], default=None)
-        if reading.video_frames and not before.video_frames:
+        if growth.video_frames and growth.video_frames == reading.video_frames:
             first_ms = reading.elapsed_ms - round((now - self._first_video) * 1000)
-            self._fps_from_ms = max(before.elapsed_ms, first_ms)
+            self._fps_from_ms = max(reading.elapsed_ms - growth.elapsed_ms, first_ms)
         self._average(figures, readings[0], reading)
         readings.append(reading)
         video.settle(claimed_fps)
@@ -247,21 +238,21 @@ class Meter:
             self._time(figures, now, self.last_media)
 
     def _read(self, now: float, received_bytes: int, audience: Audience) -> Reading:
-        counters, video, audio = self._counters, self.video_line, self.audio_line
+        video, audio = self.video_line, self.audio_line
         received_before, out_before, dropped_before = self._at_start
         return Reading(
             round((now - self.started) * 1000),  # As a whole, so that rounding never adds up.
-            counters.video_bytes,
-            counters.audio_bytes,
-            counters.data_bytes,
+            self.video_bytes,
+            self.audio_bytes,
+            self.data_bytes,
             received_bytes - received_before,
             video.frames,
             audio.frames,
-            counters.keyframes,
+            self.keyframes,
             video.gaps + audio.gaps,
             video.regressions + audio.regressions,
             video.missing,
-            counters.media_faults,
+            self.media_faults,
             audience.out_bytes - out_before,
             audience.dropped_frames - dropped_before,
             video.dts,
@@ -289,37 +280,26 @@ class Meter:
         figures.pace = pace if behind < 0 else None
 
     def _average(self, figures: Figures, oldest: Reading, reading: Reading) -> None:
-        elapsed_ms = reading.elapsed_ms - oldest.elapsed_ms
-        if elapsed_ms:
-            self.video_kbps = kbps(reading.video_bytes - oldest.video_bytes, elapsed_ms)
-            self.audio_kbps = kbps(reading.audio_bytes - oldest.audio_bytes, elapsed_ms)
-            self.wire_kbps = kbps(reading.wire_bytes - oldest.wire_bytes, elapsed_ms)
-            self.out_kbps = kbps(reading.out_bytes - oldest.out_bytes, elapsed_ms)
+        growth = reading.since(oldest)
+        if growth.elapsed_ms:
+            self.video_kbps = kbps(growth.video_bytes, growth.elapsed_ms)
+            self.audio_kbps = kbps(growth.audio_bytes, growth.elapsed_ms)
+            self.wire_kbps = kbps(growth.wire_bytes, growth.elapsed_ms)
+            self.out_kbps = kbps(growth.out_bytes, growth.elapsed_ms)
         if not reading.video_frames:
             return
         figures.video_kbps = self.video_kbps
         elapsed_ms = reading.elapsed_ms - max(oldest.elapsed_ms, self._fps_from_ms)
-        figures.fps = (reading.video_frames - oldest.video_frames) * 1000 / elapsed_ms if elapsed_ms else None
+        figures.fps = growth.video_frames * 1000 / elapsed_ms if elapsed_ms else None
         # Of the first frame on there is no time before it.
         frames = reading.video_frames - (oldest.video_frames or 1)
-        dts = reading.video_dts - oldest.video_dts
-        figures.fps_media = frames * 1000 / dts if dts > 0 else None
+        figures.fps_media = frames * 1000 / growth.video_dts if growth.video_dts > 0 else None
 
     def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
         """Of the second that was measured just now."""
-        reading, before, audience, elapsed_ms = self.reading, self.before, self.audience, self.elapsed_ms
-        figures, labels = self.figures, self.publisher.labels
-        fps, fps_media, age, intervals = (
-            figures.fps,
-            figures.fps_media,
-            self._open_gop_age,
-            figures.keyframe_intervals,
-        )
-        drift, drift_dev = self._drift, figures.drift_dev_ms
-        video_bytes = reading.video_bytes - before.video_bytes
-        audio_bytes = reading.audio_bytes - before.audio_bytes
-        wire_bytes = reading.wire_bytes - before.wire_bytes
-        out_bytes = reading.out_bytes - before.out_bytes
+        growth, audience, figures, labels = self.growth, self.audience, self.figures, self.publisher.labels
+        elapsed_ms, fps, fps_media, age = growth.elapsed_ms, figures.fps, figures.fps_media, self._open_gop_age
+        intervals, drift, drift_dev = figures.keyframe_intervals, self._drift, figures.drift_dev_ms
         self._sequence += 1
         # In the order of its fields: by their names it costs three times as much.
         self.latest = sample = Sample(
@@ -332,16 +312,16 @@ class Meter:
             self.name,
             labels["stream"],
             labels["key"],
-            video_bytes,
-            audio_bytes,
-            reading.data_bytes - before.data_bytes,
-            wire_bytes,
-            kbps(video_bytes, elapsed_ms),
-            kbps(audio_bytes, elapsed_ms),
-            kbps(wire_bytes, elapsed_ms),
-            reading.video_frames - before.video_frames,
-            reading.audio_frames - before.audio_frames,
-            reading.keyframes - before.keyframes,
+            growth.video_bytes,
+            growth.audio_bytes,
+            growth.data_bytes,
+            growth.wire_bytes,
+            kbps(growth.video_bytes, elapsed_ms),
+            kbps(growth.audio_bytes, elapsed_ms),
+            kbps(growth.wire_bytes, elapsed_ms),
+            growth.video_frames,
+            growth.audio_frames,
+            growth.keyframes,
             None if fps is None else round(fps * 100) / 100,
             None if fps_media is None else round(fps_media * 100) / 100,
             intervals[-1] if intervals else None,
@@ -350,18 +330,18 @@ class Meter:
             None if drift is None else round(drift * 10) / 10,
             None if drift_dev is None else round(drift_dev * 10) / 10,
             figures.av_skew_ms,
-            reading.ts_gap - before.ts_gap,
-            reading.ts_regress - before.ts_regress,
-            reading.missing_frames_est - before.missing_frames_est,
-            reading.media_faults - before.media_faults,
+            growth.ts_gap,
+            growth.ts_regress,
+            growth.missing_frames_est,
+            growth.media_faults,
             round(figures.idle_s * 1000),
             figures.rtt_ms,
             self._retrans,
             audience.players,
-            out_bytes,
-            kbps(out_bytes, elapsed_ms),
+            growth.out_bytes,
+            kbps(growth.out_bytes, elapsed_ms),
             audience.slow_players,
-            reading.dropped_frames - before.dropped_frames,
+            growth.dropped_frames,
             health,
             self._encoder,
             target_kbps,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ingest import clean
-from ingest.contracts import Health, HealthRule, Issue, MediaInfo, Sample
+from ingest.contracts import Health, HealthRule, MediaInfo, Sample
 from ingest.live.counters import Audience, Evenness, Median, Publisher, Rate, Total
 from ingest.live.description import claimed, sanitise
 from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine, with_rules
@@ -76,9 +76,9 @@ class Evaluation:
         self._unrecorded_since: float | None = None
         self._was_broken = False
         """A track was missing a second ago."""
-        self.follow(publisher.limits.get("health", {}))
+        self.set_rules(publisher.limits.get("health", {}))
 
-    def follow(self, rules: Mapping[str, HealthRule]) -> None:
+    def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
         self.health.set_rules(with_rules(self._table, rules))
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
@@ -102,16 +102,15 @@ class Evaluation:
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         meter = self._meter
-        reading, before, elapsed_ms = meter.reading, meter.before, meter.elapsed_ms
-        self.limit.add(reading.wire_bytes - before.wire_bytes, elapsed_ms, now)
+        growth = meter.growth
+        self.limit.add(growth.wire_bytes, growth.elapsed_ms, now)
         figures.sent_kbps = self.limit.kbps
-        self._long.add(reading.video_bytes - before.video_bytes, elapsed_ms)
+        self._long.add(growth.video_bytes, growth.elapsed_ms)
         if self._long.is_full:
             figures.long_kbps = self._long.kbps
         is_broken = self._is_broken(figures)
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
-        found = reading.ts_gap - before.ts_gap + reading.ts_regress - before.ts_regress
-        self._discontinuities.add(found if counts else 0)
+        self._discontinuities.add(growth.ts_gap + growth.ts_regress if counts else 0)
         figures.discontinuities = self._discontinuities.sum
         figures.unevenness = None
         self._was_broken = is_broken
@@ -177,7 +176,7 @@ class Publication:
         self.encoder = publisher.encoder
         self.metadata: dict[str, Any] = {}
         """onMetaData as the publisher claims it, safe as JSON. Replaced as a whole, never changed in place."""
-        self._evaluation = Evaluation(publisher, self.meter, settings, now)
+        self.evaluation = Evaluation(publisher, self.meter, settings, now)
         self._target_kbps = limits["target_kbps"]
         self.target_kbps: int | None = None
         """Of the video: what the stream's settings say, else what the metadata claims."""
@@ -213,27 +212,10 @@ class Publication:
         return self.meter.has_media and not self.meter.is_paused
 
     @property
-    def issues(self) -> list[Issue]:
-        """The open ones, worst first."""
-        return self._evaluation.health.issues
-
-    @property
     def health(self) -> Health:
         """The worst open issue; none while there is nothing to evaluate."""
-        health = self._evaluation.health
+        health = self.evaluation.health
         return health.worst if self.meter.last_media is not None or health.issues else "none"
-
-    @property
-    def is_unrecorded(self) -> bool:
-        """It is to be recorded, and was not when it was evaluated last."""
-        return bool(self._evaluation.figures.recording_failure)
-
-    def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
-        self._evaluation.follow(rules)
-
-    def breach(self, now: float) -> str:
-        """Why the session must end now, as a sentence; "" while it need not."""
-        return self._evaluation.limit.breach(now)
 
     # --- Once a second ---
 
@@ -241,7 +223,7 @@ class Publication:
         meter = self.meter
         meter.set_wall(now, wall)
         meter.measure(now, audience, self._claimed_fps)
-        self._evaluation.evaluate(now, wall, self._claimed_kbps)
+        self.evaluation.evaluate(now, wall, self._claimed_kbps)
         return meter.sample(now, health=self.health, target_kbps=self.target_kbps)
 
     def last(self, now: float, audience: Audience) -> Sample:

@@ -30,7 +30,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         name=stream.name,
         state=state,
         health=publication.health if publication is not None else "none",
-        issues=publication.issues if publication is not None else [],
+        issues=publication.evaluation.health.issues if publication is not None else [],
         players=stream.player_count if players else 0,
         session_id=publisher.session_id if publisher is not None else None,
         node=stream.node,
@@ -120,9 +120,9 @@ class Tick:
         if players := stream.subscribers:
             told.players += [_player(stream.path, player) for player in players]
         if publication is not None:
-            if breach := publication.breach(now):
+            if breach := publication.evaluation.limit.breach(now):
                 told.breaches.append((publication.publisher.session_id, breach))
-            told.unrecorded += publication.is_unrecorded
+            told.unrecorded += bool(publication.evaluation.figures.recording_failure)
         shown = snapshot(stream)
         told.counted.append(shown["counters"])
         told.streams.append(shown)

@@ -9,11 +9,10 @@ from math import inf
 from ingest.contracts import Labels, MediaCounters, Sample, StreamState, Totals
 from ingest.live.counters import NOTHING_COUNTED, NOTHING_READ, Audience, Publisher, sum_counters
 from ingest.live.fanout import Several
-from ingest.live.gop_cache import Keyframe
-from ingest.live.log_memory import LogMemory
 from ingest.live.media_path import MediaPath
-from ingest.live.message import Kind, SharedMessage
+from ingest.live.message import Kind
 from ingest.live.publication import LiveSettings, Publication
+from ingest.live.stream_log import LogMemory
 from ingest.live.subscriber import Subscriber
 
 
@@ -131,7 +130,7 @@ class LiveStream(MediaPath):
     def subscribe(self, subscriber: Subscriber, now: float, *, cached: bool = True) -> None:
         """A player joins: it is given the headers and the group of pictures so far, or waits for a publisher.
 
-        Without what is `cached` it is given what comes from now on; `headers_for` has what was before.
+        Without what is `cached` it is given what comes from now on; `cache` has what was before.
         """
         self.deliver()
         if cached:
@@ -186,7 +185,7 @@ class LiveStream(MediaPath):
         wanted = self._fanout.mute(subscriber, kinds, now)
         subscriber.forget(kinds)
         if wanted:
-            headers = self.headers_for(subscriber, self.time.latest)
+            headers = self.cache.headers_for(subscriber, self.time.latest)
             subscriber.catch_up(header for header in headers if header.arrived >= wanted.get(header.kind, inf))
         if "video" in wanted:
             if self.lacks_keyframes:
@@ -194,16 +193,8 @@ class LiveStream(MediaPath):
             else:
                 subscriber.wait_for_keyframe()
 
-    def headers_for(self, subscriber: Subscriber, timestamp: int) -> list[SharedMessage]:
-        """The newest header of each kind and slot, stamped so, as the player takes them."""
-        return self._beginning.headers_for(subscriber, timestamp)
-
-    def keyframe(self, after: float, most_bytes: int) -> Keyframe | None:
-        """The last one of the main track, if it arrived after `after` and has at most so many bytes."""
-        return self._beginning.keyframe(after, most_bytes)
-
     def _begin(self, subscriber: Subscriber, now: float) -> None:
-        self._beginning.begin(subscriber, now, self.time.latest, anywhere=self.lacks_keyframes)
+        self.cache.begin(subscriber, now, self.time.latest, anywhere=self.lacks_keyframes)
 
     # --- Once a second ---
 

@@ -10,9 +10,9 @@ lag, or are sent less than all.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
-from ingest.live.log_memory import LogMemory
 from ingest.live.message import (
     FRAME,
     HEADER,
@@ -57,6 +57,51 @@ class LogLimits:
     size_bytes: int = 16 * 1024 * 1024
 
 
+SPARE: Final = 8
+"""One part in so many of the node's memory is made free at once, so that room is not looked for with each message."""
+
+
+class LogMemory:
+    """Over the bound larger logs give way to smaller ones: their late players wait for the next keyframe, and many
+    small streams have theirs at once.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.held_bytes = 0
+        self.dropped = 0
+        """Groups of pictures that gave way, since the node began."""
+        self._held: dict[StreamLog, int] = {}
+
+    def hold(self, log: "StreamLog", size_bytes: int) -> None:
+        self.held_bytes += size_bytes - self._held.pop(log, 0)
+        if size_bytes:
+            self._held[log] = size_bytes
+
+    def fits(self, log: "StreamLog", size_bytes: int) -> bool:
+        return self._left(log, size_bytes) >= 0
+
+    def make_room(self, log: "StreamLog", size_bytes: int) -> bool:
+        """Have larger ones give way for the log to hold so much. False: they are too few, and it gives way itself."""
+        left = self._left(log, size_bytes)
+        if left >= 0:
+            return True
+        larger = [(held, each) for each, held in self._held.items() if held > size_bytes and each is not log]
+        if left + sum(held for held, _ in larger) < 0:
+            self.dropped += 1
+            return False
+        for held, each in sorted(larger, key=itemgetter(0), reverse=True):
+            if left >= self.most_bytes // SPARE:
+                break
+            self.dropped += 1
+            each.forget()
+            left += held - self._held.get(each, 0)
+        return True
+
+    def _left(self, log: "StreamLog", size_bytes: int) -> int:
+        return self.most_bytes - self.held_bytes + self._held.get(log, 0) - size_bytes
+
+
 class StreamLog:
     """Over a bound, its own or the node's, the group of pictures goes, and none is kept until the next keyframe. What
     the readers have not been given yet stays.
@@ -65,7 +110,8 @@ class StreamLog:
     def __init__(self, limits: LogLimits, memory: LogMemory) -> None:
         self.is_extended = False
         """Some of the stream's messages are such as not every player takes."""
-        self._is_read = False
+        self.is_read = False
+        """There are readers, who are given what has no place in a group of pictures, too."""
         self._limits = limits
         self._memory = memory
         self._buffer = bytearray()
@@ -106,24 +152,30 @@ class StreamLog:
         """As in SharedMessage. `slot`: of a header, of which late players get the newest beside this."""
         if is_keyframe:
             self._begin()
-        elif self._first is None and not self._is_read:
+        elif self._first is None and not self.is_read:
             return
-        size = len(payload)
+        size, number = len(payload), NUMBERS[kind]
         if size > OUT_CHUNK_SIZE:
-            self._add_long(kind, timestamp, payload, arrived, is_frame, is_keyframe, slot)
-            return
-        header, short = (HEADER_BYTES, timestamp) if timestamp < EXTENDED else (HEADER_BYTES + TIMESTAMP.size, EXTENDED)
-        stop = self._end + header + size
-        if stop > self._bound or self._count >= self._index_bound:
-            if not self._make_room(header + size):
+            wire = SharedMessage(kind, timestamp, payload, arrived).encoded(STREAM_ID)
+            if not self._make_room(len(wire)):
                 return
+            start = self._end
+            stop = start + len(wire)
+            self._view[start:stop] = wire
+        else:
+            extended = timestamp >= EXTENDED
+            header, short = (HEADER_BYTES + TIMESTAMP.size, EXTENDED) if extended else (HEADER_BYTES, timestamp)
             stop = self._end + header + size
-        start, view, number = self._end, self._view, NUMBERS[kind]
-        chunk_stream, type_id = TYPES[number]
-        MESSAGE.pack_into(view, start, chunk_stream, short << 8 | size >> 16, size & 0xFFFF, type_id, STREAM_FIELD)
-        if short == EXTENDED:
-            TIMESTAMP.pack_into(view, start + HEADER_BYTES, timestamp)
-        view[start + header : stop] = payload
+            if stop > self._bound or self._count >= self._index_bound:
+                if not self._make_room(header + size):
+                    return
+                stop = self._end + header + size
+            start, view = self._end, self._view
+            chunk_stream, type_id = TYPES[number]
+            MESSAGE.pack_into(view, start, chunk_stream, short << 8 | size >> 16, size & 0xFFFF, type_id, STREAM_FIELD)
+            if extended:
+                TIMESTAMP.pack_into(view, start + HEADER_BYTES, timestamp)
+            view[start + header : stop] = payload
         flags = number | FRAME * is_frame | KEYFRAME * is_keyframe
         if slot is not None:
             flags |= HEADER
@@ -135,7 +187,7 @@ class StreamLog:
     @property
     def takes(self) -> bool:
         """Whether anything that comes has a place: in a group of pictures, or for readers."""
-        return self._first is not None or self._is_read
+        return self._first is not None or self.is_read
 
     def append(
         self, number: int, timestamp: int, data: memoryview, at: int, size: int, chunk_size: int, arrived: float
@@ -169,29 +221,6 @@ class StreamLog:
         self._end = stop
         self._count += 1
         return True
-
-    def _add_long(
-        self,
-        kind: Kind,
-        timestamp: int,
-        payload: bytes,
-        arrived: float,
-        is_frame: bool,
-        is_keyframe: bool,
-        slot: int | None,
-    ) -> None:
-        wire = SharedMessage(kind, timestamp, payload, arrived).encoded(STREAM_ID)
-        if not self._make_room(len(wire)):
-            return
-        start = self._end
-        self._end = start + len(wire)
-        self._view[start : self._end] = wire
-        flags = NUMBERS[kind] | FRAME * is_frame | KEYFRAME * is_keyframe
-        if slot is not None:
-            flags |= HEADER
-            self._slots[self._count] = slot
-        RECORD.pack_into(self._index, self._count * RECORD_BYTES, flags, timestamp, arrived, start, len(payload))
-        self._count += 1
 
     def _begin(self) -> None:
         used = self._end - self._first_at if self._first is not None else self._end
@@ -229,7 +258,7 @@ class StreamLog:
             payloads = self._end + size - self._first_at - count * HEADER_BYTES
             if count > self._limits.frames or payloads > self._limits.size_bytes:
                 self.forget()
-                if not self._is_read:
+                if not self.is_read:
                     return False
         if (self._count + 1) * RECORD_BYTES > len(self._index):
             self._index += bytes(max(len(self._index) // 2, SMALLEST_INDEX * RECORD_BYTES))
@@ -245,7 +274,7 @@ class StreamLog:
             self._forget_made()
             if not self._memory.make_room(self, length):
                 self.forget()
-                if not self._is_read:
+                if not self.is_read:
                     return False
                 length = self._end + size + SMALLEST_BUFFER  # What is to be given has to be somewhere, for a moment.
         buffer = bytearray(length)
@@ -325,11 +354,6 @@ class StreamLog:
 
     # --- Readers ---
 
-    @property
-    def is_read(self) -> bool:
-        """Whether there are readers, who are given what has no place in a group of pictures, too."""
-        return self._is_read
-
     def place(self) -> Place:
         """For readers that are given the log at the same times."""
         place = Place()
@@ -341,7 +365,7 @@ class StreamLog:
         if is_read and not place.is_read:
             place.record, place.at = self._count, self._end
         place.is_read = is_read
-        self._is_read = any(each.is_read for each in self._places)
+        self.is_read = any(each.is_read for each in self._places)
 
     def pending_bytes(self, place: Place) -> int:
         """What its readers have not been given yet."""

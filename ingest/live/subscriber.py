@@ -274,7 +274,10 @@ class Subscriber(PlayerQueue):
             taken = [message.wire if message.wire_id == stream_id else message.encoded(stream_id) for message in queue]
             self._sent_bytes += sum(map(len, taken))
         else:
-            return self._take_part(max_bytes)
+            before = self._sent_bytes
+            taken = [message.encoded(stream_id) for message in self.take_messages(max_bytes)]
+            self._sent_bytes = before + sum(map(len, taken))
+            return taken
         self._queue = NOTHING
         self.pending_bytes = 0
         self._oldest_video = inf
@@ -305,19 +308,6 @@ class Subscriber(PlayerQueue):
     def count_sent(self, size: int) -> None:
         """By so many bytes more (or less) it was sent than was counted."""
         self._sent_bytes += size
-
-    def _take_part(self, max_bytes: int) -> list[bytes]:
-        queue = self._queue
-        taken: list[bytes] = []
-        size = 0
-        while queue and (not taken or size + queue[0].size <= max_bytes):
-            message = queue.popleft()
-            size += message.size
-            taken.append(message.encoded(self.stream_id))
-        self.pending_bytes -= size
-        self._find_oldest_video()
-        self._sent_bytes += sum(map(len, taken))
-        return taken
 
     def is_slow(self, now: float) -> bool:
         """Whether more than 2 s wait for it, or frames were dropped for it of late. To be asked about once a second.

@@ -52,7 +52,6 @@ class Timeline:
 
     __slots__ = (
         "_gap_ms",
-        "_regular_ms",
         "_steps",
         "dts",
         "frames",
@@ -62,6 +61,7 @@ class Timeline:
         "missing",
         "nominal_fps",
         "regressions",
+        "regular_ms",
     )
 
     def __init__(self) -> None:
@@ -78,8 +78,8 @@ class Timeline:
         """Estimated from steps longer than a frame's."""
         self.nominal_fps: float | None = None
         self._gap_ms: float = GAP_MS
-        self._regular_ms: float = GAP_MS
-        """No step up to this is a gap or has frames missing."""
+        self.regular_ms: float = GAP_MS
+        """No step from 0 up to this is irregular: a gap, or with frames missing."""
         self._steps: deque[int] = deque(maxlen=MEASURED_STEPS)
 
     def add(self, timestamp: int) -> None:
@@ -88,17 +88,12 @@ class Timeline:
             self.last = timestamp
             return
         step = timestamp - self.last
-        if not 0 <= step <= self._regular_ms:
+        if not 0 <= step <= self.regular_ms:
             step = timestamp_difference(timestamp, self.last)
             self._classify(step)
         self.last = timestamp
         self.dts += step
         self._steps.append(step)
-
-    @property
-    def regular_ms(self) -> float:
-        """No step from 0 up to this is irregular."""
-        return self._regular_ms
 
     def advance(self, timestamp: int, steps: list[int]) -> None:
         """Several frames came, by regular steps; the last has this timestamp."""
@@ -127,7 +122,7 @@ class Timeline:
         if fps is not None and fps != self.nominal_fps:
             self.nominal_fps = fps
             self._gap_ms = max(GAP_MS, GAP_FRAMES * 1000 / fps)
-            self._regular_ms = min(self._gap_ms, MISSING_FRAMES * 1000 / fps - 1)
+            self.regular_ms = min(self._gap_ms, MISSING_FRAMES * 1000 / fps - 1)
 
 
 SMALL_MS: Final = 1000
@@ -163,11 +158,11 @@ class TrackTime:
         "_follows_until",
         "_held_at",
         "_held_until",
-        "_latest",
         "_settled_at",
         "_time",
         "arrived",
         "kind",
+        "latest",
         "shift",
     )
 
@@ -178,7 +173,7 @@ class TrackTime:
         self.arrived = 0.0
         """When its latest frame came."""
         self._time = time
-        self._latest = UNSTEADY
+        self.latest = UNSTEADY
         """The latest timestamp; UNSTEADY: there is none, it is held, or another track was set just now."""
         self._held_at = 0
         """The players' time that was reached, while the latest timestamp doesn't tell it."""
@@ -192,20 +187,15 @@ class TrackTime:
 
     def at(self, timestamp: int, now: float) -> int:
         """The players' time of a frame. The media path."""
-        if 0 <= timestamp - self._latest <= SMALL_MS:
-            self._latest = timestamp
+        if 0 <= timestamp - self.latest <= SMALL_MS:
+            self.latest = timestamp
             self.arrived = now
             return (timestamp + self.shift) & MASK
         return self._time.repair(self, timestamp, now)
 
-    @property
-    def latest(self) -> int:
-        """The latest timestamp; UNSTEADY: no step from it is small."""
-        return self._latest
-
     def advance(self, timestamp: int, now: float) -> None:
         """Several frames came, each a small step after the one before; the last has this timestamp."""
-        self._latest = timestamp
+        self.latest = timestamp
         self.arrived = now
 
     @property
@@ -219,7 +209,7 @@ class TrackTime:
     @property
     def reached(self) -> int:
         """The players' time of its latest frame."""
-        return self._held_at if self._latest == UNSTEADY else (self._latest + self.shift) & MASK
+        return self._held_at if self.latest == UNSTEADY else (self.latest + self.shift) & MASK
 
     def begin(self, floor: int, now: float) -> None:
         """Its first frame came, and may not be before `floor`."""
@@ -237,7 +227,7 @@ class TrackTime:
         if self._held_until is None:
             self._held_until = now + (behind_ms + HELD_MS) / 1000
             self._behind_ms = behind_ms
-        self._latest = UNSTEADY
+        self.latest = UNSTEADY
         self.arrived = now
         return at
 
@@ -248,13 +238,13 @@ class TrackTime:
         if self._follows_by:
             self._held_at = at
         else:
-            self._latest = timestamp
+            self.latest = timestamp
         return at
 
     def may_follow(self, by: int, now: float) -> None:
         """Another track was set by so many milliseconds: this one's next frames tell whether it was, too."""
         self._held_at = self.reached
-        self._latest = UNSTEADY
+        self.latest = UNSTEADY
         self._follows_by, self._follows_until = by, now + FOLLOWING_S
 
     def has_followed(self, timestamp: int, away_ms: int, now: float) -> bool:

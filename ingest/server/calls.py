@@ -6,16 +6,14 @@ Neither holds the connection up: media and commands go on while an answer is awa
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ingest import credentials
 from ingest.contracts import CallError, CallEvent, CallResult, Invoke, InvokeResult, LengthEvent, LengthResult
 from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, Phase, events
 from ingest.rtmp.status import CALL_FAILED
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
+from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +25,7 @@ NOT_SENDABLE: Final = "The procedure's result can't be sent."
 class Calls:
     __slots__ = ("_asked", "_connection", "_invoked", "_put")
 
-    def __init__(self, connection: "Connection", put: Callable[..., None]) -> None:
-        """`put` hands a message to the application."""
+    def __init__(self, connection: Connection, put: Callable[..., None]) -> None:
         self._connection = connection
         self._put = put
         self._asked: dict[int, asyncio.TimerHandle] = {}
@@ -39,9 +36,9 @@ class Calls:
     # --- The client calls ---
 
     def called(self, event: events.CallReceived) -> None:
-        if self._connection.ending:
+        connection, secrets, rtmp = self._connection, self._secrets, self._connection.rtmp
+        if connection.ending:
             return
-        secrets = self._secrets
         message: CallEvent = {
             "type": "rtmp.call",
             "request_id": event.request_id or None,
@@ -51,7 +48,7 @@ class Calls:
             "arguments": credentials.scrub(event.arguments, *secrets),
         }
         if event.request_id:
-            self._await_answer(event.request_id, self._overdue)
+            self._await_answer(event.request_id, rtmp.fail_call, CALL_FAILED, NO_ANSWER)
         self._put(message, droppable=not event.request_id)
 
     def length_requested(self, event: events.LengthRequested) -> None:
@@ -70,58 +67,44 @@ class Calls:
             "credential": found.credential,
             "query": found.query,
         }
-        self._await_answer(event.request_id, self._no_length)
+        self._await_answer(event.request_id, connection.rtmp.answer_call, 0.0)
         self._put(message)
 
     def result(self, message: CallResult) -> None:
-        request_id = message["request_id"]
-        if not self._takes_answer(request_id):
-            return
-        try:
-            self._connection.rtmp.answer_call(request_id, message["value"])
-        except LocalProtocolError as error:
-            with about(client=self._connection.peer[0]):
-                logger.error("The result of a procedure can't be sent to its caller: %s.", error)
-            self._connection.rtmp.fail_call(request_id, CALL_FAILED, NOT_SENDABLE)
-        else:
-            self._connection.has_activity = True
-        self._connection.write_control()
+        self._answer(message["request_id"], self._answer_result, message["value"])
 
     def error(self, message: CallError) -> None:
-        if self._takes_answer(message["request_id"]):
-            self._fail(message["request_id"], message["code"], message["description"])
+        self._answer(message["request_id"], self._connection.rtmp.fail_call, message["code"], message["description"])
 
     def length(self, message: LengthResult) -> None:
-        if self._takes_answer(message["request_id"]):
-            self._answer_length(message["request_id"], message["seconds"])
+        self._answer(message["request_id"], self._connection.rtmp.answer_call, float(message["seconds"]))
 
-    def _await_answer(self, request_id: int, overdue: Callable[[int], None]) -> None:
+    def _await_answer(self, request_id: int, otherwise: Callable[..., None], *values: Any) -> None:
         connection = self._connection
         limit_s = connection.server.config.deadlines.call_s
-        self._asked[request_id] = connection.loop.call_later(limit_s, overdue, request_id)
+        timer = connection.loop.call_later(limit_s, self._answer, request_id, otherwise, *values)
+        self._asked[request_id] = timer
 
-    def _takes_answer(self, request_id: int) -> bool:
+    def _answer(self, request_id: int, act: Callable[..., None], *values: Any) -> None:
+        """Once, if somebody still waits."""
         timer = self._asked.pop(request_id, None)
         if timer is None:
-            return False
+            return
         timer.cancel()
-        return self._connection.ending is None and not self._connection.lost
+        if self._connection.ending is None and not self._connection.lost:
+            act(request_id, *values)
+            self._connection.write_control()
 
-    def _overdue(self, request_id: int) -> None:
-        if self._takes_answer(request_id):
-            self._fail(request_id, CALL_FAILED, NO_ANSWER)
-
-    def _no_length(self, request_id: int) -> None:
-        if self._takes_answer(request_id):
-            self._answer_length(request_id, 0.0)
-
-    def _fail(self, request_id: int, code: str, description: str) -> None:
-        self._connection.rtmp.fail_call(request_id, code, description)
-        self._connection.write_control()
-
-    def _answer_length(self, request_id: int, seconds: float) -> None:
-        self._connection.rtmp.answer_call(request_id, float(seconds))
-        self._connection.write_control()
+    def _answer_result(self, request_id: int, value: Any) -> None:
+        connection = self._connection
+        try:
+            connection.rtmp.answer_call(request_id, value)
+        except LocalProtocolError as error:
+            with about(client=connection.peer[0]):
+                logger.error("The result of a procedure can't be sent to its caller: %s.", error)
+            connection.rtmp.fail_call(request_id, CALL_FAILED, NOT_SENDABLE)
+        else:
+            connection.has_activity = True
 
     # --- The application calls ---
 
@@ -197,7 +180,7 @@ CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
 """What the application sends."""
 
 
-def _close_requested(connection: "Connection", event: events.CloseRequested, now: float) -> None:
+def _close_requested(connection: Connection, event: events.CloseRequested, now: float) -> None:
     connection.end("client_unpublish", "close from the client.", tell=False, linger_s=0)
 
 

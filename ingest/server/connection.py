@@ -3,27 +3,16 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ingest.contracts import EndReason
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
-from ingest.server.application import Session
 from ingest.server.asgi import DESCRIPTIONS, Ending
-from ingest.server.calls import CALL_EVENTS
-from ingest.server.config import Deadlines
-from ingest.server.connection_base import BaseConnection
+from ingest.server.connection_base import ApplicationSide, BaseConnection, Server
 from ingest.server.connection_limits import peer_limits
-from ingest.server.control import Control
-from ingest.server.deadlines import sweep
+from ingest.server.context import AnySession
 from ingest.server.output import Outlet
-from ingest.server.play_requests import PLAY_EVENTS
-from ingest.server.playing import Player
-from ingest.server.publishing import PUBLISH_EVENTS, Publishing
 from ingest.server.read_batching import ReadBatching
-from ingest.server.shared_objects import OBJECT_EVENTS
-
-if TYPE_CHECKING:
-    from ingest.server.context import ServerContext
 
 NONCE_BYTES = 1528
 
@@ -36,10 +25,11 @@ class Connection(BaseConnection):
     )
 
     rtmp: ServerConnection
-    control: Control
 
-    def __init__(self, server: "ServerContext", scheme: Literal["rtmp", "rtmps"] = "rtmp") -> None:
-        super().__init__(server, scheme)
+    def __init__(
+        self, server: Server, scheme: Literal["rtmp", "rtmps"], control_of: Callable[[Any], ApplicationSide]
+    ) -> None:
+        super().__init__(server, scheme, control_of)
         self.flash_ver = ""
         self.last_received = self.opened
         self.ready_since: float | None = None
@@ -88,7 +78,7 @@ class Connection(BaseConnection):
         self._connect(transport)
         self.rtmp = ServerConnection(config.limits, nonce=os.urandom(NONCE_BYTES), window_bytes=config.window_bytes)
         self.outlet = Outlet(self.transport, self.rtmp.window, self.loop.time, joins=self.scheme == "rtmps")
-        self.control = Control(self)
+        self.control = self._control_of(self)
         self._is_admitted()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -127,7 +117,7 @@ class Connection(BaseConnection):
             return None
         is_watched = False
         for session in self.sessions.values():
-            if type(session) is not Publishing or not session.has_media:
+            if not session.has_media:
                 return None
             is_watched = is_watched or session.is_watched
         if not is_watched:
@@ -160,10 +150,10 @@ class Connection(BaseConnection):
 
     def process(self, found: Iterable[events.Event], now: float) -> None:
         """Handle events and those that handling them made, then write what the protocol queued."""
-        queue = found
+        queue, handlers = found, self.control.event_handlers
         while True:
             for event in queue:
-                handler = HANDLERS.get(type(event))
+                handler = handlers.get(type(event))
                 if handler:
                     handler(self, event, now)
             if self._backlog:
@@ -192,7 +182,7 @@ class Connection(BaseConnection):
         """Report the onStatus messages that were just queued; other events keep their turn."""
         for event in self.rtmp.take_events():
             if type(event) is events.StatusSent:
-                self.control.status_sent(event, now)
+                self.control.event_handlers[events.StatusSent](self, event, now)
             else:
                 self._backlog.append(event)
 
@@ -205,7 +195,7 @@ class Connection(BaseConnection):
             else:
                 self.transport.resume_reading()
 
-    def _handshake_completed(self, event: events.HandshakeCompleted, now: float) -> None:
+    def handshake_completed(self, event: events.HandshakeCompleted, now: float) -> None:
         self.ready_since = self.idle_since = now
         if event.echoed and self._greeted is not None:
             self.round_trip_ms = (now - self._greeted) * 1000
@@ -213,16 +203,15 @@ class Connection(BaseConnection):
     # --- Ends ---
 
     def stop_session(
-        self, session: Session, reason: EndReason, description: str = "", *, keep_open: bool = False
+        self, session: AnySession, reason: EndReason, description: str = "", *, keep_open: bool = False
     ) -> None:
         description = description or DESCRIPTIONS[reason]
-        if isinstance(session, Player) and session.switch and session.switch.new is session:
-            session.switch.give_up(reason, description, self.loop.time(), tell=True)
+        now = self.loop.time()
+        if session.gives_up(reason, description, now):
             return
         if len(self.sessions) <= 1 and not keep_open:
             self.end(reason, description)
             return
-        now = self.loop.time()
         self.end_session(session, reason, description, now, tell=True)
         self.process((), now)
 
@@ -234,7 +223,7 @@ class Connection(BaseConnection):
     def _end_sessions(self, ending: Ending, *, tell: bool) -> None:
         self.read_at_once()
         super()._end_sessions(ending, tell=tell)
-        self.server.objects.leave(self)
+        self.control.leave()
 
     def _write_last(self, ending: Ending, *, tell: bool) -> None:
         self._backlog.clear()
@@ -242,9 +231,6 @@ class Connection(BaseConnection):
         self.rtmp.window.give_up()  # What is acknowledged is not read any more.
         self.outlet.follow_window()
         self._follow_pause()
-
-    def sweep(self, deadlines: Deadlines, now: float) -> None:
-        sweep(self, deadlines, now)
 
     # --- Output ---
 
@@ -256,7 +242,7 @@ class Connection(BaseConnection):
         self.write_control()
         return timestamp
 
-    def _ping_answered(self, event: events.PingAnswered, now: float) -> None:
+    def ping_answered(self, event: events.PingAnswered, now: float) -> None:
         if event.timestamp == self._ping_timestamp:
             self._ping_timestamp = None
             self.round_trip_ms = (now - self.pinged_at) * 1000
@@ -273,19 +259,3 @@ class Connection(BaseConnection):
         if self.outlet.control_waiting > self.server.config.control_backlog_bytes:
             self.end("protocol_error", "The peer doesn't read the answers that it asks for.", tell=False, linger_s=0)
             self.transport.abort()
-
-
-Handler = Callable[[Connection, Any, float], None]
-
-HANDLERS: dict[type, Handler] = {
-    events.HandshakeCompleted: Connection._handshake_completed,
-    events.PingAnswered: Connection._ping_answered,
-    events.ConnectRequested: lambda connection, event, now: connection.control.connect_requested(event, now),
-    **PUBLISH_EVENTS,
-    **PLAY_EVENTS,
-    **CALL_EVENTS,
-    **OBJECT_EVENTS,
-    events.StatusSent: lambda connection, event, now: connection.control.status_sent(event, now),
-    events.UnknownMessage: lambda connection, event, now: connection.control.not_understood(event, now),
-}
-"""Events that are not here are answered by the protocol itself."""

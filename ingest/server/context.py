@@ -1,22 +1,77 @@
-"""What all connections of a listener, and its node, share: the live streams, the pacing of reads and writes, bounds."""
+"""What all connections of a listener, and its node, share: the live streams, the pacing of reads and writes, bounds.
+
+Connections stand above it, so it takes their type; and what a session is, of whatever kind.
+"""
 
 import asyncio
+from typing import Any, Generic, TypeVar
 
+from ingest.contracts import EndReason, Totals
 from ingest.live import LiveStream, Registry
-from ingest.server.application import Session
-from ingest.server.asgi import ASGIApplication
+from ingest.server.asgi import ASGIApplication, Status
 from ingest.server.config import ServerConfig
-from ingest.server.connection_base import BaseConnection
 from ingest.server.connection_limits import ConnectionLimits
 from ingest.server.output import Flusher
 from ingest.server.process import LoopDelay
 from ingest.server.read_batching import MANY_WATCHED, WATCHED_MS, ReadBatching
 from ingest.server.recorder import Recorders
-from ingest.server.shared_objects import SharedObjects
 from ingest.server.vod.library import Library
 
+C = TypeVar("C")
+"""Of a connection."""
 
-class ServerContext:
+
+class Session(Generic[C]):
+    """One publishing or playing on a message stream, from its accept to its end."""
+
+    __slots__ = ("connection", "is_complete", "path", "session_id", "stream_id")
+
+    event = "rtmp.stop"
+    """The type of the message that tells the application of its end."""
+    has_media = False
+    """Of one that publishes: whether some came."""
+
+    def __init__(self, connection: C, stream_id: int, session_id: str, path: str) -> None:
+        self.connection = connection
+        self.stream_id = stream_id
+        self.session_id = session_id
+        self.path = path
+        self.is_complete = False
+        """All of it was sent, and the client told so. It may still want to go back."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Of one that publishes: whether players take what it sends."""
+        return False
+
+    def start(self, now: float) -> None:
+        raise NotImplementedError
+
+    def before_stop(self, reason: EndReason, description: str, now: float) -> None:
+        """`stop` follows."""
+
+    def stop(self, now: float) -> Totals:
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        """The peer takes media again."""
+
+    def check_deadlines(self, now: float) -> None:
+        """Four times a second: what time alone brings about."""
+
+    def gives_up(self, reason: EndReason, description: str, now: float) -> bool:
+        """The server ends it. True: it has not begun, and is gone already; what plays in its place goes on."""
+        return False
+
+    def status_of(self, reason: EndReason) -> Status | None:
+        """What its client is told when the server ends it for this reason."""
+        return None
+
+
+AnySession = Session[Any]
+
+
+class ServerContext(Generic[C]):
     """Made by the listener, which has it open before it takes connections."""
 
     loop: asyncio.AbstractEventLoop
@@ -25,14 +80,13 @@ class ServerContext:
     read_batching: ReadBatching
     watched_batching: ReadBatching
     library: Library
-    objects: SharedObjects
 
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
         self.application = application
         self.config = config
         self.registry = Registry(config.node, config.live, self._wake)
-        self.connections: set[BaseConnection] = set()
-        self.sessions: dict[str, Session] = {}
+        self.connections: set[C] = set()
+        self.sessions: dict[str, AnySession] = {}
         """By session id: what publishes or plays now."""
         self.read_buffer = memoryview(bytearray(config.read_buffer_bytes))
         self.draining = False
@@ -49,25 +103,24 @@ class ServerContext:
         watched_ms = min(config.read_ms, WATCHED_MS)
         self.watched_batching = ReadBatching(loop, watched_ms, self.read_buffer, fewest=MANY_WATCHED)
         self.library = Library(loop, config.limits)
-        self.objects = SharedObjects(loop, config.objects, config.limits, config.deadlines)
 
     def close(self) -> None:
-        for part in (self.flusher, self.read_batching, self.watched_batching, self.library, self.objects):
+        for part in (self.flusher, self.read_batching, self.watched_batching, self.library):
             part.close()
 
-    def admit(self, connection: BaseConnection, *, is_proxy: bool = False) -> bool:
+    def admit(self, connection: C, address: str, *, is_proxy: bool = False) -> bool:
         """Count a new connection in, unless the server drains, or it or the address has as many as it may."""
-        if self.draining or not self.connection_limits.take(connection.peer[0], is_proxy=is_proxy):
+        if self.draining or not self.connection_limits.take(address, is_proxy=is_proxy):
             return False
         self.connections.add(connection)
         return True
 
-    def forget(self, connection: BaseConnection) -> None:
+    def forget(self, connection: C, address: str) -> None:
         """The connection is gone and its application has returned."""
         if connection not in self.connections:
             return
         self.connections.discard(connection)
-        self.connection_limits.free(connection.peer[0])
+        self.connection_limits.free(address)
         if not self.connections:
             self.emptied.set()
 

@@ -8,33 +8,45 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar, Final
 
-from ingest.contracts import ConnectEvent, EndReason, MediaInfo, PublishAccept, Totals
+from ingest.contracts import ConnectEvent, EndReason, PlayAccept, PublishAccept, Totals
+from ingest.contracts.figures import NO_TOTALS
 from ingest.credentials import scrub_text
 from ingest.log_records import about
-from ingest.rtmp import LocalProtocolError, events
+from ingest.rtmp import LocalProtocolError, events, status
+from ingest.rtmp.messages.control import UserControl
+from ingest.rtmp.states import StreamState
 from ingest.rtmp.status import CONNECT_REJECTED, RECONNECT_REQUEST
-from ingest.server.application import Answer, ApplicationSide, Handler, Session
-from ingest.server.asgi import Ending, Kind, Message, Request, read_caller
-from ingest.server.calls import CALLS, Calls
-from ingest.server.play_requests import PLAYS, refuse_play
-from ingest.server.publishing import Publishing
-from ingest.server.shared_objects import OBJECTS
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
+from ingest.server.asgi import DESCRIPTIONS, Ending, Kind, Message, Request, read_caller
+from ingest.server.calls import CALL_EVENTS, CALLS, Calls
+from ingest.server.config import Deadlines
+from ingest.server.connection import Connection
+from ingest.server.connection_base import Answer, ApplicationSide, EventHandler, Handler
+from ingest.server.context import AnySession
+from ingest.server.deadlines import sweep
+from ingest.server.play_requests import PLAY_EVENTS, STOPPED, player_for
+from ingest.server.playing import Player, Playing, Switch
+from ingest.server.publishing import PUBLISH_EVENTS, Publishing
+from ingest.server.shared_objects import OBJECT_EVENTS, OBJECTS, SharedObjects
+from ingest.server.vod.playback import Playback
 
 logger = logging.getLogger(__name__)
 
+REFUSAL_S: Final = 0.1
+"""From the refusal of what a connection asked to play, and plays nothing else, to its end."""
+MOST_REFUSALS: Final = 16
+"""One after the other, with nothing played between them."""
+
 
 class Control(ApplicationSide):
-    __slots__ = ("_accepted", "_has_unknown_message", "calls", "refusals")
+    __slots__ = ("_accepted", "_has_unknown_message", "calls", "objects", "refusals")
 
-    connection: "Connection"
+    connection: Connection
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: Connection, objects: SharedObjects) -> None:
         super().__init__(connection)
+        self.objects = objects
         self.calls = Calls(connection, self.put)
         self.refusals: list[Ending] = []
         """Of plays, one after the other, since the connection has played something."""
@@ -84,12 +96,6 @@ class Control(ApplicationSide):
                 event.type_id,
             )
 
-    def description_changed(self, session: Session, metadata: dict[str, Any], media: MediaInfo) -> None:
-        self.put(
-            {"type": "rtmp.metadata", "stream_id": session.stream_id, "metadata": metadata, "media": media},
-            droppable=True,
-        )
-
     def peer_ending(self) -> Ending:
         """What the peer's close means."""
         connection = self.connection
@@ -104,6 +110,12 @@ class Control(ApplicationSide):
         if self.had_session and all(session.is_complete for session in connection.sessions.values()):
             return Ending("client_unpublish", "The client ended its sessions and closed.")
         return super().peer_ending()
+
+    def sweep(self, deadlines: Deadlines, now: float) -> None:
+        sweep(self.connection, deadlines, now)
+
+    def leave(self) -> None:
+        self.objects.leave(self.connection)
 
     def lost(self) -> None:
         self.calls.lost()
@@ -131,7 +143,7 @@ class Control(ApplicationSide):
         connection = self.connection
         self._accepted = True
         connection.rtmp.accept_connect(request.request_id)
-        connection.server.objects.admit(connection, message.get("shared_objects", "none"))
+        self.objects.admit(connection, message.get("shared_objects", "none"))
         connection.after_decision(connection.loop.time())
 
     def _challenge(self, request: Request, message: Message) -> None:
@@ -148,18 +160,43 @@ class Control(ApplicationSide):
         if not session.secret:  # The public name.
             self.secrets.discard(request.credential)
         self.begin(session, now)
-        name = self.public_name(accept["path"])
+        name = self._public_name(accept["path"])
         connection.rtmp.accept_publish(request.request_id, f"{name} is now published.", public_name=name, sink=session)
         connection.after_decision(now)
 
-    def session_ended(self, session: Session, reason: EndReason, description: str, totals: Totals) -> None:
+    def _play_accept(self, request: Request, message: Message) -> None:
+        accept: PlayAccept = message  # type: ignore[assignment]
+        connection, now = self.connection, self.connection.loop.time()
+        former = connection.sessions.get(request.stream_id)
+        player = player_for(connection, request, accept, former)
+        if request.forbidden:
+            self._refuse_play(request, status.PLAY_FAILED, DESCRIPTIONS["kicked"])
+            self.session_ended(player, "kicked", DESCRIPTIONS["kicked"], NO_TOTALS)
+            return
+        if isinstance(player, Playing) and (why := player.unsupported()):
+            self._refuse_play(request, status.PLAY_NO_SUPPORTED_TRACK, why)
+            self.session_ended(player, "unsupported_codec", why, NO_TOTALS)
+            return
+        name = self._public_name(accept["path"])
+        if request.play and request.play.transition and isinstance(former, Player):
+            connection.rtmp.accept_switch(request.request_id, f"Switching to {name}.")
+            Switch(former, player, name, now + connection.server.config.deadlines.switch_s).begin(now)
+            connection.after_decision(now)
+            return
+        recorded = isinstance(player, Playback)
+        connection.rtmp.accept_play(request.request_id, f"Started playing {name}.", recorded=recorded)
+        connection.write_control()  # Before any media: clients drop what comes before Play.Start.
+        self.begin(player, now)
+        connection.after_decision(now)
+
+    def session_ended(self, session: AnySession, reason: EndReason, description: str, totals: Totals) -> None:
         super().session_ended(session, reason, description, totals)
         for request_id, request in self.requests.items():
             switches = request.play and request.play.transition and request.stream_id == session.stream_id
             if switches and reason == "kicked":
                 self.requests[request_id] = replace(request, forbidden=True)
 
-    def send_end(self, session: Session, reason: EndReason, description: str, now: float) -> None:
+    def send_end(self, session: AnySession, reason: EndReason, description: str, now: float) -> None:
         connection = self.connection
         status = session.status_of(reason)
         if status:
@@ -168,7 +205,7 @@ class Control(ApplicationSide):
             connection.rtmp.stop_stream(session.stream_id)
         connection.collect_statuses(now)
 
-    def begin(self, session: Session, now: float) -> None:
+    def begin(self, session: AnySession, now: float) -> None:
         self.refusals.clear()
         super().begin(session, now)
 
@@ -209,7 +246,7 @@ class Control(ApplicationSide):
         may still begin."""
         connection, now = self.connection, self.connection.loop.time()
         if request.kind == "play":
-            refuse_play(self, request, code, description)
+            self._refuse_play(request, code, description)
             return
         connection.rtmp.reject_publish(request.request_id, code, description)
         if connection.sessions or self.requests:
@@ -218,13 +255,36 @@ class Control(ApplicationSide):
             connection.collect_statuses(now)
             connection.end("rejected", f"{code}: {description}")
 
-    def public_name(self, path: str) -> str:
-        return path.removeprefix(f"{self.caller.app}/")
+    def _refuse_play(self, request: Request, code: str, description: str) -> None:
+        """An item of a playlist is passed over; what a play2 wanted leaves what plays.
 
-    def try_put(self, event: Any) -> bool:
-        """Hand the application an event that comes in its own time. False: it has had its last one."""
-        driver = self.driver
-        return driver is not None and not (driver.finishing or self._returned) and driver.put(event)
+        Else it was the only one, and the connection ends, as librtmp would wait for ever. But what the client has sent
+        meanwhile is read before, as it may be the next item: some of these, not any number.
+        """
+        connection, stream_id, now = self.connection, request.stream_id, self.connection.loop.time()
+        rtmp = connection.rtmp
+        rtmp.reject_play(request.request_id, code, description)
+        stream = rtmp.streams.get(stream_id)
+        is_item = stream is not None and stream.state is StreamState.PLAYING
+        if is_item and stream_id not in connection.sessions and not rtmp.play_next_item(stream_id):
+            rtmp.send_user_control(UserControl.STREAM_EOF, stream_id)
+            rtmp.send_status(stream_id, *STOPPED)
+        if not (is_item or connection.sessions):
+            self.refusals.append(Ending("rejected", f"{code}: {description}"))
+            if len(self.refusals) == MOST_REFUSALS:
+                connection.end(*self.refusals[-1])
+                return
+            connection.loop.call_later(REFUSAL_S, self._end_refused, len(self.refusals))
+        connection.after_decision(now)
+
+    def _end_refused(self, count: int) -> None:
+        """Unless something was asked for since."""
+        connection = self.connection
+        if len(self.refusals) == count and not self.requests:
+            connection.end(*self.refusals[-1])
+
+    def _public_name(self, path: str) -> str:
+        return path.removeprefix(f"{self.caller.app}/")
 
     answers: ClassVar[Mapping[str, tuple[Kind, Answer]]] = {
         "rtmp.accept": ("connect", _accept),
@@ -232,7 +292,8 @@ class Control(ApplicationSide):
         "rtmp.challenge": ("connect", _challenge),
         "rtmp.publish.accept": ("publish", _publish_accept),
         "rtmp.publish.reject": ("publish", ApplicationSide.reject),
-        **PLAYS,
+        "rtmp.play.accept": ("play", _play_accept),
+        "rtmp.play.reject": ("play", ApplicationSide.reject),
     }
     handlers: ClassVar[Mapping[str, Handler]] = {
         **CALLS,
@@ -241,3 +302,15 @@ class Control(ApplicationSide):
         "rtmp.stream.stop": _stream_stop,
         "rtmp.status.send": _status_send,
     }
+    event_handlers: ClassVar[Mapping[type, EventHandler]] = {
+        events.HandshakeCompleted: Connection.handshake_completed,
+        events.PingAnswered: Connection.ping_answered,
+        events.ConnectRequested: lambda connection, event, now: connection.control.connect_requested(event, now),
+        **PUBLISH_EVENTS,
+        **PLAY_EVENTS,
+        **CALL_EVENTS,
+        **OBJECT_EVENTS,
+        events.StatusSent: lambda connection, event, now: connection.control.status_sent(event, now),
+        events.UnknownMessage: lambda connection, event, now: connection.control.not_understood(event, now),
+    }
+    """Events that are not here are answered by the protocol itself."""

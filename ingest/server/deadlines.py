@@ -7,25 +7,23 @@ with each one only while something is asked of it, waits for its peer, or is abo
 
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ingest.contracts import EndReason
 from ingest.rtmp import Phase
 from ingest.server.config import Deadlines
+from ingest.server.connection import Connection
 from ingest.server.connection_base import BaseConnection
 from ingest.server.connection_limits import RATES
 from ingest.server.playing import Player
 from ingest.server.publishing import Publishing
 from ingest.server.sockets import TELLS_ROUND_TRIPS
 
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
-
 CHECK_EVERY: Final = 4
 """Sweeps after which a connection is asked though nothing is due."""
 
 
-def sweep(connection: "Connection", deadlines: Deadlines, now: float) -> None:
+def sweep(connection: Connection, deadlines: Deadlines, now: float) -> None:
     outlet = connection.outlet
     if connection.control.requests:
         connection.control.refuse_overdue(now)
@@ -45,7 +43,7 @@ def sweep(connection: "Connection", deadlines: Deadlines, now: float) -> None:
     connection.next_check_at = min(now + CHECK_EVERY * deadlines.sweep_s, _next_deadline(connection, deadlines))
 
 
-def _next_deadline(connection: "Connection", deadlines: Deadlines) -> float:
+def _next_deadline(connection: Connection, deadlines: Deadlines) -> float:
     """When the first of CHECKS may find one passed, if nothing happens until then."""
     if connection.ping_sent is not None:
         due = connection.ping_sent + deadlines.ping_answer_s
@@ -104,7 +102,7 @@ def _may_rest(connection: BaseConnection, deadlines: Deadlines, now: float) -> b
     )
 
 
-def _window(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _window(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     """A window that stays closed: does the player read all the same? Pings find out (see `SendingWindow`)."""
     outlet = connection.outlet
     if not outlet.is_window_closed:
@@ -122,7 +120,7 @@ def _window(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     return False
 
 
-def _rates(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _rates(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     for (counted, name), limit in zip(RATES, connection.limits, strict=True):
         if limit.is_passed(getattr(connection.rtmp, counted), now):
             connection.end("protocol_error", f"More than {limit.per_second} {name} a second.")
@@ -130,14 +128,14 @@ def _rates(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     return False
 
 
-def _handshake(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _handshake(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     if connection.ready_since is not None or now - connection.opened < deadlines.handshake_s:
         return False
     connection.end("idle_timeout", f"No whole handshake within {deadlines.handshake_s:g} s.", linger_s=0)
     return True
 
 
-def _nothing_asked(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _nothing_asked(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     """An encoder may connect long before somebody presses Start, and stay when he has pressed Stop: `_ping` ends those
     that are gone. Who was not let in by `connect` has no such time."""
     since = connection.idle_since
@@ -150,7 +148,7 @@ def _nothing_asked(connection: "Connection", deadlines: Deadlines, now: float) -
     return True
 
 
-def _idle_limit(connection: "Connection", deadlines: Deadlines) -> float:
+def _idle_limit(connection: Connection, deadlines: Deadlines) -> float:
     if connection.rtmp.phase is Phase.CONNECTED:
         return max(deadlines.publish_or_play_s, deadlines.waiting_s)
     return deadlines.publish_or_play_s
@@ -160,7 +158,7 @@ def _silence_limit(session: Publishing) -> float:
     return session.idle_timeout_s if session.has_media else session.first_media_timeout_s
 
 
-def _silent_publisher(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     for session in list(connection.sessions.values()):
         if not isinstance(session, Publishing):
             continue
@@ -175,14 +173,13 @@ def _silent_publisher(connection: "Connection", deadlines: Deadlines, now: float
     return connection.ending is not None
 
 
-def _players(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _players(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     for session in list(connection.sessions.values()):
-        if isinstance(session, Player):
-            session.check_deadlines(now)
+        session.check_deadlines(now)
     return connection.ending is not None
 
 
-def _ping(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _ping(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     """Any received byte counts as life. It may carry the ping's own time: uvloop's clock goes by milliseconds."""
     if connection.ping_sent is None or connection.last_received >= connection.ping_sent:
         connection.ping_sent = None
@@ -196,14 +193,14 @@ def _ping(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
     return True
 
 
-def _round_trip(connection: "Connection", deadlines: Deadlines, now: float) -> bool:
+def _round_trip(connection: Connection, deadlines: Deadlines, now: float) -> bool:
     """Pings measure it where the kernel does not tell it."""
     if not TELLS_ROUND_TRIPS and connection.sessions and now - connection.pinged_at >= deadlines.ping_after_s:
         connection.ping(now)
     return False
 
 
-Check = Callable[["Connection", Deadlines, float], bool]
+Check = Callable[[Connection, Deadlines, float], bool]
 
 CHECKS: tuple[Check, ...] = (
     write_stuck,

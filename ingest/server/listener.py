@@ -5,16 +5,20 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
+from typing import Literal
 
 from ingest.server.asgi import ASGIApplication
 from ingest.server.config import ServerConfig
 from ingest.server.connection import Connection
 from ingest.server.connection_base import BaseConnection
 from ingest.server.context import ServerContext
-from ingest.server.media import MediaConnection
+from ingest.server.control import Control
+from ingest.server.media import MediaConnection, MediaControl
 from ingest.server.node import Node
 from ingest.server.process import connections_possible, raise_open_file_limit
 from ingest.server.recorder import Recorders
+from ingest.server.shared_objects import SharedObjects
 from ingest.server.sockets import Address, ListenError, Listening
 from ingest.server.tls import ServedCertificate, shake_hands
 
@@ -26,7 +30,7 @@ PAUSED_S = 1.0
 """A sweep that is so late finds a process that stood still, rather than a busy one."""
 
 
-class RtmpServer(ServerContext):
+class RtmpServer(ServerContext[BaseConnection]):
     """The listeners, their live streams, and the application that decides.
 
     `start` binds and serves on the running loop; `drain` takes no more connections and ends what is left in the end,
@@ -40,7 +44,7 @@ class RtmpServer(ServerContext):
         self._leaving = False
         self._waived = False
         self._started = False
-        self._listening = Listening(config, lambda: Connection(self), self._secure, lambda: MediaConnection(self))
+        self._listening = Listening(config, self._connection, self._secure, lambda: MediaConnection(self, MediaControl))
         self._certificate: ServedCertificate | None = None
         self._watch: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -70,6 +74,7 @@ class RtmpServer(ServerContext):
         """Raises ListenError, or CertificateError for a pair that can't be served."""
         config = self.config
         self.open()
+        self.objects = SharedObjects(self.loop, config.objects, config.limits, config.deadlines)
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
         if not raise_open_file_limit(config.max_connections):
@@ -84,7 +89,7 @@ class RtmpServer(ServerContext):
         if self._certificate:
             self._watch = self.loop.create_task(self._certificate.watch(config.certificate_look_s))
         self._schedule_sweep()
-        self.node = Node(self)
+        self.node = Node(self, self._listening, drain=self.drain, resume=self.resume)
         if config.recording:
             self.recorders = Recorders(config.recording, self.node.put)
         self.node.start()
@@ -167,6 +172,7 @@ class RtmpServer(ServerContext):
                 driver.task.cancel()
         if self._timer:
             self._timer.cancel()
+        self.objects.close()
         self.close()
         if self.recorders:
             await self.recorders.close(grace_s)
@@ -210,9 +216,12 @@ class RtmpServer(ServerContext):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.emptied.wait(), timeout_s)
 
+    def _connection(self, scheme: Literal["rtmp", "rtmps"] = "rtmp") -> Connection:
+        return Connection(self, scheme, partial(Control, objects=self.objects))
+
     def _secure(self, connected: socket.socket, peer: Address) -> None:
         assert self._certificate  # noqa: S101 - `start` has read it.
-        shake_hands(Connection(self, "rtmps"), connected, peer, self._certificate.context)
+        shake_hands(self._connection("rtmps"), connected, peer, self._certificate.current.context)
 
     # --- The sweep ---
 
@@ -230,7 +239,7 @@ class RtmpServer(ServerContext):
         self._waived = late_s > PAUSED_S and not self._waived
         if self._waived:
             return
-        self._each(lambda connection: connection.sweep(self.config.deadlines, now))
+        self._each(lambda connection: connection.control.sweep(self.config.deadlines, now))
         if not self.sessions:
             self._idle.set()
 

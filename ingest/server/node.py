@@ -6,8 +6,9 @@ A node application that fails is started anew after a second with a new scope: l
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest import clock
 from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, Sample
@@ -16,14 +17,13 @@ from ingest.live import Tick, TickReport
 from ingest.live.counters import Total
 from ingest.live.health import NODE_CHECKS, HealthEngine
 from ingest.server.asgi import ASGI_VERSION, Driver, Message
+from ingest.server.connection_base import Server
 from ingest.server.media.recording_viewer import RecordingViewer
 from ingest.server.playing import Player
 from ingest.server.process import ProcessWatch, TimeSlices
 from ingest.server.publishing import Publishing
+from ingest.server.sockets import Listening
 from ingest.server.thumbnails import Thumbnails
-
-if TYPE_CHECKING:
-    from ingest.server.listener import RtmpServer
 
 TICK_S = 1.0
 RESTART_S = 1.0
@@ -36,8 +36,12 @@ PORTION = 20
 
 
 class Node:
-    def __init__(self, server: "RtmpServer") -> None:
+    def __init__(
+        self, server: Server, listening: Listening, *, drain: Callable[[float], None], resume: Callable[[], None]
+    ) -> None:
         self._server = server
+        self._listening = listening
+        self._drain, self._resume = drain, resume
         self._loop = server.loop
         self._driver: Driver | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -105,9 +109,9 @@ class Node:
             "type": "rtmp.node",
             "asgi": ASGI_VERSION,
             "node": self._server.config.node,
-            "addresses": self._server.addresses,
-            "tls_addresses": self._server.tls_addresses,
-            "media_addresses": self._server.media_addresses,
+            "addresses": self._listening.plain,
+            "tls_addresses": self._listening.tls,
+            "media_addresses": self._listening.media,
         }
         self._driver = Driver(
             self._server.application,
@@ -135,13 +139,13 @@ class Node:
             case "node.drop":
                 self._drop(message["session_id"], message["reason"])
             case "node.drain":
-                self._server.drain(message["grace_s"])
+                self._drain(message["grace_s"])
             case "node.judge":
                 self._set_rules(message["session_id"], message["health"])
             case "node.elsewhere":
                 self._send_away(message["streams"])
             case "node.resume":
-                self._server.resume()
+                self._resume()
             case "node.watch":
                 if self._thumbnails:
                     self._thumbnails.watch(message["paths"])
@@ -171,7 +175,7 @@ class Node:
         session = self._server.sessions.get(session_id)
         publication = session.live.publication if isinstance(session, Publishing) else None
         if publication is not None:
-            publication.set_rules(rules)
+            publication.evaluation.set_rules(rules)
 
     # --- The tick ---
 

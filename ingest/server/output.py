@@ -16,10 +16,8 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ingest.contracts import Totals
-from ingest.live import LiveStream, Subscriber
+from ingest.live import LiveStream
 from ingest.rtmp import SendingWindow
-from ingest.server.application import Session
 from ingest.server.sockets import tcp_info, undelivered_bytes
 
 
@@ -186,42 +184,6 @@ def flush_one(player: Flushable) -> None:
         player.flush()
     except Exception as error:
         player.broken(error)
-
-
-class LiveOutput(Session):
-    """A player of a live stream: its queue on one side, the connection's outlet on the other."""
-
-    def _follow(self, live: LiveStream, subscriber: Subscriber) -> None:
-        self.live = live
-        self.subscriber = subscriber
-        self._outlet = self.connection.outlet
-        self._batch_bytes = self.connection.server.config.write_high_bytes
-        self._stopped = False
-        """It writes nothing: it is over, or stands by."""
-
-    def start(self, now: float) -> None:
-        self.live.subscribe(self.subscriber, now)
-
-    def stop(self, now: float) -> Totals:
-        self._stopped = True
-        totals = self.subscriber.totals(now)
-        self.live.unsubscribe(self.subscriber)
-        return totals
-
-    def _wake(self, _subscriber: Subscriber) -> None:
-        self.connection.server.flusher.mark(self)
-
-    def flush(self) -> None:
-        """Write what waits, unless the peer is behind: what stays in the queue can still be dropped."""
-        raise NotImplementedError
-
-    def broken(self, error: Exception) -> None:
-        self.connection.broken(error)
-
-    def resume(self) -> None:
-        """Go on with what is left, if there is anything and the peer takes it."""
-        if self.subscriber.pending_messages and self._outlet.is_open and not self._stopped:
-            self.connection.loop.call_soon(flush_one, self)
 
 
 class Flusher:

@@ -1,9 +1,10 @@
-"""One message stream that plays: what it can be asked for, and how a live stream is played on it."""
+"""One message stream that plays: what it can be asked for, how it goes over to something else, and how a live stream is
+played."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
-from ingest.contracts import EndReason, PlayAccept, PlayerSample
+from ingest.contracts import EndReason, PlayAccept, PlayerSample, Totals
 from ingest.live import LiveStream, Subscriber, TimelineShift
 from ingest.live.fanout import ALL_KINDS
 from ingest.live.message import Kind, SharedMessage
@@ -11,25 +12,25 @@ from ingest.live.subscriber import MASK
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.status import (
     PAUSE_NOTIFY,
+    PLAY_FAILED,
     PLAY_INSUFFICIENT_BW,
     PLAY_NO_SUPPORTED_TRACK,
     PLAY_PUBLISH_NOTIFY,
     PLAY_START,
+    PLAY_TRANSITION_COMPLETE,
     PLAY_UNPUBLISH_NOTIFY,
     SEEK_NOTIFY,
     UNPAUSE_NOTIFY,
 )
-from ingest.server.application import Session
 from ingest.server.asgi import ENDS, STREAM_ENDED, Status
-from ingest.server.output import LiveOutput
+from ingest.server.connection import Connection
+from ingest.server.connection_base import BaseConnection
+from ingest.server.context import Session
+from ingest.server.output import flush_one
 from ingest.server.sockets import relax_keepalive
 
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
-    from ingest.server.play_requests import Switch
 
-
-class Player(Session):
+class Player(Session[Connection]):
     """A play session, of a live stream or of a recording, from its accept to its end.
 
     What is asked for is answered by its statuses; False: it can't be done here, and the client is told so.
@@ -37,10 +38,8 @@ class Player(Session):
 
     __slots__ = ("_finished", "paused_since", "switch")
 
-    connection: "Connection"
-
     def __init__(
-        self, connection: "Connection", stream_id: int, accept: PlayAccept, finished: Callable[..., None]
+        self, connection: Connection, stream_id: int, accept: PlayAccept, finished: Callable[..., None]
     ) -> None:
         """`finished`: see `play_requests.finished`."""
         super().__init__(connection, stream_id, accept["session_id"], accept["path"])
@@ -50,16 +49,17 @@ class Player(Session):
         self.paused_since: float | None = None
         """When its client said that it pauses; None: it does not."""
 
-    @property
-    def paused(self) -> bool:
-        return self.paused_since is not None
-
     def before_stop(self, reason: EndReason, description: str, now: float) -> None:
         if self.switch:
             self.switch.give_up(reason, description, now)
 
+    def gives_up(self, reason: EndReason, description: str, now: float) -> bool:
+        if self.switch is None or self.switch.new is not self:
+            return False
+        self.switch.give_up(reason, description, now, tell=True)
+        return True
+
     def check_deadlines(self, now: float) -> None:
-        """Four times a second: what time alone brings about."""
         if self.switch:
             self.switch.check_deadline(now)
 
@@ -118,16 +118,107 @@ class Player(Session):
         """How much the client wants to have ahead; only recordings can be sent ahead."""
 
 
+class Switch:
+    """play2 from what plays to something else (section 7.2.2.2), from its accept to the beginning of the new one, or to
+    its failure.
+
+    That takes its place as soon as it can be played. Until then both are sessions: the one that plays is its
+    connection's, the other waits beside it. Flash Media Server's statuses: Play.Transition once it is accepted,
+    onPlayStatus with Play.TransitionComplete when it begins, and Play.Failed if it doesn't come; what plays goes on.
+    """
+
+    def __init__(self, old: Player, new: Player, name: str, deadline: float) -> None:
+        """`name`: as the client is told it; `deadline`: when the new one has to be there."""
+        self.old = old
+        self.new = new
+        self._name = name
+        self._deadline = deadline
+
+    def begin(self, now: float) -> None:
+        old, new = self.old, self.new
+        if old.switch:
+            old.switch.give_up("client_unpublish", "The client switched to something else.", now)
+        old.switch = new.switch = self
+        new.connection.server.sessions[new.session_id] = new
+        new.stand_by(now)
+
+    def complete(self, now: float) -> None:
+        old, new, connection = self.old, self.new, self.new.connection
+        old.switch = new.switch = None
+        connection.rtmp.send_play_status(new.stream_id, PLAY_TRANSITION_COMPLETE, details=self._name)
+        new.take_over(old, now)
+        connection.end_session(old, "completed", f"The client switched to {self._name}.", now, tell=False)
+        connection.sessions[new.stream_id] = new
+        connection.process((), now)
+
+    def check_deadline(self, now: float) -> None:
+        if now >= self._deadline:
+            why = f"{self._name} has sent nothing to begin with. What plays goes on."
+            self.give_up("idle_timeout", why, now, tell=True)
+
+    def give_up(self, reason: EndReason, description: str, now: float, *, tell: bool = False) -> None:
+        """The new one ends before it began. `tell`: the client, for whom what plays goes on."""
+        old, new, connection = self.old, self.new, self.new.connection
+        old.switch = new.switch = None
+        connection.server.sessions.pop(new.session_id, None)
+        totals = new.stop(now)
+        if tell:
+            connection.rtmp.send_status(new.stream_id, "error", PLAY_FAILED, description)
+            connection.collect_statuses(now)
+        connection.control.session_ended(new, reason, description, totals)
+        if tell:
+            connection.process((), now)
+
+
+B = TypeVar("B", bound=BaseConnection)
+
+
+class LiveOutput(Session[B]):
+    """A player of a live stream: its queue on one side, the connection's outlet on the other."""
+
+    def _follow(self, live: LiveStream, subscriber: Subscriber) -> None:
+        self.live = live
+        self.subscriber = subscriber
+        self._outlet = self.connection.outlet
+        self._batch_bytes = self.connection.server.config.write_high_bytes
+        self._stopped = False
+        """It writes nothing: it is over, or stands by."""
+
+    def start(self, now: float) -> None:
+        self.live.subscribe(self.subscriber, now)
+
+    def stop(self, now: float) -> Totals:
+        self._stopped = True
+        totals = self.subscriber.totals(now)
+        self.live.unsubscribe(self.subscriber)
+        return totals
+
+    def _wake(self, _subscriber: Subscriber) -> None:
+        self.connection.server.flusher.mark(self)
+
+    def flush(self) -> None:
+        """Write what waits, unless the peer is behind: what stays in the queue can still be dropped."""
+        raise NotImplementedError
+
+    def broken(self, error: Exception) -> None:
+        self.connection.broken(error)
+
+    def resume(self) -> None:
+        """Go on with what is left, if there is anything and the peer takes it."""
+        if self.subscriber.pending_messages and self._outlet.is_open and not self._stopped:
+            self.connection.loop.call_soon(flush_one, self)
+
+
 MOST_AWAY_MS: Final = 60_000
 """By which the client's time goes on at most when it was sent nothing for long, and then something else."""
 
 
-class Playing(LiveOutput, Player):
+class Playing(LiveOutput[Connection], Player):
     """Of a live stream. Without a publisher it waits in silence."""
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: Connection,
         stream_id: int,
         accept: PlayAccept,
         live: LiveStream,
@@ -178,7 +269,7 @@ class Playing(LiveOutput, Player):
         return True
 
     def _mute(self, now: float) -> None:
-        self.live.mute(self.subscriber, ALL_KINDS if self.paused else self.unwanted, now)
+        self.live.mute(self.subscriber, ALL_KINDS if self.paused_since is not None else self.unwanted, now)
 
     # --- What time brings about ---
 
@@ -205,7 +296,7 @@ class Playing(LiveOutput, Player):
 
     def _has_nothing_more(self, now: float) -> bool:
         """Its publisher has left, and something else waits; or none came for as long as it was to play."""
-        if self.paused or self.live.publisher is not None:
+        if self.paused_since is not None or self.live.publisher is not None:
             return False
         if self.subscriber.has_media:
             return self.connection.rtmp.has_next_item(self.stream_id)
@@ -288,7 +379,7 @@ class Playing(LiveOutput, Player):
             self._shift = TimelineShift(reached=reached, length_ms=self._length_ms)
         queued = queued[begins_at:] if begins_at is not None else []
         begins = queued[0].timestamp if queued else self.live.time.latest
-        headers = self.live.headers_for(self.subscriber, begins)
+        headers = self.live.cache.headers_for(self.subscriber, begins)
         self._stopped = False
         at_keyframe = self.live.lacks_keyframes or any(message.is_keyframe for message in queued)
         self.subscriber.begin([*headers, *queued], now, at_keyframe=at_keyframe)

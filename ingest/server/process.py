@@ -17,8 +17,9 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, TypeVar
 
 from ingest.contracts import LoopDelays, ProcessFigures
 
@@ -111,6 +112,7 @@ class TimeSlices:
 logger = logging.getLogger(__name__)
 
 Job = Callable[[], object]
+T = TypeVar("T")
 
 NAME: Final = "rtmpweb-recording"
 
@@ -134,6 +136,23 @@ class ThreadPool:
             thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
             self._threads.append(thread)
             thread.start()
+
+    def run(self, job: Callable[[], T], loop: asyncio.AbstractEventLoop) -> "asyncio.Future[T]":
+        """What comes of a job, for who awaits it in the loop."""
+        outcome: asyncio.Future[T] = loop.create_future()
+
+        def work() -> None:
+            try:
+                result = job()
+            except Exception as error:
+                settle = partial(outcome.set_exception, error)
+            else:
+                settle = partial(outcome.set_result, result)
+            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                loop.call_soon_threadsafe(lambda: outcome.done() or settle())
+
+        self.submit(work)
+        return outcome
 
     def close(self) -> None:
         """The threads end after the jobs that they have."""

@@ -7,7 +7,7 @@ Audio and video come straight from the protocol, whose sink it is; all else by t
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from ingest import clock
 from ingest.contracts import EndReason, MediaInfo, PublishAccept, Totals
@@ -19,15 +19,13 @@ from ingest.rtmp import LocalProtocolError, events, status
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.run_reader import Run
 from ingest.rtmp.status import Level
-from ingest.server.application import Session
 from ingest.server.asgi import ENDS, Status, publish_event
+from ingest.server.connection import Connection
+from ingest.server.context import Session
 from ingest.server.playing import Playing
 from ingest.server.recorder import Recorder
 from ingest.server.recording_writer import Order
 from ingest.server.sockets import tcp_info
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
 
 MISSING_FOR_S: Final = 30.0
 """For so long frames that the disk was too slow for are told as a failure."""
@@ -38,7 +36,7 @@ class SessionRecording:
     """Nothing in here ends a client: FFmpeg gives up at any status of level `error`, so that failures are warnings."""
 
     def __init__(
-        self, connection: "Connection", stream_id: int, session_id: str, live: LiveStream, order: RecordOrder
+        self, connection: Connection, stream_id: int, session_id: str, live: LiveStream, order: RecordOrder
     ) -> None:
         self._connection = connection
         self._stream_id = stream_id
@@ -55,13 +53,13 @@ class SessionRecording:
         """Frames that were missing when it was last asked why, and since when."""
         self._dropped_at = -inf
 
-    def start(self, now: float) -> None:
+    def start(self) -> None:
         recorders = self._connection.server.recorders
         if recorders is None:
             failure = Report("failed", code=FAILED, description=NOT_SET_UP)
             self._connection.loop.call_soon(self._reported, failure)  # GStreamer wants Publish.Start first.
         else:
-            self._recorder = recorders.begin(self._order, self._live, now, self._reported)
+            self._recorder = recorders.begin(self._order, self._live, self._reported)
 
     def stop(self) -> None:
         """The session ends: what there is of it is still written, and told of when it is."""
@@ -131,12 +129,11 @@ LATE_MEDIA_S: Final = 1.0
 """For so long after a `pause` media may come that was under way."""
 
 
-class Publishing(Session):
+class Publishing(Session[Connection]):
     event = "rtmp.unpublish"
-    connection: "Connection"
 
     def __init__(
-        self, connection: "Connection", stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
+        self, connection: Connection, stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
     ) -> None:
         super().__init__(connection, stream_id, accept["session_id"], accept["path"])
         self.live = live
@@ -178,7 +175,7 @@ class Publishing(Session):
         if self.live.subscribers:
             self.connection.loop.call_soon(self._notify_players)  # Not in the midst of this connection's decision.
         if self._recording is not None:
-            self._recording.start(now)
+            self._recording.start()
 
     def audio(self, timestamp: int, payload: bytes) -> None:
         self.last_media = now = self._time()
@@ -266,7 +263,10 @@ class Publishing(Session):
         if self._description:
             metadata, media = self._description
             self._description = None
-            self.connection.control.description_changed(self, metadata, media)
+            self.connection.control.put(
+                {"type": "rtmp.metadata", "stream_id": self.stream_id, "metadata": metadata, "media": media},
+                droppable=True,
+            )
 
     def _described(self, metadata: dict[str, Any], media: MediaInfo) -> None:
         self._description = (metadata, media)
@@ -299,31 +299,26 @@ class Publishing(Session):
         return SocketFigures(connection.rtmp.bytes_received, round_trip_ms, found.retransmits)
 
 
-def _requested(connection: "Connection", event: events.PublishRequested, now: float) -> None:
+def _requested(connection: Connection, event: events.PublishRequested, now: float) -> None:
     control = connection.control
     if not connection.ending:
         control.ask("publish", event.request_id, event.stream_id, now, publish_event(event, control.caller))
 
 
-def _audio(connection: "Connection", event: events.AudioReceived, _now: float) -> None:
+def _media(connection: Connection, event: events.AudioReceived | events.VideoReceived, _now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if type(session) is Publishing:
-        session.audio(event.timestamp, event.payload)
+        take = session.audio if type(event) is events.AudioReceived else session.video
+        take(event.timestamp, event.payload)
 
 
-def _video(connection: "Connection", event: events.VideoReceived, _now: float) -> None:
-    session = connection.sessions.get(event.stream_id)
-    if type(session) is Publishing:
-        session.video(event.timestamp, event.payload)
-
-
-def _data(connection: "Connection", event: events.DataReceived, now: float) -> None:
+def _data(connection: Connection, event: events.DataReceived, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if type(session) is Publishing:
         session.data(event.timestamp, event.name, event.values, event.payload, now, kept=event.kept)
 
 
-def _stopped(connection: "Connection", event: events.PublishStopped | events.PlayStopped, now: float) -> None:
+def _stopped(connection: Connection, event: events.PublishStopped | events.PlayStopped, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if session:
         description = f"{event.command} from the client."
@@ -332,8 +327,8 @@ def _stopped(connection: "Connection", event: events.PublishStopped | events.Pla
 
 PUBLISH_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
     events.PublishRequested: _requested,
-    events.AudioReceived: _audio,
-    events.VideoReceived: _video,
+    events.AudioReceived: _media,
+    events.VideoReceived: _media,
     events.DataReceived: _data,
     events.PublishStopped: _stopped,
     events.PlayStopped: _stopped,

@@ -12,10 +12,7 @@ TLS that can't be done: there the timer lets the transport read once.
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
+from typing import Final, Protocol
 
 WATCHED_MS: Final = 10
 """How long what is played may wait to be read, ms,"""
@@ -26,29 +23,48 @@ PORTION: Final = 64
 """Connections that are read between two turns of the loop: about 2 ms."""
 
 
+class Reader(Protocol):
+    """A connection, as far as it is read."""
+
+    read_fd: int | None
+    """Its socket, unless TLS is between."""
+    transport: asyncio.Transport
+
+    def received(self, nbytes: int, now: float) -> None:
+        """So many bytes are in the buffer."""
+
+    def read_on(self) -> None:
+        """It is in no batch any more."""
+
+    def read_once(self) -> None:
+        """Its transport is to read, and then to cease again."""
+
+    def broken(self, error: Exception) -> None: ...
+
+
 class ReadBatching:
     def __init__(self, loop: asyncio.AbstractEventLoop, read_ms: int, buffer: memoryview, *, fewest: int = 1) -> None:
         """`fewest`: with fewer that want to be it is not worth while."""
         self._loop = loop
         self._fewest = fewest
-        self._willing: dict[Connection, None] = {}
+        self._willing: dict[Reader, None] = {}
         """Members, and those that want to be."""
         self._interval_s = read_ms / 1000
         self._buffer = buffer
         self.most_bytes: Final = len(buffer) // 2 if read_ms else 0
         """Who sends more than this between two reads is not read in batches."""
-        self._members: dict[Connection, None] = {}
+        self._members: dict[Reader, None] = {}
         self._due = 0.0
-        self._left: list[Connection] = []
+        self._left: list[Reader] = []
         """Those of this batch that are still to be read."""
         self._next: asyncio.Handle | None = None
 
-    def takes(self, connection: "Connection", nbytes: int) -> bool:
+    def takes(self, connection: Reader, nbytes: int) -> bool:
         """Whether it may join: there are enough of its kind, and it does not send too much at once. It wants to."""
         self._willing[connection] = None
         return nbytes < self.most_bytes and len(self._willing) >= self._fewest
 
-    def join(self, connection: "Connection") -> None:
+    def join(self, connection: Reader) -> None:
         """Its transport has ceased to read."""
         self._willing[connection] = None
         self._members[connection] = None
@@ -56,7 +72,7 @@ class ReadBatching:
             self._due = self._loop.time() + self._interval_s
             self._next = self._loop.call_at(self._due, self._begin)
 
-    def leave(self, connection: "Connection") -> None:
+    def leave(self, connection: Reader) -> None:
         """It may not be there."""
         self._members.pop(connection, None)
         self._willing.pop(connection, None)
@@ -82,7 +98,7 @@ class ReadBatching:
         else:
             self._next = None
 
-    def _read(self, connection: "Connection", now: float) -> None:
+    def _read(self, connection: Reader, now: float) -> None:
         fd = connection.read_fd
         if connection.transport.is_closing():  # The number may be another's by now.
             self.leave(connection)

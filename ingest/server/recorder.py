@@ -7,14 +7,13 @@ The stream is tapped: what waits for the disk waits in a queue of its own, whose
 keyframe. Nothing here waits for a file, and the media path knows of nothing but one more queue."""
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from ingest.contracts.connection import RecordEvent
 from ingest.flv.recording import FAILED, Report
@@ -22,12 +21,10 @@ from ingest.live import LiveStream, Subscriber
 from ingest.live.player_queue import newest_headers
 from ingest.rtmp.limits import MIB
 from ingest.server.config import RecordingSettings
-from ingest.server.process import Job, ThreadPool
+from ingest.server.process import ThreadPool
 from ingest.server.recording_writer import Locked, Order, Recording
 
-T = TypeVar("T")
-
-ReportTo = Callable[[Report], None]
+logger = logging.getLogger(__name__)
 
 BATCH_BYTES: Final = 8 * MIB
 """What goes to a thread at once; when more waits, it is written without gathering first."""
@@ -45,49 +42,34 @@ class Recorder:
         recording: Recording,
         settings: RecordingSettings,
         writers: ThreadPool,
-        report: ReportTo,
-        done: Callable[["Recorder"], None],
+        report: Callable[[Report], None],
+        live: LiveStream,
     ) -> None:
-        """`report` gets the reports; `done` is called once, when nothing more will be written."""
         self.recording = recording
         self._settings = settings
         self._writers = writers
         self._report = report
-        self._done = done
+        self._live: LiveStream | None = live
+        """Until the session is over."""
         self._loop = asyncio.get_running_loop()
-        self._subscriber = Subscriber(0, settings.queue, self._wake)
-        self._timer: asyncio.TimerHandle | None = None
+        self._subscriber = Subscriber(0, settings.queue, lambda _subscriber: None)
+        self._is_due = asyncio.Event()
         self._busy_since: float | None = None
         self.is_stalled = False
         """The disk has taken nothing for too long, as was told."""
-        self._is_held = False
+        self.is_followed = False
+        """Another one waits to continue its file."""
         self._under_way_bytes = 0
         self._dropped = 0
         """Frames, beside those that the queue itself has dropped."""
-        self._live: LiveStream | None = None
-        self._closing = False
-
-    def start(self, live: LiveStream, now: float, *, hold: bool) -> None:
-        """`hold`: write nothing before `release`, as another recorder has the file."""
-        self._live = live
-        self._is_held = hold
-        live.tap(self._subscriber, now)
-        self._write_more()
-
-    def release(self, file: str) -> None:
-        """The other one has closed `file` (relative to the folder), which this one continues."""
-        self.recording.follow(file)
-        self._is_held = False
-        self._write_more()
+        live.tap(self._subscriber, self._loop.time())
 
     def stop(self) -> None:
-        """The session is over: write what is left, and close the file."""
-        if self._live is None:
-            return
-        self._live.untap(self._subscriber)
-        self._live = None
-        self._closing = True
-        self._write_more()
+        """The session is over: what is left is written, and the file closed."""
+        if self._live is not None:
+            self._live.untap(self._subscriber)
+            self._live = None
+            self._is_due.set()
 
     def check_stall(self, now: float) -> None:
         """Tell, once, that the disk takes nothing. To be asked some times a second."""
@@ -121,86 +103,49 @@ class Recorder:
 
     # --- Batches ---
 
-    def _wake(self, _subscriber: Subscriber) -> None:
-        if self._busy_since is None and self._timer is None and not self._is_held:
-            self._timer = self._loop.call_later(self._settings.gather_s, self._write)
-
-    def _write_more(self) -> None:
-        """Write what waits: at once if it is much or all there will be, else when some more has gathered."""
-        if self._busy_since is not None or self._is_held:
-            return
-        subscriber = self._subscriber
-        if self._closing or subscriber.pending_bytes >= BATCH_BYTES:
-            self._write()
-        elif subscriber.pending_messages or self._live is not None:
-            self._wake(subscriber)
-
-    def _write(self) -> None:
-        if self._live is not None:
-            self._live.gather()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        subscriber, recording = self._subscriber, self.recording
-        self._busy_since = self._loop.time()
-        dropped, before = self.dropped_frames, subscriber.sent_bytes
-        messages = subscriber.take_messages(BATCH_BYTES)
-        self._under_way_bytes = subscriber.sent_bytes - before
-        if messages:
-            self._submit(partial(recording.write, messages, dropped), self._written)
-        elif self._closing:
-            self._submit(partial(recording.close, dropped), self._closed)
-        else:
-            self._busy_since = None
-            self._write_more()
-
-    def _submit(self, work: Callable[[], list[Report]], then: Callable[[list[Report]], None]) -> None:
-        loop = self._loop
-
-        def job() -> None:
-            try:
-                reports = work()
-            except Locked:
-                _hand_over(loop, self._again, job)
-                return
-            except Exception as error:  # Our own fault: this recording is over, others go on.
-                _hand_over(loop, self._closed, self.recording.give_up(f"The recorder failed: {type(error).__name__}."))
-                raise
-            _hand_over(loop, then, reports)
-
-        self._writers.submit(job)
-
-    def _again(self, job: Job) -> None:
-        """The disk is not to blame, nor does a thread wait."""
-        self._busy_since = self._loop.time()
-        self._loop.call_later(LOCKED_S, self._writers.submit, job)
-
-    def _written(self, reports: list[Report]) -> None:
-        self._busy_since = None
-        self._under_way_bytes = 0
-        self.is_stalled = False
-        self._report_all(reports)
-        self._write_more()
-
-    def _closed(self, reports: list[Report]) -> None:
-        if self._live is not None:
-            self._live.untap(self._subscriber)
-            self._live = None
-        self._report_all([*reports, Report("over")])
-        self._done(self)
-
-    def _report_all(self, reports: list[Report]) -> None:
-        for report in reports:
+    async def run(self) -> None:
+        """Returns when nothing more will be written."""
+        try:
+            await self._write_all()
+            reports = await self._on_disk(partial(self.recording.close, self.dropped_frames))
+        except Exception as error:  # Our own fault: this recording is over, others go on.
+            logger.exception("A job of recording failed")
+            give_up = partial(self.recording.give_up, f"The recorder failed: {type(error).__name__}.")
+            reports = await self._on_disk(give_up)
+        self.stop()
+        for report in (*reports, Report("over")):
             self._report(report)
 
+    async def _write_all(self) -> None:
+        """At once what is much or all there will be, else when some more has gathered."""
+        subscriber = self._subscriber
+        while True:
+            if self._live is not None and subscriber.pending_bytes < BATCH_BYTES:
+                timer = self._loop.call_later(self._settings.gather_s, self._is_due.set)
+                await self._is_due.wait()
+                timer.cancel()
+                self._is_due.clear()
+            if self._live is not None:
+                self._live.gather()
+            dropped, before = self.dropped_frames, subscriber.sent_bytes
+            messages = subscriber.take_messages(BATCH_BYTES)
+            if messages:
+                self._under_way_bytes = subscriber.sent_bytes - before
+                reports = await self._on_disk(partial(self.recording.write, messages, dropped))
+                self._busy_since, self._under_way_bytes, self.is_stalled = None, 0, False
+                for report in reports:
+                    self._report(report)
+            elif self._live is None:
+                return
 
-def _hand_over(loop: asyncio.AbstractEventLoop, act: Callable[[T], None], given: T) -> None:
-    """From a thread to the loop, which may be closed by now: then nobody waits for it."""
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(act, given)
+    async def _on_disk(self, work: Callable[[], list[Report]]) -> list[Report]:
+        while True:
+            self._busy_since = self._loop.time()
+            try:
+                return await self._writers.run(work, self._loop)
+            except Locked:  # The disk is not to blame, nor does a thread wait.
+                await asyncio.sleep(LOCKED_S)
 
-
-logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.25
 
@@ -223,24 +168,18 @@ class Recorders:
         self._put_to_node = tell_node
         self._writers = ThreadPool(settings.threads)
         self._loop = asyncio.get_running_loop()
-        self._recorders: set[Recorder] = set()
-        self._followers: dict[Recorder, Recorder] = {}
-        """Who waits for whom: the one that continues what the other still writes, by the other."""
+        self._recorders: dict[Recorder, asyncio.Task[None]] = {}
         self._closed: dict[Place, tuple[str, float]] = {}
         """By application and name: the file that was closed just now, and when, in seconds of the loop's clock."""
         self._waiting: deque[RecordEvent] = deque(maxlen=MOST_WAITING)
         self._timer: asyncio.TimerHandle | None = None
-        self._empty = asyncio.Event()
 
-    def begin(self, order: Order, live: LiveStream, now: float, report: ReportTo) -> Recorder:
+    def begin(self, order: Order, live: LiveStream, report: Callable[[Report], None]) -> Recorder:
         former = self._writing(order) if order.mode == "append" else None
         if order.mode == "append" and (order.app, order.name) in self._closed:
             order = replace(order, file=self._closed[order.app, order.name][0])
-        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report, self._done)
-        self._recorders.add(recorder)
-        if former is not None:
-            self._followers[former] = recorder
-        recorder.start(live, now, hold=former is not None)
+        recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report, live)
+        self._recorders[recorder] = self._loop.create_task(self._run(recorder, former))
         self._poll_later()
         return recorder
 
@@ -253,9 +192,7 @@ class Recorders:
     async def close(self, timeout_s: float) -> None:
         """Wait for the files of sessions that are over; for so long at most, as a disk may hang."""
         if self._recorders:
-            self._empty.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), timeout_s)
+            await asyncio.wait(self._recorders.values(), timeout=timeout_s)
         if self._recorders:
             logger.error(
                 "%d recordings could not be closed, as the disk takes nothing. They are at the node's next start.",
@@ -270,20 +207,21 @@ class Recorders:
         for recorder in self._recorders:
             other = recorder.recording.order
             is_same = (other.app, other.name) == (order.app, order.name) and other.mode != "all"
-            if is_same and recorder not in self._followers:
+            if is_same and not recorder.is_followed:
+                recorder.is_followed = True
                 return recorder
         return None
 
-    def _done(self, recorder: Recorder) -> None:
-        self._recorders.discard(recorder)
+    async def _run(self, recorder: Recorder, former: Recorder | None) -> None:
+        """`former`: who still writes what this one continues."""
+        if former is not None:
+            await asyncio.wait([self._recorders[former]])
+            recorder.recording.follow(former.recording.file)
+        await recorder.run()
+        del self._recorders[recorder]
         order, file = recorder.recording.order, recorder.recording.file
         if file and order.mode != "all":
             self._closed[order.app, order.name] = (file, self._loop.time())
-        follower = self._followers.pop(recorder, None)
-        if follower is not None:
-            follower.release(file)
-        if not self._recorders:
-            self._empty.set()
 
     def _poll_later(self) -> None:
         if self._timer is None and (self._recorders or self._waiting or self._closed):

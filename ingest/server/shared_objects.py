@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ingest.contracts import ObjectFlush, ObjectLoad, ObjectLoaded
 from ingest.credentials import scrub_text
@@ -30,10 +30,8 @@ from ingest.rate_limit import TokenBucket
 from ingest.rtmp import RemoteProtocolError, events
 from ingest.rtmp.limits import KIB, Limits
 from ingest.server.config import Deadlines
+from ingest.server.connection import Connection
 from ingest.server.process import TimeSlices
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ NOT_CREATED: Final = "SharedObject.ObjectCreationFailed"
 
 @dataclass(eq=False, slots=True)
 class User(Member):
-    connection: "Connection"
+    connection: Connection
     limit: TokenBucket
     work: int = 0
     """What its requests have caused so far, in units of `ObjectLimits.work_per_s`."""
@@ -80,19 +78,19 @@ class SharedObjects:
 
     # --- Connections ---
 
-    def admit(self, connection: "Connection", access: Access) -> None:
+    def admit(self, connection: Connection, access: Access) -> None:
         """The connection was accepted. One that was not admitted may use none."""
         if access != "none":
             self._users[connection] = self._user(connection, access)
 
-    def received(self, connection: "Connection", event: events.SharedObjectReceived) -> None:
+    def received(self, connection: Connection, event: events.SharedObjectReceived) -> None:
         if connection.ending:
             return
         if connection in self._users:
             connection.has_activity = True
         self._slices.do(connection, partial(self._handle, connection, event))
 
-    def _handle(self, connection: "Connection", event: events.SharedObjectReceived) -> None:
+    def _handle(self, connection: Connection, event: events.SharedObjectReceived) -> None:
         user = self._users.get(connection) or self._user(connection, "none")
         if event.persistent and scrub_text(event.name, *connection.control.secrets) != event.name:
             deliveries = self._objects.refuse(user, event.name, NOT_CREATED, persistent=True)
@@ -100,7 +98,7 @@ class SharedObjects:
             deliveries = self._objects.handle(user, event.name, event.events, persistent=event.persistent)
         self._deliver(deliveries)
 
-    def leave(self, connection: "Connection") -> None:
+    def leave(self, connection: Connection) -> None:
         """The connection ends; its application still takes messages. What it asked for before counts."""
         self._slices.finish(connection)
         user = self._users.pop(connection, None)
@@ -117,7 +115,7 @@ class SharedObjects:
                 len(self._objects),
             )
 
-    def _user(self, connection: "Connection", access: Access) -> User:
+    def _user(self, connection: Connection, access: Access) -> User:
         limits = self._limits
         limit = TokenBucket(limits.work_per_s, limits.work_per_s * limits.work_s, self._loop.time())
         return User(connection.control.caller.app, access, connection.rtmp.amf3, connection, limit)
@@ -251,8 +249,8 @@ class SharedObjects:
 
 
 OBJECT_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
-    events.SharedObjectReceived: lambda connection, event, now: connection.server.objects.received(connection, event),
+    events.SharedObjectReceived: lambda connection, event, now: connection.control.objects.received(connection, event),
 }
 OBJECTS: Final[dict[str, Callable[[Any, Any], None]]] = {
-    "rtmp.object.loaded": lambda control, message: control.connection.server.objects.loaded(message),
+    "rtmp.object.loaded": lambda control, message: control.objects.loaded(message),
 }

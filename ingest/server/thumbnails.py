@@ -16,12 +16,11 @@ import logging
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
-from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
 from ingest.contracts import NodeThumbnail
@@ -32,6 +31,7 @@ from ingest.rtmp.media import ExtendedVideo, LegacyVideo, read_video
 from ingest.rtmp.media_tags import VIDEO_CODECS, VideoPacket, codec_name
 from ingest.server import thumbnail_decoder
 from ingest.server.config import ThumbnailSettings
+from ingest.server.process import ThreadPool
 
 DECODERS: Final = {"H.264": "h264", "H.265": "hevc", "AV1": "libdav1d", "VP9": "vp9", "VP8": "vp8"}
 """{codec: FFmpeg's name of a decoder in software}. There is no picture of others."""
@@ -238,64 +238,6 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
     return bytes(data)
 
 
-class Job(NamedTuple):
-    request: Request
-    done: Callable[[Answer | LostError], None]
-
-
-class DecoderThread:
-    """Works through jobs at the pace of the settings, in one thread, which starts with the first one."""
-
-    def __init__(self, settings: ThumbnailSettings, program: tuple[str, ...] = PROGRAM) -> None:
-        self._settings = settings
-        self._decoder = Decoder(settings, program)
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def submit(self, job: Job) -> None:
-        self._jobs.put(job)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rtmpweb-thumbnails", daemon=True)
-            self._thread.start()
-
-    def close(self, timeout_s: float) -> None:
-        """Blocks until thread and process have ended, at most so long."""
-        self._closing.set()
-        self._jobs.put(None)
-        self._decoder.close()
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-
-    def _run(self) -> None:
-        try:
-            while not self._closing.is_set():
-                try:
-                    job = self._jobs.get(timeout=self._settings.idle_s)
-                except Empty:
-                    self._decoder.end()
-                    continue
-                if job is not None:
-                    self._closing.wait(self._work(job))
-        finally:
-            self._decoder.end()
-
-    def _work(self, job: Job) -> float:
-        began = time.monotonic()
-        answer: Answer | LostError
-        try:
-            answer = self._decoder.ask(job.request)
-        except LostError as error:
-            answer = error
-        except Exception as error:
-            logger.exception("The thumbnails' decoder can't be asked")
-            answer = LostError(type(error).__name__)
-        if not self._closing.is_set():
-            job.done(answer)
-        took_s = time.monotonic() - began
-        return max(1 / self._settings.per_s, took_s / self._settings.share) - took_s
-
-
 WARN_S = 60.0
 """Between two lines of the log on processes that were lost."""
 
@@ -324,14 +266,16 @@ class Thumbnails:
         self._registry = registry
         self._settings = settings
         self._put = put
-        self._painter = DecoderThread(settings, program)
+        self._decoder = Decoder(settings, program)
+        self._thread = ThreadPool(1, "rtmpweb-thumbnails")
+        self._requests: asyncio.Queue[tuple[int, NodeThumbnail, Request]] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
         self._turns: dict[str, _Turn] = {}
         self._watched: frozenset[str] = frozenset()
         self._waiting: dict[int, int] = {}
         """Bytes of each keyframe that waits for the decoder, by its number."""
         self._asked = 0
         self._warned = -inf
-        self._closed = False
 
     def watch(self, paths: Collection[str]) -> None:
         """From now on somebody looks at these, and at no others."""
@@ -369,7 +313,7 @@ class Thumbnails:
         if publisher is not None and turn.session != publisher.session_id:
             turn.session, turn.is_waiting = publisher.session_id, False
             turn.at = turn.keyframe = -inf
-        found = stream.keyframe(turn.keyframe, self._settings.keyframe_bytes)
+        found = stream.cache.keyframe(turn.keyframe, self._settings.keyframe_bytes)
         if found is None:
             return
         turn.at, turn.keyframe = now, found.arrived
@@ -387,16 +331,36 @@ class Thumbnails:
             "at_ms": time.time_ns() // 1_000_000,
             "image": b"",
         }
+        self._requests.put_nowait((number, picture, request))
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
 
-        def done(answer: Answer | LostError) -> None:
-            self._loop.call_soon_threadsafe(self._done, number, picture, answer)
-
-        self._painter.submit(Job(request, done))
+    async def _run(self) -> None:
+        """One picture after the other, at the pace of the settings."""
+        settings = self._settings
+        while True:
+            try:
+                async with asyncio.timeout(settings.idle_s):
+                    number, picture, request = await self._requests.get()
+            except TimeoutError:
+                await self._thread.run(self._decoder.end, self._loop)
+                continue
+            began = self._loop.time()
+            try:
+                answer: Answer | LostError = await self._thread.run(partial(self._decoder.ask, request), self._loop)
+            except LostError as error:
+                answer = error
+            except Exception as error:
+                logger.exception("The thumbnails' decoder can't be asked")
+                answer = LostError(type(error).__name__)
+            self._done(number, picture, answer)
+            took_s = self._loop.time() - began
+            await asyncio.sleep(max(1 / settings.per_s, took_s / settings.share) - took_s)
 
     def _done(self, number: int, picture: NodeThumbnail, answer: Answer | LostError) -> None:
         del self._waiting[number]
         turn = self._turns.get(picture["path"])
-        if self._closed or turn is None or turn.session != picture["session_id"]:
+        if turn is None or turn.session != picture["session_id"]:
             return
         turn.is_waiting = False
         if isinstance(answer, Answer) and answer.image:
@@ -421,6 +385,9 @@ class Thumbnails:
             )
 
     async def close(self, timeout_s: float) -> None:
-        """Returns when the process has ended."""
-        self._closed = True
-        await asyncio.to_thread(self._painter.close, timeout_s)
+        """Returns when the process has ended, or after so long."""
+        if self._task is not None:
+            self._task.cancel()
+            self._decoder.close()
+            await asyncio.wait([self._thread.run(self._decoder.end, self._loop)], timeout=timeout_s)
+            self._thread.close()

@@ -14,12 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ingest.server.asgi import Ending
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
+from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -111,10 +109,6 @@ class ServedCertificate:
         self.current = load(chain, key)
         self._warned = now() - timedelta(days=1)
         self._log_served()
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        return self.current.context
 
     def reload(self) -> None:
         """Have the files read at once, changed or not."""
@@ -227,7 +221,7 @@ class Handshaking(asyncio.Transport):
 
 
 def shake_hands(
-    connection: "Connection", connected: socket.socket, peer: tuple[str, int], context: ssl.SSLContext
+    connection: Connection, connected: socket.socket, peer: tuple[str, int], context: ssl.SSLContext
 ) -> None:
     """Count the connection in and begin; then it gets its transport, or ends."""
     deadlines = connection.server.config.deadlines

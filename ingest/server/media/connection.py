@@ -5,17 +5,17 @@ application was asked about is nobody that it hears of, but for those that broke
 """
 
 import asyncio
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from ingest import addresses
-from ingest.contracts import EndReason, PlayAccept
+from ingest.contracts import EndReason
 from ingest.rate_limit import TokenBucket
 from ingest.rtmp.flow import SendingWindow
-from ingest.server.application import Session
 from ingest.server.asgi import DESCRIPTIONS, DisconnectReason, Ending
 from ingest.server.config import Deadlines
-from ingest.server.connection_base import BaseConnection
+from ingest.server.connection_base import ApplicationSide, BaseConnection, Server
+from ingest.server.context import AnySession
 from ingest.server.deadlines import closing, write_stuck
 from ingest.server.media import http
 from ingest.server.media.http import (
@@ -25,35 +25,23 @@ from ingest.server.media.http import (
     Origins,
     Request,
     UnreadableRequest,
-    UnusableUpgrade,
     WebSocketExchange,
 )
-from ingest.server.media.live_viewer import STREAM_ID, LiveViewer
-from ingest.server.media.recording_viewer import FLV, GONE, RecordingViewer
-from ingest.server.media.requests import MediaControl, Target, UnreadableTarget, read_caller, read_target, start_of
 from ingest.server.output import Outlet
-
-if TYPE_CHECKING:
-    from ingest.server.context import ServerContext
 
 BURST_S: Final = 5.0
 """Over which the rate of what a viewer may send is a mean."""
 
 
 class MediaConnection(BaseConnection):
-    control: MediaControl
-
-    def __init__(self, server: "ServerContext") -> None:
-        super().__init__(server, "http")
+    def __init__(self, server: Server, control_of: Callable[[Any], ApplicationSide]) -> None:
+        super().__init__(server, "http", control_of)
         self.is_proxy = False
         config = server.config
         self._http = HttpExchange(config.media_head_bytes)
         self._origins = Origins(config.media_origins)
         self._cors: tuple[Header, ...] = ()
         self._request: Request | None = None
-        self._target: Target | None = None
-        self._start_ms: int | None = None
-        """Of a recording; None: from its beginning, the file as it is."""
         self._socket: WebSocketExchange | None = None
         self._has_answered = False
         self.is_attempt = False
@@ -74,7 +62,7 @@ class MediaConnection(BaseConnection):
         self._connect(transport)
         self.is_proxy = addresses.is_in(self.peer[0], self.server.config.trusted_proxies)
         self.outlet = Outlet(self.transport, SendingWindow(), self.loop.time, joins=False)
-        self.control = MediaControl(self)
+        self.control = self._control_of(self)
         if self._is_admitted(is_proxy=self.is_proxy):
             self._bound_writing()
 
@@ -95,7 +83,7 @@ class MediaConnection(BaseConnection):
         try:
             request = self._http.receive(data)
         except UnreadableRequest as error:
-            self._break(error.answer)
+            self.refuse_unreadable(error.answer)
             return
         if request is None:
             self.is_attempt = True  # Until the rest of it comes.
@@ -113,7 +101,7 @@ class MediaConnection(BaseConnection):
             self.refuse(http.FOREIGN_PAGE)
         else:
             self._cors = self._origins.headers(origin)
-            self._route(request)
+            self.control.connect_requested(request, self.loop.time())
 
     def _is_for_client(self, request: Request) -> bool:
         """Takes the client's address for its proxy's. False: that has as many connections as it may."""
@@ -125,38 +113,12 @@ class MediaConnection(BaseConnection):
             self.peer = (client, 0)
         return True
 
-    def _route(self, request: Request) -> None:
-        try:
-            target = read_target(request.head.target)
-        except UnreadableTarget:
-            self._break(http.UNREADABLE)
-            return
-        if target is None:
-            self.refuse(http.NOTHING_HERE)
-        elif request.method == "OPTIONS":
-            self.refuse(http.PREFLIGHT)
-        elif self.server.draining:
-            self.refuse(http.STOPPING)
-        else:
-            try:
-                self._start_ms = start_of(target)
-            except UnreadableTarget:
-                self.refuse(http.WRONG_START)
-            else:
-                self._ask_for(target, request)
+    def upgrade(self, request: Request) -> None:
+        """It becomes a WebSocket. Raises UnusableUpgrade."""
+        self._socket = WebSocketExchange(request.head)
+        self.scheme = "ws"
 
-    def _ask_for(self, target: Target, request: Request) -> None:
-        if request.upgrades:
-            try:
-                self._socket = WebSocketExchange(request.head)
-            except UnusableUpgrade:
-                self._break(http.UNUSABLE_UPGRADE)
-                return
-            self.scheme = "ws"
-        self._target = target
-        self.control.ask_for(target, read_caller(request, self.scheme, target), self.loop.time())
-
-    def _break(self, answer: Answer) -> None:
+    def refuse_unreadable(self, answer: Answer) -> None:
         """What came is no request, or none that makes sense."""
         self.is_attempt = True
         self.refuse(answer, reason="protocol_error")
@@ -168,33 +130,9 @@ class MediaConnection(BaseConnection):
         self._answer(self._http.answer(answer, self._cors))
         self.end(reason, description or answer.detail)
 
-    def play(self, accept: PlayAccept) -> None:
-        """What the application lets this viewer have."""
-        assert self._request is not None  # noqa: S101 - what was asked came from it.
-        assert self._target is not None  # noqa: S101 - likewise.
-        if self._target.kind == "recordings":
-            self._read(accept, self._request)
-            return
-        self.respond(HTTPStatus.OK, (FLV,))
-        if self.ending:
-            self.control.void("rtmp.stop", STREAM_ID, accept["session_id"])
-            return
-        live = self.server.registry.get_or_create(accept["path"], accept["labels"])
-        self.control.begin(LiveViewer(self, accept, live), self.loop.time())
-
-    def _read(self, accept: PlayAccept, request: Request) -> None:
-        recording = accept["recording"]
-        if recording is None:
-            self.refuse(GONE)
-            self.control.void("rtmp.stop", STREAM_ID, accept["session_id"])
-            return
-        wanted, only_if = ("", "") if self._socket else (request.field("Range"), request.field("If-Range"))
-        session = RecordingViewer(self, accept, recording, start_ms=self._start_ms, wanted=wanted, only_if=only_if)
-        self.control.begin(session, self.loop.time())
-
     def respond(self, status: int, headers: tuple[Header, ...]) -> None:
         """Begin the response, whose body is to be written; if none is wanted, it ends."""
-        assert self._request is not None  # noqa: S101 - as in `play`.
+        assert self._request is not None  # noqa: S101 - it was asked for.
         if self._socket:
             self._answer(self._socket.begin(self._cors))
         else:
@@ -224,7 +162,7 @@ class MediaConnection(BaseConnection):
     # --- Ends ---
 
     def stop_session(
-        self, session: Session, reason: EndReason, description: str = "", *, keep_open: bool = False
+        self, session: AnySession, reason: EndReason, description: str = "", *, keep_open: bool = False
     ) -> None:
         self.end(reason, description or DESCRIPTIONS[reason])
 
@@ -245,7 +183,6 @@ class MediaConnection(BaseConnection):
     # --- From the clock ---
 
     def sweep(self, deadlines: Deadlines, now: float) -> None:
-        self.control.refuse_overdue(now)
         if self.lost:
             return
         if self.ending:
@@ -268,8 +205,7 @@ class MediaConnection(BaseConnection):
             self.end("protocol_error", "It sends more than a viewer has to say.")
             return
         for session in list(self.sessions.values()):
-            if isinstance(session, LiveViewer | RecordingViewer):
-                session.check_deadlines(deadlines, now)
+            session.check_deadlines(now)
         if self._socket and self._has_answered and not self.ending:
             self._keep_alive(self._socket, deadlines, now)
 

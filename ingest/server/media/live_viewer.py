@@ -3,7 +3,7 @@
 What it is sent is an FLV file that ends with the stream. Each message is made a tag once, for all of its viewers.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ingest.contracts import PlayAccept
 from ingest.flv.tags import FILE_HEADER, HAS_AUDIO, HAS_VIDEO, POINTER_BYTES, SIGNATURE, tag_bytes
@@ -11,11 +11,8 @@ from ingest.live import LiveStream, Subscriber
 from ingest.live.message import STREAM_ID, WIRE, SharedMessage
 from ingest.live.subscriber import Batch
 from ingest.server.asgi import DESCRIPTIONS, STREAM_ENDED
-from ingest.server.config import Deadlines
-from ingest.server.output import LiveOutput
-
-if TYPE_CHECKING:
-    from ingest.server.media.connection import MediaConnection
+from ingest.server.media.connection import MediaConnection
+from ingest.server.playing import LiveOutput
 
 __all__ = ["STREAM_ID", "LiveViewer", "file_start"]
 
@@ -41,12 +38,10 @@ def tags_of(batch: Batch) -> bytes:
     return b"".join([tag_of(message) for message in batch.messages])
 
 
-class LiveViewer(LiveOutput):
+class LiveViewer(LiveOutput[MediaConnection]):
     """Without a publisher it waits in silence. Its message stream is the only one, as an RTMP player would have it."""
 
-    connection: "MediaConnection"
-
-    def __init__(self, connection: "MediaConnection", accept: PlayAccept, live: LiveStream) -> None:
+    def __init__(self, connection: MediaConnection, accept: PlayAccept, live: LiveStream) -> None:
         super().__init__(connection, STREAM_ID, accept["session_id"], accept["path"])
         subscriber = Subscriber(
             STREAM_ID,
@@ -97,9 +92,9 @@ class LiveViewer(LiveOutput):
         self.connection.write_media([start], len(start))
         return held
 
-    def check_deadlines(self, deadlines: Deadlines, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """HTTP and WebSocket can tell by their own end alone that the stream has ended."""
         if self.subscriber.is_too_slow(now):
             self.connection.end("too_slow", DESCRIPTIONS["too_slow"])
-        elif self.live.has_ended(self.subscriber, now, deadlines.end_players_s):
+        elif self.live.has_ended(self.subscriber, now, self.connection.server.config.deadlines.end_players_s):
             self.connection.end("completed", STREAM_ENDED)

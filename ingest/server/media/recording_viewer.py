@@ -5,28 +5,30 @@ All of the file or a range of it, or FLV from a time on.
 All here may wait for a disk, so it runs in the threads of `vod/library` only. What it raises: OSError; FlvError
 where the file is none."""
 
+import asyncio
 import os
 import re
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeVar
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
+from ingest.contracts.figures import NO_TOTALS
 from ingest.flv import FlvError
 from ingest.flv.tags import BEFORE_TAG_BYTES, POINTER_BYTES, read_tag_header, tag_bytes
 from ingest.live.message import METADATA_AT
 from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import MessageType
-from ingest.server.application import NO_TOTALS, Session
-from ingest.server.config import Deadlines
+from ingest.server.context import Session
+from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import RETRY_S, Answer, Header
 from ingest.server.media.live_viewer import STREAM_ID, file_start
 from ingest.server.vod.flv_source import RecordingInfo
 
-if TYPE_CHECKING:
-    from ingest.server.media.connection import MediaConnection
+T = TypeVar("T")
 
 READ_BYTES: Final = 128 * 1024
 
@@ -52,8 +54,10 @@ class Part:
         return len(self.head) + self.end - self.offset
 
     def read(self) -> bytes:
-        """The next piece; nothing at the end, also where the file has become shorter."""
+        """The next piece, before the end."""
         data = os.pread(self.descriptor, min(READ_BYTES, self.end - self.offset), self.offset)
+        if not data:
+            raise OSError("The file has become shorter.")
         self.offset += len(data)
         return data
 
@@ -137,14 +141,12 @@ FAILURES: Final[dict[type[Exception], Answer]] = {FileNotFoundError: GONE, FlvEr
 FLV: Final = ("Content-Type", "video/x-flv")
 
 
-class RecordingViewer(Session):
+class RecordingViewer(Session[MediaConnection]):
     """Two pieces of the file at most wait for the viewer."""
-
-    connection: "MediaConnection"
 
     def __init__(
         self,
-        connection: "MediaConnection",
+        connection: MediaConnection,
         accept: PlayAccept,
         recording: RecordedFile,
         *,
@@ -159,46 +161,75 @@ class RecordingViewer(Session):
         self._start_ms = start_ms
         self._range = (wanted, only_if)
         self._library = connection.server.library
-        self._part: Part | None = None
+        self._has_opened = False
         self._waiting_since: float | None = None
         """For a thread: since when."""
         self._stopped = False
+        self._resumed = asyncio.Event()
         self._sent_bytes = 0
         self._began = 0.0
 
     def start(self, now: float) -> None:
-        self._began = self._waiting_since = now
+        self._began = now
+        self._task = self.connection.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            part = await self._from_disk(self._open())
+        except Exception as error:
+            self._fail(error)
+            return
+        try:
+            await self._send(part)
+        except OSError as error:
+            self._give_up(str(error))
+        except Exception as error:
+            self.connection.broken(error)
+        finally:
+            self._library.submit(part.close)
+
+    async def _from_disk(self, work: Awaitable[T]) -> T:
+        self._waiting_since = self.connection.loop.time()
+        try:
+            return await work
+        finally:
+            self._waiting_since = None
+
+    async def _open(self) -> Part:
+        library, file = self._library, self._file
         if self._start_ms is None:
-            self._library.run(partial(open_whole, self._file, *self._range), self._opened)
-        else:
-            self._library.lookup(self._file, partial(self._found, self._start_ms))
+            return await library.run(partial(open_whole, file, *self._range))
+        info = await library.lookup(file)
+        return await library.run(partial(open_from, file, info, self._start_ms, library.limits))
 
-    def _found(self, start_ms: int, info: RecordingInfo | Exception) -> None:
-        if isinstance(info, Exception):
-            self._opened(info)
-        else:
-            self._library.run(partial(open_from, self._file, info, start_ms, self._library.limits), self._opened)
-
-    def _opened(self, found: Part | Exception) -> None:
-        self._waiting_since = None
-        if isinstance(found, Exception):
-            self._fail(found)
-            return
-        self._part = found
+    async def _send(self, part: Part) -> None:
         if self._stopped:
-            self._close()
             return
-        headers: list[Header] = [FLV, ("Content-Length", str(found.length)), ("ETag", found.tag)]
+        self._has_opened = True
+        self._respond(part)
+        self._write(part.head)
+        while await self._may_write():
+            if part.offset >= part.end:
+                self.connection.end("completed", "All of it was sent.")
+                return
+            self._write(await self._from_disk(self._library.run(part.read)))
+
+    async def _may_write(self) -> bool:
+        """Once the peer takes more. False: it is over."""
+        while not (self._stopped or self.connection.outlet.is_open):
+            self._resumed.clear()
+            await self._resumed.wait()
+        return not self._stopped
+
+    def _respond(self, part: Part) -> None:
+        headers: list[Header] = [FLV, ("Content-Length", str(part.length)), ("ETag", part.tag)]
         if self._start_ms is None:
             headers.append(("Accept-Ranges", "bytes"))
         if self._disposition:
             headers.append(("Content-Disposition", self._disposition))
-        if found.is_range:
-            headers.append(("Content-Range", f"bytes {found.offset}-{found.end - 1}/{found.size}"))
-        self.connection.respond(HTTPStatus.PARTIAL_CONTENT if found.is_range else HTTPStatus.OK, tuple(headers))
-        if not self._stopped:
-            self._write(found.head)
-            self.resume()
+        if part.is_range:
+            headers.append(("Content-Range", f"bytes {part.offset}-{part.end - 1}/{part.size}"))
+        self.connection.respond(HTTPStatus.PARTIAL_CONTENT if part.is_range else HTTPStatus.OK, tuple(headers))
 
     def _fail(self, error: Exception) -> None:
         if self._stopped:
@@ -218,56 +249,33 @@ class RecordingViewer(Session):
             detail = "" if answer is GONE else getattr(error, "strerror", None) or error
             self.connection.refuse(answer, f"{answer.detail} {detail}".rstrip(), reason="completed")
 
-    def check_deadlines(self, deadlines: Deadlines, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """A disk that gives nothing for long ends it; what a thread has opened by then is closed when it is back."""
-        deadline_s = deadlines.disk_s
+        deadline_s = self.connection.server.config.deadlines.disk_s
         if self._waiting_since is None or now - self._waiting_since < deadline_s:
             return
         description = f"Nothing came from the disk for {deadline_s:g} s."
-        if self._part is None:
-            self.connection.refuse(UNREADABLE, f"{UNREADABLE.detail} {description}", reason="completed")
-        else:
+        if self._has_opened:
             self._give_up(description)
+        else:
+            self.connection.refuse(UNREADABLE, f"{UNREADABLE.detail} {description}", reason="completed")
 
     def _give_up(self, description: str) -> None:
         """In the middle: the peer knows by the length that something is missing."""
         self.connection.end("tcp_reset", f"The recording can't be read any further: {description}", tell=False)
 
     def resume(self) -> None:
-        part = self._part
-        if part is None or self._waiting_since is not None or self._stopped or not self.connection.outlet.is_open:
-            return
-        if part.offset >= part.end:
-            self.connection.end("completed", "All of it was sent.")
-            return
-        self._waiting_since = self.connection.loop.time()
-        self._library.run(part.read, self._has_read)
-
-    def _has_read(self, data: bytes | Exception) -> None:
-        self._waiting_since = None
-        if self._stopped:
-            self._close()
-        elif isinstance(data, Exception) or not data:
-            self._give_up(str(data) if data else "The file has become shorter.")
-        else:
-            self._write(data)
-            self.connection.loop.call_soon(self.resume)
+        self._resumed.set()
 
     def _write(self, data: bytes) -> None:
-        if data:
+        if data and not self._stopped:
             self._sent_bytes += len(data)
             self._library.sent_bytes += len(data)
             self.connection.write_media([data], len(data))
 
-    def _close(self) -> None:
-        if self._part:
-            self._library.submit(self._part.close)
-            self._part = None
-
     def stop(self, now: float) -> Totals:
         self._stopped = True
-        if self._waiting_since is None:
-            self._close()
+        self._resumed.set()
         return {**NO_TOTALS, "bytes_out": self._sent_bytes, "duration_ms": round((now - self._began) * 1000)}
 
     def sample(self) -> PlayerSample:

@@ -6,20 +6,21 @@ NAME may be INSTANCE/NAME."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, cast
+from http import HTTPStatus
+from typing import ClassVar, Final, Literal, cast
 from urllib.parse import unquote_to_bytes
 
 from ingest import credentials
 from ingest.contracts import ConnectEvent, PlayAccept
 from ingest.rtmp.events import PlayRequested
-from ingest.server.application import Answer, ApplicationSide, Handler
 from ingest.server.asgi import FLASH_VER_LENGTH, Caller, Kind, Message, Request, play_event
-from ingest.server.media.http import Request as HttpRequest
+from ingest.server.config import Deadlines
+from ingest.server.connection_base import Answer, ApplicationSide, Handler
+from ingest.server.media import http
+from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import refusal
-from ingest.server.media.live_viewer import STREAM_ID
-
-if TYPE_CHECKING:
-    from ingest.server.media.connection import MediaConnection
+from ingest.server.media.live_viewer import STREAM_ID, LiveViewer
+from ingest.server.media.recording_viewer import FLV, GONE, RecordingViewer
 
 TargetKind = Literal["live", "recordings"]
 
@@ -82,7 +83,7 @@ START: Final[dict[str, float]] = {"live": -1.0, "recordings": 0.0}
 """As play has it: what is live and nothing else, or the recording from its beginning."""
 
 
-def read_caller(request: HttpRequest, scheme: str, target: Target) -> Caller:
+def read_caller(request: http.Request, scheme: str, target: Target) -> Caller:
     """Who asks, with its secrets masked; `connect` has what an RTMP client says in the command of that name."""
     presented = credentials.split_play(f"{target.name}?{target.query}", "")
     secret, app = presented.credential, credentials.scrub_text(target.app)
@@ -109,17 +110,54 @@ class MediaControl(ApplicationSide):
 
     protocol = "http"
     scope_name = "scope type 'rtmp' and a viewer"
-    connection: "MediaConnection"
+    connection: MediaConnection
 
-    def __init__(self, connection: "MediaConnection") -> None:
+    def __init__(self, connection: MediaConnection) -> None:
         super().__init__(connection)
         self._target: Target | None = None
+        self._start_ms: int | None = None
+        """Of a recording; None: from its beginning, the file as it is."""
+        self._range = ("", "")
+        """The fields Range and If-Range."""
 
-    def ask_for(self, target: Target, caller: Caller, now: float) -> None:
-        self._target, self.caller = target, caller
+    def connect_requested(self, request: http.Request, now: float) -> None:
+        connection = self.connection
+        try:
+            target = read_target(request.head.target)
+        except UnreadableTarget:
+            connection.refuse_unreadable(http.UNREADABLE)
+            return
+        if target is None:
+            connection.refuse(http.NOTHING_HERE)
+        elif request.method == "OPTIONS":
+            connection.refuse(http.PREFLIGHT)
+        elif connection.server.draining:
+            connection.refuse(http.STOPPING)
+        else:
+            try:
+                self._start_ms = start_of(target)
+            except UnreadableTarget:
+                connection.refuse(http.WRONG_START)
+            else:
+                self._ask_for(target, request, now)
+
+    def _ask_for(self, target: Target, request: http.Request, now: float) -> None:
+        if request.upgrades:
+            try:
+                self.connection.upgrade(request)
+            except http.UnusableUpgrade:
+                self.connection.refuse_unreadable(http.UNUSABLE_UPGRADE)
+                return
+        else:
+            self._range = (request.field("Range"), request.field("If-Range"))
+        self._target, self.caller = target, read_caller(request, self.connection.scheme, target)
         self.open()
         message: ConnectEvent = {"type": "rtmp.connect", "credential": "", "login": None}
         self.ask("connect", REQUEST_ID, 0, now, message)
+
+    def sweep(self, deadlines: Deadlines, now: float) -> None:
+        self.refuse_overdue(now)
+        self.connection.sweep(deadlines, now)
 
     def lost(self) -> None:
         if self.driver or self.connection.is_attempt:
@@ -141,8 +179,28 @@ class MediaControl(ApplicationSide):
         self.refuse(request, "NetConnection.Connect.Rejected", "Who plays can't log in here.")
 
     def _play_accept(self, _request: Request, message: Message) -> None:
+        """What the application lets this viewer have."""
         accept: PlayAccept = message  # type: ignore[assignment]
-        self.connection.play(accept)
+        connection = self.connection
+        if self._target and self._target.kind == "recordings":
+            self._read(accept)
+            return
+        connection.respond(HTTPStatus.OK, (FLV,))
+        if connection.ending:
+            self.void("rtmp.stop", STREAM_ID, accept["session_id"])
+            return
+        live = connection.server.registry.get_or_create(accept["path"], accept["labels"])
+        self.begin(LiveViewer(connection, accept, live), connection.loop.time())
+
+    def _read(self, accept: PlayAccept) -> None:
+        connection, recording = self.connection, accept["recording"]
+        if recording is None:
+            connection.refuse(GONE)
+            self.void("rtmp.stop", STREAM_ID, accept["session_id"])
+            return
+        wanted, only_if = self._range
+        viewer = RecordingViewer(connection, accept, recording, start_ms=self._start_ms, wanted=wanted, only_if=only_if)
+        self.begin(viewer, connection.loop.time())
 
     def _play_reject(self, request: Request, message: Message) -> None:
         self.refuse(request, message["code"], message["description"], passes=message.get("passes", False))

@@ -124,10 +124,6 @@ class RecordingInfo:
     def duration_ms(self) -> int:
         return self.index.duration_ms
 
-    @property
-    def size(self) -> int:
-        return self.version[0]
-
 
 def identify(stream: BinaryIO) -> tuple[tuple[int, int], tuple[int, int]]:
     """Identity and version of an open file, as a RecordingInfo has them."""
@@ -142,7 +138,7 @@ def read_info(path: Path, known: RecordingInfo | None, limits: Limits, *, fresh_
     """
     with path.open("rb") as stream:
         identity, version = identify(stream)
-        has_grown = known is not None and known.identity == identity and known.size <= version[0]
+        has_grown = known is not None and known.identity == identity and known.version[0] <= version[0]
         if known is not None and (known.identity, known.version) == (identity, version):
             return known
         if known is not None and has_grown and time.monotonic() - known.checked_at < fresh_s:
@@ -293,8 +289,9 @@ class FlvSource:
 
     def _fault_at_end(self) -> str:
         """A file may have grown since it was looked at, and end in the middle: it plays as far as it is written."""
-        if self._stream.tell() < self.info.size:
-            return f"the file ends at byte {self._stream.tell()}, and had {self.info.size} before"
+        end, (size, _) = self._stream.tell(), self.info.version
+        if end < size:
+            return f"the file ends at byte {end}, and had {size} before"
         return ""
 
     def _piece(self, tag: Tag) -> RecordedMessage | None:

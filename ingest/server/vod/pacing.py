@@ -75,32 +75,24 @@ LONG_BYTES: Final = OUT_CHUNK_SIZE
 """A longer message has several chunks: what is behind it may come between them."""
 
 
-class ChunkLane:
+class ChunkLane(SendQueue):
     """`number`: one that no other lane of the connection has."""
 
     def __init__(self, number: int, stream_id: int) -> None:
+        writer = ChunkWriter(compress=True)
+        writer.chunk_size = OUT_CHUNK_SIZE
+        super().__init__(writer)
         self.number = number
         self._stream_id = stream_id
         self._first = FIRST_CSID + number * len(OFFSETS)
-        writer = ChunkWriter(compress=True)
-        writer.chunk_size = OUT_CHUNK_SIZE
-        self._send_queue = SendQueue(writer)
 
     @classmethod
     def beside(cls, others: Iterable["ChunkLane"], stream_id: int) -> "ChunkLane":
         taken = {lane.number for lane in others}
         return cls(min(set(range(len(taken) + 1)) - taken), stream_id)
 
-    @property
-    def waiting_bytes(self) -> int:
-        return self._send_queue.waiting_bytes
-
-    def add(self, type_id: int, timestamp: int, payload: bytes) -> None:
-        self._send_queue.add(Message(type_id, timestamp, self._stream_id, payload), self._first + OFFSETS[type_id])
-
-    def take(self, limit: int | None = None) -> bytes:
-        """Whole chunks of about so many bytes, sound between those of a picture; without a limit all, in order."""
-        return self._send_queue.take(limit)
+    def put(self, type_id: int, timestamp: int, payload: bytes) -> None:
+        self.add(Message(type_id, timestamp, self._stream_id, payload), self._first + OFFSETS[type_id])
 
 
 WRITE_BYTES: Final = 64 * 1024
@@ -204,7 +196,7 @@ class PlaybackQueue:
             self.frames[type_id] += 1
             self.keyframes += is_keyframe
             self.had_ms[type_id] = time_ms + 1
-        self.chunk_lane.add(type_id, (time_ms + self.shift_ms) & 0xFFFFFFFF, payload)
+        self.chunk_lane.put(type_id, (time_ms + self.shift_ms) & 0xFFFFFFFF, payload)
         return len(payload) or 1
 
     def _put(self, data: bytes) -> None:

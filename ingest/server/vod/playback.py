@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.flv import FlvError
@@ -22,14 +22,12 @@ from ingest.log_records import about
 from ingest.rtmp import status
 from ingest.rtmp.messages.control import UserControl
 from ingest.server.asgi import Status
+from ingest.server.connection import Connection
 from ingest.server.output import flush_one
 from ingest.server.playing import Player
 from ingest.server.vod.flv_source import AUDIO, VIDEO, Batch, Span
 from ingest.server.vod.library import ReadAhead
 from ingest.server.vod.pacing import ChunkLane, Pacing, PlaybackQueue
-
-if TYPE_CHECKING:
-    from ingest.server.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +51,7 @@ UNREADABLE: Final = Status("error", status.PLAY_FAILED, "The recording can't be 
 class Playback(Player):
     def __init__(
         self,
-        connection: "Connection",
+        connection: Connection,
         stream_id: int,
         accept: PlayAccept,
         recording: RecordedFile,
@@ -64,16 +62,15 @@ class Playback(Player):
         self.file = recording["file"]
         self.dropped_frames = 0
         self._counts_from_start = True
-        lanes = [session.queue.chunk_lane for session in connection.sessions.values() if isinstance(session, Playback)]
         self._outlet = connection.outlet
         library = connection.server.library
-        self.queue: PlaybackQueue = PlaybackQueue(
-            ChunkLane.beside(lanes, stream_id), self._outlet, library, span.start_ms
-        )
+        lanes = [session.queue.chunk_lane for session in connection.sessions.values() if isinstance(session, Playback)]
+        lane = ChunkLane.beside(lanes, stream_id)
+        self.queue: PlaybackQueue = PlaybackQueue(lane, self._outlet, library, span.start_ms)
         stream = connection.rtmp.streams.get(stream_id)
         self._pacing = Pacing(stream.buffer_ms if stream else None)
         takes = connection.rtmp.capabilities.caps_ex or 0
-        self._read_ahead = ReadAhead(library, Path(self.file), self._fetched, self._failed, takes=takes)
+        self._read_ahead = ReadAhead(library, Path(self.file), self._fetched, takes=takes)
         self._span = span
         self._joined = 0.0
         self._arrived: Batch | Exception | None = None
@@ -123,11 +120,6 @@ class Playback(Player):
             dropped_frames=self.dropped_frames,
             queued_ms=0,
         )
-
-    @property
-    def position_ms(self) -> int:
-        """Up to where in the file the client was sent what it wants."""
-        return self.queue.position_ms
 
     def reached(self, now: float) -> int | None:
         queue = self.queue
@@ -227,12 +219,8 @@ class Playback(Player):
 
     # --- What is fetched ---
 
-    def _fetched(self, batch: Batch) -> None:
-        self._arrived = batch
-        flush_one(self)
-
-    def _failed(self, error: Exception) -> None:
-        self._arrived = error
+    def _fetched(self, found: Batch | Exception) -> None:
+        self._arrived = found
         flush_one(self)
 
     def _receive_batch(self, batch: Batch, now: float) -> None:
@@ -327,7 +315,7 @@ class Playback(Player):
     def _check_end(self, sent_all: float, now: float) -> None:
         """The client has added to its playlist, or had its time."""
         deadlines = self.connection.server.config.deadlines
-        behind_s = (self._pacing.played_ms(now) - self.position_ms) / 1000
+        behind_s = (self._pacing.played_ms(now) - self.queue.position_ms) / 1000
         is_late = behind_s >= deadlines.back_s or now - sent_all >= deadlines.most_back_s
         if is_late or self.connection.rtmp.has_next_item(self.stream_id):
             self._finished(self, now)

@@ -198,23 +198,23 @@ MOST = 1_000_000
 def test_the_last_keyframe_comes_with_the_headers_of_video() -> None:
     stream = started()
     relay(stream, (0, AAC_HEADER), (0, avc_header()))
-    assert stream.keyframe(-1.0, MOST) is None
+    assert stream.cache.keyframe(-1.0, MOST) is None
     relay(stream, (0, keyframe(1)), (33, inter(2)))
-    assert stream.keyframe(-1.0, MOST) == Keyframe(0.0, [avc_header()], keyframe(1))
+    assert stream.cache.keyframe(-1.0, MOST) == Keyframe(0.0, [avc_header()], keyframe(1))
     relay(stream, (2000, keyframe(3)), (2010, sound(4)))
-    assert stream.keyframe(0.0, MOST) == Keyframe(2.0, [avc_header()], keyframe(3))
-    assert stream.keyframe(2.0, MOST) is None, "the same again"
+    assert stream.cache.keyframe(0.0, MOST) == Keyframe(2.0, [avc_header()], keyframe(3))
+    assert stream.cache.keyframe(2.0, MOST) is None, "the same again"
     stream.stop("session-1", 3.0)
-    assert stream.keyframe(-1.0, MOST) is None
+    assert stream.cache.keyframe(-1.0, MOST) is None
 
 
 def test_one_that_is_too_long_is_not_copied() -> None:
     stream = started(LiveSettings(log=LogLimits(size_bytes=5000)))
     stream.video(0, keyframe(1, 4000), 0.0)
-    assert stream.keyframe(-1.0, 3999) is None
-    assert stream.keyframe(-1.0, 4000) is not None
+    assert stream.cache.keyframe(-1.0, 3999) is None
+    assert stream.cache.keyframe(-1.0, 4000) is not None
     stream.video(33, keyframe(1, 6000), 1.0)
-    assert stream.keyframe(-1.0, MOST) is None
+    assert stream.cache.keyframe(-1.0, MOST) is None
 
 
 NO_CACHE = LiveSettings(log=LogLimits(frames=1))

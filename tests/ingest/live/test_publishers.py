@@ -209,7 +209,7 @@ def issues_by_second(kbps: list[int], **limits: Any) -> list[list[Issue]]:
     for second, rate in enumerate(kbps, 1):
         socket.figures = SocketFigures(socket.figures.bytes_received + rate * 125)
         stream.tick(float(second), START_WALL + second)
-        found.append([issue for issue in session(stream).issues if issue["check"] == "bitrate_high"])
+        found.append([issue for issue in session(stream).evaluation.health.issues if issue["check"] == "bitrate_high"])
     return found
 
 

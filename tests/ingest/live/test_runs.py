@@ -108,7 +108,7 @@ class Ingest:
             "late": given,
             "sent": self.sent,
             "lines": lines,
-            "counters": meter._counters,
+            "counters": (meter.video_bytes, meter.audio_bytes, meter.data_bytes, meter.keyframes, meter.media_faults),
             "last": (meter.first_media, meter.last_media, meter.last_video, meter.last_audio, meter.last_keyframe),
             "intervals": list(meter.keyframe_intervals),
             "time": (stream.time.latest, stream.time.latest_arrival, stream.time.repairs),

@@ -120,7 +120,7 @@ class Watched:
     @property
     def issues(self) -> list[Issue]:
         """Those that are open now."""
-        return session(self.stream).issues
+        return session(self.stream).evaluation.health.issues
 
     @property
     def codes(self) -> set[str]:

@@ -138,7 +138,7 @@ async def pauses_unread(server: RtmpServer, camera: Camera, viewer: Viewer) -> N
         while not outlet.is_full:
             await camera.client.send_video(camera.stream_id, camera.time, key_frame(0, 60_000))
     await viewer.ask("pause", True, 0.0)
-    await becomes(lambda: player(server).paused)
+    await becomes(lambda: player(server).paused_since is not None)
     assert outlet.is_full
 
 
@@ -167,7 +167,7 @@ async def test_a_recording(app: ScriptedApp, serve: Serve, tmp_path: Path) -> No
         outlet = player(server).connection.outlet
         await becomes(lambda: outlet.is_full)
         await viewer.command("pause", True, 0.0)
-        await becomes(lambda: player(server).paused)
+        await becomes(lambda: player(server).paused_since is not None)
         set_deadlines(server, **AT_ONCE)
         await asyncio.sleep(1)  # The deadlines are over, and it is not ended.
         set_deadlines(server, **NOT_YET)

@@ -11,7 +11,7 @@ import pytest
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
 from ingest.server.vod import library
-from ingest.server.vod.flv_source import FlvSource, RecordingInfo, Span, read_info
+from ingest.server.vod.flv_source import FlvSource, Span, read_info
 from ingest.server.vod.library import READING_THREADS, Library
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
@@ -110,29 +110,21 @@ async def test_a_disk_that_hangs_before_anything_was_sent(serve: Serve, app: Scr
 LIMITS = Limits()
 
 
-async def looked_up(found: Library, path: Path) -> RecordingInfo:
-    told: asyncio.Future[RecordingInfo | Exception] = found.loop.create_future()
-    found.lookup(path, told.set_result)
-    leaf = await told
-    assert isinstance(leaf, RecordingInfo)
-    return leaf
-
-
 async def test_a_growing_file_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = Library(asyncio.get_running_loop(), LIMITS)
     path = write(tmp_path / "clip.flv", made(3), finished=False)
     monkeypatch.setattr(library, "GROWING_S", 60.0)
     try:
-        first = await looked_up(shelf, path)
+        first = await shelf.lookup(path)
         whole = write(tmp_path / "longer.flv", made(4), finished=False).read_bytes()
         with path.open("ab") as stream:
             stream.write(whole[path.stat().st_size :])
-        assert await looked_up(shelf, path) is first
+        assert await shelf.lookup(path) is first
         monkeypatch.setattr(library, "GROWING_S", 0.0)
-        assert (await looked_up(shelf, path)).duration_ms == 3907
+        assert (await shelf.lookup(path)).duration_ms == 3907
         write(tmp_path / "other.flv", made(1)).replace(path)
         monkeypatch.setattr(library, "GROWING_S", 60.0)
-        assert (await looked_up(shelf, path)).duration_ms == 907, "another file is looked at in any case"
+        assert (await shelf.lookup(path)).duration_ms == 907, "another file is looked at in any case"
     finally:
         shelf.close()
 
@@ -159,17 +151,14 @@ async def test_who_leaves_while_the_disk_hangs_takes_no_other_thread(
 
     monkeypatch.setattr(tape, "_batch", hang)
     descriptor = tape._stream.fileno()
-    told: asyncio.Future[object] = shelf.loop.create_future()
-    served: asyncio.Future[object] = shelf.loop.create_future()
     try:
-        shelf.run(lambda: tape.begin(Span()), told.set_result)
+        begun = shelf.run(lambda: tape.begin(Span()))
         await asyncio.to_thread(reads.wait, 5)
         for _ in range(READING_THREADS):
             shelf.submit(tape.close)
-        shelf.run(lambda: 1, served.set_result)
-        assert await asyncio.wait_for(served, 5) == 1
+        assert await asyncio.wait_for(shelf.run(lambda: 1), 5) == 1
         gives.set()
-        await asyncio.wait_for(told, 5)
+        await asyncio.wait_for(begun, 5)
         with pytest.raises(OSError, match="descriptor"):
             os.fstat(descriptor)
     finally:

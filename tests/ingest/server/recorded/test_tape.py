@@ -283,7 +283,7 @@ def test_two_lanes_and_shared_bytes_on_one_connection(
         for number, (kind, step, size) in enumerate(messages):
             time += step
             payload = bytes((number,)) * size
-            lane.add(kind, time, payload)
+            lane.put(kind, time, payload)
             expected.setdefault((stream_id, kind), []).append((time, payload))
     shared = encode_message(Message(VIDEO, 7, 3, bytes(100_000)), chunk_stream_id=6, chunk_size=OUT_CHUNK_SIZE)
     written = b""
@@ -306,7 +306,7 @@ def test_lanes_are_used_again() -> None:
 def test_headers_take_a_byte_for_messages_of_a_steady_pace() -> None:
     lane = ChunkLane.beside([], 1)
     for number in range(100):
-        lane.add(VIDEO, number * 40, bytes(300))
+        lane.put(VIDEO, number * 40, bytes(300))
     assert len(lane.take()) < 100 * 301 + 30
 
 

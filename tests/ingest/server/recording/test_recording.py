@@ -311,7 +311,7 @@ async def test_a_stream_with_a_keyframe_or_none(tmp_path: Path, keyframes: tuple
     stream = make_stream()
     stream.start(publisher(), 0.0)
     stream.video(0, payloads.AVC_HEADER, 0.0)
-    recorder: Recorder = recorders.begin(Order("live", "demo", "record"), stream, 0.0, reports.append)
+    recorder: Recorder = recorders.begin(Order("live", "demo", "record"), stream, reports.append)
     for number in range(130):
         at = number / 10
         make = keyframe if number in [10 * second for second in keyframes] else inter

@@ -59,7 +59,7 @@ def publish(messages: tuple[bytes, ...] | list[bytes], stream: LiveStream | None
 
 
 def keyframe_of(messages: tuple[bytes, ...] | list[bytes]) -> Keyframe:
-    found = publish(messages).keyframe(-1.0, MOST)
+    found = publish(messages).cache.keyframe(-1.0, MOST)
     assert found is not None
     return found
 
