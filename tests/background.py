@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -214,3 +215,47 @@ class Background:
         for pid in (self.pid, *processes.descendants(self.pid)):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+
+class Dialog:
+    """A Python process that is asked a line at a time, and answers with one. It is killed with the block."""
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        """`environment`: None is that of the tests."""
+        self._process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        with self._process:
+            pass  # Closes the pipes and waits.
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def input(self) -> IO[str]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def ask(self, line: str) -> str:
+        self.input.write(line + "\n")
+        self.input.flush()
+        return self.read()
+
+    def read(self) -> str:
+        """The next line that it says."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the process ended"
+        return line.rstrip("\n")

@@ -44,6 +44,9 @@ class PostgresServer(Background):
             mark.unlink(missing_ok=True)
         self.start()
 
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
     def remove(self) -> None:
         """Ends it and deletes its data."""
         self.kill()

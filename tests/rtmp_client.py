@@ -12,8 +12,7 @@ import os
 import socket
 import ssl
 import struct
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar
 
 from ingest.rtmp import ClientConnection, Message, RemoteProtocolError, UserControl, events
@@ -34,10 +33,6 @@ NONCE_BYTES = 1528
 NEVER_FULL = 1 << 40
 """The limit of the stream's reader: one that it reaches pauses the transport and resumes it on its own, also when the
 test had paused it."""
-
-ADMITTED_S = 20.0
-AGAIN_S = 0.5
-"""What encoders wait after a refusal."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error.
@@ -302,31 +297,3 @@ class RtmpClient:
             info = next((value for value in reversed(result.values) if isinstance(value, dict)), {})
             raise Refused(str(info.get("code", "")), str(info.get("description", "")))
         return result
-
-
-@contextlib.asynccontextmanager
-async def admitted(
-    port: int,
-    ask: Callable[[RtmpClient], Awaitable[int]],
-    *,
-    app: str = "live",
-    listener: Callable[[events.Event], None] = lambda _event: None,
-    **properties: Any,
-) -> AsyncIterator[tuple[RtmpClient, int]]:
-    """A client that has what it asked for, and its message stream, until the block ends. It comes back while the
-    database is slow. `properties`: of its `connect`. Raises Refused.
-    """
-    ends_at = time.monotonic() + ADMITTED_S
-    while True:
-        async with RtmpClient(port=port, timeout_s=ADMITTED_S) as client:
-            client.listener = listener
-            try:
-                await client.connect(app, **properties)
-                stream_id = await ask(client)
-            except Refused as refused:
-                if not is_passing(refused) or time.monotonic() > ends_at:
-                    raise
-            else:
-                yield client, stream_id
-                return
-        await asyncio.sleep(AGAIN_S)

@@ -14,13 +14,13 @@ import subprocess
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, TypeVar
+
+import httpx
 
 from tests import commands
 from tests.rtmpweb import processes
@@ -135,20 +135,16 @@ class Installation:
         """An API call: the status and the decoded body."""
         if token is None:
             token = self._own_token()
-        request = urllib.request.Request(  # noqa: S310 - always this installation's own address
-            self.http + path,
-            method=method,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            data=b"" if method == "POST" else None,
-        )
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        answer = self._client.request(method, self.http + path, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
-                return answer.status, json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            body = error.read()
-            with contextlib.suppress(ValueError):
-                return error.code, json.loads(body)
-            return error.code, body.decode(errors="replace")
+            return answer.status_code, answer.json()
+        except ValueError:
+            return answer.status_code, answer.text
+
+    @functools.cached_property
+    def _client(self) -> httpx.Client:
+        return httpx.Client(timeout=20, limits=httpx.Limits(max_keepalive_connections=0))
 
     def _own_token(self) -> str:
         """An administrator's token, made when it is first needed, by whichever thread is first."""

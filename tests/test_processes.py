@@ -2,14 +2,13 @@
 
 import os
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests import background
-from tests.background import ROOT, free_port
+from tests.background import Dialog, free_port
 from tests.rtmpweb import processes
 from tests.server_process import Installation, wait_for
 
@@ -27,13 +26,9 @@ input()
 def test_no_port_is_given_twice_to_whatever_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though nobody listens there yet."""
     monkeypatch.setattr(background, "PORTS", range(FEW, FEW + 6))
-    with subprocess.Popen(
-        [sys.executable, "-c", DRAW], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        others = {int(word) for word in other.stdout.readline().split()}
+    with Dialog("-c", DRAW) as other:
+        others = {int(word) for word in other.read().split()}
         mine = {free_port() for _ in range(3)}
-        other.communicate("\n")
     assert others | mine == set(background.PORTS)
 
 

@@ -1,8 +1,5 @@
 """What is measured by itself: chunks, a second's tick, DuckDB's side, slow players; and the accounting of a process."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from math import isnan
@@ -20,6 +17,7 @@ from bench.micro.live_fanout import AUDIO, VIDEO
 from bench.process import TICKS_PER_S, usage
 from bench.slowplayer import AS_IT_IS, WAYS, Broadcast, simulate, table
 from ingest.live import Subscriber
+from tests.background import Dialog
 
 
 @pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
@@ -78,26 +76,17 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def parent() -> Iterator[subprocess.Popen[str]]:
-    """Idle itself, with a busy child."""
-    process = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process
-    process.communicate(timeout=10)
-
-
-def test_children_count(parent: subprocess.Popen[str]) -> None:
-    """While they run, and what they used when they are gone. 0.3 s is what two starts of Python may take on top."""
-    assert parent.stdin is not None
-    assert parent.stdout is not None
-    assert parent.stdout.readline() == "busy no more\n"
-    found = usage(parent.pid)
+def test_children_count() -> None:
+    """While they run, and what they used when they are gone: of an idle process with a busy child. 0.3 s is what two
+    starts of Python may take on top.
+    """
+    with Dialog("-c", PARENT) as parent:
+        assert parent.read() == "busy no more"
+        found = usage(parent.pid)
+        assert parent.ask("") == "child gone"
+        after = usage(parent.pid)
     assert BUSY_S - UNTOLD_S < found.cpu_s < BUSY_S + 0.3
     assert HELD_BYTES < found.rss_bytes < 2 * HELD_BYTES
-    parent.stdin.write("\n")
-    parent.stdin.flush()
-    assert parent.stdout.readline() == "child gone\n"
-    after = usage(parent.pid)
     assert BUSY_S - UNTOLD_S < after.cpu_s < BUSY_S + 0.3
     assert after.rss_bytes < HELD_BYTES
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +11,8 @@ from django.db import OperationalError
 
 from dashboard.system.probes import has_no_room
 from tests import commands
+from tests.background import Dialog
 from tests.postgres_server import PostgresServer
-from tests.server_process import ROOT
 
 CONNECT = """
 from django.db import OperationalError, connection
@@ -29,16 +27,11 @@ except OperationalError as error:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    made = PostgresServer(tmp_path_factory.mktemp("postgres"))
-    try:
-        made.start()
+    with PostgresServer(tmp_path_factory.mktemp("postgres")) as made:
         with psycopg.connect(made.url, autocommit=True) as connection:
             connection.execute("CREATE ROLE narrow LOGIN CONNECTION LIMIT 0")
             connection.execute("CREATE ROLE shut NOLOGIN")
         yield made
-    finally:
-        made.resume()
-        made.remove()
 
 
 @pytest.mark.parametrize(
@@ -100,20 +93,10 @@ print(json.dumps(told | {"broken": broken, "waits": waiting.is_alive()}), flush=
 
 
 def test_a_query_that_hangs_is_broken_and_an_idle_connection_is_not(server: PostgresServer, tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "manage.py", "shell", "--no-imports", "-c", SCRIPT],
-        cwd=ROOT,
-        env={**os.environ, "RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": server.url},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        assert process.stdout.readline() == "connected\n"
+    environment = {**os.environ, "RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": server.url}
+    with Dialog("manage.py", "shell", "--no-imports", "-c", SCRIPT, environment=environment) as process:
+        assert process.read() == "connected"
         server.pause()
-        process.stdin.write("\n")
-        process.stdin.flush()
-        told = json.loads(process.stdout.readline())
+        told = json.loads(process.ask(""))
         server.resume()
     assert told == {"idle": 0, "error": "OperationalError", "broken": 1, "waits": False}

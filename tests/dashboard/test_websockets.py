@@ -29,6 +29,7 @@ from rtmpweb.asgi import application
 from tests.dashboard.conftest import client_of, make_session, make_stream, snapshot
 from tests.dashboard.sockets import close_code, groups, happen, opened, put, said, sample, second, socket, tick, until
 from tests.production.parts import Daphne, Web
+from tests.rtmpweb.test_runweb import UPGRADE
 from tests.server_process import Installation
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -265,13 +266,6 @@ async def test_a_page_that_went_leaves_nothing_behind(viewer: Client, stream: St
     assert not await groups()
 
 
-REQUEST = (
-    "GET /ws/live/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
-    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nCookie: sessionid={session}\r\n\r\n"
-)
-
-
 @pytest.fixture(scope="module", params=[Web, Daphne])
 def web(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Web]:
     """Its database answers, but has lost the table of log-in sessions since it started: to who has one, an error."""
@@ -288,7 +282,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 def code_of_close(port: int, session: str) -> int:
     """Of the first frame that follows the answer to the handshake (RFC 6455, 5.5.1)."""
     with create_connection(("127.0.0.1", port), 10) as page, page.makefile("rb") as read:
-        page.sendall(REQUEST.format(port=port, session=session).encode())
+        page.sendall(UPGRADE.format(port=port, session=session).encode())
         assert read.readline().startswith(b"HTTP/1.1 101 ")
         while read.readline().strip():
             pass

@@ -3,12 +3,13 @@
 On a busy machine, who is refused as the database did not answer in time comes again, as encoders do.
 """
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import av
 import imageio_ffmpeg
 
 from ingest.rtmp import events
-from tests.rtmp_client import RtmpClient, admitted
+from tests.rtmp_client import Refused, RtmpClient, is_passing
 from tests.server_process import ROOT, ServerProcess, program, wait_for
 from tests.tools import NOBODY
 
@@ -182,6 +183,10 @@ REASON = "database_slow"
 TRIES = 5
 UNPUBLISHED = "NetStream.Unpublish.Success"
 
+ADMITTED_S = 20.0
+AGAIN_S = 0.5
+"""What encoders wait after a refusal."""
+
 
 @contextmanager
 def on_air(
@@ -234,6 +239,34 @@ def wait_refused(server: ServerProcess, known: int) -> int:
         return count if count > known else None
 
     return wait_for(more, timeout_s=10, what=f"it was refused, more than {known} times: {REASON}")
+
+
+@asynccontextmanager
+async def admitted(
+    port: int,
+    ask: Callable[[RtmpClient], Awaitable[int]],
+    *,
+    app: str = "live",
+    listener: Callable[[events.Event], None] = lambda _event: None,
+    **properties: Any,
+) -> AsyncIterator[tuple[RtmpClient, int]]:
+    """A client that has what it asked for, and its message stream, until the block ends. It comes back while the
+    database is slow. `properties`: of its `connect`. Raises Refused.
+    """
+    ends_at = time.monotonic() + ADMITTED_S
+    while True:
+        async with RtmpClient(port=port, timeout_s=ADMITTED_S) as client:
+            client.listener = listener
+            try:
+                await client.connect(app, **properties)
+                stream_id = await ask(client)
+            except Refused as refused:
+                if not is_passing(refused) or time.monotonic() > ends_at:
+                    raise
+            else:
+                yield client, stream_id
+                return
+        await asyncio.sleep(AGAIN_S)
 
 
 @asynccontextmanager

@@ -5,11 +5,11 @@ for players. How each of those plays, seeks and resumes: `tests/ingest/test_reco
 import json
 import os
 import subprocess
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import imageio_ffmpeg
 import pytest
 from playwright.sync_api import expect
@@ -155,12 +155,9 @@ def test_a_download_that_nobody_reads_takes_no_memory(server: ServerProcess, sho
         sessions = server.sessions(f"live/{row['name']}", "play")
         return next((session["end_reason"] for session in sessions if session["ended_at"]), None)
 
-    # It redirects to the file, of which nothing is read.
-    download = urllib.request.Request(  # noqa: S310 - always this installation's own address
-        f"{server.http}/api/v1/recordings/{row['id']}/download", headers={"Authorization": f"Bearer {server.token}"}
-    )
-    with urllib.request.urlopen(download, timeout=20) as answer:  # noqa: S310
-        assert (answer.status, answer.headers["Content-Length"]) == (200, str(1 << 30))
+    url, headers = f"{server.http}/api/v1/recordings/{row['id']}/download", {"Authorization": f"Bearer {server.token}"}
+    with httpx.stream("GET", url, headers=headers, follow_redirects=True) as answer:
+        assert (answer.status_code, answer.headers["Content-Length"]) == (200, str(1 << 30))
         server.manage("application", "set", "live", "--enabled", "off")
         try:
             found = wait_for(reason, timeout_s=40, what="it is given up")

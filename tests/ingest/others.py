@@ -1,13 +1,11 @@
 """Other processes than the tests' own, as they write themselves down."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from ingest.services import nodes
-from tests.server_process import ROOT
+from tests.background import Dialog
 
 TELL = """
 import sys
@@ -22,16 +20,8 @@ sys.stdin.read()
 @contextmanager
 def other_process() -> Iterator[str]:
     """One of this machine, which runs as long as the block does."""
-    with subprocess.Popen(
-        [sys.executable, "-c", TELL], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as started:
-        assert started.stdin is not None
-        assert started.stdout is not None
-        try:
-            yield started.stdout.readline().strip()
-        finally:
-            started.stdin.close()
-            started.wait(20)
+    with Dialog("-c", TELL) as started:
+        yield started.read()
 
 
 def ended_process() -> str:

@@ -226,13 +226,11 @@ async def test_a_kick_of_what_is_to_come_leaves_what_plays(stream: Stream) -> No
 @pytest.fixture
 def redis_layer(process: HistoryWriter, settings: Any, tmp_path: Path) -> Iterator[RedisServer]:
     """The channel layer is a Redis server's."""
-    server = RedisServer(tmp_path)
-    server.start()
-    layer = {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [server.url]}}
-    settings.CHANNEL_LAYERS = {"default": layer}
-    channel_layers.backends.clear()
-    yield server
-    server.stop()
+    with RedisServer(tmp_path) as server:
+        layer = {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [server.url]}}
+        settings.CHANNEL_LAYERS = {"default": layer}
+        channel_layers.backends.clear()
+        yield server
     channel_layers.backends.clear()
 
 

@@ -286,14 +286,10 @@ def test_postgresql(error: Error, cause: database.Cause) -> None:
 
 
 def test_a_standby_is_known_as_one(tmp_path: Path) -> None:
-    server = PostgresServer(tmp_path)
-    try:
-        server.start()
+    with PostgresServer(tmp_path) as server:
         server.restart(standby=True)
         where = {"RTMPWEB_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": server.url}
         done = processes.run(*processes.SHELL, STANDBY, environment=where)
-    finally:
-        server.remove()
     assert done.stdout == "True It is a standby.\n", done.stderr
 
 

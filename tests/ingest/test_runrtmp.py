@@ -94,10 +94,8 @@ def pair(tmp_path: Path) -> Pair:
 
 @pytest.fixture
 def node(installation: Installation, key: str, pair: Pair) -> Iterator[Node]:
-    made = Node(installation, pair, RTMPWEB_DRAIN_S="20", RTMPWEB_RECONNECT_URL="rtmps://two.example.net")
-    made.start()
-    yield made
-    made.kill()
+    with Node(installation, pair, RTMPWEB_DRAIN_S="20", RTMPWEB_RECONNECT_URL="rtmps://two.example.net") as made:
+        yield made
 
 
 def rows(installation: Installation, query: str) -> list[tuple[Any, ...]]:

@@ -18,10 +18,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ingest.rtmp import events
+from tests.e2e.programs import ADMITTED_S, admitted
 from tests.ingest.server.media import AVC_HEADER
 from tests.loops import LoopThread
 from tests.production.waits import thread_waited_s
-from tests.rtmp_client import ADMITTED_S, RtmpClient, admitted
+from tests.rtmp_client import RtmpClient
 from tests.server_process import wait_for
 
 STAMP = struct.Struct(">QQ")

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import av
+import httpx
 import psycopg
 import pytest
 from playwright.sync_api import Page, WebSocket
@@ -237,20 +238,13 @@ OTHERS = 8
 CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
 
 
-async def ask(port: int, number: int) -> int:
-    """The status for somebody whose session nobody knows."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"GET / HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={number:032}\r\nConnection: close\r\n\r\n"
-    writer.write(head.encode())
-    _, status, *_ = (await reader.readline()).split()
-    await reader.read()
-    writer.close()
-    await writer.wait_closed()
-    return int(status)
-
-
-async def ask_all(port: int) -> list[int]:
-    return await asyncio.gather(*(ask(port, number) for number in range(REQUESTS)))
+async def ask_all(url: str) -> list[int]:
+    """The statuses for people whose sessions nobody knows, all at once."""
+    limits = httpx.Limits(max_connections=REQUESTS)
+    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+        cookies = [{"Cookie": f"sessionid={number:032}"} for number in range(REQUESTS)]
+        answers = await asyncio.gather(*(client.get("/", headers=cookie) for cookie in cookies))
+    return [answer.status_code for answer in answers]
 
 
 @contextmanager
@@ -277,7 +271,7 @@ def counted(production: Production) -> Iterator[list[int]]:
 def test_a_flood_of_requests_takes_few_connections(production: Production) -> None:
     with counted(production) as found:
         before = found[-1]
-        statuses = loops.run(ask_all(production.web.port))
+        statuses = loops.run(ask_all(production.http))
         most = max(found)
         assert set(statuses) == {302}
         assert most <= before + AT_ONCE + OTHERS

@@ -3,19 +3,17 @@
 So few rows are one task: a second worker would have nothing to do.
 """
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 import pytest
 
 from ingest.contracts import Sample
 from tests.analytics.lakes import HOUR_US, broadcast, fill
-from tests.background import ROOT, Background
+from tests.background import Background, Dialog
 from tests.ingest.telemetry.records import NOON
 from tests.production.installation import Production
 from tests.production.parts import SPARK, SparkConnect, SparkMaster, SparkWorker, Worker
@@ -158,40 +156,19 @@ for line in sys.stdin:
 """
 
 
-class Asker:
+class Asker(Dialog):
     """A process that keeps its session, as the analytics worker's does."""
 
     def __init__(self, folder: Path, **where: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", ASKER],
-            cwd=ROOT,
-            env={
-                **Installation(folder / "data", DJANGO_SETTINGS_MODULE="rtmpweb.settings").environment,
-                **SPARK,
-                **where,
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        own = Installation(folder / "data", DJANGO_SETTINGS_MODULE="rtmpweb.settings").environment
+        super().__init__("-c", ASKER, environment={**own, **SPARK, **where})
 
     def count(self, worker_s: float = WORKER_S) -> str:
         """What Spark says of five rows, or what is wrong."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{worker_s}\n")
-        self.process.stdin.flush()
-        for line in self.process.stdout:
-            if line.startswith("told "):
-                return line.removeprefix("told ").strip()
-        raise AssertionError("it ended")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+        answer = self.ask(str(worker_s))
+        while not answer.startswith("told "):
+            answer = self.read()
+        return answer.removeprefix("told ").strip()
 
 
 @pytest.mark.soak

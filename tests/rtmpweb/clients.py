@@ -1,11 +1,10 @@
 """Clients of a running server: an encoder, and a browser that logs in."""
 
 import asyncio
-import http.cookiejar
 import itertools
 import re
-import urllib.parse
-import urllib.request
+
+import httpx
 
 from tests.rtmp_client import RtmpClient
 from tests.server_process import ServerProcess
@@ -31,19 +30,14 @@ async def keep_sending(client: RtmpClient, stream_id: int) -> None:
         await asyncio.sleep(0.02)
 
 
-class Browser:
+class Browser(httpx.Client):
     def __init__(self, server: ServerProcess) -> None:
-        self.server = server
-        self.cookies = http.cookiejar.CookieJar()
-        self.open = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(self.cookies)).open
+        super().__init__(base_url=server.http, follow_redirects=True, timeout=20)
 
     def log_in(self, user: str, password: str) -> str:
         """The path of the page that follows the form."""
-        with self.open(self.server.http + "/", timeout=20) as page:
-            token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
-            assert token
-            form = {"csrfmiddlewaretoken": token[1], "username": user, "password": password}
-            url = page.url
-        with self.open(url, urllib.parse.urlencode(form).encode(), timeout=20) as page:
-            path: str = urllib.parse.urlsplit(page.url).path
-            return path
+        page = self.get("/")
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
+        assert token
+        form = {"csrfmiddlewaretoken": token[1], "username": user, "password": password}
+        return self.post(page.url, data=form).url.path

@@ -269,9 +269,7 @@ def test_many_may_begin_at_once(broker_connection: Connection) -> None:
 def test_a_lost_connection_with_a_task_that_is_not_done_yet_is_closed(tmp_path: Path) -> None:
     """As it is when Celery closes it: its transport has let go of it, and knows no address any more."""
     broker.register_transports()
-    server = RedisServer(tmp_path)
-    server.start()
-    try:
+    with RedisServer(tmp_path) as server:
         lost = Connection(server.url)
         with lost.SimpleQueue("tasks") as queue:
             queue.put({"task": 1})
@@ -280,5 +278,3 @@ def test_a_lost_connection_with_a_task_that_is_not_done_yet_is_closed(tmp_path: 
         lost.transport.client = None
         channel.close()
         assert channel.closed
-    finally:
-        server.kill()

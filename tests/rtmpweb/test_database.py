@@ -4,12 +4,11 @@ import contextlib
 import json
 import sqlite3
 import stat
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from django.conf import settings
 from django.db import OperationalError
@@ -136,28 +135,18 @@ def test_a_database_of_a_newer_version_is_left_alone(newer: Installation, proces
 def test_a_web_process_that_looked_at_nothing_serves_nothing_of_a_newer_version(
     newer: Installation, tmp_path: Path
 ) -> None:
-    web = Daphne(tmp_path, newer.environment)
-    web.start()
-    try:
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{web.url}/login/", timeout=10)  # noqa: S310 - its own address
-        with refused.value as answer:
-            assert answer.status == 503
-            assert "The database does not fit this server" in answer.read().decode()
+    with Daphne(tmp_path, newer.environment) as web:
+        answer = httpx.get(f"{web.url}/login/", timeout=10)
+        assert answer.status_code == 503
+        assert "The database does not fit this server" in answer.text
         assert web.log.count("The database is of a newer version: it has ingest.9999_later") == 1
-    finally:
-        web.stop()
 
 
 @pytest.fixture
 def postgresql(tmp_path: Path) -> Iterator[str]:
     """The URL of an empty database of a server of its own."""
-    server = PostgresServer(tmp_path)
-    try:
-        server.start()
+    with PostgresServer(tmp_path) as server:
         yield server.url
-    finally:
-        server.remove()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])

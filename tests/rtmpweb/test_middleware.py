@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 import os
-from collections.abc import Callable
 from ipaddress import ip_network
 from typing import Any
 
@@ -15,6 +14,7 @@ from django.test import AsyncClient, Client
 
 from dashboard.system.watch import Watch
 from rtmpweb.middleware import WAITING_EACH, ProxiedClient, RequestLimit, StaticFilesMiddleware
+from tests.dashboard.sockets import until
 from tests.rtmpweb.processes import SHELL, run
 
 PATH = "/static/admin/css/base.css"
@@ -133,12 +133,6 @@ def ask(bounded: RequestLimit, count: int, path: str = "/") -> list[Asked]:
 
 async def finish(*requests: Asked) -> None:
     await asyncio.wait_for(asyncio.gather(*(request.task for request in requests)), 5)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110  # The condition has no event to wait for.
-            await asyncio.sleep(0)
 
 
 async def test_what_is_over_the_limit_waits_for_its_turn() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import signal
@@ -11,12 +10,10 @@ import sqlite3
 import stat
 import subprocess
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.certificates import make_pair
@@ -81,12 +78,8 @@ def again(used_folder: Path, started: list[ServerProcess]) -> ServerProcess:
     return started[-1]
 
 
-def get(server: ServerProcess, path: str) -> tuple[int, dict[str, str], bytes]:
-    try:
-        with urllib.request.urlopen(server.http + path, timeout=10) as answer:  # noqa: S310 - its own address
-            return answer.status, dict(answer.headers), answer.read()
-    except urllib.error.HTTPError as error:
-        return error.code, dict(error.headers), error.read()
+def get(server: ServerProcess, path: str) -> httpx.Response:
+    return httpx.get(server.http + path, follow_redirects=True, timeout=10)
 
 
 def shown(server: ServerProcess, label: str) -> str:
@@ -134,12 +127,13 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
     key = shown(server, "Stream Key")
     assert shown(server, "Server") == f"{server.rtmp}/live"
     assert shown(server, "Dashboard").rstrip("/") == server.http
-    assert Browser(server).log_in(shown(server, "User"), shown(server, "Password")) == "/"
+    with Browser(server) as browser:
+        assert browser.log_in(shown(server, "User"), shown(server, "Password")) == "/"
     assert f"The password and stream key to begin with: in {server.folder / 'first-start.txt'}, " in server.log
     for secret in (key, shown(server, "Password")):
         assert secret not in server.log, "its output is no terminal: it may be kept"
 
-    wait_for(lambda: get(server, "/healthz")[0] == 200, timeout_s=10, what="/healthz is ok")
+    wait_for(lambda: get(server, "/healthz").status_code == 200, timeout_s=10, what="/healthz is ok")
     assert server.stream("live/demo")["state"] == "offline"
 
     async def publish_and_stop() -> int:
@@ -189,17 +183,17 @@ def test_files_of_the_pages_are_served(again: ServerProcess) -> None:
         ("/static/dashboard/favicon.svg", "image/svg+xml", b"<svg"),
         ("/static/admin/css/base.css", "text/css", b"/*"),
     ):
-        status, headers, body = get(again, path)
-        assert status == 200
-        assert headers["Content-Type"].startswith(kind)
-        assert int(headers["Content-Length"]) == len(body)
-        assert body.startswith(start)
-    page = get(again, "/")[2].decode()
+        answer = get(again, path)
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].startswith(kind)
+        assert int(answer.headers["Content-Length"]) == len(answer.content)
+        assert answer.content.startswith(start)
+    page = get(again, "/").text
     wanted = set(re.findall(r'(?:href|src)="(/static/[^"]+\.(?:css|js))"', page))
     assert wanted
     for path in wanted:
-        assert get(again, path)[0] == 200, path
-    assert get(again, "/static/nothing.css")[0] == 404
+        assert get(again, path).status_code == 200, path
+    assert get(again, "/static/nothing.css").status_code == 404
     assert "Warning" not in again.log
 
 
@@ -226,9 +220,8 @@ def test_requests_leave_no_files_open(again: ServerProcess) -> None:
 
     def asked(times: int) -> int:
         for number in range(times):
-            asking = urllib.request.Request(again.http + "/", headers={"Cookie": f"sessionid={number:032}"})  # noqa: S310
-            with urllib.request.urlopen(asking, timeout=10) as answer:  # noqa: S310 - its own address
-                assert answer.status == 200
+            headers = {"Cookie": f"sessionid={number:032}"}
+            assert httpx.get(again.http, headers=headers, follow_redirects=True).status_code == 200
         return held(again.process.pid).files
 
     before = asked(1)
@@ -279,7 +272,7 @@ def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
         timeout_s=20,
         what="the other worker runs again",
     )
-    assert get(again, "/healthz")[0] == 200
+    assert get(again, "/healthz").status_code == 200
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
@@ -345,8 +338,8 @@ def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path)
     server.start()
     try:
         assert "Java 17" in server.log
-        wait_for(lambda: get(server, "/healthz")[0] == 200, timeout_s=10, what="/healthz is ok")
-        assert json.loads(get(server, "/healthz")[2])["status"] == "ok"
+        wait_for(lambda: get(server, "/healthz").status_code == 200, timeout_s=10, what="/healthz is ok")
+        assert get(server, "/healthz").json()["status"] == "ok"
     finally:
         server.stop()
 

@@ -7,13 +7,11 @@ import json
 import re
 import secrets
 import sys
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.background import Background, free_port
@@ -101,28 +99,15 @@ async def publish_and_play(server: ServerProcess, used: Secrets) -> None:
                 await encoder.publish(name)
 
 
-def ask(url: str, headers: dict[str, str] | None = None, data: bytes | None = None) -> int:
-    request = urllib.request.Request(url, data, headers or {})  # noqa: S310 - the server's own
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
-            answer.read(1000)
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
 def log_in(server: ServerProcess, used: Secrets) -> None:
     """With a wrong password, then with the right one."""
-    browser = Browser(server)
-    for password in (used.make("a wrong password"), used.known["a password"]):
-        with contextlib.suppress(urllib.error.HTTPError):
+    with Browser(server) as browser:
+        for password in (used.make("a wrong password"), used.known["a password"]):
             browser.log_in(USER, password)
-    found = {cookie.name: cookie.value or "" for cookie in browser.cookies}
-    used.add("a session's cookie", found["sessionid"])
-    used.add("a form's token", found["csrftoken"])
-    for path in ("/", "/keys/", "/system/", "/nothing/", "/admin/"):
-        with contextlib.suppress(urllib.error.HTTPError):
-            browser.open(server.http + path, timeout=20).close()
+        used.add("a session's cookie", browser.cookies["sessionid"])
+        used.add("a form's token", browser.cookies["csrftoken"])
+        for path in ("/", "/keys/", "/system/", "/nothing/", "/admin/"):
+            browser.get(path)
 
 
 def use_http(server: ServerProcess, used: Secrets) -> None:
@@ -135,8 +120,9 @@ def use_http(server: ServerProcess, used: Secrets) -> None:
         ({"Host": "elsewhere.example.org"}, f"/?token={token}", 400),
         ({}, f"/nothing?token={token}", 404),
     ):
-        assert ask(server.http + path, headers) == status, path
-    assert ask(f"{server.http}/login/", {"Cookie": f"csrftoken={used.make('a wrong token of a form')}"}, b"a=b") == 403
+        assert httpx.get(server.http + path, headers=headers, timeout=20).status_code == status, path
+    headers = {"Cookie": f"csrftoken={used.make('a wrong token of a form')}"}
+    assert httpx.post(f"{server.http}/login/", headers=headers, data={"a": "b"}, timeout=20).status_code == 403
 
 
 def test_no_secret_is_logged(tmp_path: Path) -> None:
@@ -161,7 +147,8 @@ def test_no_secret_is_logged(tmp_path: Path) -> None:
         asyncio.run(publish_and_play(server, used))
         log_in(server, used)
         use_http(server, used)
-        assert ask(link["flv_url"].replace(used.known["a play token"], used.make("a wrong play token"))) >= 400
+        wrong = link["flv_url"].replace(used.known["a play token"], used.make("a wrong play token"))
+        assert httpx.get(wrong, timeout=20).status_code >= 400
 
         def all_told() -> bool:
             paths = "".join(got.path for got in receiver.got)
@@ -219,8 +206,7 @@ def test_no_password_of_a_store_is_logged(processes: dict[str, Background]) -> N
     for said, process in processes.items():
         if isinstance(process, Web):
             process.wait_ready(120)
-            with contextlib.suppress(urllib.error.HTTPError):
-                urllib.request.urlopen(process.url + "/login/", timeout=20).close()  # noqa: S310 - its own address
+            httpx.get(process.url + "/login/", timeout=20)
         wait_for(lambda: re.search(said, process.log), timeout_s=60, what=f"{process.name} says {said}")  # noqa: B023
     for process in processes.values():
         assert [name for name, (password, _) in PASSWORDS.items() if password in process.log] == [], process.name

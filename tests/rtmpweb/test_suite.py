@@ -3,14 +3,11 @@
 import re
 import tempfile
 import time
-from concurrent.futures import Future
 from pathlib import Path
 from unittest import SkipTest
 
 import pytest
 
-from tests.e2e import rounds
-from tests.e2e.rounds import Plan, Round, Rounds
 from tests.suite import quick, stages
 from tests.suite.stages import STAGES, Stage
 from tests.suite.waits import long_waits
@@ -164,13 +161,3 @@ def test_a_program_without_its_plugin_is_not_enough(
         assert find_tool(program)
         with pytest.raises(SkipTest, match=f"needs {plugin} .*{package}"):
             require_tool(plugin)
-
-
-def test_a_round_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "PLANS", {name: Plan("pyav", ()) for name in ("well", "ill")})
-    played: dict[str, Future[Round]] = {"well": Future(), "ill": Future()}
-    played["well"].set_result(Round({}, []))
-    played["ill"].set_exception(TimeoutError())
-    assert Rounds(played)["well"].connections == []
-    with pytest.raises(TimeoutError):
-        Rounds(played)["ill"]

@@ -1,15 +1,13 @@
 """Streams that go on while a test takes parts away, measured by a process of its own (see `measurer`)."""
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from tests.background import ROOT
+from tests.background import Dialog
 from tests.production.parts import MediaNode
 
 LATE_MS = 50.0
@@ -38,13 +36,14 @@ class Measured:
         return waited_ms * 1000
 
 
-class Steady:
+class Steady(Dialog):
     """One publisher for each key, each with PLAYERS players, until `stop`."""
 
     def __init__(self, node: MediaNode, keys: Mapping[str, Mapping[str, Any]]) -> None:
         """`keys`: what `streamkey create` says, by the stream's name; all of the application `live`. `node`: where they
         publish; it runs for as long as this.
         """
+        super().__init__("-m", "tests.production.outages.measurer")
         self.names = list(keys)
         self._order = {
             "server": node.url,
@@ -61,39 +60,19 @@ class Steady:
         return len(self.names) * (1 + PLAYERS)
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.production.outages.measurer"]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._ask(json.dumps(self._order))
+        self.ask(json.dumps(self._order))
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        with self._process:
-            pass  # Closes the pipes and waits.
 
     def stop(self) -> dict[str, int]:
         """Ends the streams; {name: messages that its publisher sent, with the two headers}."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        sent: dict[str, int] = self._read()
+        self.input.close()
+        sent: dict[str, int] = json.loads(self.read())
         return sent
 
     def window(self) -> dict[str, Any]:
         """What was measured since the window before: `measurer.Window`."""
-        found: dict[str, Any] = self._ask("window")
+        found: dict[str, Any] = json.loads(self.ask("window"))
         return found
-
-    def _ask(self, line: str) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        return self._read()
-
-    def _read(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the measuring process ended"
-        return json.loads(line)
 
     @contextmanager
     def undisturbed(self, what: str) -> Iterator[None]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from ingest.services import leases
 from tests.background import Background
-from tests.e2e.programs import Keys
+from tests.e2e.programs import AGAIN_S, Keys
 from tests.loops import LoopThread
 from tests.postgres_server import PostgresServer
 from tests.production.broadcast import on_air
@@ -18,7 +18,7 @@ from tests.production.installation import Production, start_all
 from tests.production.outages import aftermath
 from tests.production.outages.steady import Steady
 from tests.production.settings import LONG
-from tests.rtmp_client import AGAIN_S, Refused, RtmpClient, is_passing
+from tests.rtmp_client import Refused, RtmpClient, is_passing
 from tests.server_process import Installation, wait_for
 
 AWAY_S = 30.0 if LONG else 6.0
