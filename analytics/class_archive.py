@@ -53,9 +53,9 @@ def make(session: Any) -> None:
     made = _folder() / f".{key}-{os.getpid()}.tmp"
     try:
         _folder().mkdir(parents=True, exist_ok=True)
-        told = _dump(session, made)
+        output = _dump(session, made)
         if not made.exists():
-            log.info("Java made no archive of Spark's classes: %s", " ".join(told.split())[:200])
+            log.info("Java made no archive of Spark's classes: %s", " ".join(output.split())[:200])
             return
         made.rename(_folder() / _name(key, made))
     except (OSError, Py4JError) as error:

@@ -144,8 +144,8 @@ def _task(lake: Path, start: datetime, *, files: Sequence[LakeFile] = (), merge:
 
 def _carried_out(session: SparkSession, tasks: Sequence[Task]) -> list[Made]:
     sizes = (size for task in tasks for _, size, _ in (*task["files"], *_merged(task)))
-    told = spread(session, tasks, partials.told, {"made": schemas.TEXT}, here=sum(sizes) <= FEW_BYTES)
-    return [json.loads(made) for made in told["made"].to_pylist()]
+    results = spread(session, tasks, partials.answer, {"made": schemas.TEXT}, here=sum(sizes) <= FEW_BYTES)
+    return [json.loads(made) for made in results["made"].to_pylist()]
 
 
 def _merged(task: Task) -> Iterator[LakeFile]:
@@ -159,15 +159,15 @@ def with_events(groups: pa.Table, happened: pa.Table) -> pa.Table:
     alone = np.setdiff1d(np.arange(happened.num_rows), place)
     of_groups = np.concatenate((np.arange(groups.num_rows), np.full(len(alone), groups.num_rows)))
     of_events = np.concatenate((np.where(place < 0, happened.num_rows, place), alone))
-    found = _or_none(groups, schemas.GROUPS).take(pa.array(of_groups))
-    told = _or_none(happened, schemas.HAPPENED_IN).take(pa.array(of_events))
-    columns = {name: pc.coalesce(found[name], told[name]) for name in (*GROUP, "stream")}
+    sums = _or_none(groups, schemas.GROUPS).take(pa.array(of_groups))
+    counts = _or_none(happened, schemas.HAPPENED_IN).take(pa.array(of_events))
+    columns = {name: pc.coalesce(sums[name], counts[name]) for name in (*GROUP, "stream")}
     for name in schemas.ROLLUPS:
         if name not in columns:
-            columns[name] = (told if name in schemas.HAPPENED_IN else found)[name]
-    tells_apart = pc.is_in(columns["dimension"], pa.array([each.value for each in PLAYERS_OF]))
+            columns[name] = (counts if name in schemas.HAPPENED_IN else sums)[name]
+    has_players = pc.is_in(columns["dimension"], pa.array([each.value for each in PLAYERS_OF]))
     for name in ("unique_players", "players_sketch"):
-        columns[name] = pc.if_else(tells_apart, columns[name], None)
+        columns[name] = pc.if_else(has_players, columns[name], None)
     return schemas.cast(pa.table(columns), schemas.ROLLUPS)
 
 

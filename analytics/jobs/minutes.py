@@ -205,21 +205,21 @@ def _labelled(rows: pa.Table) -> NDArray[np.int64]:
     for name in LABELS[1:]:
         column = rows[name]
         if not _is_text(column):
-            numbers = _told_apart(numbers, column.fill_null(NO_ID).to_numpy())
+            numbers = _renumbered(numbers, column.fill_null(NO_ID).to_numpy())
         elif column.null_count or len(_encoded(column).dictionary) > 1:
-            numbers = _told_apart(numbers, numbered(column))
+            numbers = _renumbered(numbers, numbered(column))
     return numbers
 
 
-def _told_apart(numbers: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
+def _renumbered(numbers: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
     """The numbers, or others in the same order that have one number for each value."""
     one = np.empty(numbers.max(initial=0) + 1, values.dtype)
     one[numbers] = values
     if (one[numbers] == values).all():  # As nearly always: a label is its session's.
         return numbers
     found, positions = np.unique(values, return_inverse=True)
-    told_apart: NDArray[np.int64] = np.unique(numbers * len(found) + positions, return_inverse=True)[1]
-    return told_apart
+    renumbered: NDArray[np.int64] = np.unique(numbers * len(found) + positions, return_inverse=True)[1]
+    return renumbered
 
 
 def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

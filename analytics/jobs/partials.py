@@ -86,7 +86,7 @@ def make(task: Task) -> Made:
     return {"folder": task["folder"], "rows": rows, "damaged": {file[0]: why for file, why in damaged.items()}}
 
 
-def told(task: Task) -> pa.Table:
+def answer(task: Task) -> pa.Table:
     """What came of it, in JSON: as a worker of Spark answers."""
     return pa.table({"made": [json.dumps(make(task))]})
 

@@ -54,14 +54,14 @@ def session_hours(sessions: pa.Table, tail: pa.Table, given: pa.Table) -> pa.Tab
         first_us=first_us,
     )
     starts = array(hours, "first_sequence") <= START
-    told = {
+    columns = {
         "broadcast_us": broadcast_us,
         "starts": starts,
         "broadcasts": starts & ~goes_on,
         "reconnects": starts & goes_on,
         "recovery_ms": np.where(starts & goes_on, np.maximum(gap_us, 0) // 1000, 0),
     }
-    for name, values in told.items():
+    for name, values in columns.items():
         hours = hours.append_column(name, pa.array(values))
     return schemas.cast(hours, schemas.SESSION_HOURS)
 

@@ -47,7 +47,7 @@ class Findings:
     differences: list[str] = field(default_factory=list)
     incomplete: list[Partition] = field(default_factory=list)
 
-    def tell(self, grain: Grain, start: datetime, differences: Iterable[str]) -> None:
+    def add(self, grain: Grain, start: datetime, differences: Iterable[str]) -> None:
         self.differences += (f"{grain} {start:%Y-%m-%d %H:%M}: {text}" for text in differences)
 
 
@@ -65,7 +65,7 @@ def check(lake: Path, since: datetime | None = None, until: datetime | None = No
         wrong = [*_compare(sums, _of_parquet(lake, Grain.HOUR, start), "the rollups' Parquet")]
         if not hours_in_lake(Dimension.STREAM, start, start + ledger.HOUR).exists():
             wrong += _compare(sums, _of_rollups(Grain.HOUR, start, start + ledger.HOUR), "the database")
-        found.tell(Grain.HOUR, start, [*wrong, *_dimensions(Grain.HOUR, start)])
+        found.add(Grain.HOUR, start, [*wrong, *_dimensions(Grain.HOUR, start)])
     days = ledger.Days(since, until)
     pending = {day.start for day in days.pending()}
     found.undone += len(pending)
@@ -80,7 +80,7 @@ def check(lake: Path, since: datetime | None = None, until: datetime | None = No
             *_compare(sums, _of_rollups(Grain.DAY, day, day + ledger.DAY), "the day's row"),
             *_compare(sums, _of_parquet(lake, Grain.DAY, day), "the day's Parquet"),
         ]
-        found.tell(Grain.DAY, day, [*wrong, *_players(day), *_dimensions(Grain.DAY, day)])
+        found.add(Grain.DAY, day, [*wrong, *_players(day), *_dimensions(Grain.DAY, day)])
     found.incomplete = list(completeness.hours(since, until).order_by("start"))
     return found
 

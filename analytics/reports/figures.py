@@ -233,14 +233,14 @@ def _by_minute(period: Period, stream: str, lake: Path) -> dict[datetime, Band]:
 
 def _clock(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
     """What stands below the axis, and where lines are: round times of the period's clock, each at its line."""
-    apart = next((each for each in STEPS if (until - since) / each < MOST_TICKS), STEPS[-1])
+    step = next((each for each in STEPS if (until - since) / each < MOST_TICKS), STEPS[-1])
     ticks: list[Tick] = []
     moment = since
     while moment <= until:
         local = moment.astimezone(period.zone)
-        if (timedelta(hours=local.hour, minutes=local.minute) % apart) == timedelta(0):
+        if (timedelta(hours=local.hour, minutes=local.minute) % step) == timedelta(0):
             ticks.append({"at": (moment - since) / step, "label": f"{local:%H:%M}"})
-        moment += min(apart, HOUR) if local.minute % 60 == 0 else MINUTE
+        moment += min(step, HOUR) if local.minute % 60 == 0 else MINUTE
     return ticks, [tick["at"] for tick in ticks]
 
 

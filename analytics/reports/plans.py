@@ -89,12 +89,12 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
             yield counted
 
 
-def _waited_long_enough(since: datetime, what: str, now: datetime) -> bool:
+def _waited_long_enough(since: datetime, name: str, now: datetime) -> bool:
     """Whether it has waited for long enough for what is to be computed; if not a run is asked for."""
     if now - since < WAIT_FOR_HOURS:
         request_run()
         return False
-    logger.warning("The report of %s is made although hours of it are not computed.", what)
+    logger.warning("The report of %s is made although hours of it are not computed.", name)
     return True
 
 

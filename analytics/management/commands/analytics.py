@@ -154,7 +154,7 @@ class Command(VerbCommand):
             )
         world = {each.name: wanted.pop(each.name) for each in fields(synthetic.World)}
 
-        def told(hour: datetime, samples: int) -> None:
+        def report(hour: datetime, samples: int) -> None:
             if not json:
                 self.stdout.write(f"{hour:%Y-%m-%d %H:%M} UTC: {samples:,} samples")
 
@@ -163,7 +163,7 @@ class Command(VerbCommand):
                 lake,
                 seed=synthetic.SEED if seed is None else seed,
                 world=synthetic.World(**{name: value for name, value in world.items() if value is not None}),
-                told=told,
+                report=report,
                 **wanted,
             )
         except (ValueError, OSError) as error:
