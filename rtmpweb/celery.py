@@ -96,7 +96,7 @@ def log_as_the_others_do(**_: Any) -> None:
 
 @celeryd_init.connect
 @beat_init.connect
-def look_before_the_work(**_: Any) -> None:
+def check_installation(**_: Any) -> None:
     """As every process does. A database that is away is waited for."""
     global _to_check
     from ingest.services import installation

@@ -91,7 +91,7 @@ def migrate() -> None:
     call_command("migrate", interactive=False, verbosity=0)
 
 
-def make_what_is_missing() -> FirstStart:
+def create_missing() -> FirstStart:
     """An administrator if there is none; the application, stream and key to begin with if there is no application."""
     users = get_user_model()
     with transaction.atomic():
@@ -146,7 +146,7 @@ def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list
 def _put_aside(made: FirstStart, lines: list[str]) -> str:
     """Writes the lines to a file of this user alone; says which, or how to come by other secrets."""
     file = settings.DATA_DIR / FIRST_START
-    what = " and ".join(name for name, secret in (("password", made.password), ("stream key", made.key)) if secret)
+    names = " and ".join(name for name, secret in (("password", made.password), ("stream key", made.key)) if secret)
     try:
         descriptor = os.open(
             file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, data_folder.FILE
@@ -157,10 +157,10 @@ def _put_aside(made: FirstStart, lines: list[str]) -> str:
     except OSError as error:
         manage = manage_command()
         return (
-            f"The {what} could not be written to {file}: {error.strerror}. Make new ones: {manage} changepassword "
+            f"The {names} could not be written to {file}: {error.strerror}. Make new ones: {manage} changepassword "
             f"{ADMIN}, {manage} streamkey rotate {APPLICATION}/{STREAM}"
         )
-    return f"The {what} to begin with: in {file}, which this user alone can read. Delete it when you have read it."
+    return f"The {names} to begin with: in {file}, which this user alone can read. Delete it when you have read it."
 
 
 log = logging.getLogger(__name__)
@@ -257,7 +257,7 @@ class Embedded:
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
         self._url = f"http://{url_host(host)}:{port}/"
-        made = make_what_is_missing()
+        made = create_missing()
         for line in greeting(made, self._url, to_terminal=self._to_terminal):
             self._write(line)
 
@@ -274,9 +274,9 @@ class Embedded:
         self._signals = StopSignals(self._write, self._on_stop, self._kill_children)
         if self._rtmp is not None and self._rtmp.bound["rtmps"]:
             loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
-        self._say_ready()
+        self._announce_ready()
 
-    def _say_ready(self) -> None:
+    def _announce_ready(self) -> None:
         urls = [
             f"{scheme}://{url_host(address[0])}:{address[1]}/"
             for scheme, address in (("rtmp", settings.RTMP_ADDRESS), ("rtmps", settings.RTMPS_ADDRESS))
