@@ -32,8 +32,8 @@ def analytics_workers() -> QuerySet[Heartbeat]:
     """Those that run. `detail`: `spark` in words, `java_home`, and `java`, what stands in the way of Spark there; each
     may be missing.
     """
-    heard = database.shared_now() - timedelta(seconds=settings.PROCESS_LATE_S)
-    alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=heard)
+    since = database.shared_now() - timedelta(seconds=settings.PROCESS_LATE_S)
+    alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=since)
     return alive.order_by("name")
 
 
@@ -130,20 +130,20 @@ def retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks for what a run left undone, without waiting for the next try."""
     run = get_object_or_404(AnalyticsRun, pk=pk)
     services.clear_failures(run.partitions.all())
-    return _asked(request, f"run {run.pk}", services.same_work(run))
+    return _start(request, f"run {run.pk}", services.same_work(run))
 
 
 @post_view(Ability.RUN_ANALYTICS)
 def retry_failed(request: HttpRequest) -> HttpResponse:
     """Asks for all hours and days that failed, without waiting for their next tries."""
     count = services.clear_failures(Partition.objects.all())
-    return _asked(request, f"{count} failed hours and days", {})
+    return _start(request, f"{count} failed hours and days", {})
 
 
-def _asked(request: HttpRequest, what: str, work: dict[str, Any]) -> HttpResponse:
+def _start(request: HttpRequest, target: str, work: dict[str, Any]) -> HttpResponse:
     actor = actor_of(request)
     run = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user, **work)
-    audit.record(actor, "analytics.retry", what, asked=f"run {run.pk}")
+    audit.record(actor, "analytics.retry", target, asked=f"run {run.pk}")
     return HttpResponseRedirect(reverse("dashboard:job", args=[run.pk]))
 
 

@@ -61,8 +61,8 @@ def _waiting() -> "QuerySet[OutboxEvent]":
 
 
 def _messages(event: OutboxEvent, webhooks: Sequence[Webhook]) -> list[Delivery]:
-    told = is_for_webhooks(event)
-    return [alert_messages.event_delivery(event, webhook) for webhook in webhooks if told and webhook.wants(event)]
+    is_sent = is_for_webhooks(event)
+    return [alert_messages.event_delivery(event, webhook) for webhook in webhooks if is_sent and webhook.wants(event)]
 
 
 def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: Sequence[AlertRule], now: datetime) -> bool:

@@ -45,28 +45,28 @@ FORMS: dict[str, Callable[..., RuleForm | WebhookForm]] = {"rule": RuleForm, "we
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_ability(Ability.MANAGE_ALERTS)
-def edit(request: HttpRequest, what: str, pk: int | None = None) -> HttpResponse:
+def edit(request: HttpRequest, kind: str, pk: int | None = None) -> HttpResponse:
     """Makes or changes a rule or a webhook; of a new webhook it shows the secret, once."""
-    row = _row(what, pk) if pk is not None else None
-    form = FORMS[what](request.POST if request.method == "POST" else None, instance=row)
+    row = _row(kind, pk) if pk is not None else None
+    form = FORMS[kind](request.POST if request.method == "POST" else None, instance=row)
     if request.method == "POST" and form.is_valid():
         saved = alerts_actions.save(form, actor_of(request))
         if row is None and isinstance(saved, Webhook):
             return _secret(request, saved)
-        return done(request, f"The {what} {saved.name} is saved.")
-    context: dict[str, Any] = {"form": form, "row": row, "what": what}
+        return done(request, f"The {kind} {saved.name} is saved.")
+    context: dict[str, Any] = {"form": form, "row": row, "kind": kind}
     return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
 
 
 @post_view(Ability.MANAGE_ALERTS)
-def delete(request: HttpRequest, what: str, pk: int) -> HttpResponse:
-    row = _row(what, pk)
+def delete(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    row = _row(kind, pk)
     alerts_actions.delete(row, actor_of(request))
-    return done(request, f"The {what} {row.name} is deleted.")
+    return done(request, f"The {kind} {row.name} is deleted.")
 
 
-def _row(what: str, pk: int) -> AlertRule | Webhook:
-    return get_object_or_404(AlertRule, pk=pk) if what == "rule" else get_object_or_404(Webhook, pk=pk)
+def _row(kind: str, pk: int) -> AlertRule | Webhook:
+    return get_object_or_404(AlertRule, pk=pk) if kind == "rule" else get_object_or_404(Webhook, pk=pk)
 
 
 def done(request: HttpRequest, words: str) -> HttpResponse:

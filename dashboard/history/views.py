@@ -164,8 +164,8 @@ def export(request: HttpRequest, form: str) -> HttpResponseBase:
     if history.lacking and part != "events":  # Which are in the database.
         return lists.lacking_answer(history.lacking)
     columns, rows = PARTS.get(part, PARTS["rollups"])
-    what = part if part in PARTS and part != "rollups" else history.period.grain
-    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
+    label = part if part in PARTS and part != "rollups" else history.period.grain
+    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{label}-{history.period.first_day:%Y%m%d}"
     return lists.file_answer(name, form, columns, rows(history))
 
 

@@ -86,10 +86,10 @@ def read(*, name: str | None = None) -> list[NodeNow]:
     now = database.look_at_shared_clock()
     found = []
     for row in rows:
-        told, asked = figures.get(row.name), row.drain_requested_at
+        current, asked = figures.get(row.name), row.drain_requested_at
         left_s = service.Drain(asked, row.drain_grace_s).left_s(now) if asked else None
-        state = _state(row, now - row.seen_at, told)
-        found.append(NodeNow(row, state, told, row.publishers, row.players, left_s))
+        state = _state(row, now - row.seen_at, current)
+        found.append(NodeNow(row, state, current, row.publishers, row.players, left_s))
     return sorted(found, key=lambda node: (ORDER[node.state], node.name))
 
 

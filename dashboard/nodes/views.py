@@ -51,8 +51,8 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
     given = request.POST.get("grace_s", "")
     grace_s = int(given) if given.isdecimal() and len(given) < 9 else service.USUAL_GRACE_S
     grace_s = min(grace_s, service.MOST_GRACE_S)
-    act = partial(services_actions.drain_node, grace_s=grace_s)
-    return _ask(request, name, act, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
+    action = partial(services_actions.drain_node, grace_s=grace_s)
+    return _ask(request, name, action, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
 
 
 @post_view(Ability.DRAIN)
@@ -65,10 +65,10 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
     return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")
 
 
-def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
+def _ask(request: HttpRequest, name: str, action: Callable[..., Node], message: str) -> HttpResponse:
     service.node_of(name)
     back = reverse("dashboard:nodes")
-    return answer_action(request, lambda: act(actor_of(request), name), NodeError, said, 202, back)
+    return answer_action(request, lambda: action(actor_of(request), name), NodeError, message, 202, back)
 
 
 def _shared() -> dict[str, object]:

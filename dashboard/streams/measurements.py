@@ -106,16 +106,16 @@ class LastMinute:
         fell = self.kbps_to < self.kbps_from * FALLEN
         begin, end = (_rounded(value) for value in (self.kbps_from, self.kbps_to))
         if self.silent_s:
-            said = [f"no media arrived for the last {self.silent_s:.0f}{NBSP}s"]
+            parts = [f"no media arrived for the last {self.silent_s:.0f}{NBSP}s"]
         elif fell:
-            said = [f"the bitrate fell from {begin} to {end}{NBSP}kbit/s"]
+            parts = [f"the bitrate fell from {begin} to {end}{NBSP}kbit/s"]
         else:
-            said = [f"the bitrate was {'steady at' if self.seen != 'falling' else 'low,'} {end}{NBSP}kbit/s"]
+            parts = [f"the bitrate was {'steady at' if self.seen != 'falling' else 'low,'} {end}{NBSP}kbit/s"]
         if self.rtt_ms is not None and self.rtt_ms > FAR_MS:
-            said.append(f"the round trip rose to {self.rtt_ms:,.0f}{NBSP}ms")
+            parts.append(f"the round trip rose to {self.rtt_ms:,.0f}{NBSP}ms")
         if self.seen == "slow" and self.fps is not None:
-            said.append(f"only {self.fps:.1f} frames a second came")
-        return f"In the last 60{NBSP}s {' and '.join(said)}."
+            parts.append(f"only {self.fps:.1f} frames a second came")
+        return f"In the last 60{NBSP}s {' and '.join(parts)}."
 
 
 def summarize_last_minute(

@@ -242,15 +242,15 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
 @post_view(Ability.NOTE)
 def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row, text = stream_row(app, name), request.POST.get("note", "")
-    act = partial(streams_actions.add_note, row, actor_of(request), text)
-    return answer_action(request, act, ActionProblem, "The note is in the log.", 201, _page(app, name))
+    action = partial(streams_actions.add_note, row, actor_of(request), text)
+    return answer_action(request, action, ActionProblem, "The note is in the log.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
     check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
-    act = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
-    return answer_action(request, act, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
+    action = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
+    return answer_action(request, action, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)

@@ -35,7 +35,7 @@ UNANSWERED: tuple[type[Exception], ...] = (*AWAY, TimeoutError)
 
 NO_ROOM = ("53300", "53400")
 """PostgreSQL's codes: too_many_connections, configuration_limit_exceeded."""
-NO_ROOM_SAYS = ("too many clients", "too many connections", "remaining connection slots")
+NO_ROOM_ERRORS = ("too many clients", "too many connections", "remaining connection slots")
 
 T = TypeVar("T")
 
@@ -53,10 +53,10 @@ class Unfit(OperationalError):  # noqa: N818
 
 
 class NoWrites(OperationalError):  # noqa: N818
-    def __init__(self, cause: database.Cause, said: str) -> None:
-        super().__init__(f"The database takes no writes. {cause.why} ({said})")
+    def __init__(self, cause: database.Cause, text: str) -> None:
+        super().__init__(f"The database takes no writes. {cause.why} ({text})")
         self.cause = cause
-        self.said = said
+        self.text = text
 
 
 class Probe(Generic[T]):
@@ -167,7 +167,7 @@ def has_no_room(error: OperationalError) -> bool:
     """Whether PostgreSQL refuses a connection for want of room. Of one that was never made its driver has no code."""
     if getattr(error.__cause__, "sqlstate", None) in NO_ROOM:
         return True
-    return any(words in str(error) for words in NO_ROOM_SAYS)
+    return any(words in str(error) for words in NO_ROOM_ERRORS)
 
 
 def _check() -> None:
