@@ -39,8 +39,8 @@ def client_of(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -
     """
     if not is_in(peer, proxies):
         return peer
-    for said in reversed(",".join(forwarded).split(",")):
-        found = _plain(said.strip())
+    for entry in reversed(",".join(forwarded).split(",")):
+        found = _plain(entry.strip())
         if not found:
             return peer
         if not is_in(found, proxies):

@@ -84,14 +84,14 @@ class AuditedMixin(AnyAdmin):
         changed = getattr(request, "_changes", {}) if verb != "delete" else {}
         if verb == "change" and not changed:
             return
-        said: dict[str, Any] = {"changed": changed} if changed else {}
+        detail: dict[str, Any] = {"changed": changed} if changed else {}
         stream = obj if isinstance(obj, Stream) else getattr(obj, "stream", None)
         audit.record(
             actor_of(request),
             f"{subject(type(obj))}.{verb}",
             audit.name_of(obj),
             stream=stream if isinstance(stream, Stream) and verb != "delete" else None,
-            **said,
+            **detail,
         )
 
 

@@ -258,8 +258,8 @@ def is_token(query: Mapping[str, str]) -> bool:
 def _login(app: str, fields: Mapping[str, str]) -> LoginAnswer | None:
     if not fields.get(LOGIN):
         return None
-    said = {name: fields.get(name, "") for name in (LOGIN, *LOGIN_FIELDS)}
-    return cast("LoginAnswer", said | {"app": app})
+    answer = {name: fields.get(name, "") for name in (LOGIN, *LOGIN_FIELDS)}
+    return cast("LoginAnswer", answer | {"app": app})
 
 
 def _masked(fields: Mapping[str, str]) -> dict[str, str]:

@@ -98,7 +98,7 @@ def generate(
     """Writes so many hours (UTC) of samples and events into the lake, from the hour of `start` on.
 
     An hour comes out the same whichever others are made with it, in place of the same made before; only `streams`,
-    `seed` and `world` change it. `files_per_hour`: of each node; 60 as nodes write them, a divisor of 60. `told` gets
+    `seed` and `world` change it. `files_per_hour`: of each node; 60 as nodes write them, a divisor of 60. `report` gets
     each hour that is done, and its samples. Raises ValueError for impossible counts, OSError.
     """
     if streams < 1 or hours < 1 or files_per_hour < 1 or MINUTES % files_per_hour:

@@ -110,7 +110,7 @@ def _snapshot(session: Session | None) -> StreamSnapshot | None:
         return None
     view = get_livestore().read()
     wanted = str(session.pk)
-    return next((each for each in (*view.trials, *view.streams) if each["session_id"] == wanted), None)
+    return next((each for each in (*view.key_tests, *view.streams) if each["session_id"] == wanted), None)
 
 
 # --- Refusals ---

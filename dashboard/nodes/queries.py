@@ -79,11 +79,11 @@ def node_of(name: str) -> NodeNow:
 
 def read(*, name: str | None = None) -> list[NodeNow]:
     """All nodes, or the one of that name; what needs somebody comes first."""
-    rows = service.with_what_is_live()
+    rows = service.with_live_counts()
     if name is not None:
         rows = rows.filter(name=name)
     figures = {node["node"]: node for node in Now.read().nodes}
-    now = database.look_at_shared_clock()
+    now = database.read_shared_clock()
     found = []
     for row in rows:
         current, asked = figures.get(row.name), row.drain_requested_at

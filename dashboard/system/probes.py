@@ -152,7 +152,7 @@ def read_rows() -> Rows:
     ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
     try:
         heartbeats, nodes, run = list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first()
-        at = database.look_at_shared_clock()
+        at = database.read_shared_clock()
     except DatabaseError as error:
         if database.lacks_tables(error):
             raise NotMigrated(database.describe_error(error)) from error

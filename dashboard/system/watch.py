@@ -195,7 +195,7 @@ class Watch:
             "The database takes no writes",
             f"{cause.why} Live streams go on and can be played, and history waits; nobody new can publish or log in, "
             "and nothing can be changed.",
-            f"{cause.act} Restart nothing: what is live would end.",
+            f"{cause.advice} Restart nothing: what is live would end.",
         )
         return degraded("database", since, trouble, detail=error.text if isinstance(error, NoWrites) else "")
 

@@ -262,15 +262,15 @@ class NodeAdmin(ReadOnlyMixin, AnyAdmin):
     def forget(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
         self._ask(request, queryset, services_actions.forget_node, "is not missed any more.")
 
-    def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", what: Callable[..., Node], said: str) -> None:
+    def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", action: Callable[..., Node], message: str) -> None:
         for node in queryset:
             try:
-                what(actor_of(request), node.name)
+                action(actor_of(request), node.name)
             except nodes.NodeError as error:
                 messages.error(request, str(error))
                 continue
-            self.log_change(request, node, f"Node {node.name} {said}")
-            messages.success(request, f"Node {node.name} {said}")
+            self.log_change(request, node, f"Node {node.name} {message}")
+            messages.success(request, f"Node {node.name} {message}")
 
 
 @admin.register(Lease)

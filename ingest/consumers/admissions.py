@@ -218,7 +218,7 @@ class Single:
 
 
 def _knowledge() -> leases.Knowledge:
-    shared = database.look_at_shared_clock()
+    shared = database.read_shared_clock()
     return leases.Knowledge(shared, standing, REACH.since(shared))
 
 

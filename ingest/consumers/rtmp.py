@@ -97,7 +97,7 @@ class RtmpConsumer(Calls, Objects):
         if grant.lost is not None:
             recorder.lost(grant.lost)
         self.authenticated = self.authenticated or grant.labels["key"] is not None
-        if grant.trial is None:
+        if grant.test_key is None:
             join_stream(grant.app, grant.name, grant.labels["stream"])
         session = self._open(event["stream_id"], grant.session, grant)
         if grant.record is not None:
@@ -207,7 +207,7 @@ class RtmpConsumer(Calls, Objects):
             node=self.scope["node"],
             address=self.scope["client"][0],
             encoder=clean.text(encoder, 255),
-            is_test=isinstance(grant, Grant) and grant.trial is not None,
+            is_test=isinstance(grant, Grant) and grant.test_key is not None,
             is_download=isinstance(grant, Playable) and grant.is_download,
             deliver=self.dispatch,
         )

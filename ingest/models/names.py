@@ -119,10 +119,10 @@ def is_key_test(name: str) -> bool:
 
 
 def without_key_tests(snapshots: Iterable[StreamSnapshot]) -> tuple[list[StreamSnapshot], tuple[StreamSnapshot, ...]]:
-    """Streams, and trials."""
+    """Streams, and key tests."""
     streams = list(snapshots)
-    trials = tuple(snapshot for snapshot in streams if TEST_MARK in snapshot["name"])
-    return [snapshot for snapshot in streams if TEST_MARK not in snapshot["name"]] if trials else streams, trials
+    key_tests = tuple(snapshot for snapshot in streams if TEST_MARK in snapshot["name"])
+    return [snapshot for snapshot in streams if TEST_MARK not in snapshot["name"]] if key_tests else streams, key_tests
 
 
 class NetworksField(forms.CharField):

@@ -111,7 +111,7 @@ def check(
     rows = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
     streams = {row.name: row for row in rows}
     stream = next((streams[each] for each in names if each in streams), None)
-    if stream is not None and wanted == "live" and credential and _may_look(stream, credential, now):
+    if stream is not None and wanted == "live" and credential and _may_preview(stream, credential, now):
         return Playable(stream.application, stream.name, stream, None, is_preview=True)
     application = stream.application if stream is not None else _application(app)
     if not application.enabled:
@@ -155,7 +155,7 @@ def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Play
     return Playable(recording.application, recording.name, recording.stream, file)
 
 
-def _may_look(stream: Stream, token: str, now: datetime) -> bool:
+def _may_preview(stream: Stream, token: str, now: datetime) -> bool:
     """Whether the token is an operator's, for this stream."""
     verdict = play_tokens.PREVIEW.verify(token, stream.pk, now=now)
     if verdict == "expired":
@@ -233,7 +233,7 @@ ASKED_AT_ONCE: Final = 500
 """Streams in one query: players may wait for any number."""
 
 
-def told_elsewhere(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
+def answers_elsewhere(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
     """What players of these (app/name) are told, of those that are published, but not on this node."""
     asked, found = sorted(paths), dict[str, str]()
     for start in range(0, len(asked), ASKED_AT_ONCE):

@@ -39,7 +39,7 @@ def add(*, stream: Stream, name: str, source: Path) -> Recording:
             shutil.copyfile(source, part)
         else:
             _remux(source, part)
-        index = _looked_through(part)
+        index = _index(part)
         os.fsync(descriptor)
         path = _reserved(application.name, name, began)
         os.rename(part, path)
@@ -80,7 +80,7 @@ def _is_flv(source: Path) -> bool:
         return stream.read(3) == b"FLV"
 
 
-def _looked_through(path: Path) -> FlvIndex:
+def _index(path: Path) -> FlvIndex:
     try:
         with path.open("rb") as stream:
             index = read_index(stream)

@@ -134,10 +134,10 @@ def _is_known_to_be_over(session: uuid.UUID, event: RecordEvent) -> bool:
 
 
 def _description(event: RecordEvent) -> str:
-    said = [event["description"]] if event["description"] else []
+    sentences = [event["description"]] if event["description"] else []
     if event["dropped_frames"] and event["state"] != "started":
-        said.append(f"{event['dropped_frames']} frames are missing, as the disk was behind.")
-    return " ".join(said)
+        sentences.append(f"{event['dropped_frames']} frames are missing, as the disk was behind.")
+    return " ".join(sentences)
 
 
 # --- After a node's death ---

@@ -170,12 +170,12 @@ def refuse_live(name: str, removal: Removal, force: bool) -> None:
         raise InTheWay(f"{why} Disable it first, or force it: then they are ended.")
 
 
-def _each_recording(doomed: _Doomed, act: Callable[[Recording], None], besides: Sequence[int] = ()) -> None:
+def _each_recording(doomed: _Doomed, action: Callable[[Recording], None], besides: Sequence[int] = ()) -> None:
     """Raises InTheWay for the first with which it can't be done. `besides`: those that are left out."""
     rows = doomed.first.exclude(pk__in=besides).select_related("application", "stream__application")
     for recording in list(rows.order_by("started_at")):
         try:
-            act(recording)
+            action(recording)
         except RecordingProblem as problem:
             words = f"The recording {recording} can't be deleted, so {doomed.name} stays. {problem}"
             raise InTheWay(words) from None
@@ -195,8 +195,8 @@ def _disable(doomed: _Doomed, force: bool) -> bool:
 
 def _end(actor: Actor, doomed: _Doomed) -> None:
     """Asks for the end of their sessions, with the reason; what was asked for before stays as it was."""
-    what = doomed.name if doomed.kind == "stream" else f"The application {doomed.name}"
-    note = clean.text(f"{what} was deleted by {actor.name}.", 255)
+    name = doomed.name if doomed.kind == "stream" else f"The application {doomed.name}"
+    note = clean.text(f"{name} was deleted by {actor.name}.", 255)
     with transaction.atomic():
         outbox.hold(doomed.streams.values_list("pk", flat=True))
         asked = Session.objects.filter(stream__in=doomed.streams, ended_at__isnull=True, stop_requested="")

@@ -81,11 +81,11 @@ def end_all(endings: Sequence[EndRow], held: outbox.Held) -> list[uuid.UUID]:
 
 
 def _finish(row: Session, ending: EndRow) -> Session:
-    said = ending.description
+    description = ending.description
     if ending.reason == row.stop_requested and (row.stop_note or row.stop_by is not None):
-        said = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
+        description = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
     row.ended_at = max(ending.at or timezone.now(), row.started_at)
-    row.end_reason, row.end_description = ending.reason, clean.text(said, 255)
+    row.end_reason, row.end_description = ending.reason, clean.text(description, 255)
     if ending.totals is not None:
         _set_totals(row, ending.totals)
     return row
@@ -101,7 +101,7 @@ def _used(of: type[StreamKey | EncoderLogin], at: Mapping[int | None, datetime |
     set_each(of, ["last_used_at"], ((at[pk], pk) for pk in sorted(pk for pk in at if pk is not None)))
 
 
-LOOKED_BACK = timedelta(days=7)
+MAX_AGE = timedelta(days=7)
 """Sessions that ended longer ago are not filled in any more: a lake keeps samples for some weeks."""
 AT_ONCE = 20
 
@@ -110,7 +110,7 @@ def uncounted(*, now: datetime, besides: Collection[uuid.UUID], node: str = "") 
     """Publishers whose node died before it told what it had counted: those of `node` first, then the latest. AT_ONCE at
     most. Players have no samples."""
     lost = Session.objects.filter(
-        kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", ended_at__gt=now - LOOKED_BACK
+        kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", ended_at__gt=now - MAX_AGE
     )
     rows = lost.exclude(summary__has_key="duration_ms").exclude(pk__in=list(besides))
     own = Case(When(node__name=node, then=0), default=1)
@@ -154,7 +154,7 @@ def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None
             leases.release(sessions=[session])
         else:
             given = leases.give_back(
-                session=session, former=former, silent_since=silent_since, now=database.look_at_shared_clock()
+                session=session, former=former, silent_since=silent_since, now=database.read_shared_clock()
             )
             if given and not _unmark_replaced(session=former.pk):
                 leases.release(sessions=[former.pk])
@@ -181,13 +181,13 @@ class MediaRow:
     metadata: Mapping[str, Any]
 
 
-def set_media(said: Sequence[MediaRow]) -> None:
+def set_media(media: Sequence[MediaRow]) -> None:
     """Keeps it with the sessions, with what their encoders are called; within a transaction."""
-    if not said:
+    if not media:
         return
-    about = [one.session for one in said]
+    about = [one.session for one in media]
     rows = {row.pk: row for row in Session.objects.select_for_update(no_key=True).filter(pk__in=about).order_by("pk")}
-    for one in said:
+    for one in media:
         row = rows.get(one.session)
         if row is None:
             continue

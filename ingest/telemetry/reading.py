@@ -106,8 +106,8 @@ class Gathering:
             return
         if self._first_media is not None:
             times = pa.concat_arrays([times, pa.array([self._first_media])])
-        apart = pc.subtract(times[1:], times[:-1])
-        for index in pc.indices_nonzero(pc.greater(apart, GAP_US)).to_pylist():
+        gaps = pc.subtract(times[1:], times[:-1])
+        for index in pc.indices_nonzero(pc.greater(gaps, GAP_US)).to_pylist():
             self._gaps.append((times[index].as_py(), times[index + 1].as_py()))
         self._gaps = self._longest_gaps()
         self._first_media = times[0].as_py()
@@ -170,7 +170,7 @@ MAX_HOURS = 400 * 24
 TURNS = threading.BoundedSemaphore(2)
 """So many read at once in a process, which may be a media node's: the others wait for their turn."""
 
-CLOCKS_APART_US = 120_000_000
+MAX_CLOCK_LAG_US = 120_000_000
 """How far the file system's clock may be behind a node's, for a file to be passed over by its time."""
 
 NAMED = 3
@@ -347,7 +347,7 @@ class _Reader:
                 written = path.stat().st_mtime_ns // 1000
             except OSError:  # Retention has just removed it.
                 continue
-            if written >= wanted.since_us - CLOCKS_APART_US:
+            if written >= wanted.since_us - MAX_CLOCK_LAG_US:
                 found.append(path)
         return sorted(found, key=lambda path: path.name, reverse=True)
 

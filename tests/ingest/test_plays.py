@@ -270,7 +270,7 @@ def recorded(stream: Stream) -> Recording:
 
 
 def told(*paths: str, node: str = HERE) -> dict[str, str]:
-    return playback.told_elsewhere(paths=set(paths), node=node, now=timezone.now())
+    return playback.answers_elsewhere(paths=set(paths), node=node, now=timezone.now())
 
 
 def test_what_they_are_told(stream: Stream) -> None:

@@ -82,13 +82,13 @@ class Command(VerbCommand):
     )
     def _check(self, mend: bool) -> Answer:
         found = recordings.check()
-        mended = [row for row in found.unfinished if mend and recordings.recover(row, for_good=True)]
-        unfinished = [row for row in found.unfinished if row not in mended]
+        repaired = [row for row in found.unfinished if mend and recordings.recover(row, for_good=True)]
+        unfinished = [row for row in found.unfinished if row not in repaired]
         value = {
             "without_file": [self.row(row) for row in found.without_file],
             "without_row": [path.as_posix() for path in found.without_row],
             "unfinished": [self.row(row) for row in unfinished],
-            "mended": [row.pk for row in mended],
+            "mended": [row.pk for row in repaired],
         }
         lines = [
             *(
@@ -99,7 +99,7 @@ class Command(VerbCommand):
                 f"No row: {recordings.folder() / path}. Import it with `recording add`, or remove it."
                 for path in found.without_row
             ),
-            *(f"Closed: {self._line_of(row)}" for row in mended),
+            *(f"Closed: {self._line_of(row)}" for row in repaired),
             *(f"Unfinished: {self._line_of(row)}. Close it: manage.py recording check --mend" for row in unfinished),
         ]
         return Answer(value, lines or ["Rows and files agree."])
