@@ -17,19 +17,19 @@ const refreshSoon = throttle(() => refreshParts(["attempts", "counted"]), SOON_M
 
 /* ---- what is read out: the latest, and how many came with it ---- */
 
-let unheard = 0;
-let said = -ANNOUNCE_MS;
+let unannounced = 0;
+let announcedAt = -ANNOUNCE_MS;
 function announce(attempt) {
-  unheard += attempt.count;
-  if (performance.now() - said < ANNOUNCE_MS) return;
-  said = performance.now();
+  unannounced += attempt.count;
+  if (performance.now() - announcedAt < ANNOUNCE_MS) return;
+  announcedAt = performance.now();
   const words = `Refused: ${attempt.description || attempt.reason} From ${attempt.address || "an unknown address"}.`;
-  setText(document.getElementById("announce"), unheard > 1 ? `${unheard} attempts refused. ${words}` : words);
-  unheard = 0;
+  setText(document.getElementById("announce"), unannounced > 1 ? `${unannounced} attempts refused. ${words}` : words);
+  unannounced = 0;
 }
 
 function onMessage(message) {
-  link.heard(message.at);
+  link.received(message.at);
   // Whoever reads older pages is left alone.
   if (!bootstrap.live) return;
   refreshSoon();

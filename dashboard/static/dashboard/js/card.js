@@ -64,9 +64,9 @@ export class Card {
     const open = stream.issues.filter((issue) => !acknowledged(this.marks, issue) && !muted(this.marks, issue, now));
     this.unattended = open.reduce((sum, { level }) => sum + (level === "bad" ? BAD_WEIGHT : 1), 0);
     // What its place among the cards hangs on.
-    const look = `${stream.health} ${stream.state} ${stream.node} ${this.unattended}`;
-    this.moved ||= this.look !== look;
-    this.look = look;
+    const placement = `${stream.health} ${stream.state} ${stream.node} ${this.unattended}`;
+    this.moved ||= this.placement !== placement;
+    this.placement = placement;
     this.dirty = true;
   }
 

@@ -83,7 +83,7 @@ function find() {
 }
 
 function onMessage(message) {
-  link.heard(message.at);
+  link.received(message.at);
   for (const node of message.nodes ?? []) views.get(node.node)?.take(node);
 }
 

@@ -132,7 +132,7 @@ function noNode() {
 function nodeRow(node) {
   const issues = node.issues ?? [];
   const worst = issues.some((issue) => issue.level === "bad") ? "bad" : issues.length ? "warning" : "good";
-  const look = health(worst);
+  const style = health(worst);
   const figures = [
     ["CPU", unit(node.cpu_percent, "%"), node.cpu_percent !== null],
     ["Disk free", unit(node.disk_free_percent, "%"), node.disk_free_percent !== null],
@@ -150,8 +150,8 @@ function nodeRow(node) {
       element(
         "div",
         { class: "id" },
-        icon(look.icon, `w-${look.icon}`),
-        element("span", { class: "vh" }, worst === "good" ? "Running:" : `${look.word}:`),
+        icon(style.icon, `w-${style.icon}`),
+        element("span", { class: "vh" }, worst === "good" ? "Running:" : `${style.word}:`),
         node.draining ? `${node.node} (draining)` : node.node,
       ),
       element(
