@@ -4,8 +4,7 @@ A node has its own. Those of an application instance are told apart by name and 
 Flash Media Server: a temporary and a persistent object of one name have nothing to do with one another.
 """
 
-from ingest.live.shared_objects.changes import Delivery
-from ingest.live.shared_objects.registry import ObjectPersistence, ObjectRegistry
+from ingest.live.shared_objects.registry import Delivery, ObjectPersistence, ObjectRegistry
 from ingest.live.shared_objects.state import Access, LiveObject, Member, ObjectLimits, Stored, restored
 
 __all__ = [
