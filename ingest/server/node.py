@@ -192,7 +192,7 @@ class Node:
             return
         if tick.advance(self._loop.time(), clock.now(), most):
             self._tick = self._slice = None
-            self._report(tick.told, droppable=droppable)
+            self._report(tick.report, droppable=droppable)
         else:
             self._slice = self._loop.call_soon(self._next_slice, most)
 
