@@ -203,7 +203,7 @@ class InstallationCollector(Collector):
         yield self._issues([*streams, *view.nodes])
 
     def _streams(self, streams: list[StreamSnapshot], of_nodes: Iterable[StreamSnapshot]) -> Iterator[Metric]:
-        """`told`: by each node, where several know of one stream."""
+        """`of_nodes`: of each node, where several know of one stream."""
         streams.sort(key=lambda stream: (stream["state"] != "live", stream["app"], stream["name"]))
         shown = [((stream["app"], stream["name"]), stream) for stream in streams[:MAX_STREAMS]]
         for figure in STREAM_FIGURES:

@@ -114,7 +114,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`says` goes on after the stream's name, without a full stop. `weight`: of two of a level the greater is first."""
+    """`text` goes on after the stream's name, without a full stop. `weight`: of two of a level the greater is first."""
 
     level: Callable[[Figures], Level | None]
     text: Callable[[Figures], str]

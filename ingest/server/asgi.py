@@ -246,7 +246,7 @@ def read_caller(event: events.ConnectRequested) -> Caller:
         for name in URLS
         if isinstance(properties.get(name), str)
     }
-    said = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
+    capabilities = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
     others = {name: value for name, value in properties.items() if name not in urls and name != "app"}
     command = credentials.scrub(others, secret) | urls | {"app": target.name}
     # With texts that all connections share which say the same: a thousand players of one kind do.
@@ -257,7 +257,7 @@ def read_caller(event: events.ConnectRequested) -> Caller:
         flash_ver=text(command.get("flashVer"))[:FLASH_VER_LENGTH],
         query=target.query,
         connect={"object": command, "arguments": credentials.scrub(event.arguments, secret)},
-        capabilities=credentials.scrub(said, secret),
+        capabilities=credentials.scrub(capabilities, secret),
         credential=secret,
         login=target.login,
     )

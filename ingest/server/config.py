@@ -154,7 +154,7 @@ class ServerConfig:
     """PEM: the server's certificate, then its chain."""
     certificate_key: Path | None = None
     """PEM, not encrypted."""
-    certificate_look_s: float = 1.0
+    certificate_poll_s: float = 1.0
     """Between two looks at these files. They are read anew at the second look that finds them changed alike."""
     reconnect_url: str = ""
     """Where clients that understand a reconnect request are sent to, as rtmp://host[:port]; empty: the same address."""

@@ -72,7 +72,7 @@ def finished(player: Player, now: float, *, failure: Status | None = None, detai
         rtmp.send_play_status(stream_id, status.PLAY_SWITCH)
     connection.collect_statuses(now)
     reason: EndReason = "unreadable" if failure else "completed"
-    connection.end_session(player, reason, detail or DESCRIPTIONS[reason], now, tell=False)
+    connection.end_session(player, reason, detail or DESCRIPTIONS[reason], now, notify=False)
     rtmp.play_next_item(stream_id)
     connection.collect_statuses(now)
     connection.process((), now)
