@@ -132,7 +132,7 @@ def buckets(s: Samples, hour_us: int) -> pa.Table:
     """Samples of an hour, each once, to schemas.BUCKETS."""
     samples = len(s.at_us)
     of = np.repeat(np.arange(len(s.labels)), np.diff(s.labels, append=samples))
-    found = []
+    parts = []
     for kind in BITRATES:
         bucket = buckets_of(getattr(s, f"{kind}_kbps"))
         is_none = bucket == ZERO
@@ -148,8 +148,8 @@ def buckets(s: Samples, hour_us: int) -> pa.Table:
             "bucket": np.where(bucket == 0, ZERO, bucket + before),
             "count": counts,
         }
-        found.append(schemas.cast(pa.table(columns), schemas.BUCKETS))
-    return pa.concat_tables(found)
+        parts.append(schemas.cast(pa.table(columns), schemas.BUCKETS))
+    return pa.concat_tables(parts)
 
 
 def once(rows: pa.Table) -> pa.Table:
@@ -217,19 +217,19 @@ def _renumbered(numbers: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.
     one[numbers] = values
     if (one[numbers] == values).all():  # As nearly always: a label is its session's.
         return numbers
-    found, positions = np.unique(values, return_inverse=True)
-    renumbered: NDArray[np.int64] = np.unique(numbers * len(found) + positions, return_inverse=True)[1]
+    distinct, positions = np.unique(values, return_inverse=True)
+    renumbered: NDArray[np.int64] = np.unique(numbers * len(distinct) + positions, return_inverse=True)[1]
     return renumbered
 
 
 def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Those that are there, from 0 on, and how often each is."""
     if numbers.max(initial=0) > DENSE * len(numbers):
-        found, counts = np.unique(numbers, return_counts=True)
-        return found, counts
+        distinct, counts = np.unique(numbers, return_counts=True)
+        return distinct, counts
     counts = np.bincount(numbers)
-    found = np.flatnonzero(counts)
-    return found, counts[found]
+    distinct = np.flatnonzero(counts)
+    return distinct, counts[distinct]
 
 
 def _is_text(column: pa.ChunkedArray) -> bool:

@@ -49,10 +49,10 @@ def pdf(document: Document) -> bytes:
     from reportlab.platypus import SimpleDocTemplate
 
     _register()
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     title = f"{document['title']}: {document['period']['words']}"
     template = SimpleDocTemplate(
-        made,
+        buffer,
         pagesize=A4,
         leftMargin=MARGIN,
         rightMargin=MARGIN,
@@ -70,7 +70,7 @@ def pdf(document: Document) -> bytes:
         canvas.drawRightString(EDGE + WIDTH, MARGIN / 2, f"Page {canvas.getPageNumber()}")
 
     template.build(list(_story(document)), onFirstPage=foot, onLaterPages=foot)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 @cache

@@ -134,15 +134,15 @@ def time_zones() -> list[tuple[str, str]]:
 
 def addresses(text: str) -> list[str]:
     """Each e-mail address once, in order: one a line, or parted by commas. Raises ValidationError."""
-    found = list(dict.fromkeys(text.replace(",", "\n").split()))
-    for address in found:
+    entries = list(dict.fromkeys(text.replace(",", "\n").split()))
+    for address in entries:
         try:
             validate_email(address)
         except ValidationError:
             raise ValidationError(f"{address[:80]} is no e-mail address. Give one a line: ops@example.org") from None
-    if len(found) > MOST_RECIPIENTS:
+    if len(entries) > MOST_RECIPIENTS:
         raise ValidationError(f"At most {MOST_RECIPIENTS} recipients: give a mailing list's address for more.")
-    return found
+    return entries
 
 
 class PlanForm(forms.ModelForm[ReportPlan]):
