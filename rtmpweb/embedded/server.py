@@ -114,28 +114,28 @@ def manage_command() -> str:
     return f"{python} manage.py"
 
 
-def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list[str]:
+def greeting(first: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list[str]:
     """The lines that an operator reads at start. Only a first start's contain secrets: they are shown once.
 
     Where nobody reads them as they come they would stay: in a journal, or a container's log. There they go to a file.
     """
     manage = manage_command()
     lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}"]
-    if made.password:
+    if first.password:
         lines.append(f"  User: {ADMIN}")
-        lines.append(f"  Password: {made.password}   (shown once; change it: {manage} changepassword {ADMIN})")
+        lines.append(f"  Password: {first.password}   (shown once; change it: {manage} changepassword {ADMIN})")
     else:
         lines.append(f"  Lost the password? {manage} changepassword USER")
-    if made.key:
+    if first.key:
         lines.append("OBS: Settings, Stream, Service: Custom...")
-        lines.append(f"  Server: {made.key.server}")
-        lines.append(f"  Stream Key: {made.key.key}   (shown once)")
-        lines.append(f"Play: {made.key.play_url}")
+        lines.append(f"  Server: {first.key.server}")
+        lines.append(f"  Stream Key: {first.key.key}   (shown once)")
+        lines.append(f"Play: {first.key.play_url}")
     else:
         lines.append(f"OBS server: {media_urls.server(app=APPLICATION)}")
         lines.append(f"  Lost a stream key? {manage} streamkey rotate {APPLICATION}/{STREAM}")
-    if made != FirstStart() and not to_terminal:
-        lines = [*lines[:2], _put_aside(made, lines)]
+    if first != FirstStart() and not to_terminal:
+        lines = [*lines[:2], _put_aside(first, lines)]
     try:
         find_java()
     except JavaMissing as missing:
@@ -143,10 +143,10 @@ def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list
     return lines
 
 
-def _put_aside(made: FirstStart, lines: list[str]) -> str:
+def _put_aside(first: FirstStart, lines: list[str]) -> str:
     """Writes the lines to a file of this user alone; says which, or how to come by other secrets."""
     file = settings.DATA_DIR / FIRST_START
-    names = " and ".join(name for name, secret in (("password", made.password), ("stream key", made.key)) if secret)
+    names = " and ".join(name for name, secret in (("password", first.password), ("stream key", first.key)) if secret)
     try:
         descriptor = os.open(
             file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, data_folder.FILE
@@ -257,8 +257,8 @@ class Embedded:
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
         self._url = f"http://{url_host(host)}:{port}/"
-        made = create_missing()
-        for line in greeting(made, self._url, to_terminal=self._to_terminal):
+        first = create_missing()
+        for line in greeting(first, self._url, to_terminal=self._to_terminal):
             self._write(line)
 
     async def _start_children(self) -> None:
