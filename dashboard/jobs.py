@@ -51,17 +51,17 @@ class RangeForm(forms.Form):
     until = MomentField(label="Until", widget=MomentInput(HOUR_INPUT))
 
     def clean(self) -> dict[str, Any]:
-        found: dict[str, Any] = super().clean() or {}
+        data: dict[str, Any] = super().clean() or {}
         for name in ("since", "until"):
-            at = found.get(name)
+            at = data.get(name)
             if at and at != at.replace(minute=0, second=0, microsecond=0):
                 self.add_error(name, f"Give a whole hour of UTC, by which history is kept: this is {at:%H:%M} there.")
-        since, until = found.get("since"), found.get("until")
+        since, until = data.get("since"), data.get("until")
         if since and until and since >= until:
             raise ValidationError("The range has to end after it begins.")
         if since and until and until - since > LONGEST_RANGE:
             raise ValidationError(f"At most {LONGEST_RANGE.days} days at once: compute the rest after them.")
-        return found
+        return data
 
 
 PAGE_SIZE = 25

@@ -129,14 +129,14 @@ def _shown(history: StreamHistory) -> dict[str, Any]:
 def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, bool]]:
     """Of keyframe intervals: words, how many, how many per cent, whether it is longer than 4 s."""
     total = history.figures.keyframe_intervals
-    found, below = [], 0.0
+    intervals, below = [], 0.0
     for name, bound in GOP_BINS.items():
         words = f"up to {bound:g} s" if not below else f"{below:g} to {bound:g} s"
         words = f"over {below:g} s" if bound == float("inf") else words
         count = getattr(history.figures, name)
-        found.append((words, count, 100 * count / total if total else None, bound > 4))
+        intervals.append((words, count, 100 * count / total if total else None, bound > 4))
         below = bound
-    return found
+    return intervals
 
 
 @safe_view(Ability.VIEW)

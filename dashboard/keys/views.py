@@ -228,14 +228,14 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
 
 
-def _context(found: StreamKey) -> dict[str, Any]:
-    rows = attempts().filter(Q(key=found) | Q(stream=found.stream))
-    live = found.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
+def _context(key: StreamKey) -> dict[str, Any]:
+    rows = attempts().filter(Q(key=key) | Q(stream=key.stream))
+    live = key.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
     return {
-        "row": keys_queries.key_row(found),
-        "key": found,
+        "row": keys_queries.key_row(key),
+        "key": key,
         "live": live,
-        "server": media_urls.server_of(stream=found.stream),
+        "server": media_urls.server_of(stream=key.stream),
         "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
         "graces": GRACE_CHOICES,
     }

@@ -27,16 +27,16 @@ def nodes(request: HttpRequest) -> HttpResponse:
 
 @safe_view(Ability.VIEW)
 def node(request: HttpRequest, name: str) -> HttpResponse:
-    found = service.node_of(name)
+    node_now = service.node_of(name)
     now = Now.read()
     # A stream without publisher and players is told of for some time yet.
     here = [each for each in now.by_id.values() if each["node"] == name and each["state"] != "offline"]
-    sessions = Session.objects.filter(node=found.row).select_related("stream").order_by("-started_at")
+    sessions = Session.objects.filter(node=node_now.row).select_related("stream").order_by("-started_at")
     return render(
         request,
         "dashboard/node.html",
         {
-            "node": found,
+            "node": node_now,
             "streams": sorted(here, key=lambda stream: (stream["app"], stream["name"])),
             "sessions": sessions[:SESSIONS_SHOWN],
             **_shared(),

@@ -118,13 +118,13 @@ class MakeForm(forms.Form):
             raise ValidationError(str(problem)) from None
 
     def clean(self) -> dict[str, Any]:
-        found: dict[str, Any] = super().clean() or {}
+        data: dict[str, Any] = super().clean() or {}
         if not self.errors:
             try:
-                self.wanted = _wanted(found["kind"], found["scope"], found["day"], periods.zone_of(found["time_zone"]))
+                self.wanted = _wanted(data["kind"], data["scope"], data["day"], periods.zone_of(data["time_zone"]))
             except PeriodProblem as problem:
                 raise ValidationError({"day": str(problem)}) from None
-        return found
+        return data
 
 
 def _wanted(kind: str, scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[Period, Scope]:

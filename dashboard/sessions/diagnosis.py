@@ -199,18 +199,18 @@ class Diagnosis:
         at = session.ended_at or self.at
         same = Session.objects.filter(node=session.node, kind=Session.Kind.PUBLISH).exclude(pk=session.pk)
         fell = same.filter(ended_at__range=(at - SAME_TIME, at + SAME_TIME)).count() if session.ended_at else 0
-        kept = same.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=at + SAME_TIME), started_at__lte=at).count()
+        unaffected = same.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=at + SAME_TIME), started_at__lte=at).count()
         figures = next((node for node in self._now.nodes if node["node"] == name), None)
         state = {"up": _load(figures), "draining": "It is draining.", "down": "It is down now.", "unknown": ""}
         now = state[self.node_state]
         if self.node_state == "down":
             seen = f"{name} was last seen at {_time(session.node.seen_at)}."
             return Finding(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
-        running = f"{_count(kept)} on {name} kept running" if kept else f"No other publisher was on {name}"
+        running = f"{_count(unaffected)} on {name} kept running" if unaffected else f"No other publisher was on {name}"
         if fell:
-            text = "Several at once" if kept else "All of the node"
+            text = "Several at once" if unaffected else "All of the node"
             detail = f"{_count(fell)} on {name} ended within 30 s of it. {running}. {now}"
-            return Finding(question, "warn" if kept else "bad", text, detail)
+            return Finding(question, "warn" if unaffected else "bad", text, detail)
         text = "Only this one" if session.ended_at else "Only this one is shown"
         return Finding(question, "good", "Only this key" if session.key else text, f"{running}. {now}")
 

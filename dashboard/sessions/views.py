@@ -312,8 +312,8 @@ def _players(row: Session) -> QuerySet[Session]:
 def _publisher(row: Session) -> Session | None:
     """Who published the stream when the player came."""
     before = session_rows().filter(app=row.app, name=row.name, kind=Session.Kind.PUBLISH)
-    found = before.filter(started_at__lte=measurements.ended(row)).first()
-    return found if found and (found.ended_at is None or found.ended_at >= row.started_at) else None
+    publisher = before.filter(started_at__lte=measurements.ended(row)).first()
+    return publisher if publisher and (publisher.ended_at is None or publisher.ended_at >= row.started_at) else None
 
 
 def _media(row: Session) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def summarize_last_minute(
     idle = series.values["idle_ms"][-1] or 0.0
     spoken = [value for value in total if value]
     begin, end = _mean(total[:EDGE]) or 0.0, _mean(total[-EDGE:]) or 0.0
-    found = LastMinute(
+    minute = LastMinute(
         kbps_from=begin,
         kbps_to=end,
         wire_kbps=_mean(series.values["wire_kbps"]),
@@ -142,11 +142,11 @@ def summarize_last_minute(
     checks: tuple[tuple[LastMinuteKind, bool], ...] = (
         ("silent", idle > SILENT_MS or not spoken),
         ("falling", end < begin * FALLEN or is_low),
-        ("far", (found.rtt_ms or 0) > FAR_MS),
-        ("slow", nominal_fps is not None and found.fps is not None and found.fps < nominal_fps * SLOW),
+        ("far", (minute.rtt_ms or 0) > FAR_MS),
+        ("slow", nominal_fps is not None and minute.fps is not None and minute.fps < nominal_fps * SLOW),
     )
     seen: LastMinuteKind = next((name for name, holds in checks if holds), "steady")
-    return replace(found, seen=seen)
+    return replace(minute, seen=seen)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

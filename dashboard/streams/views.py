@@ -87,13 +87,13 @@ MAX_AGE_S = 900
 @safe_view(Ability.VIEW)
 def thumbnail(request: HttpRequest, app: str, name: str) -> HttpResponseBase:
     """WebP; 404 where there is none. Under `?v=` and the number that the stream's snapshot names it never changes."""
-    found = get_livestore().thumbnail(f"{app}/{name}")
-    if found is None:
+    picture = get_livestore().thumbnail(f"{app}/{name}")
+    if picture is None:
         return HttpResponse("There is no picture.", status=404, content_type="text/plain")
-    etag = f'"{found.at_ms}"'
-    response = HttpResponse(found.image, content_type="image/webp")
+    etag = f'"{picture.at_ms}"'
+    response = HttpResponse(picture.image, content_type="image/webp")
     response["ETag"] = etag
-    is_version = request.GET.get("v") == str(found.at_ms)
+    is_version = request.GET.get("v") == str(picture.at_ms)
     response["Cache-Control"] = f"private, max-age={MAX_AGE_S}, immutable" if is_version else "private, no-cache"
     return get_conditional_response(request, etag=etag, response=response) or response
 
