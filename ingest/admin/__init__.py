@@ -115,17 +115,17 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
             super().save_model(request, obj, form, change)
             return
         rights = {name: form.cleaned_data[name] for name in StreamKeyForm.Meta.fields}
-        made = keys.create(**rights, secret=form.cleaned_data.get("existing_key") or None)
-        obj.pk, obj.digest, obj.prefix = made.key.pk, made.key.digest, made.key.prefix
-        request.new_key = made  # type: ignore[attr-defined]
+        new_key = keys.create(**rights, secret=form.cleaned_data.get("existing_key") or None)
+        obj.pk, obj.digest, obj.prefix = new_key.key.pk, new_key.key.digest, new_key.key.prefix
+        request.new_key = new_key  # type: ignore[attr-defined]
 
     def response_add(self, request: HttpRequest, obj: StreamKey, post_url_continue: str | None = None) -> HttpResponse:
-        made: keys.NewKey = request.new_key  # type: ignore[attr-defined]
-        return self._shown(request, made, "Stream key created")
+        new_key: keys.NewKey = request.new_key  # type: ignore[attr-defined]
+        return self._shown(request, new_key, "Stream key created")
 
-    def _shown(self, request: HttpRequest, made: keys.NewKey, title: str) -> HttpResponse:
-        paste = media_urls.strings(stream=made.key.stream, secret=made.secret)
-        return self.shown_once(request, title, key=made.key, paste=paste)
+    def _shown(self, request: HttpRequest, new_key: keys.NewKey, title: str) -> HttpResponse:
+        paste = media_urls.strings(stream=new_key.key.stream, secret=new_key.secret)
+        return self.shown_once(request, title, key=new_key.key, paste=paste)
 
     @admin.action(description="Rotate one: a new key, the old one works for 24 hours", permissions=["add"])
     def rotate_with_grace(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> HttpResponse | None:

@@ -130,42 +130,42 @@ class RtmpConsumer(Calls, Objects):
 
         def check() -> Playable:
             now = clock.utc_now()
-            found = playback.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
+            target = playback.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
             if wanted != "recorded":
-                playback.refuse_elsewhere(found=found, node=node, now=database.shared_now())
-            return found
+                playback.refuse_elsewhere(playable=target, node=node, now=database.shared_now())
+            return target
 
         async def decide(deadline: float) -> Playable:
             if credential:
                 login.refuse_banned("play", self.scope["client"][0])
             if get_history().full:  # Nothing may begin that could not be recorded.
                 raise decisions.TooSlow
-            found = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
-            if found.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
+            target = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
+            if target.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
                 raise Refused("play", "too_many_awaited", stream=None, key=None)
-            if not (found.is_preview or found.is_download):  # Which are permitted by their token alone.
-                question = Question("play", found.application, found.name, stream=found.stream)
+            if not (target.is_preview or target.is_download):  # Which are permitted by their token alone.
+                question = Question("play", target.application, target.name, stream=target.stream)
                 await Permission(self.peer, session_id).ask(question)
-            return found
+            return target
 
         try:
-            found = await self._decided("play", decide)
+            target = await self._decided("play", decide)
         except Refused as refused:
             await self._reject(event, refused)
             return
-        if found.application.play_policy == Application.PlayPolicy.TOKEN:
+        if target.application.play_policy == Application.PlayPolicy.TOKEN:
             self.authenticated = True
-        self._open(event["stream_id"], session_id, found, beside=bool(event["transition"]))
+        self._open(event["stream_id"], session_id, target, beside=bool(event["transition"]))
         answer: PlayAccept = {
             "type": "rtmp.play.accept",
             "request_id": event["request_id"],
-            "path": found.path,
+            "path": target.path,
             "session_id": str(session_id),
-            "labels": found.labels,
-            "recording": found.recording,
-            "start_unit": found.start_unit,
+            "labels": target.labels,
+            "recording": target.recording,
+            "start_unit": target.start_unit,
         }
-        if found.is_preview:
+        if target.is_preview:
             answer["preview"] = True
         await self.send(answer)
 

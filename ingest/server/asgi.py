@@ -286,29 +286,29 @@ PUBLISH_TYPES: dict[str, Literal["live", "record", "append"]] = {"live": "live",
 
 
 def publish_event(event: events.PublishRequested, caller: Caller) -> PublishEvent:
-    found = credentials.split_publish(event.name, caller.credential)
+    presented = credentials.split_publish(event.name, caller.credential)
     return {
         "type": "rtmp.publish",
         "request_id": event.request_id,
         "stream_id": event.stream_id,
-        "name": found.name,
-        "credential": found.credential,
-        "credential_is_name": found.credential_is_name,
-        "query": found.query,
+        "name": presented.name,
+        "credential": presented.credential,
+        "credential_is_name": presented.credential_is_name,
+        "query": presented.query,
         "publish_type": PUBLISH_TYPES.get(event.publish_type, "live"),
     }
 
 
 def play_event(event: events.PlayRequested, credential: str) -> PlayEvent:
     """`credential`: what the caller has presented before."""
-    found = credentials.split_play(event.name, credential)
+    presented = credentials.split_play(event.name, credential)
     return {
         "type": "rtmp.play",
         "request_id": event.request_id,
         "stream_id": event.stream_id,
-        "name": found.name,
-        "credential": found.credential,
-        "query": found.query,
+        "name": presented.name,
+        "credential": presented.credential,
+        "query": presented.query,
         "start": event.start,
         "duration": event.duration,
         "reset": event.reset,

@@ -57,14 +57,14 @@ class Calls:
         if not connection.control.throttle.take(connection.loop.time()):
             connection.rtmp.fail_call(event.request_id, CALL_FAILED, TOO_OFTEN)
             return
-        found = credentials.split_play(event.name, connection.control.caller.credential)
-        self._secrets.add(found.credential)
+        presented = credentials.split_play(event.name, connection.control.caller.credential)
+        self._secrets.add(presented.credential)
         message: LengthEvent = {
             "type": "rtmp.length",
             "request_id": event.request_id,
-            "name": found.name,
-            "credential": found.credential,
-            "query": found.query,
+            "name": presented.name,
+            "credential": presented.credential,
+            "query": presented.query,
         }
         self._await_answer(event.request_id, connection.rtmp.answer_call, 0.0)
         self._put(message)

@@ -287,11 +287,11 @@ def admit_group(
             access = authorization.read_requests(ask.request for ask in asks)
             ordinary: dict[int, _Ordinary] = {}
             for ask in asks:
-                found = _check(ask, access, now)
-                if isinstance(found, Exception) or found.stream.pk in ordinary:
-                    answers[ask.session] = found if isinstance(found, Exception) else DecideAlone()
+                checked = _check(ask, access, now)
+                if isinstance(checked, Exception) or checked.stream.pk in ordinary:
+                    answers[ask.session] = checked if isinstance(checked, Exception) else DecideAlone()
                 else:
-                    ordinary[found.stream.pk] = found
+                    ordinary[checked.stream.pk] = checked
             there = {name: nodes.row(name=name).pk for name in {one.ask.peer.node for one in ordinary.values()}}
             fencing = _take_leases(ordinary, there, knowledge)
             admitted = {stream: one for stream, one in ordinary.items() if stream in fencing}

@@ -95,21 +95,21 @@ class Attempts:
         if row.reason == "banned":  # Who is banned is so with his whole network, and unheard: it is all the same.
             row = replace(row, address=unit_or_itself(row.address))
         for form in self._forms(row):
-            found = self._open.get(form.same)
-            if found is not None and found.goes_on(form.at):
+            former = self._open.get(form.same)
+            if former is not None and former.goes_on(form.at):
                 break
         else:
-            found = OpenAttempt(form, form.at)
+            former = OpenAttempt(form, form.at)
         unit = unit_or_itself(form.address)
-        if found not in self._waiting:
+        if former not in self._waiting:
             if len(self._waiting) >= MOST_WAITING:
                 return False
-            self._waiting[found] = None
+            self._waiting[former] = None
             self._waiting_of[unit] += 1
-        if not found.count:
+        if not former.count:
             self._new[unit] += 1
-        found.last_at, found.count = max(found.last_at, form.at), found.count + form.count
-        self._open[form.same] = found
+        former.last_at, former.count = max(former.last_at, form.at), former.count + form.count
+        self._open[form.same] = former
         self._open.move_to_end(form.same)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
@@ -161,7 +161,7 @@ def _create(rows: Sequence[OpenAttempt]) -> list[int]:
     streams = Stream.objects.filter(pk__in={first.stream for first in firsts if first.stream})
     named = dict(streams.order_by().values_list("pk", "name"))
     hidden = keys.hide_all({text for first in firsts for text in (first.name, first.app.partition("/")[0])})
-    made = Attempt.objects.bulk_create(
+    created = Attempt.objects.bulk_create(
         Attempt(
             at=first.at,
             last_at=row.last_at,
@@ -180,7 +180,7 @@ def _create(rows: Sequence[OpenAttempt]) -> list[int]:
         )
         for row, first in zip(rows, firsts, strict=True)
     )
-    return [int(row.pk) for row in made]
+    return [int(row.pk) for row in created]
 
 
 def _with_first(hidden: Mapping[str, str], app: str) -> str:

@@ -72,7 +72,7 @@ class Question:
     """Where there is no name that tells it."""
 
     def body(self, peer: Peer, session: str | None) -> bytes:
-        asked: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "action": self.action,
             "app": self.application.name,
             "instance": self.instance or instance_of(self.name),
@@ -85,7 +85,7 @@ class Question:
             "login": self.login.user if self.login is not None else None,
             "at": clock.utc_now().isoformat().replace("+00:00", "Z"),
         }
-        return json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     def refuse(self, why: str) -> NoReturn:
         reason = why.rstrip(". ") or "it gave no reason"
@@ -196,14 +196,14 @@ class CallbackClient:
             return response.status_code, await beginning(response, MAX_ANSWER)
 
 
-async def beginning(response: "httpx.Response", most: int) -> bytes:
+async def beginning(response: "httpx.Response", limit: int) -> bytes:
     """So many bytes of its body, the rest unread."""
     read = b""
     async for chunk in response.aiter_raw():
         read += chunk
-        if len(read) >= most:
+        if len(read) >= limit:
             break
-    return read[:most]
+    return read[:limit]
 
 
 def _broken() -> tuple[type[Exception], ...]:

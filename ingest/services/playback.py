@@ -212,12 +212,12 @@ def _reason(
         return ""
     if not credential:
         return "token_missing"
-    found: list[play_tokens.Verdict] = ["invalid"]
+    verdicts: list[play_tokens.Verdict] = ["invalid"]
     if stream is not None:
-        found.append(play_tokens.PLAY.verify(credential, stream.pk, now=now))
+        verdicts.append(play_tokens.PLAY.verify(credential, stream.pk, now=now))
     if recording is not None:
-        found.append(play_tokens.RECORDING.verify(credential, recording.pk, now=now))
-    return "" if "valid" in found else "token_expired" if "expired" in found else "token_invalid"
+        verdicts.append(play_tokens.RECORDING.verify(credential, recording.pk, now=now))
+    return "" if "valid" in verdicts else "token_expired" if "expired" in verdicts else "token_invalid"
 
 
 def _file(recording: Recording) -> RecordedFile:
@@ -235,23 +235,23 @@ ASKED_AT_ONCE: Final = 500
 
 def answers_elsewhere(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
     """What players of these (app/name) are told, of those that are published, but not on this node."""
-    asked, found = sorted(paths), dict[str, str]()
-    for start in range(0, len(asked), ASKED_AT_ONCE):
-        names = {path.partition("/")[2] for path in asked[start : start + ASKED_AT_ONCE]}
+    ordered, answers = sorted(paths), dict[str, str]()
+    for start in range(0, len(ordered), ASKED_AT_ONCE):
+        names = {path.partition("/")[2] for path in ordered[start : start + ASKED_AT_ONCE]}
         rows = _held(node, now).filter(stream__name__in=names)
         for app, name, *place in rows.values_list("stream__application__name", "stream__name", *PLACE):
             if (path := f"{app}/{name}") in paths:
-                found[path] = describe("elsewhere", where=_where(*place))
-    return found
+                answers[path] = describe("elsewhere", where=_where(*place))
+    return answers
 
 
-def refuse_elsewhere(*, found: Playable, node: str, now: datetime) -> None:
+def refuse_elsewhere(*, playable: Playable, node: str, now: datetime) -> None:
     """Raises Refused if what is live of it is published, but not on this node."""
-    if found.stream is None or found.is_recording_alone:
+    if playable.stream is None or playable.is_recording_alone:
         return
-    place = _held(node, now).filter(stream=found.stream).values_list(*PLACE).first()
+    place = _held(node, now).filter(stream=playable.stream).values_list(*PLACE).first()
     if place is not None:
-        raise Refused("play", "elsewhere", stream=found.stream.pk, key=None, where=_where(*place))
+        raise Refused("play", "elsewhere", stream=playable.stream.pk, key=None, where=_where(*place))
 
 
 PLACE: Final = ("node__name", "node__url", "shares_url")
@@ -275,10 +275,10 @@ def play_length_s(*, app: str, name: str, credential: str, now: datetime, shared
     `shared_now`: by the clock that leases go by (ingest.services.database); None: as `now`. Raises Refused as `play` of
     it would be.
     """
-    found = check(app=app, name=name, credential=credential, now=now)
-    if found.recording is None:
+    playable = check(app=app, name=name, credential=credential, now=now)
+    if playable.recording is None:
         return 0.0
-    live = Lease.objects.filter(stream=found.stream, session__isnull=False, expires_at__gt=shared_now or now)
-    if not found.is_recording_alone and live.exists():
+    live = Lease.objects.filter(stream=playable.stream, session__isnull=False, expires_at__gt=shared_now or now)
+    if not playable.is_recording_alone and live.exists():
         return 0.0
-    return found.recording["duration_ms"] / 1000
+    return playable.recording["duration_ms"] / 1000

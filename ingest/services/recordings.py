@@ -283,25 +283,25 @@ def tidy(*, now: datetime, days: int, gib: int, node: str | None = None) -> Tidi
     Never what is being recorded, or marked to be kept; but that counts towards the size, as it is by now. `node`: only
     of this one.
     """
-    done = Tidied()
+    tidied = Tidied()
     over = Recording.objects.exclude(state=Recording.State.RECORDING).filter(keep=False)
     everything = Recording.objects.all()
     if node is not None:
         over, everything = (rows.filter(Q(node__name=node) | Q(node=None)) for rows in (over, everything))
-    done.superseded = sum(_delete(recording, done) for recording in list(over.filter(Exists(_newer()))))
+    tidied.superseded = sum(_delete(recording, tidied) for recording in list(over.filter(Exists(_newer()))))
     if days:
         old = over.filter(started_at__lt=now - timedelta(days=days))
-        done.old = sum(_delete(recording, done) for recording in list(old))
+        tidied.old = sum(_delete(recording, tidied) for recording in list(old))
     if gib:
         writing = Q(state=Recording.State.RECORDING)
         excess = (everything.exclude(writing).aggregate(size=Sum("size_bytes"))["size"] or 0) - gib * GIB
         excess += sum(_size(recording) for recording in everything.filter(writing))
         for recording in over.order_by("started_at").iterator() if excess > 0 else ():
             size = recording.size_bytes
-            if excess > 0 and _delete(recording, done):
-                done.large += 1
+            if excess > 0 and _delete(recording, tidied):
+                tidied.large += 1
                 excess -= size
-    return done
+    return tidied
 
 
 def _size(recording: Recording) -> int:

@@ -70,13 +70,13 @@ class Gathering:
             self._whole = []
 
     def series(self) -> Series:
-        made = Series(totals=self._finished(), gaps=[(a / 1e6, b / 1e6) for a, b in self._longest_gaps()])
+        series = Series(totals=self._finished(), gaps=[(a / 1e6, b / 1e6) for a, b in self._longest_gaps()])
         if self._spans:
-            _fill(made, self._merged())
-            made.step_s = self._width / 1e6
+            _fill(series, self._merged())
+            series.step_s = self._width / 1e6
         elif self._whole:
-            _fill(made, _as_spans(pa.concat_tables(reversed(self._whole))))
-        return made
+            _fill(series, _as_spans(pa.concat_tables(reversed(self._whole))))
+        return series
 
     def _count(self, records: pa.Table) -> None:
         totals, elapsed = self.totals, records["elapsed_ms"]
@@ -316,14 +316,14 @@ class _Reader:
                 return
 
     def problems(self) -> list[str]:
-        found = []
+        texts = []
         if self._unread:
             names = ", ".join(self._unread[:NAMED]) + (", …" if len(self._unread) > NAMED else "")
-            found.append(f"{len(self._unread)} files of the lake can't be read; what they hold is missing: {names}.")
+            texts.append(f"{len(self._unread)} files of the lake can't be read; what they hold is missing: {names}.")
         if self._stopped_at:
             end = f"{self._stopped_at + timedelta(hours=1):%Y-%m-%d %H:%M}"
-            found.append(f"Reading took too long and was stopped: what was before {end} UTC is missing, or part of it.")
-        return found
+            texts.append(f"Reading took too long and was stopped: what was before {end} UTC is missing, or part of it.")
+        return texts
 
     def _spooled(self) -> pa.Table:
         columns = self._wanted.columns
