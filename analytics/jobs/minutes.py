@@ -159,14 +159,14 @@ def once(rows: pa.Table) -> pa.Table:
     copies = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(copies):
         return rows
-    come_twice = np.isin(numbers, copies)
-    doubled = rows.filter(pa.array(come_twice))
+    is_double = np.isin(numbers, copies)
+    doubled = rows.filter(pa.array(is_double))
     read = schemas.cast(doubled, schemas.SAMPLES)  # Dictionaries can't be sorted by, and have their texts in any order.
     order = pc.sort_indices(read, [(name, "ascending") for name in _by_number(rows)])
-    numbers = numbers[come_twice][order.to_numpy()]
+    numbers = numbers[is_double][order.to_numpy()]
     last = np.append(numbers[1:] != numbers[:-1], True)
     left = doubled.take(order.filter(pa.array(last)))
-    return pa.concat_tables([rows.filter(pa.array(~come_twice)), left]).combine_chunks()
+    return pa.concat_tables([rows.filter(pa.array(~is_double)), left]).combine_chunks()
 
 
 def overlapping(parts: Sequence[pa.Table]) -> set[str]:
