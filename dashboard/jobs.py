@@ -159,9 +159,9 @@ def recompute(request: HttpRequest) -> HttpResponse:
         form.add_error(None, NOTHING)
         return _page(request, form, status=422)
     actor = actor_of(request)
-    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
+    new_run = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
     words = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} to {until.astimezone(UTC):%Y-%m-%d %H:%M}"
-    audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {asked.pk}")
+    audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {new_run.pk}")
     shown = " to ".join(zones.clock(at, "%-d %b %Y", "%H:%M") for at in (since, until))
     messages.success(request, f"{count} hours and days are computed anew: {shown}.")
-    return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))
+    return HttpResponseRedirect(reverse("dashboard:job", args=[new_run.pk]))

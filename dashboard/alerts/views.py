@@ -17,7 +17,7 @@ from dashboard.access import actor_of, post_view, require_ability, safe_view
 from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
 from dashboard.alerts.actions import RuleForm, WebhookForm
-from dashboard.lists import asked_filters, narrow, page_context
+from dashboard.lists import active_filters, narrow, page_context
 from dashboard.models import AlertRule
 from ingest.delivery.email import is_mail_set
 from ingest.delivery.webhook import secret_of
@@ -97,7 +97,7 @@ def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 
 @safe_view(Ability.VIEW)
 def deliveries(request: HttpRequest) -> HttpResponse:
-    filters, rows = asked_filters(request.GET, LOOKUPS), alerts_queries.deliveries()
+    filters, rows = active_filters(request.GET, LOOKUPS), alerts_queries.deliveries()
     context = page_context(request, narrow(rows, LOOKUPS, filters), filters) | {
         "webhooks": list(Webhook.objects.values_list("name", flat=True)),
         "states": Delivery.State.choices,

@@ -326,7 +326,7 @@ class StreamHistory:
         return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
 
 
-def asked(query: Mapping[str, str]) -> StreamHistory:
+def history_of(query: Mapping[str, str]) -> StreamHistory:
     """The history that a page's address names, else of the stream that was computed last: by day where its hours are
     more files than a page reads.
     """
