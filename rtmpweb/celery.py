@@ -127,7 +127,7 @@ def end_with_the_worker(**_: Any) -> None:
 
 
 @worker_before_create_process.connect
-def share_what_is_loaded(**_: Any) -> None:
+def share_loaded_modules(**_: Any) -> None:
     """With the process that is forked now: the collector would write to each object, and so make it a copy."""
     gc.collect()
     gc.freeze()

@@ -194,18 +194,18 @@ class Request(WebRequest):  # type: ignore[misc]
     def process(self) -> Any:
         processed = super().process()
         if self.transport is None:  # It is a WebSocket's now, with all that came.
-            self._let_go()
+            self._release_body()
         return processed
 
     def finish(self) -> None:
-        when_ended(self.server, self, self._let_go)
+        when_ended(self.server, self, self._release_body)
         super().finish()
 
     def connectionLost(self, reason: Any) -> None:
-        when_ended(self.server, self, self._let_go)
+        when_ended(self.server, self, self._release_body)
         super().connectionLost(reason)
 
-    def _let_go(self) -> None:
+    def _release_body(self) -> None:
         self._factory.hold(-self._held_bytes)
         self._held_bytes = 0
 
