@@ -271,11 +271,11 @@ class RtmpConsumer(Calls, Objects):
             if str(session.id) == event["session_id"]:
                 del self.streams[stream_id]
                 recorder.end(session, event["reason"], event["description"], event["totals"])
-                self._come(stream_id)
+                self._promote(stream_id)
 
     rtmp_stop = rtmp_unpublish
 
-    def _come(self, stream_id: int) -> None:
+    def _promote(self, stream_id: int) -> None:
         """What was to take the place of what has ended, does."""
         for session_id, (place, session) in list(self.pending_switch.items()):
             if place == stream_id:

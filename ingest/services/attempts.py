@@ -69,7 +69,7 @@ class OpenAttempt:
     count: int = 0
     pk: int | None = None
 
-    def goes_on(self, at: datetime) -> bool:
+    def continues(self, at: datetime) -> bool:
         return at - self.last_at <= CONTINUES and at - self.first.at <= LASTS
 
 
@@ -96,7 +96,7 @@ class Attempts:
             row = replace(row, address=unit_or_itself(row.address))
         for form in self._forms(row):
             former = self._open.get(form.same)
-            if former is not None and former.goes_on(form.at):
+            if former is not None and former.continues(form.at):
                 break
         else:
             former = OpenAttempt(form, form.at)

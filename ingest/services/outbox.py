@@ -77,14 +77,14 @@ def notify(events: Sequence[StatusEvent], held: Held) -> None:
 
     So many statements, however many events there are.
     """
-    telling = [event for event in events if may_notify(event.kind, event.code)]
-    about = {event.session_id for event in telling}
+    notified = [event for event in events if may_notify(event.kind, event.code)]
+    about = {event.session_id for event in notified}
     if not about:
         return
     with transaction.atomic():
         # Locked, so that whoever ends one of no stream meanwhile sees that its begin was told.
         rows = _publishers(pk__in=about).select_for_update(of=("self",), no_key=True).order_by("pk")
-        _notify({session.pk: session for session in rows.select_related("node")}, telling, held)
+        _notify({session.pk: session for session in rows.select_related("node")}, notified, held)
 
 
 def unpublished(ended: Sequence[Session], held: Held) -> None:
@@ -311,10 +311,10 @@ class _After:
         if session is None:
             return []
         self._notified.add(_once(Kind.PUBLISH, session.pk))
-        return [_begin(session), *_found_meanwhile(session)]
+        return [_begin(session), *_open_issues(session)]
 
 
-def _found_meanwhile(session: Session) -> Iterator[OutboxEvent]:
+def _open_issues(session: Session) -> Iterator[OutboxEvent]:
     """The issues of one whose begin waited."""
     standing = OutboxEvent.objects.filter(session=session, kind=Kind.HEALTH_OPENED, once__startswith=STANDING)
     for event in standing.order_by("at"):

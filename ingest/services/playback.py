@@ -121,7 +121,7 @@ def check(
     recording = None if wanted == "live" else _recording(application, names, credential, now)
     live = None if wanted == "recorded" else stream
     why_not: dict[Literal["live", "recorded"], str] = {}
-    if live is not None or (stream is None and wanted != "recorded" and _may_come(application, name)):
+    if live is not None or (stream is None and wanted != "recorded" and _may_begin(application, name)):
         why_not["live"] = _reason(application, live, credential, now)
     if recording is not None:
         why_not["recorded"] = _reason(application, recording.stream or stream, credential, now, recording)
@@ -189,7 +189,7 @@ def _recording(application: Application, names: list[str], token: str, now: date
     return None
 
 
-def _may_come(application: Application, name: str) -> bool:
+def _may_begin(application: Application, name: str) -> bool:
     """Whether a stream of the name begins with whoever publishes under it first. A key, or what is left of one that was
     masked, is nobody's name."""
     if application.publish_policy != Application.PublishPolicy.OPEN or not is_stream_name(name):

@@ -94,7 +94,7 @@ def note(*, session: uuid.UUID, at: datetime, event: RecordEvent, held: outbox.H
     a session's application and its node's tell of one each. `held`: its stream, by whoever tells of more than this."""
     if not event["file"]:
         return
-    if event["state"] == "started" and _is_known_to_be_over(session, event):
+    if event["state"] == "started" and _is_over(session, event):
         return
     owner = Session.objects.filter(pk=session).select_related("stream", "node").first()
     application = Application.objects.filter(name=owner.app).first() if owner is not None else None
@@ -127,7 +127,7 @@ def note(*, session: uuid.UUID, at: datetime, event: RecordEvent, held: outbox.H
         outbox.recorded(recording, owner, at, held)
 
 
-def _is_known_to_be_over(session: uuid.UUID, event: RecordEvent) -> bool:
+def _is_over(session: uuid.UUID, event: RecordEvent) -> bool:
     """A session that goes on with a file after a failure has written to it first: then the file is larger."""
     rows = Recording.objects.filter(file=event["file"], session=session, size_bytes__gte=event["size_bytes"])
     return rows.exclude(state=Recording.State.RECORDING).exists()

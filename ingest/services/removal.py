@@ -125,8 +125,8 @@ class _Doomed:
 def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
     live = doomed.plan(doomed.row)
     refuse_live(doomed.name, live, force)
-    goes_on = doomed.recorded.filter(state=Recording.State.RECORDING, session__ended_at__isnull=True)
-    written = list(goes_on.exclude(session=None).values_list("pk", flat=True))  # They are closed with their sessions.
+    running = doomed.recorded.filter(state=Recording.State.RECORDING, session__ended_at__isnull=True)
+    written = list(running.exclude(session=None).values_list("pk", flat=True))  # They are closed with their sessions.
     _each_recording(doomed, recordings.check_deletable, besides=written)
     changed = _disable(doomed, force)
     try:
@@ -135,7 +135,7 @@ def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
         _each_recording(doomed, recordings.check_deletable)
         _each_recording(doomed, partial(services_actions.delete_recording, actor, note=f"With {doomed.name}"))
         found = replace(doomed.plan(doomed.row), publishers=live.publishers, players=live.players)
-        _let_go(doomed)
+        _detach(doomed)
         _drop(actor, doomed, found)
     except InTheWay:
         if changed:
@@ -231,7 +231,7 @@ def _left(doomed: _Doomed, written: Sequence[int]) -> str:
     return ""
 
 
-def _let_go(doomed: _Doomed) -> None:
+def _detach(doomed: _Doomed) -> None:
     """What stays is not its any more. Raises InTheWay for a history that is too long for once."""
     ends = monotonic() + RUN_S
     for rows, name in _that_stay(doomed.row):

@@ -280,7 +280,7 @@ def due_to_end(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]
 @Prepared
 def _due() -> "QuerySet[Session, Any]":
     now, test_over = Given("now", DateTimeField()), Given("test_over", DateTimeField())
-    key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
+    key_revoked = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
     key_deleted = Q(
         kind=Session.Kind.PUBLISH,
         key__isnull=True,
@@ -300,7 +300,7 @@ def _due() -> "QuerySet[Session, Any]":
         .filter(
             ~Q(stop_requested="")
             | Q(key__enabled=False)
-            | key_gone
+            | key_revoked
             | Q(key__expires_at__lte=now)
             | key_deleted
             | encoder_login.gone(now)

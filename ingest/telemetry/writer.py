@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from ingest import clock
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.lake import EVENTS, SAMPLES, TABLES, Table, by_hour, file_prefix, hour_folder, write_parquet
-from ingest.telemetry.spool import SUFFIX, Spool, read_spool, remove_half_made, request_time, spool_folder
+from ingest.telemetry.spool import SUFFIX, Spool, read_spool, remove_partial, request_time, spool_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -299,7 +299,7 @@ class TelemetryWriter:
     def _claim_abandoned(self, queue: TableQueue) -> None:
         """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
         folder = spool_folder(self._lake)
-        remove_half_made(folder, queue.table.name)
+        remove_partial(folder, queue.table.name)
         for path in sorted(folder.glob(f"{queue.table.name}.*{SUFFIX}")):
             try:
                 spool = Spool.claim(path)
