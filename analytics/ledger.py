@@ -146,7 +146,7 @@ def find_hour(lake: Path, start: datetime) -> Hour | None:
 
 
 class Hours:
-    """The lake's hours of a time. It looks through the lake once."""
+    """The lake's hours of a time. It scans the lake once."""
 
     grain = Grain.HOUR
 

@@ -126,7 +126,7 @@ MAX_OF_ALL = 200
 """and of all, whoever has many addresses."""
 
 MAX_LOGINS = 1000
-"""Of an account, that are looked through for an address."""
+"""Of an account, that are searched for an address."""
 
 
 def record_failure(username: str, address: str) -> None:

@@ -21,7 +21,7 @@ RATE: Final = 0.05
 LASTS_S: Final = 60.0
 """which is taken over once it has lasted for so long."""
 EACH_S: Final = 0.1
-"""Between two looks at the machine's clock."""
+"""Between two readings of the machine's clock."""
 READINGS: Final = 3
 """Of the clocks at first, of which the quickest counts."""
 

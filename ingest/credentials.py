@@ -196,7 +196,7 @@ def scrub(value: Any, *secrets: str) -> Any:
 
 
 class _Scrubber:
-    """Looks through each text once: in AMF3 it may be a few bytes on the wire where it comes again."""
+    """Scans each text once: in AMF3 it may be a few bytes on the wire where it comes again."""
 
     def __init__(self, secrets: tuple[str, ...]) -> None:
         self._secrets = secrets

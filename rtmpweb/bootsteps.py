@@ -22,10 +22,10 @@ state: Any = worker_state
 """Celery's own of this worker; its stub lacks what is used here."""
 
 POLL_S = 1.0
-"""How often a worker looks whether it has anything to do."""
+"""How often a worker checks whether it has anything to do."""
 
 MEASURE_S = 2.0
-"""How often one looks how large it is."""
+"""How often one measures how large it is."""
 
 WARM_UP = "analytics.tasks.warm_up"
 WARM_UP_S = 60

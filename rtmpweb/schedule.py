@@ -114,7 +114,7 @@ class Schedule(DatabaseScheduler):  # type: ignore[misc]
 
     Entry = TableEntry
     _is_checked = False
-    """Whether it was looked in this tick if the table has changed: the library asks for it several times."""
+    """Whether it was checked in this tick if the table has changed: the library asks for it several times."""
     _is_ours = False
     """Whether the entry that is due was taken by this beat."""
 

@@ -52,7 +52,7 @@ class Findings:
 
 
 def check(lake: Path, since: datetime | None = None, until: datetime | None = None) -> Findings:
-    """Looks at every hour that the lake holds, and at every day that is done. Raises OSError, ArrowException."""
+    """Checks every hour that the lake holds, and at every day that is done. Raises OSError, ArrowException."""
     findings = Findings()
     pending = {hour.start for hour in ledger.Hours(lake, since, until).pending()}
     for start, hour in ledger.scan(lake, since, until).items():

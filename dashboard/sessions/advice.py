@@ -61,7 +61,7 @@ LOST = ("tcp_reset", "idle_timeout")
 AWAY: tuple[Return, ...] = ("off", "again_off")
 
 RULES = (
-    # The server's own side comes first: no encoder can mend it.
+    # The server's own side comes first: no encoder can repair it.
     Rule(
         "Bring the node back",
         "Its node is down: encoders and players of it are off air until it runs again. Look at the server's log.",

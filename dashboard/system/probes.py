@@ -176,7 +176,7 @@ def _check() -> None:
         installation.check_once()
     except installation.StartError as error:
         raise Unfit(str(error)) from error
-    except DatabaseError as error:  # It takes no writes, which is told of elsewhere: the next look asks again.
+    except DatabaseError as error:  # It takes no writes, which is told of elsewhere: the next poll asks again.
         logger.debug("The installation can't be checked: %s", database.describe_error(error))
 
 

@@ -32,7 +32,7 @@ JUMP_S = 4.0
 """Of the clock of the heartbeats: more, and who is seen each 3 s would be late."""
 
 LOCKED = timedelta(seconds=4)
-"""Others may keep the database locked for so long. With the next look heartbeats would be missed."""
+"""Others may keep the database locked for so long. With the next poll heartbeats would be missed."""
 
 
 @dataclass(frozen=True, slots=True)

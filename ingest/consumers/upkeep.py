@@ -1,4 +1,4 @@
-"""What a node asks and tells the database, each in its own rhythm, and never at the expense of its ticks.
+"""What a node asks and reports to the database, each at its own interval, and never at the expense of its ticks.
 
 A round that is still under way, since the database is slow, is not started again; one that fails is logged once and
 tried again with the next tick. Live streams go on meanwhile. Of publishers that are silent only changes are written."""

@@ -33,7 +33,7 @@ OF_THE_SENDER = (
     smtplib.SMTPAuthenticationError,
     smtplib.SMTPSenderRefused,
 )
-"""but for what the server has against us: that may be mended."""
+"""but for what the server has against us: that may be repaired."""
 
 
 def is_mail_set() -> bool:

@@ -1,4 +1,4 @@
-"""What a file's tags tell while they pass in their order, as they are written or looked through: where to seek to,
+"""What a file's tags tell while they pass in their order, as they are written or scanned: where to seek to,
 which headers hold there, and how long the file is.
 
 A file's time is its timestamps as milliseconds that go on, where they wrap and where an encoder began again."""

@@ -115,7 +115,7 @@ class ServedCertificate:
         self._asked.set()
 
     async def watch(self, every_s: float) -> None:
-        """Look at the files until cancelled; on another thread, as a file system may be slow."""
+        """Poll the files until cancelled; on another thread, as a file system may be slow."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), every_s)
@@ -123,7 +123,7 @@ class ServedCertificate:
             self._asked.clear()
             try:
                 await asyncio.to_thread(self._check, is_requested)
-            except Exception:  # Our own fault: one look that failed must not be the last.
+            except Exception:  # Our own fault: one poll that failed must not be the last.
                 logger.exception("The certificate of RTMPS could not be looked at. The former one is still served.")
 
     def _check(self, is_requested: bool) -> None:
@@ -136,7 +136,7 @@ class ServedCertificate:
         self._seen = signature
 
     def _read(self, signature: Signature, is_requested: bool) -> None:
-        """Take the pair. One that can't be used is tried at each look, as its repair may show nowhere else: a file's
+        """Take the pair. One that can't be used is tried at each poll, as its repair may show nowhere else: a file's
         rights, the process's files. It is told of once, and each time that an operator asks.
         """
         try:

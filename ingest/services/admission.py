@@ -172,7 +172,7 @@ def _session(ask: Ask, target: Target, stream: Stream, node: int, now: datetime)
 
 
 def _admit_key_test(session: uuid.UUID, target: Target, stream: Stream, key: StreamKey, now: datetime) -> Grant:
-    """A trial takes no lease and is never recorded; a newer one of its key takes the place of an older one."""
+    """A key test takes no lease and is never recorded; a newer one of its key takes the place of an older one."""
     others = Session.objects.filter(key=key, is_test=True, ended_at__isnull=True).exclude(pk=session)
     for former in others.values_list("pk", flat=True):
         sessions.mark_replaced(session=former, note="Another test with this key began.")

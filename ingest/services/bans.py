@@ -159,7 +159,7 @@ Mark = tuple[object, ...]
 def update_guard(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
     """Tells a node's guard of the bans, if they aren't those of the mark `before`; their own mark.
 
-    So that a look each second costs a node next to nothing, however many there are.
+    So that a poll each second costs a node next to nothing, however many there are.
     """
     mark: Mark = tuple(_mark.ask(now=now))
     if mark != before:

@@ -105,9 +105,9 @@ LOST_AFTER = timedelta(seconds=30)
 STILL_S = 7.0
 """A node that runs is seen every 3 s: one that was not, two times in a row, is dead."""
 POLL_S = 0.5
-"""Between two looks at one that may be."""
+"""Between two polls of one that may be."""
 MAX_GAP_S = 3.0
-"""Looks that are further apart tell nothing together: the database may have been away for it as well."""
+"""Polls that are further apart tell nothing together: the database may have been away for it as well."""
 
 
 def own_name() -> str:

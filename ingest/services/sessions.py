@@ -267,7 +267,7 @@ ASKED_AT_ONCE = 1000
 def due_to_end(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     """The node's open sessions that must end, each with its reason.
 
-    An explicit request comes first, then a trial that has lasted for as long as one may; else a key or a log-in that
+    An explicit request comes first, then a key test that has lasted for as long as one may; else a key or a log-in that
     was revoked, disabled, deleted or has expired, or a stream or application that was disabled or deleted. Who plays a
     recording that belongs to no stream may go on, and so may who waits for a name that anyone may come to publish,
     unless a stream of that name is disabled.

@@ -27,7 +27,7 @@ LONGEST_LINE = 65536
 """Bytes of a child's output that are kept without an end of line."""
 
 POLL_S = 0.5
-"""How often a program that rests is looked for work."""
+"""How often a program that rests is checked for work."""
 
 OUTPUT_GRACE_S = 1.0
 """For the rest of a child's output, once it has ended."""

@@ -8,7 +8,7 @@ import { refreshParts, throttle } from "./refresh.js";
 // Until the row of what was refused just now is written: mostly, and on a busy server.
 const SOON_MS = 400;
 const LATE_MS = 4000;
-const AGAIN_MS = 15000; // For what a lost message would have told, and for the ages of the rows.
+const AGAIN_MS = 15000; // For what a lost message would have brought, and for the ages of the rows.
 const ANNOUNCE_MS = 4000;
 
 const bootstrap = pageData("bootstrap");

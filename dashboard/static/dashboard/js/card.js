@@ -10,7 +10,7 @@ const MAX_SENTENCES = 2;
 const BAD_WEIGHT = 1000; // More warnings than that no stream has.
 const SAME_S = 0.5; // Two texts of one tick: a snapshot and an update.
 const MEAN_OF = 5; // Snapshots carry means of 5 s.
-const STARVING_MS = 2000; // From here on the picture's age is told.
+const STARVING_MS = 2000; // From here on the picture's age is shown.
 const PICTURE_S = 20; // A stream that is on air for longer would have its first picture, if it could be decoded.
 const template = document.getElementById("card");
 

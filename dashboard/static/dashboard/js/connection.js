@@ -21,7 +21,7 @@ const REFUSED = {
   "too-many": "Too many pages are open in this browser: close some, then load this one again.",
 };
 
-/** Whoever uses it hears of three states: "connecting", "live" and "stale" (since when, and when the next try is). */
+/** Whoever uses it gets three states: "connecting", "live" and "stale" (since when, and when the next try is). */
 export class LiveSocket {
   /**
    * `path` is the address on this host. `onMessage(message)` gets each parsed JSON text; `onState(state)` gets
@@ -137,7 +137,7 @@ export class LinkView {
     return Date.now() / 1000 + this.offset;
   }
 
-  /** A message says `at`. The one that took the shortest way tells the offset best. */
+  /** A message that was sent `at`: the one that took the shortest way has the best offset. */
   received(at) {
     const offset = at - Date.now() / 1000;
     if (this.best === null || offset > this.best || Math.abs(offset - this.best) > 5) this.best = offset;

@@ -70,7 +70,7 @@ class NodeView {
     );
   }
 
-  /** It tells nothing any more: no figure stands that isn't so. */
+  /** It reports nothing any more: no figure stays that may be wrong. */
   clear() {
     for (const field of this.fields) setText(field, "–");
     this.takeIssues([]);

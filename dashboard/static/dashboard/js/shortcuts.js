@@ -1,5 +1,5 @@
 // Keys that every page has: "/" to its search field, j and k through its list, "?" for the list of keys. A page adds its
-// own by `onKey`, and tells of them in the block "keys" of its template.
+// own by `onKey`, and lists them in the block "keys" of its template.
 
 import { openDialog } from "./actions.js";
 

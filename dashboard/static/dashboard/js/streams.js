@@ -1,5 +1,5 @@
-// What /ws/live/ tells of streams, merged: whole pictures, then the fields that changed. Two nodes may know one stream,
-// by its publisher and by its players: each node's updates change what that node said, and the publisher's is shown.
+// What /ws/live/ sends of streams, merged: whole pictures, then the fields that changed. Two nodes may know one stream,
+// by its publisher and by its players: each node's updates change what that node reported, and the publisher's is shown.
 
 const PRESENCE = { live: 0, waiting: 1, offline: 2 };
 

@@ -124,7 +124,7 @@ async function seed() {
     const { items } = await response.json();
     for (const [id, columns] of Object.entries(items)) cards.get(Number(id))?.seed(columns);
   } catch {
-    // The socket's state tells of a server that is away.
+    // The socket's state shows a server that is away.
   }
 }
 

@@ -1,4 +1,4 @@
-// The strips of the wall: media nodes, what each one tells of itself and what is wrong with it; and the streams that
+// The strips of the wall: media nodes, what each one reports of itself and what is wrong with it; and the streams that
 // dropped in the last 15 minutes, from the sessions that the API lists.
 
 import { element, icon, setText } from "./dom.js";

@@ -65,7 +65,7 @@ function tellZone() {
   return isSet();
 }
 
-/** A page that was made in another zone than the one just told, though nobody chose it, is made again; but not one that
+/** A page that was made in another zone than the one just set, though nobody chose it, is made again; but not one that
  * answers a form: it would be sent a second time. */
 export function remakeInOwnZone() {
   const isAnswer = root.dataset.posted !== undefined;
