@@ -250,7 +250,7 @@ class VerbCommand(BaseCommand):
 
 
 class ForegroundCommand(BaseCommand):
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Streams go on, and a stop is in order, though whoever read the output is gone."""
         try:
             self.stdout.write(line)
@@ -267,10 +267,10 @@ class StopSignals:
     """
 
     def __init__(
-        self, say: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
+        self, write_line: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
     ) -> None:
         """`kill` ends what would outlive the process."""
-        self._say, self._stop, self._kill = say, stop, kill
+        self._write_line, self._stop, self._kill = write_line, stop, kill
         self._is_stopping = False
         self._draining: asyncio.Task[None] | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -279,7 +279,7 @@ class StopSignals:
     async def drain(self, server: "RtmpServer") -> None:
         """Waits for what is live, RTMPWEB_DRAIN_S at most."""
         if settings.DRAIN_S and server.sessions:
-            self._say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
+            self._write_line(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
             self._draining = asyncio.create_task(server.leave(settings.DRAIN_S))
             await asyncio.wait([self._draining])
 
@@ -290,6 +290,6 @@ class StopSignals:
         elif self._draining is not None and not self._draining.done():
             self._draining.cancel()
         else:
-            self._say("Stopped at once.")
+            self._write_line("Stopped at once.")
             self._kill()
             os._exit(1)

@@ -121,11 +121,11 @@ ROOM_BESIDE = 64 << 20
 """Bytes that a copy leaves free for those who write meanwhile."""
 
 DAMAGED = (
-    "The database {file} is damaged: {said}. Stop all processes that use it, move it away with {name}-wal and "
+    "The database {file} is damaged: {cause}. Stop all processes that use it, move it away with {name}-wal and "
     "{name}-shm, and put {copy} in its place; or have `sqlite3 {file} .recover` save what can be read of it."
 )
 CLOSED = (
-    "The database {file} can't be used: {said}. Let this user read and write it and its folder, or name another by "
+    "The database {file} can't be used: {cause}. Let this user read and write it and its folder, or name another by "
     "RTMPWEB_DATA_DIR or DATABASE_URL."
 )
 WORDS = {
@@ -249,7 +249,7 @@ def sqlite_advice(error: BaseException) -> str:
         return ""
     database, copy = Path(connection.settings_dict["NAME"]), newest_copy()
     kept = f"a copy (the newest from before an upgrade is {copy})" if copy else "a copy of your own"
-    return words.format(file=database, name=database.name, said=cause, copy=kept)
+    return words.format(file=database, name=database.name, cause=cause, copy=kept)
 
 
 MIGRATE_ADVICE = (
