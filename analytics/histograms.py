@@ -28,7 +28,7 @@ LEAST = 0.001
 ZERO = -32768
 """The bucket of none: before all others."""
 
-MOST = 32767
+MAX_BUCKET = 32767
 
 DECIMALS = 6
 """Of a bucket's value, so that every processor comes to the same."""
@@ -48,7 +48,7 @@ def buckets(values: "NDArray[np.floating]") -> "NDArray[np.int32]":
     logs = np.log(np.where(is_none, 1.0, values))
     logs /= math.log(RATIO)
     np.ceil(logs, out=logs)
-    np.clip(logs, ZERO + 1, MOST, out=logs)
+    np.clip(logs, ZERO + 1, MAX_BUCKET, out=logs)
     logs[is_none] = ZERO
     return logs.astype(np.int32)
 

@@ -19,7 +19,7 @@ from django.utils.functional import cached_property
 from ingest.models import Stream, StreamKey
 from ingest.services import audit
 from ingest.services.audit import actor_of
-from ingest.services.sql import MOST, count_up_to
+from ingest.services.sql import MAX_COUNT, count_up_to
 
 AnyAdmin = admin.ModelAdmin[Any]
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class StateFilter(admin.SimpleListFilter):
 class BoundedPaginator(Paginator[Any]):
     """Counts `most` rows, and has the pages of as many."""
 
-    most = MOST
+    most = MAX_COUNT
 
     @cached_property
     def count(self) -> int:
@@ -207,7 +207,7 @@ class LongList(MixinBase):
 class RecentValues(admin.AllValuesFieldListFilter):
     """The values that a field has in the latest rows, of a `LongList`."""
 
-    most = MOST
+    most = MAX_COUNT
 
     def __init__(
         self, field: Any, request: HttpRequest, params: Any, model: Any, model_admin: Any, field_path: str

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from analytics import schemas
-from analytics.histograms import MOST, ZERO
+from analytics.histograms import MAX_BUCKET, ZERO
 from analytics.histograms import buckets as buckets_of
 from analytics.metrics import BITRATES, EXTREMES, MEASURED
 
@@ -136,7 +136,7 @@ def buckets(s: Samples, hour_us: int) -> pa.Table:
     for kind in BITRATES:
         bucket = buckets_of(getattr(s, f"{kind}_kbps"))
         is_none = bucket == ZERO
-        before = bucket.min(initial=MOST, where=~is_none) - 1
+        before = bucket.min(initial=MAX_BUCKET, where=~is_none) - 1
         bucket[is_none] = before  # Next to the others, so that few numbers lie between them.
         width = bucket.max(initial=before) - before + 1
         numbers, counts = _counted(of * width + (bucket - before))

@@ -86,7 +86,7 @@ def _for_stream(refusal: Refusal, streams: Counter[str]) -> str:
 MINUTES, HALF_HOUR = 5 * MINUTE_MS, 30 * MINUTE_MS
 STEADY_PERCENT = 99
 """Of uptime: what was up less is not called steady."""
-MOST = 12
+MAX_FINDINGS = 12
 """Findings in a report; the table of all streams has the rest."""
 
 RANK: dict[str, int] = {"bad": 0, "warning": 1, "good": 2, "none": 3}
@@ -298,7 +298,7 @@ def evaluate(seen: Seen) -> list[Found]:
 def findings(found: list[Found], together: Figures, streams: dict[str, Figures]) -> list[Finding]:
     """Worst first, then what was refused."""
     ordered = sorted(found, key=lambda each: (RANK[each.level], -each.weight, each.stream))
-    shown = [each.finding() for each in ordered[:MOST]]
+    shown = [each.finding() for each in ordered[:MAX_FINDINGS]]
     refused = refusals_finding(together, streams)
     if refused is not None:
         shown.append(refused)

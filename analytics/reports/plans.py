@@ -30,7 +30,7 @@ WAIT_FOR_HOURS = timedelta(hours=6)
 """How long a report waits for hours that are not computed; then it is made, and says so."""
 CATCH_UP = timedelta(days=7)
 """Reports that nobody made since then, as the server was down, are made when it is back."""
-MOST = 20
+MAX_MADE = 20
 """Of one plan, made in one go: the next goes on."""
 
 
@@ -57,7 +57,7 @@ def due(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, datetime]]:
 
 def make_due(plan: ReportPlan, now: datetime) -> list[Report]:
     """Makes what is due by a plan, unless it waits for hours that are yet to be computed: then it asks for a run."""
-    return [builder.make(period, scope, plan=plan) for period, scope in islice(due_and_computed(plan, now), MOST)]
+    return [builder.make(period, scope, plan=plan) for period, scope in islice(due_and_computed(plan, now), MAX_MADE)]
 
 
 def due_and_computed(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope]]:

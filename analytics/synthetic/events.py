@@ -124,15 +124,15 @@ def hour_of_events(
     sessions: Sequence[Session], cast: Sequence[Channel], plays: Plays, hour: int, world: World, seed: int
 ) -> dict[str, pa.Table]:
     """The events of an hour (whole hours since the epoch) by node, by time. `plays`: those that were in it."""
-    found = [
+    events = [
         *_of_publishers(sessions, hour),
         *_of_players(plays, cast, hour, seed),
         *_of_attempts(cast, hour, world, seed),
     ]
-    found.sort(key=attrgetter("node", "at_us", "session"))
+    events.sort(key=attrgetter("node", "at_us", "session"))
     return {
         node: pa.Table.from_batches([EVENTS.batch(list(records))])
-        for node, records in groupby(found, attrgetter("node"))
+        for node, records in groupby(events, attrgetter("node"))
     }
 
 

@@ -60,7 +60,7 @@ DIMENSIONS = {
 }
 """Those that are compared: in the plural, and in a table's head."""
 
-MOST = 5_000
+MAX_LINES = 5_000
 """Things that are compared: those with the most live time."""
 PAGE_ROWS = 50
 SUMS_BY_HOUR_UP_TO = timedelta(days=2)
@@ -142,7 +142,7 @@ class Comparison:
     @cached_property
     def lines(self) -> list[ComparisonRow]:
         """All of them, sorted, as yet without percentiles. Without a value, last."""
-        found = self._all.sums("app", "name", "value", longest_live=MOST)
+        found = self._all.sums("app", "name", "value", longest_live=MAX_LINES)
         labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
         lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
         column = self.column
@@ -173,7 +173,7 @@ class Comparison:
 
     @property
     def is_cut(self) -> bool:
-        return len(self.lines) >= MOST
+        return len(self.lines) >= MAX_LINES
 
     @cached_property
     def shown(self) -> list[ComparisonRow]:

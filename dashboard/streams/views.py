@@ -112,10 +112,10 @@ def preview(request: HttpRequest, app: str, name: str) -> HttpResponse:
     They bear a token: asked for when a preview begins, and never a part of a page.
     """
     row = stream_row(app, name)
-    found = media_urls.make_preview(stream=row, page=page_host(request))
-    if found is None or (request.is_secure() and not found.flv_url.startswith("https:")):
-        return JsonResponse({"detail": PREVIEW_OFF if found is None else PREVIEW_NEEDS_HTTPS}, status=503)
-    answer = JsonResponse({"ws_url": found.ws_url, "flv_url": found.flv_url})
+    urls = media_urls.make_preview(stream=row, page=page_host(request))
+    if urls is None or (request.is_secure() and not urls.flv_url.startswith("https:")):
+        return JsonResponse({"detail": PREVIEW_OFF if urls is None else PREVIEW_NEEDS_HTTPS}, status=503)
+    answer = JsonResponse({"ws_url": urls.ws_url, "flv_url": urls.flv_url})
     answer["Cache-Control"] = "private, no-store"
     return answer
 

@@ -36,7 +36,7 @@ from ingest.services.history_writer import get_history
 Q = TypeVar("Q")
 A = TypeVar("A")
 
-MOST = 64
+MAX_BATCH = 64
 """Questions in a batch: more take a transaction longer than others should wait for it."""
 GATHER_S = 0.05
 """Between the beginnings of two batches, unless as many wait as a batch takes: so under load each has more in it."""
@@ -68,7 +68,7 @@ class Batches(Generic[Q, A]):
         *,
         executor: ThreadPoolExecutor,
         undo: Callable[[Q, A], None] = lambda question, given: None,
-        most: int = MOST,
+        most: int = MAX_BATCH,
     ) -> None:
         self.work, self.executor, self.undo, self.most = work, executor, undo, most
         self._queue: OfLoop[_Queue[Q, A]] = OfLoop(lambda: _Queue(self))

@@ -79,12 +79,12 @@ def receivers(now: datetime) -> list[tuple[str, int | None]]:
     """Those that have something due, by channel, and of webhooks by row. One that somebody is busy with is left to him,
     but for what doesn't come last, where the channel isn't exclusive.
     """
-    found = _receivers(due(now))
-    if found:
-        busy = found & _receivers(Delivery.objects.filter(state=Waiting, claimed_until__gt=now))
+    due_now = _receivers(due(now))
+    if due_now:
+        busy = due_now & _receivers(Delivery.objects.filter(state=Waiting, claimed_until__gt=now))
         urgent = _receivers(due(now).exclude(rows_that(lambda kind: kind.comes_last))) if busy else set()
-        found -= {each for each in busy if CHANNELS[each[0]].is_exclusive or each not in urgent}
-    return sorted(found, key=lambda receiver: (receiver[0], receiver[1] or 0))
+        due_now -= {each for each in busy if CHANNELS[each[0]].is_exclusive or each not in urgent}
+    return sorted(due_now, key=lambda receiver: (receiver[0], receiver[1] or 0))
 
 
 def _receivers(rows: "QuerySet[Delivery]") -> set[tuple[str, int | None]]:

@@ -28,7 +28,7 @@ from ingest.services import actions as services_actions
 from ingest.services import audit, outbox, recordings, retention
 from ingest.services.audit import Actor
 from ingest.services.recordings import RecordingProblem
-from ingest.services.sql import MOST, count_up_to
+from ingest.services.sql import MAX_COUNT, count_up_to
 
 WAIT_S = 15.0
 """For what goes on to be over: nodes end it within 2 s, and what happened is told each 3 s."""
@@ -43,7 +43,7 @@ class InTheWay(Exception):  # noqa: N818 - an answer, not an error.
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one kind. `name`: as scripts read it. `count`: MOST where there are more."""
+    """Rows of one kind. `name`: as scripts read it. `count`: MAX_COUNT where there are more."""
 
     name: str
     model: type[Model]
@@ -52,7 +52,7 @@ class Part:
     def __str__(self) -> str:
         if self.count == 1:
             return f"1 {self.model._meta.verbose_name}"
-        more = " or more" if self.count == MOST else ""
+        more = " or more" if self.count == MAX_COUNT else ""
         return f"{self.count:,}{more} {self.model._meta.verbose_name_plural}"
 
 
@@ -134,17 +134,17 @@ def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
         _wait(doomed, written)
         _each_recording(doomed, recordings.check_deletable)
         _each_recording(doomed, partial(services_actions.delete_recording, actor, note=f"With {doomed.name}"))
-        found = replace(doomed.plan(doomed.row), publishers=live.publishers, players=live.players)
+        removal = replace(doomed.plan(doomed.row), publishers=live.publishers, players=live.players)
         _detach(doomed)
-        _drop(actor, doomed, found)
+        _drop(actor, doomed, removal)
     except InTheWay:
         if changed:
             audit.record(actor, f"{doomed.kind}.disable", doomed.name, note="It was to be deleted.")
         raise
-    return found
+    return removal
 
 
-def _drop(actor: Actor, doomed: _Doomed, found: Removal) -> None:
+def _drop(actor: Actor, doomed: _Doomed, removal: Removal) -> None:
     with transaction.atomic():
         outbox.hold(doomed.streams.values_list("pk", flat=True))
         if not doomed.row.select_for_update():
@@ -152,7 +152,7 @@ def _drop(actor: Actor, doomed: _Doomed, found: Removal) -> None:
         list(doomed.streams.select_for_update().values_list("pk"))
         if left := _left(doomed, ()):
             raise InTheWay(f"{doomed.name} is not deleted yet: it is disabled, but {left} Then delete it again.")
-        audit.record(actor, f"{doomed.kind}.delete", doomed.name, **found.as_dict())
+        audit.record(actor, f"{doomed.kind}.delete", doomed.name, **removal.as_dict())
         doomed.row.delete()
 
 
@@ -268,7 +268,7 @@ def _history(streams: "QuerySet[Stream]") -> Part:
 def _open(streams: "QuerySet[Stream]") -> tuple[int, int]:
     """Publishers and players. Told apart here, as the database would look for them among all that ever were."""
     rows = Session.objects.filter(stream__in=streams, ended_at__isnull=True).order_by()
-    kinds = Counter(rows.values_list("kind", flat=True)[:MOST])
+    kinds = Counter(rows.values_list("kind", flat=True)[:MAX_COUNT])
     return kinds[Session.Kind.PUBLISH], kinds[Session.Kind.PLAY]
 
 

@@ -116,9 +116,9 @@ class Prepared:
         return tuple(found)
 
 
-MOST = 10_000
+MAX_COUNT = 10_000
 
 
-def count_up_to(rows: "QuerySet[Any]", most: int = MOST) -> int:
+def count_up_to(rows: "QuerySet[Any]", most: int = MAX_COUNT) -> int:
     """How many there are; `most` where there are as many or more."""
     return rows.order_by()[:most].count()
