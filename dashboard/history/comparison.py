@@ -60,12 +60,12 @@ DIMENSIONS = {
 }
 """Those that are compared: in the plural, and in a table's head."""
 
-MAX_LINES = 5_000
+MAX_ROWS = 5_000
 """Things that are compared: those with the most live time."""
 PAGE_ROWS = 50
 SUMS_BY_HOUR_UP_TO = timedelta(days=2)
 CHART_BY_HOUR_UP_TO = timedelta(days=14)
-MOST_CHOSEN = 5
+MAX_CHOSEN = 5
 """In the chart."""
 
 Identity = tuple[str, str, str]
@@ -122,7 +122,7 @@ class Comparison:
             column.name if column else "live_h",
             sort.startswith("-") or column is None,
             int(page) if page.isdecimal() and len(page) < 6 and int(page) else 1,
-            tuple(picks)[:MOST_CHOSEN],
+            tuple(picks)[:MAX_CHOSEN],
         )
 
     def _rollups(self, period: Period, lines: Sequence[ComparisonRow] | None = None) -> Rollups:
@@ -142,7 +142,7 @@ class Comparison:
     @cached_property
     def lines(self) -> list[ComparisonRow]:
         """All of them, sorted, as yet without percentiles. Without a value, last."""
-        found = self._all.sums("app", "name", "value", longest_live=MAX_LINES)
+        found = self._all.sums("app", "name", "value", longest_live=MAX_ROWS)
         labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
         lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
         column = self.column
@@ -173,7 +173,7 @@ class Comparison:
 
     @property
     def is_cut(self) -> bool:
-        return len(self.lines) >= MAX_LINES
+        return len(self.lines) >= MAX_ROWS
 
     @cached_property
     def shown(self) -> list[ComparisonRow]:

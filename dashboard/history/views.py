@@ -25,15 +25,7 @@ from analytics.rollups import UNPACKED, Rollups
 from analytics.wording import tiles
 from dashboard import lists
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.history.comparison import (
-    COMPARED,
-    DIMENSIONS,
-    FURTHER,
-    MAX_LINES,
-    MOST_CHOSEN,
-    Comparison,
-    text_with_unit,
-)
+from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MAX_CHOSEN, MAX_ROWS, Comparison, text_with_unit
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import history_events
 from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
@@ -222,8 +214,8 @@ def compare(request: HttpRequest) -> HttpResponse:
         "dimensions": DIMENSIONS,
         "words": DIMENSIONS[comparison.dimension],
         "ranges": RANGE_WORDS,
-        "most": MAX_LINES,
-        "most_chosen": MOST_CHOSEN,
+        "most": MAX_ROWS,
+        "most_chosen": MAX_CHOSEN,
         "chart": comparison.chart() if comparison.chosen else None,
         "period_address": urlencode(comparison.time),
         "kept": urlencode({"by": str(comparison.dimension), "pick": comparison.picks}, doseq=True) + "&",

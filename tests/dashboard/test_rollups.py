@@ -12,7 +12,7 @@ from django.test import Client
 from analytics import ledger, rollups
 from analytics.figures import DERIVED
 from analytics.models import FIGURES, METRIC_VERSION, Dimension, Grain, Partition, Rollup
-from dashboard.history.comparison import MOST_CHOSEN, PAGE_ROWS
+from dashboard.history.comparison import MAX_CHOSEN, PAGE_ROWS
 from ingest.models import Stream
 from ingest.services import keys
 from tests.analytics.packed import sketched
@@ -365,14 +365,14 @@ def test_pages_are_bounded_and_keep_the_choice(viewer: Client) -> None:
 
 
 def test_the_chosen_are_in_one_chart(viewer: Client) -> None:
-    for number in range(MOST_CHOSEN + 1):
+    for number in range(MAX_CHOSEN + 1):
         whole_day(f"cam-{number}", live_ms=100 - number)
     make_rollup(0, "cam-1", video_kbps_p50=500.0)
     make_rollup(1, "cam-1", video_kbps_p50=400.0)
     picks = "&".join(f"pick=live/cam-{number}" for number in (1, 0, 2, 3, 4, 5))
     response = viewer.get(f"{COMPARED}?{picks}")
     chart = response.context["chart"]
-    assert [line["label"] for line in chart["lines"]] == [f"live/cam-{number}" for number in range(MOST_CHOSEN)]
+    assert [line["label"] for line in chart["lines"]] == [f"live/cam-{number}" for number in range(MAX_CHOSEN)]
     index = int((house.hour().timestamp() - chart["from"]) // 3600)
     assert chart["lines"][1]["values"][index - 1 : index + 1] == ([400.0, 500.0] if index else [500.0])
     assert "pick=live%2Fcam-1&" not in chart["lines"][1]["without"]
