@@ -178,7 +178,8 @@ class Recorders:
             order = replace(order, file=self._closed[order.app, order.name][0])
         recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report)
         recorder.start(live)
-        self._recorders[recorder] = self._loop.create_task(self._run(recorder, former))
+        before = (former, self._recorders[former]) if former is not None else None
+        self._recorders[recorder] = self._loop.create_task(self._run(recorder, before))
         return recorder
 
     def tell_node(self, event: RecordEvent) -> None:
@@ -208,10 +209,11 @@ class Recorders:
                 return recorder
         return None
 
-    async def _run(self, recorder: Recorder, former: Recorder | None) -> None:
-        """`former`: who still writes what this one continues."""
-        if former is not None:
-            await asyncio.wait([self._recorders[former]])
+    async def _run(self, recorder: Recorder, before: tuple[Recorder, asyncio.Task[None]] | None) -> None:
+        """`before`: who still wrote what this one continues, and until when."""
+        if before is not None:
+            former, written = before
+            await asyncio.wait([written])
             recorder.recording.follow(former.recording.file)
         await recorder.run()
         del self._recorders[recorder]
