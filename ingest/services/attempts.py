@@ -85,7 +85,9 @@ class Attempts:
         """How many of them, by address."""
         self._minute = -1
         self._new: Counter[str] = Counter()
-        """Rows that were begun in this minute, by address."""
+        """Rows that were begun in this minute, by address,"""
+        self._all_new = 0
+        """and all."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -108,6 +110,7 @@ class Attempts:
             self._waiting_of[unit] += 1
         if not found.count:
             self._new[unit] += 1
+            self._all_new += 1
         found.last_at, found.count = max(found.last_at, form.at), found.count + form.count
         self._open[form.same] = found
         self._open.move_to_end(form.same)
@@ -128,12 +131,12 @@ class Attempts:
         yield row
         minute = int(row.at.timestamp() // 60)
         if minute != self._minute:
-            self._minute, self._new = minute, Counter()
+            self._minute, self._new, self._all_new = minute, Counter(), 0
         unit = unit_or_itself(row.address)
         if max(self._new[unit], self._waiting_of[unit]) >= NEW_A_MINUTE:
             row = replace(row, app="", name="", address=unit, stream=None, key=None)
             yield row
-        if self._new.total() >= ALL_NEW_A_MINUTE:
+        if self._all_new >= ALL_NEW_A_MINUTE:
             yield replace(row, app="", name="", address="", stream=None, key=None)
 
 
