@@ -50,18 +50,18 @@ def make(session: Any) -> None:
     key = _key()
     if key is None or any(_folder().glob(f"{key}-*.jsa")):
         return
-    made = _folder() / f".{key}-{os.getpid()}.tmp"
+    partial = _folder() / f".{key}-{os.getpid()}.tmp"
     try:
         _folder().mkdir(parents=True, exist_ok=True)
-        told = _dump(session, made)
-        if not made.exists():
-            log.info("Java made no archive of Spark's classes: %s", " ".join(told.split())[:200])
+        output = _dump(session, partial)
+        if not partial.exists():
+            log.info("Java made no archive of Spark's classes: %s", " ".join(output.split())[:200])
             return
-        made.rename(_folder() / _name(key, made))
+        partial.rename(_folder() / _name(key, partial))
     except (OSError, Py4JError) as error:
         log.warning("No archive of Spark's classes was made: %s", type(error).__name__)
     finally:
-        made.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     for file in _folder().glob("*.jsa"):
         if not file.name.startswith(key):
             file.unlink(missing_ok=True)

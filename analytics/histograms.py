@@ -45,12 +45,12 @@ def buckets(values: "NDArray[np.floating]") -> "NDArray[np.int32]":
     import numpy as np
 
     is_none = ~(values >= LEAST)
-    found = np.log(np.where(is_none, 1.0, values))
-    found /= math.log(RATIO)
-    np.ceil(found, out=found)
-    np.clip(found, ZERO + 1, MOST, out=found)
-    found[is_none] = ZERO
-    return found.astype(np.int32)
+    logs = np.log(np.where(is_none, 1.0, values))
+    logs /= math.log(RATIO)
+    np.ceil(logs, out=logs)
+    np.clip(logs, ZERO + 1, MOST, out=logs)
+    logs[is_none] = ZERO
+    return logs.astype(np.int32)
 
 
 def value(bucket: int) -> float:

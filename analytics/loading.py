@@ -147,9 +147,9 @@ def _read(file: Path, grain: Grain) -> Iterator[list[Row]]:
         values: dict[str, Iterable[object]] = {field: repeat(value, batch.num_rows) for field, value in of_all.items()}
         for field in read:
             column = batch.column(RENAMED.get(field, field))
-            found: list[Any] = packed(column) if field == "video_histogram" else values_of(field, column)
-            found = _there(found) if field == "stream" else found
-            values[field] = map(CONVERTERS[field], found) if field in CONVERTERS else found
+            cells: list[Any] = packed(column) if field == "video_histogram" else values_of(field, column)
+            cells = _there(cells) if field == "stream" else cells
+            values[field] = map(CONVERTERS[field], cells) if field in CONVERTERS else cells
         yield list(zip(*(values[field] for field in FIELDS), strict=True))
 
 

@@ -26,8 +26,8 @@ MOST_ERROR = 2000
 class LockLost(Exception):  # noqa: N818
     """Another has taken up the work since."""
 
-    def __init__(self, what: str = "its work") -> None:
-        super().__init__(f"Another run has taken up {what} meanwhile.")
+    def __init__(self, name: str = "its work") -> None:
+        super().__init__(f"Another run has taken up {name} meanwhile.")
 
 
 @dataclass(slots=True)

@@ -35,5 +35,5 @@ def report_subject(document: Document) -> str:
     """ "Weekly stream report: 7 to 13 November 2026 (live), 2 bad" """
     bad = sum(finding["level"] == "bad" for finding in document["findings"])
     of = f" ({document['scope']})" if document["scope"] else ""
-    told = f", {bad} bad" if bad else ""
-    return " ".join(f"{document['title']}: {document['period']['words']}{of}{told}".split())
+    suffix = f", {bad} bad" if bad else ""
+    return " ".join(f"{document['title']}: {document['period']['words']}{of}{suffix}".split())

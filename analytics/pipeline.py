@@ -75,7 +75,7 @@ def _perform(run: AnalyticsRun, lake: Path) -> None:
         raise
     else:
         if failures:
-            services.fail(run, code=ErrorCode.FAILED, error=_told(failures))
+            services.fail(run, code=ErrorCode.FAILED, error=_failure_text(failures))
         else:
             services.finish(run)
         if work.has_used_spark:
@@ -84,7 +84,7 @@ def _perform(run: AnalyticsRun, lake: Path) -> None:
             runner.keep_classes()  # After the run's end: nobody waits for it.
 
 
-def _told(failures: Sequence[str]) -> str:
+def _failure_text(failures: Sequence[str]) -> str:
     count = f"{len(failures)} hours and days" if len(failures) > 1 else "One hour or day"
     return f"{count} failed and will be tried again; all else is done. {failures[0]}"
 
@@ -269,12 +269,12 @@ class _Run:
 
     def _failed(self, lock: Lock, work: Work, error: Exception) -> None:
         retry_at = lock.failed(work.start, error_words(error))
-        what = f"{lock.grain} {work.start:%Y-%m-%d %H:%M}"
-        log.warning("Analytics run %d: %s", self.run.pk, what, exc_info=error)
-        self.failures.append(f"The {what}: {error_words(error)}")
+        name = f"{lock.grain} {work.start:%Y-%m-%d %H:%M}"
+        log.warning("Analytics run %d: %s", self.run.pk, name, exc_info=error)
+        self.failures.append(f"The {name}: {error_words(error)}")
         services.log_line(
             self.run,
-            f"The {what} failed, and will be tried again at {retry_at:%H:%M:%S}. {error_words(error)}",
+            f"The {name} failed, and will be tried again at {retry_at:%H:%M:%S}. {error_words(error)}",
             Level.ERROR,
         )
         self.in_a_row += 1

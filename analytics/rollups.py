@@ -86,9 +86,9 @@ class Rollups:
     @cached_property
     def lake(self) -> LakeRollups:
         grain, since, until = self._time
-        found = LakeRollups(self.wanted, [])
+        rollups = LakeRollups(self.wanted, [])
         if grain == Grain.DAY:
-            return found
+            return rollups
         hours = hours_in_lake(self.wanted.dimension, since, until).order_by("start")
         files = []
         for start, version, rows in hours.values_list("start", "metric_version", "rows_written"):
@@ -97,9 +97,9 @@ class Rollups:
             if os.access(path, os.R_OK):
                 files.append(HourFile(start, path, version))
             elif rows:  # Without rows there is no file.
-                found.unread.add(start)
-        found.files = files
-        return found
+                rollups.unread.add(start)
+        rollups.files = files
+        return rollups
 
     @cached_property
     def database(self) -> QuerySet[Rollup]:
@@ -146,10 +146,10 @@ class Rollups:
         """What each group's rows add up to, by the keys' values. `longest_live`: of so many groups at most."""
         if not self.lake.files:
             return sums_of(self.database, *keys, longest_live=longest_live)
-        found = sums_of(self.database, *keys)
+        totals = sums_of(self.database, *keys)
         for key, more in self.lake.sums(*keys).items():
-            found[key] = added_sums(found[key], more) if key in found else more
-        ranked = sorted(found.items(), key=lambda item: (-(item[1]["live_ms"] or 0), item[0]))
+            totals[key] = added_sums(totals[key], more) if key in totals else more
+        ranked = sorted(totals.items(), key=lambda item: (-(item[1]["live_ms"] or 0), item[0]))
         return dict(ranked[:longest_live])
 
     def quantiles(self, *keys: str) -> Iterator[tuple[Key, Quantiles]]:
@@ -176,15 +176,15 @@ class Rollups:
 
     def counters(self, *keys: str) -> dict[Key, dict[str, Counter[str]]]:
         """Of each group in which something was refused or ended: {refusals and end_reasons: {reason: how many}}."""
-        found: dict[Key, dict[str, Counter[str]]] = defaultdict(lambda: {name: Counter() for name in COUNTERS})
+        by_key: dict[Key, dict[str, Counter[str]]] = defaultdict(lambda: {name: Counter() for name in COUNTERS})
         rows = self.database.filter(Q(refused__gt=0) | Q(ends__gt=0)).values(*keys, *COUNTERS)
         for row in rows.iterator(MANY):
             for name in COUNTERS:
-                found[tuple(row[key] for key in keys)][name].update(row[name])
+                by_key[tuple(row[key] for key in keys)][name].update(row[name])
         for key, counts in self.lake.counted(*keys):
             for name in COUNTERS:
-                found[key][name].update(counts[name])
-        return dict(found)
+                by_key[key][name].update(counts[name])
+        return dict(by_key)
 
     def figures(self) -> Figures:
         """Of all the rows, which are of one thing."""

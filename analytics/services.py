@@ -45,8 +45,8 @@ class SparkGone(Exception):  # noqa: N818
 
 def systemic(error: BaseException) -> Stopped | None:
     """Stopped, where an error would hit the next hour as well."""
-    told = str(error)
-    if FULL in told or FULL_DATABASE in told:
+    message = str(error)
+    if FULL in message or FULL_DATABASE in message:
         text = f"{FULL}. Free some where the lake, the database and Spark's temporary files (RTMPWEB_DATA_DIR) are."
         return Stopped(AnalyticsRun.ErrorCode.FAILED, text)
     if isinstance(error, DatabaseError):
@@ -281,8 +281,8 @@ def _end(run: AnalyticsRun, **fields: str) -> bool:
 
 def end_lost_runs() -> None:
     now = timezone.now()
-    heard = now - timedelta(seconds=settings.RUN_LOST_S)
-    silent = Q(state=State.RUNNING, heartbeat_at__lt=heard)
+    since = now - timedelta(seconds=settings.RUN_LOST_S)
+    silent = Q(state=State.RUNNING, heartbeat_at__lt=since)
     unclaimed = Q(state=State.QUEUED, trigger=Trigger.COMMAND, requested_at__lt=now - COMMAND_WAITS)
     for run in AnalyticsRun.objects.filter(silent | unclaimed):
         try:

@@ -173,10 +173,10 @@ class LakeRollups:
         import pyarrow.compute as pc
 
         for table in self._tables([*keys, "samples", *QUANTILE_FIELDS]):
-            found = table.filter(pc.greater(table["samples"], 0))
-            histograms = packed(found["video_histogram"].combine_chunks())
-            others = [found[name].to_pylist() for name in QUANTILE_FIELDS[1:]]
-            groups = zip(*(found[key].to_pylist() for key in keys), strict=True) if keys else [()] * found.num_rows
+            rows = table.filter(pc.greater(table["samples"], 0))
+            histograms = packed(rows["video_histogram"].combine_chunks())
+            others = [rows[name].to_pylist() for name in QUANTILE_FIELDS[1:]]
+            groups = zip(*(rows[key].to_pylist() for key in keys), strict=True) if keys else [()] * rows.num_rows
             yield from zip(groups, zip(histograms, *others, strict=True), strict=True)
 
     def counted(self, *keys: str) -> Iterator[tuple[Key, dict[str, Counter[str]]]]:

@@ -121,11 +121,11 @@ LACKING = "Your role does not allow this. Ask an admin."
 
 def request_abilities(request: HttpRequest) -> frozenset[Ability]:
     """What the request's user may do; asked of the database once a request."""
-    found = getattr(request, "_abilities", None)
-    if found is None:
-        found = user_abilities(request.user)
-        request._abilities = found  # type: ignore[attr-defined]
-    return cast(frozenset[Ability], found)
+    abilities = getattr(request, "_abilities", None)
+    if abilities is None:
+        abilities = user_abilities(request.user)
+        request._abilities = abilities  # type: ignore[attr-defined]
+    return cast(frozenset[Ability], abilities)
 
 
 def bearer_abilities(request: HttpRequest) -> frozenset[Ability] | None:

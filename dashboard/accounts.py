@@ -91,27 +91,27 @@ class Tries:
         ACCOUNT does so where the browser is not known. Who comes from an address that is known may be let in all the
         same: else strangers could lock out the account's owner.
         """
-        over = [limit for limit in (PAIR, ADDRESS) if limit.add(*self._who(limit)) > limit.most]
+        over = [limit for limit in (PAIR, ADDRESS) if limit.add(*self._subject(limit)) > limit.most]
         if over:
             return over[0]
-        if self.device and DEVICE.add(*self._who(DEVICE)) <= DEVICE.most:
+        if self.device and DEVICE.add(*self._subject(DEVICE)) <= DEVICE.most:
             return None
-        return ACCOUNT if ACCOUNT.add(*self._who(ACCOUNT)) > ACCOUNT.most else None
+        return ACCOUNT if ACCOUNT.add(*self._subject(ACCOUNT)) > ACCOUNT.most else None
 
     def succeeded(self) -> None:
         """Take the counted try back. Other failures of the address and at the account stay, or one own account would
         reset the one, and its owner's log-in the other.
         """
         for limit in (PAIR, DEVICE):
-            limit.forget(*self._who(limit))
+            limit.forget(*self._subject(limit))
         for limit in (ADDRESS,) if self.device else (ADDRESS, ACCOUNT):
-            limit.take_back(*self._who(limit))
+            limit.take_back(*self._subject(limit))
 
     @property
     def left(self) -> int:
-        return max(0, min(limit.most - limit.count(*self._who(limit)) for limit in (PAIR, ADDRESS)))
+        return max(0, min(limit.most - limit.count(*self._subject(limit)) for limit in (PAIR, ADDRESS)))
 
-    def _who(self, limit: Limit) -> tuple[str, ...]:
+    def _subject(self, limit: Limit) -> tuple[str, ...]:
         address, user = unit_or_itself(self.address), self.username.casefold()
         return {PAIR: (address, user), ADDRESS: (address,), ACCOUNT: (user,), DEVICE: (self.device, user)}[limit]
 
@@ -126,7 +126,7 @@ MAX_OF_ALL = 200
 """and of all, whoever has many addresses."""
 
 MAX_LOGINS = 1000
-"""Of an account, that are looked through for an address."""
+"""Of an account, that are searched for an address."""
 
 
 def record_failure(username: str, address: str) -> None:

@@ -53,7 +53,7 @@ class Item:
     url: str
     current: bool
     tab: bool
-    apart: bool
+    begins_group: bool
     """Whether it begins a group."""
 
 

@@ -32,8 +32,8 @@ def analytics_workers() -> QuerySet[Heartbeat]:
     """Those that run. `detail`: `spark` in words, `java_home`, and `java`, what stands in the way of Spark there; each
     may be missing.
     """
-    heard = database.shared_now() - timedelta(seconds=settings.PROCESS_LATE_S)
-    alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=heard)
+    since = database.shared_now() - timedelta(seconds=settings.PROCESS_LATE_S)
+    alive = Heartbeat.objects.filter(kind=Heartbeat.Kind.WORKER_ANALYTICS, stopped_at__isnull=True, seen_at__gte=since)
     return alive.order_by("name")
 
 
@@ -51,17 +51,17 @@ class RangeForm(forms.Form):
     until = MomentField(label="Until", widget=MomentInput(HOUR_INPUT))
 
     def clean(self) -> dict[str, Any]:
-        found: dict[str, Any] = super().clean() or {}
+        data: dict[str, Any] = super().clean() or {}
         for name in ("since", "until"):
-            at = found.get(name)
+            at = data.get(name)
             if at and at != at.replace(minute=0, second=0, microsecond=0):
                 self.add_error(name, f"Give a whole hour of UTC, by which history is kept: this is {at:%H:%M} there.")
-        since, until = found.get("since"), found.get("until")
+        since, until = data.get("since"), data.get("until")
         if since and until and since >= until:
             raise ValidationError("The range has to end after it begins.")
         if since and until and until - since > LONGEST_RANGE:
             raise ValidationError(f"At most {LONGEST_RANGE.days} days at once: compute the rest after them.")
-        return found
+        return data
 
 
 PAGE_SIZE = 25
@@ -130,20 +130,20 @@ def retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Asks for what a run left undone, without waiting for the next try."""
     run = get_object_or_404(AnalyticsRun, pk=pk)
     services.clear_failures(run.partitions.all())
-    return _asked(request, f"run {run.pk}", services.same_work(run))
+    return _start(request, f"run {run.pk}", services.same_work(run))
 
 
 @post_view(Ability.RUN_ANALYTICS)
 def retry_failed(request: HttpRequest) -> HttpResponse:
     """Asks for all hours and days that failed, without waiting for their next tries."""
     count = services.clear_failures(Partition.objects.all())
-    return _asked(request, f"{count} failed hours and days", {})
+    return _start(request, f"{count} failed hours and days", {})
 
 
-def _asked(request: HttpRequest, what: str, work: dict[str, Any]) -> HttpResponse:
+def _start(request: HttpRequest, target: str, work: dict[str, Any]) -> HttpResponse:
     actor = actor_of(request)
     run = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user, **work)
-    audit.record(actor, "analytics.retry", what, asked=f"run {run.pk}")
+    audit.record(actor, "analytics.retry", target, asked=f"run {run.pk}")
     return HttpResponseRedirect(reverse("dashboard:job", args=[run.pk]))
 
 
@@ -159,9 +159,9 @@ def recompute(request: HttpRequest) -> HttpResponse:
         form.add_error(None, NOTHING)
         return _page(request, form, status=422)
     actor = actor_of(request)
-    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
+    new_run = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
     words = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} to {until.astimezone(UTC):%Y-%m-%d %H:%M}"
-    audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {asked.pk}")
+    audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {new_run.pk}")
     shown = " to ".join(zones.clock(at, "%-d %b %Y", "%H:%M") for at in (since, until))
     messages.success(request, f"{count} hours and days are computed anew: {shown}.")
-    return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))
+    return HttpResponseRedirect(reverse("dashboard:job", args=[new_run.pk]))

@@ -30,7 +30,7 @@ def narrow(rows: QuerySet[Row], lookups: Mapping[str, str], values: Mapping[str,
     return rows.filter(**wanted)
 
 
-def asked_filters(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+def active_filters(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """By name what the query string says, as the form shows it again; "" where it says nothing."""
     return {name: filter_text(query.get(name, "")) for name in names}
 

@@ -112,7 +112,7 @@ COUNTERS = (
 
 
 def _counted(of: str) -> tuple[Figure, ...]:
-    return tuple(Figure(f"{of}_{name}_total", said, name) for name, said in COUNTERS)
+    return tuple(Figure(f"{of}_{name}_total", help_text, name) for name, help_text in COUNTERS)
 
 
 STREAM_COUNTERS = _counted("stream")
@@ -167,10 +167,10 @@ COUNTS = (
 """By the label node and these, since the node's process began."""
 
 
-def _family(name: str, said: str, labels: Labels, samples: Iterable[tuple[Labels, float | None]]) -> Family:
+def _family(name: str, help_text: str, labels: Labels, samples: Iterable[tuple[Labels, float | None]]) -> Family:
     """Of `rtmpweb_NAME` one sample by the values of its labels: a counter if the name ends in _total, else a gauge."""
     kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-    family = kind(f"rtmpweb_{name}", said, labels=labels)
+    family = kind(f"rtmpweb_{name}", help_text, labels=labels)
     for values, value in samples:
         if value is not None:
             family.add_metric(values, value)
@@ -202,8 +202,8 @@ class InstallationCollector(Collector):
         yield from self._nodes(view.nodes)
         yield self._issues([*streams, *view.nodes])
 
-    def _streams(self, streams: list[StreamSnapshot], told: Iterable[StreamSnapshot]) -> Iterator[Metric]:
-        """`told`: by each node, where several know of one stream."""
+    def _streams(self, streams: list[StreamSnapshot], of_nodes: Iterable[StreamSnapshot]) -> Iterator[Metric]:
+        """`of_nodes`: of each node, where several know of one stream."""
         streams.sort(key=lambda stream: (stream["state"] != "live", stream["app"], stream["name"]))
         shown = [((stream["app"], stream["name"]), stream) for stream in streams[:MAX_STREAMS]]
         for figure in STREAM_FIGURES:
@@ -214,7 +214,7 @@ class InstallationCollector(Collector):
         known = {stream["id"] for _, stream in shown}
         counted = [
             ((stream["app"], stream["name"], stream["node"]), stream["counters"])
-            for stream in told
+            for stream in of_nodes
             if stream["id"] in known and "counters" in stream
         ]
         for figure in STREAM_COUNTERS:
@@ -222,24 +222,24 @@ class InstallationCollector(Collector):
         states = Counter(stream["state"] for stream in streams)
         counts = [([state], states[state]) for state in ("live", "waiting")]
         yield _family("streams", "Streams that nodes know of.", ("state",), counts)
-        said = f"Streams beyond the {MAX_STREAMS} that have series of their own."
-        yield _family("streams_without_series", said, (), [((), max(0, len(streams) - MAX_STREAMS))])
+        help_text = f"Streams beyond the {MAX_STREAMS} that have series of their own."
+        yield _family("streams_without_series", help_text, (), [((), max(0, len(streams) - MAX_STREAMS))])
 
     def _nodes(self, nodes: list[NodeFigures]) -> Iterator[Metric]:
         rows = [((node["node"],), node) for node in nodes]
         for figure in NODE_FIGURES:
             yield figure.family(("node",), rows)
         for part, figures in NODE_PARTS:
-            told = [((name,), node[part]) for (name,), node in rows if part in node]  # type: ignore[literal-required]
+            samples = [((name,), node[part]) for (name,), node in rows if part in node]  # type: ignore[literal-required]
             for figure in figures:
-                yield figure.family(("node",), told)
-        for what, said, labels in COUNTS:
+                yield figure.family(("node",), samples)
+        for kind, help_text, labels in COUNTS:
             counts = (
                 ((node["node"], *words), count)
                 for node in nodes
-                for words, count in _leaves(node["counts"][what] if "counts" in node else {})  # type: ignore[literal-required]
+                for words, count in _leaves(node["counts"][kind] if "counts" in node else {})  # type: ignore[literal-required]
             )
-            yield _family(f"node_{what}_total", said, ("node", *labels), counts)
+            yield _family(f"node_{kind}_total", help_text, ("node", *labels), counts)
         yield self._loop_delays(nodes)
 
     def _loop_delays(self, nodes: list[NodeFigures]) -> Metric:
@@ -293,13 +293,13 @@ class InstallationCollector(Collector):
         counted = {(to, state): 0 for to in CHANNELS for state in Delivery.State.values}
         for to, state, count in made.values_list("channel", "state").annotate(Count("pk")).order_by():
             counted[to, state] = count
-        said = "Messages of the last hour, by what became of them."
-        yield _family("deliveries_recent", said, ("to", "state"), counted.items())
+        help_text = "Messages of the last hour, by what became of them."
+        yield _family("deliveries_recent", help_text, ("to", "state"), counted.items())
         every = {(to, outcome): 0 for to in CHANNELS for outcome in DeliveryCount.Outcome.values}
         for to, outcome, count in DeliveryCount.objects.values_list("to", "outcome", "count"):
             every[to, outcome] = count
-        said = "Tries to deliver a message, by what came of them."
-        yield _family("delivery_tries_total", said, ("to", "outcome"), every.items())
+        help_text = "Tries to deliver a message, by what came of them."
+        yield _family("delivery_tries_total", help_text, ("to", "outcome"), every.items())
 
 
 def _by(name: str, rows: QuerySet[Any], values: Sequence[str]) -> list[tuple[list[str], int]]:

@@ -38,22 +38,22 @@ RUN_S = 5.0
 def handle_events(now: datetime) -> int:
     """Takes what waits, in order; how many. Raises OperationalError: what is left then waits for the next run."""
     ends = time.monotonic() + RUN_S
-    taken = 0
+    count = 0
     while events := list(_waiting().order_by("at", "sequence", "pk")[:EVENTS_AT_ONCE]):
-        before = taken
+        before = count
         webhooks = list(scoped(Webhook.objects.filter(enabled=True)))
         rules = evaluation.enabled_rules()
         for event in events:
             if time.monotonic() >= ends:
-                return taken
+                return count
             messages: list[Delivery] = []
             with isolated(f"What webhooks are told of the event {event.pk}"):  # Made before the database is held.
                 messages += _messages(event, webhooks)
             with paced_transaction():
-                taken += _take(event, messages, rules, now)
-        if taken == before:  # Others take them.
+                count += _take(event, messages, rules, now)
+        if count == before:  # Others take them.
             break
-    return taken
+    return count
 
 
 def _waiting() -> "QuerySet[OutboxEvent]":
@@ -61,8 +61,8 @@ def _waiting() -> "QuerySet[OutboxEvent]":
 
 
 def _messages(event: OutboxEvent, webhooks: Sequence[Webhook]) -> list[Delivery]:
-    told = is_for_webhooks(event)
-    return [alert_messages.event_delivery(event, webhook) for webhook in webhooks if told and webhook.wants(event)]
+    is_sent = is_for_webhooks(event)
+    return [alert_messages.event_delivery(event, webhook) for webhook in webhooks if is_sent and webhook.wants(event)]
 
 
 def _take(event: OutboxEvent, messages: Sequence[Delivery], rules: Sequence[AlertRule], now: datetime) -> bool:

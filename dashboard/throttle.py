@@ -30,12 +30,12 @@ class Limit:
     wait_s: int = 3600
     extends: bool = False
 
-    def count(self, *who: str) -> int:
-        return _counted(lambda cache: int(cache.get(self._key(who), 0)))
+    def count(self, *subject: str) -> int:
+        return _counted(lambda cache: int(cache.get(self._key(subject), 0)))
 
-    def add(self, *who: str, times: int = 1) -> int:
+    def add(self, *subject: str, times: int = 1) -> int:
         """Counts them, though they be too many. The new count."""
-        key = self._key(who)
+        key = self._key(subject)
 
         def add(cache: BaseCache) -> int:
             if cache.add(key, times, self.wait_s):
@@ -51,15 +51,15 @@ class Limit:
 
         return _counted(add)
 
-    def take(self, who: str, times: int = 1) -> bool:
+    def take(self, subject: str, times: int = 1) -> bool:
         """Counts them. False: they would be too many, and none is counted."""
-        if self.add(who, times=times) <= self.most:
+        if self.add(subject, times=times) <= self.most:
             return True
-        self.take_back(who, times=times)
+        self.take_back(subject, times=times)
         return False
 
-    def take_back(self, *who: str, times: int = 1) -> None:
-        key = self._key(who)
+    def take_back(self, *subject: str, times: int = 1) -> None:
+        key = self._key(subject)
 
         def take_back(cache: BaseCache) -> None:
             try:
@@ -70,11 +70,11 @@ class Limit:
 
         _counted(take_back)
 
-    def forget(self, *who: str) -> None:
-        _counted(lambda cache: cache.delete(self._key(who)))
+    def forget(self, *subject: str) -> None:
+        _counted(lambda cache: cache.delete(self._key(subject)))
 
-    def _key(self, who: tuple[str, ...]) -> str:
-        return f"limit:{self.scope}:{hashlib.sha256(chr(10).join(who).encode()).hexdigest()}"
+    def _key(self, subject: tuple[str, ...]) -> str:
+        return f"limit:{self.scope}:{hashlib.sha256(chr(10).join(subject).encode()).hexdigest()}"
 
 
 MAILED = Limit("mailed", 200)  # Addresses that somebody has reports sent to.

@@ -15,12 +15,12 @@ NETWORK_BITS = 64
 @lru_cache(4096)
 def unit(address: str) -> str:
     """What is counted and banned for an address: itself, or an IPv6 address's network. Raises ValueError."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Network((found, NETWORK_BITS), strict=False))
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((parsed, NETWORK_BITS), strict=False))
 
 
 def unit_or_itself(address: str) -> str:
@@ -39,8 +39,8 @@ def client_of(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -
     """
     if not is_in(peer, proxies):
         return peer
-    for said in reversed(",".join(forwarded).split(",")):
-        found = _plain(said.strip())
+    for entry in reversed(",".join(forwarded).split(",")):
+        found = _plain(entry.strip())
         if not found:
             return peer
         if not is_in(found, proxies):

@@ -84,14 +84,14 @@ class AuditedMixin(AnyAdmin):
         changed = getattr(request, "_changes", {}) if verb != "delete" else {}
         if verb == "change" and not changed:
             return
-        said: dict[str, Any] = {"changed": changed} if changed else {}
+        detail: dict[str, Any] = {"changed": changed} if changed else {}
         stream = obj if isinstance(obj, Stream) else getattr(obj, "stream", None)
         audit.record(
             actor_of(request),
             f"{subject(type(obj))}.{verb}",
             audit.name_of(obj),
             stream=stream if isinstance(stream, Stream) and verb != "delete" else None,
-            **said,
+            **detail,
         )
 
 
@@ -102,27 +102,27 @@ def subject(model: type[Model]) -> str:
 
 def changes(form: forms.BaseForm, *, add: bool) -> dict[str, list[Any]]:
     """By field: what it was and what it is; of a new row only what it is. Secrets aren't told."""
-    found: dict[str, list[Any]] = {}
+    changed: dict[str, list[Any]] = {}
     for name in form.changed_data:
         field = form.fields.get(name)
         if field is None or SECRET.search(name) or isinstance(field.widget, forms.PasswordInput):
-            found[name] = [UNSAID]
+            changed[name] = [UNSAID]
             continue
         now = plain(form.cleaned_data.get(name))
-        found[name] = [now] if add else [_before(field, form.initial.get(name)), now]
-    return found
+        changed[name] = [now] if add else [_before(field, form.initial.get(name)), now]
+    return changed
 
 
 def of_rows(formsets: Iterable[Any]) -> dict[str, list[Any]]:
     """By row of an inline: what changed in it."""
-    found: dict[str, list[Any]] = {}
+    changed: dict[str, list[Any]] = {}
     for formset in formsets:
         for form in formset.forms:
             if form in formset.deleted_forms:
-                found[str(form.instance)] = ["deleted"]
+                changed[str(form.instance)] = ["deleted"]
             elif form.has_changed():
-                found[str(form.instance)] = [changes(form, add=form in formset.extra_forms)]
-    return found
+                changed[str(form.instance)] = [changes(form, add=form in formset.extra_forms)]
+    return changed
 
 
 def _before(field: forms.Field, value: Any) -> Any:

@@ -80,9 +80,9 @@ def encoder_name(known: str, metadata: Mapping[str, Any]) -> str:
     """What an encoder is called: as it is known by, which is its flashVer at first; where that says nothing, as its
     metadata say, such as "obs-output module (libobs version 30.2.3)".
     """
-    said = metadata.get("encoder")
-    said = said.strip()[:MOST_ENCODER] if isinstance(said, str) else ""
-    return said if said and GENERIC.fullmatch(known.strip()) else known
+    named = metadata.get("encoder")
+    named = named.strip()[:MOST_ENCODER] if isinstance(named, str) else ""
+    return named if named and GENERIC.fullmatch(known.strip()) else known
 
 
 FORMULA_SIGNS = frozenset("=+-@\N{MINUS SIGN}")

@@ -21,7 +21,7 @@ RATE: Final = 0.05
 LASTS_S: Final = 60.0
 """which is taken over once it has lasted for so long."""
 EACH_S: Final = 0.1
-"""Between two looks at the machine's clock."""
+"""Between two readings of the machine's clock."""
 READINGS: Final = 3
 """Of the clocks at first, of which the quickest counts."""
 
@@ -46,7 +46,7 @@ class SteadyClock:
         self._clock = clock
         self._passing = passing
         self._lock = threading.Lock()
-        self._looked = passing()
+        self._read_at = passing()
         self._offset = min(self._read() for _ in range(READINGS))[1]
         self._leap_s = 0.0
         self._leapt_at: float | None = None
@@ -55,7 +55,7 @@ class SteadyClock:
     def now(self) -> float:
         """Seconds since the epoch."""
         passed = self._passing()
-        if passed - self._looked >= EACH_S:
+        if passed - self._read_at >= EACH_S:
             with self._lock:
                 self._follow(passed)
         return passed + self._offset
@@ -63,14 +63,14 @@ class SteadyClock:
     def _read(self) -> tuple[float, float]:
         """How far the two clocks are apart, behind how long that took: in a long time they are wrong by that."""
         before = self._passing()
-        apart = self._clock() - before
-        return self._passing() - before, apart
+        offset = self._clock() - before
+        return self._passing() - before, offset
 
     def _follow(self, passed: float) -> None:
-        most, self._looked = RATE * max(passed - self._looked, 0.0), passed
+        limit, self._read_at = RATE * max(passed - self._read_at, 0.0), passed
         off_s = self._read()[1] - self._offset
         if abs(off_s) <= FOLLOWED_S:
-            self._offset += min(max(off_s, -most), most)
+            self._offset += min(max(off_s, -limit), limit)
             if self._leapt_at is not None:
                 self._leapt_at = None
                 logger.warning("The machine's clock is back.")

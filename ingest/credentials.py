@@ -196,7 +196,7 @@ def scrub(value: Any, *secrets: str) -> Any:
 
 
 class _Scrubber:
-    """Looks through each text once: in AMF3 it may be a few bytes on the wire where it comes again."""
+    """Scans each text once: in AMF3 it may be a few bytes on the wire where it comes again."""
 
     def __init__(self, secrets: tuple[str, ...]) -> None:
         self._secrets = secrets
@@ -258,8 +258,8 @@ def is_token(query: Mapping[str, str]) -> bool:
 def _login(app: str, fields: Mapping[str, str]) -> LoginAnswer | None:
     if not fields.get(LOGIN):
         return None
-    said = {name: fields.get(name, "") for name in (LOGIN, *LOGIN_FIELDS)}
-    return cast("LoginAnswer", said | {"app": app})
+    answer = {name: fields.get(name, "") for name in (LOGIN, *LOGIN_FIELDS)}
+    return cast("LoginAnswer", answer | {"app": app})
 
 
 def _masked(fields: Mapping[str, str]) -> dict[str, str]:

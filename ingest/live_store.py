@@ -70,7 +70,7 @@ class Thumbnail(NamedTuple):
 class LiveView(NamedTuple):
     nodes: list[NodeFigures]
     streams: list[StreamSnapshot]
-    trials: tuple[StreamSnapshot, ...] = ()
+    key_tests: tuple[StreamSnapshot, ...] = ()
     """What test-only keys publish (ingest.models.names)."""
 
 

@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 state: Any = worker_state
 """Celery's own of this worker; its stub lacks what is used here."""
 
-LOOK_S = 1.0
-"""How often a worker looks whether it has anything to do."""
+POLL_S = 1.0
+"""How often a worker checks whether it has anything to do."""
 
 MEASURE_S = 2.0
-"""How often one looks how large it is."""
+"""How often one measures how large it is."""
 
 WARM_UP = "analytics.tasks.warm_up"
 WARM_UP_S = 60
@@ -73,9 +73,9 @@ class EndWhenIdle(bootsteps.StartStopStep):
         self._busy_at = time.monotonic()
 
     def start(self, worker: Any) -> None:
-        worker.timer.call_repeatedly(LOOK_S, self._look)
+        worker.timer.call_repeatedly(POLL_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if state.reserved_requests or state.active_requests or state.scheduled_requests:
             self._busy_at = time.monotonic()
         elif time.monotonic() - self._busy_at > self._after_s:
@@ -90,15 +90,15 @@ class MemoryLimit(bootsteps.StartStopStep):
     def __init__(self, worker: Any, **options: Any) -> None:
         super().__init__(worker, **options)
         self.enabled = worker.pool_cls.__module__ in WITHIN
-        self._most_kib: int = worker.max_memory_per_child
+        self._max_kib: int = worker.max_memory_per_child
 
     def start(self, worker: Any) -> None:
-        worker.timer.call_repeatedly(MEASURE_S, self._look)
+        worker.timer.call_repeatedly(MEASURE_S, self._check)
 
-    def _look(self) -> None:
-        found_kib = _resident_kib()
-        if found_kib > self._most_kib:
-            log.warning("The worker has grown to %d MiB: it ends, to be started again.", found_kib // 1024)
+    def _check(self) -> None:
+        size_kib = _resident_kib()
+        if size_kib > self._max_kib:
+            log.warning("The worker has grown to %d MiB: it ends, to be started again.", size_kib // 1024)
             _end()
 
 

@@ -96,7 +96,7 @@ def log_as_the_others_do(**_: Any) -> None:
 
 @celeryd_init.connect
 @beat_init.connect
-def look_before_the_work(**_: Any) -> None:
+def check_installation(**_: Any) -> None:
     """As every process does. A database that is away is waited for."""
     global _to_check
     from ingest.services import installation
@@ -127,7 +127,7 @@ def end_with_the_worker(**_: Any) -> None:
 
 
 @worker_before_create_process.connect
-def share_what_is_loaded(**_: Any) -> None:
+def share_loaded_modules(**_: Any) -> None:
     """With the process that is forked now: the collector would write to each object, and so make it a copy."""
     gc.collect()
     gc.freeze()

@@ -186,5 +186,5 @@ def explain_database_error(error: DatabaseError) -> str:
             or f"The database does not answer: {found}. Check that it runs, and what DATABASE_URL says."
         )
     if not differs and (cause := database.write_failure_cause(error)) is not database.OTHER_CAUSE:
-        return f"The database takes no writes. {cause.why} {cause.act}"
+        return f"The database takes no writes. {cause.why} {cause.advice}"
     return differs or f"The database refused: {error}."

@@ -149,51 +149,51 @@ def path(name: str, default: Path) -> Path:
 
 def folder(name: str, default: Path) -> Path:
     """An absolute path of a folder that is there, and this user's alone."""
-    found = path(name, default)
+    value = path(name, default)
     try:
-        data_folder.make_folder(found)
+        data_folder.make_folder(value)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"{name}: the folder {found} can't be made: {error.strerror}. Give this user the right to make it, or set "
+            f"{name}: the folder {value} can't be made: {error.strerror}. Give this user the right to make it, or set "
             f"{name} to another folder."
         ) from None
-    return found
+    return value
 
 
 def file(name: str) -> Path | None:
     """An absolute path, or None when unset. A symbolic link stays one: what it points to may change."""
-    found = text(name)
-    return Path(found).expanduser().absolute() if found else None
+    value = text(name)
+    return Path(value).expanduser().absolute() if value else None
 
 
 def database_url(name: str) -> str:
     """A URL that dj_database_url understands; empty when unset. It holds a password: no error quotes it."""
-    found = text(name)
+    value = text(name)
     try:
-        if found:
-            dj_database_url.parse(found)
+        if value:
+            dj_database_url.parse(value)
     except ValueError:
         raise ImproperlyConfigured(
             f"{name} can't be read: expected postgres://user:password@host:port/name. In the password, / ? # @ : and % "
             "stand as %2F %3F %23 %40 %3A and %25; one of letters and digits (`openssl rand -hex 32`) needs none of it."
         ) from None
-    return found
+    return value
 
 
 def rtmp_base(name: str) -> str:
     """rtmp://host[:port] or rtmps://..., without a path; empty when unset."""
-    found = text(name).rstrip("/")
-    if found and not re.fullmatch(r"rtmps?://[^/?#@\s]+", found):
-        raise ImproperlyConfigured(f"{name} is {found!r}: expected rtmp://host:port or rtmps://host:port.")
-    return found
+    value = text(name).rstrip("/")
+    if value and not re.fullmatch(r"rtmps?://[^/?#@\s]+", value):
+        raise ImproperlyConfigured(f"{name} is {value!r}: expected rtmp://host:port or rtmps://host:port.")
+    return value
 
 
 def http_base(name: str) -> str:
     """http://host[:port][/path] or https://..., without a slash at its end; empty when unset."""
-    found = text(name).rstrip("/")
-    if found and not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", found):
-        raise ImproperlyConfigured(f"{name} is {found!r}: expected a URL such as https://media.example.org.")
-    return found
+    value = text(name).rstrip("/")
+    if value and not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", value):
+        raise ImproperlyConfigured(f"{name} is {value!r}: expected a URL such as https://media.example.org.")
+    return value
 
 
 MAIL_PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
@@ -201,16 +201,16 @@ MAIL_PORTS = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 
 def mail_url(name: str) -> str:
     """smtp://, smtp+starttls:// or smtps://, then [user:password@]host[:port]; empty when unset. No error quotes it."""
-    found = text(name)
+    value = text(name)
     try:
-        if found:
-            mail_server(found)
+        if value:
+            mail_server(value)
     except ValueError:
         raise ImproperlyConfigured(
             f"{name} can't be read: expected smtps://user:password@host:port, smtp+starttls://... or smtp://...; in "
             "the password, / ? # @ : and % stand as %2F %3F %23 %40 %3A and %25."
         ) from None
-    return found
+    return value
 
 
 def mail_server(url: str) -> tuple[str, int, str, str, bool, bool]:
@@ -235,37 +235,37 @@ def secret_file(name: str, folder: Path) -> Path:
 
 def kept_secret(name: str, folder: Path) -> str:
     """The variable's value, else a random secret made once and kept in the folder, readable by its owner only."""
-    found = text(name)
-    if found:
-        return found
+    value = text(name)
+    if value:
+        return value
     file = secret_file(name, folder)
     try:
-        kept = _kept(file)
+        secret = _read_secret(file)
     except OSError as error:
         raise ImproperlyConfigured(
             f"{name} is not set, and can't be kept in {file}: {error.strerror}. Let this user read and write there, or "
             f"set {name}, in all processes to the same."
         ) from None
-    if not kept:
+    if not secret:
         raise ImproperlyConfigured(
             f"{name} is not set, and {file}, which kept it, is empty. Put back the one of a backup; if there is none, "
             "delete the file to have a new one made."
         )
-    return kept
+    return secret
 
 
-def _kept(file: Path) -> str:
+def _read_secret(file: Path) -> str:
     """What is in the file, which is made with a random secret in it unless it is there. Raises OSError."""
     with suppress(FileNotFoundError):
-        kept = file.read_text().strip()
+        secret = file.read_text().strip()
         data_folder.close(file)  # It may have been brought back from a backup.
-        return kept
+        return secret
     data_folder.make_folder(file.parent)
-    made = secrets.token_urlsafe(48)
+    secret = secrets.token_urlsafe(48)
     partial = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, data_folder.FILE)
     with os.fdopen(descriptor, "w") as out:
-        out.write(made)
+        out.write(secret)
     try:
         os.link(partial, file)  # Atomic, and fails when another process was first: then its secret is the one.
         MADE.add(file)

@@ -69,11 +69,11 @@ class LeaveRoutineOut(logging.Filter):
 
 def _task_in_order(record: logging.LogRecord) -> str:
     """The task that was sent, received or done; empty: the record is of something else, such as one that failed."""
-    given: Any = record.args
-    if record.name == "celery.beat" and isinstance(given, tuple) and len(given) == 2:
-        return str(given[1])
-    if record.name in ("celery.worker.strategy", "celery.app.trace") and isinstance(given, Mapping):
-        return "" if "exc" in given else str(given.get("name", ""))
+    args: Any = record.args
+    if record.name == "celery.beat" and isinstance(args, tuple) and len(args) == 2:
+        return str(args[1])
+    if record.name in ("celery.worker.strategy", "celery.app.trace") and isinstance(args, Mapping):
+        return "" if "exc" in args else str(args.get("name", ""))
     return ""
 
 

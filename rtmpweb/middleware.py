@@ -38,8 +38,8 @@ class ProxiedClient:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         peer = scope.get("client")
         if self._proxies and peer:
-            said = [value.decode("latin-1") for name, value in scope["headers"] if name == FIELD]
-            client = client_of(peer[0], said, self._proxies)
+            forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == FIELD]
+            client = client_of(peer[0], forwarded, self._proxies)
             if client != peer[0]:
                 scope = {**scope, "client": [client, 0]}
         await self._application(scope, receive, send)
@@ -110,7 +110,7 @@ class RequestLimit:
     def __init__(self, application: ASGIApplication, requests: int) -> None:
         self._application = application
         self._places = asyncio.Semaphore(requests)
-        self._most_waiting = WAITING_EACH * requests
+        self._max_waiting = WAITING_EACH * requests
         self._waiting = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -119,7 +119,7 @@ class RequestLimit:
             return
         client = WaitingClient(receive)
         if self._places.locked():
-            if self._waiting >= self._most_waiting:
+            if self._waiting >= self._max_waiting:
                 await _answer_busy(send)
                 return
             if not await self._turn(client):

@@ -113,8 +113,8 @@ class Schedule(DatabaseScheduler):  # type: ignore[misc]
     """Each time is taken in the table before its task is sent: it goes once, however often beat ends, or is there."""
 
     Entry = TableEntry
-    _has_looked = False
-    """Whether it was looked in this tick if the table has changed: the library asks for it several times."""
+    _is_checked = False
+    """Whether it was checked in this tick if the table has changed: the library asks for it several times."""
     _is_ours = False
     """Whether the entry that is due was taken by this beat."""
 
@@ -130,13 +130,13 @@ class Schedule(DatabaseScheduler):  # type: ignore[misc]
             raise SystemExit(explain_database_error(error)) from None
 
     def schedule_changed(self) -> bool:
-        if self._has_looked:
+        if self._is_checked:
             return False
-        self._has_looked = True
+        self._is_checked = True
         return bool(super().schedule_changed())
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        self._has_looked = False
+        self._is_checked = False
         try:
             return float(super().tick(*args, **kwargs))
         except AnyDatabaseError as error:

@@ -82,30 +82,30 @@ class HourPartials:
 
 def update_partials(session: SparkSession, lake: Path, hours: Sequence[HourInput]) -> dict[datetime, HourPartials]:
     """Makes the partials that are missing. Raises OSError of what can't be read or written."""
-    found = {hour.start: HourPartials() for hour in hours}
+    by_hour = {hour.start: HourPartials() for hour in hours}
     folders = {str(_folder(lake, hour.start)): hour.start for hour in hours}
     tasks = [
         _task(lake, hour.start, files=files)
         for hour in hours
         for files in partials.portions(((file, file[1]) for file in _new(lake, hour)), TASK_BYTES)
     ]
-    for made in _carried_out(session, tasks):
-        scanned = found[folders[made["folder"]]]
-        scanned.read += made["rows"]
-        scanned.damaged |= made["damaged"]
+    for result in _carried_out(session, tasks):
+        scanned = by_hour[folders[result["folder"]]]
+        scanned.read += result["rows"]
+        scanned.damaged |= result["damaged"]
     doubled = [_task(lake, hour.start, merge=merge) for hour in hours if (merge := _doubled(lake, hour.start))]
-    for made in _carried_out(session, doubled):
-        found[folders[made["folder"]]].damaged |= made["damaged"]
+    for result in _carried_out(session, doubled):
+        by_hour[folders[result["folder"]]].damaged |= result["damaged"]
     for task in doubled:
         for name in task["merge"]:
             shutil.rmtree(Path(task["folder"]) / name)
     for hour in hours:
-        scanned = found[hour.start]
+        scanned = by_hour[hour.start]
         for folder, manifest in partials.there(_folder(lake, hour.start)).items():
             scanned.folders.append(folder)
             scanned.rows += manifest["rows"]
             scanned.strays += manifest["strays"]
-    return found
+    return by_hour
 
 
 def _folder(lake: Path, start: datetime) -> Path:
@@ -144,8 +144,8 @@ def _task(lake: Path, start: datetime, *, files: Sequence[LakeFile] = (), merge:
 
 def _carried_out(session: SparkSession, tasks: Sequence[Task]) -> list[Made]:
     sizes = (size for task in tasks for _, size, _ in (*task["files"], *_merged(task)))
-    told = spread(session, tasks, partials.told, {"made": schemas.TEXT}, here=sum(sizes) <= FEW_BYTES)
-    return [json.loads(made) for made in told["made"].to_pylist()]
+    results = spread(session, tasks, partials.answer, {"made": schemas.TEXT}, here=sum(sizes) <= FEW_BYTES)
+    return [json.loads(made) for made in results["made"].to_pylist()]
 
 
 def _merged(task: Task) -> Iterator[LakeFile]:
@@ -159,15 +159,15 @@ def with_events(groups: pa.Table, happened: pa.Table) -> pa.Table:
     alone = np.setdiff1d(np.arange(happened.num_rows), place)
     of_groups = np.concatenate((np.arange(groups.num_rows), np.full(len(alone), groups.num_rows)))
     of_events = np.concatenate((np.where(place < 0, happened.num_rows, place), alone))
-    found = _or_none(groups, schemas.GROUPS).take(pa.array(of_groups))
-    told = _or_none(happened, schemas.HAPPENED_IN).take(pa.array(of_events))
-    columns = {name: pc.coalesce(found[name], told[name]) for name in (*GROUP, "stream")}
+    sums = _or_none(groups, schemas.GROUPS).take(pa.array(of_groups))
+    counts = _or_none(happened, schemas.HAPPENED_IN).take(pa.array(of_events))
+    columns = {name: pc.coalesce(sums[name], counts[name]) for name in (*GROUP, "stream")}
     for name in schemas.ROLLUPS:
         if name not in columns:
-            columns[name] = (told if name in schemas.HAPPENED_IN else found)[name]
-    tells_apart = pc.is_in(columns["dimension"], pa.array([each.value for each in PLAYERS_OF]))
+            columns[name] = (counts if name in schemas.HAPPENED_IN else sums)[name]
+    has_players = pc.is_in(columns["dimension"], pa.array([each.value for each in PLAYERS_OF]))
     for name in ("unique_players", "players_sketch"):
-        columns[name] = pc.if_else(tells_apart, columns[name], None)
+        columns[name] = pc.if_else(has_players, columns[name], None)
     return schemas.cast(pa.table(columns), schemas.ROLLUPS)
 
 
@@ -222,7 +222,7 @@ def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], ou
     """Computes days from their hours as they are in the lake. Raises OSError."""
     hours, sessions = ({day: _files_of(lake, table, day) for day in days} for table in (HOUR, SESSION_HOURS))
     rows = {day: _rows(hours[day]) for day in days}
-    few = sum(rows.values()) < FEW_ROLLUPS
+    is_small = sum(rows.values()) < FEW_ROLLUPS
     _suit(session, sum(rows.values()))
     of_hours = _parquet(session, chain.from_iterable(hours.values()), schemas.HAPPENED_IN)
     happened = _counted(happened_in_days(of_hours))
@@ -234,10 +234,10 @@ def compute_days(session: SparkSession, lake: Path, days: Sequence[datetime], ou
             "session_hours": [str(file) for file in sessions[day]],
         }
         for day in days
-        for dimensions in ([DIMENSIONS] if few else [{name: of} for name, of in DIMENSIONS.items()])
+        for dimensions in ([DIMENSIONS] if is_small else [{name: of} for name, of in DIMENSIONS.items()])
         if rows[day]
     ]
-    groups = spread(session, tasks, of_day, schemas.GROUPS, here=few)
+    groups = spread(session, tasks, of_day, schemas.GROUPS, here=is_small)
     _write(with_events(groups, happened), DAY, days, out)
     return {day: _computed(out, DAY, day, HourPartials(rows=rows[day], read=rows[day])) for day in days}
 
@@ -297,15 +297,15 @@ def _given(lake: Path, starts: Sequence[datetime]) -> pa.Table:
     """The broadcasts (schemas.GIVEN) that the hours' sessions keep: those from which a later hour has gone on."""
     following = starts[-1] + HOUR_LENGTH
     columns = ["session", "broadcast_us"]
-    found = [schemas.arrow(schemas.GIVEN).empty_table()]
+    tables = [schemas.arrow(schemas.GIVEN).empty_table()]
     later = _read(figures_file(lake, SESSION_HOURS, following), columns)
     for start in starts if later is not None else ():
         own = _read(figures_file(lake, SESSION_HOURS, start), columns)
         known = pa.concat_tables([part for part in (own, later if start == starts[-1] else None) if part is not None])
         named = aggregated(known, ["session"], [("broadcast_us", "first")])
         named = named.append_column("start_us", pa.repeat(_micros(start), named.num_rows))
-        found.append(schemas.cast(named, schemas.GIVEN))
-    return pa.concat_tables(found)
+        tables.append(schemas.cast(named, schemas.GIVEN))
+    return pa.concat_tables(tables)
 
 
 def _computed(out: Path, table: str, start: datetime, scanned: HourPartials, tail: str = "") -> Computed:

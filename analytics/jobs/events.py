@@ -47,7 +47,7 @@ def _by_reason(condition: str) -> str:
     return f"map_from_entries(sort_array(collect_list(CASE WHEN {condition} THEN struct(reason, times) END)))"
 
 
-_WHAT = " ".join(f"WHEN {condition} THEN '{what}'" for what, condition in KINDS.items())
+_KIND = " ".join(f"WHEN {condition} THEN '{kind}'" for kind, condition in KINDS.items())
 
 _COUNTED = named(
     {
@@ -71,7 +71,7 @@ _COLUMNS = ("what", "session", "reason", "address_hash")
 _HOURS = f"""
     WITH
     happened AS (
-        SELECT *, {start_of("at_us", HOUR_US)} AS start_us, CASE {_WHAT} END AS what
+        SELECT *, {start_of("at_us", HOUR_US)} AS start_us, CASE {_KIND} END AS what
         FROM (SELECT DISTINCT * FROM {{events}})
     ),
     known AS (

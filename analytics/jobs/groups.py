@@ -38,17 +38,17 @@ NAMED = ["app", "name", "value"]
 
 def codes(rows: pa.Table) -> tuple[Numbers, Numbers]:
     """A number for each row, from 0 on, the same where all columns are; and each number's first row."""
-    found, most = np.zeros(rows.num_rows, np.int64), 1
+    combined, size = np.zeros(rows.num_rows, np.int64), 1
     for column in rows.columns:
         numbers = numbered(column)
         count = int(numbers.max(initial=0)) + 1
-        if most * count > MOST_CODES:
-            known, found = np.unique(found, return_inverse=True)
-            most = len(known)
-        found = found * count + numbers
-        most *= count
-    _, first, found = np.unique(found, return_index=True, return_inverse=True)
-    return found, first
+        if size * count > MOST_CODES:
+            known, combined = np.unique(combined, return_inverse=True)
+            size = len(known)
+        combined = combined * count + numbers
+        size *= count
+    _, first, combined = np.unique(combined, return_index=True, return_inverse=True)
+    return combined, first
 
 
 def positions_in(of: pa.Table, others: Sequence[pa.Table]) -> list[Numbers]:
@@ -187,7 +187,7 @@ def of_hour(task: HourTask) -> pa.Table:
     players, is_live = array(minutes, "peak_players"), (array(minutes, "live_ms") > 0).astype(np.int64)
     bucket, count = array(buckets, "bucket").astype(np.int64), array(buckets, "count")
     of_kinds = {kind: pc.equal(buckets["kind"], kind).to_numpy() for kind in BITRATES}
-    found = []
+    parts = []
     for name, of in task["dimensions"].items():
         labels = labels_of(of, sessions)
         group, first = codes(labels)
@@ -200,8 +200,8 @@ def of_hour(task: HourTask) -> pa.Table:
         counts = {kind: (group[of_buckets[own]], bucket[own], count[own]) for kind, own in of_kinds.items()}
         sums = summed(sessions, group, [("session", "count_distinct")])
         figures = {**columns_of(sums), "sessions": sums["session"], **peaks}
-        found.append(grouped(start_us, name, of, labels.take(first), figures, counts))
-    return concatenated(found, schemas.GROUPS)
+        parts.append(grouped(start_us, name, of, labels.take(first), figures, counts))
+    return concatenated(parts, schemas.GROUPS)
 
 
 READ_OF_HOURS = [
@@ -227,7 +227,7 @@ def of_day(task: DayTask) -> pa.Table:
     names = list(task["dimensions"])
     every = _read(task["hours"], schemas.ROLLUPS, READ_OF_HOURS, pc.field("dimension").isin(names))
     sessions = _read(task["session_hours"], schemas.SESSION_HOURS, [*LABELS, "broadcast_us"])
-    found = []
+    parts = []
     for name, of in task["dimensions"].items():
         hours = every.filter(pc.equal(every["dimension"], name))
         group, first = codes(hours.select(NAMED))
@@ -240,8 +240,8 @@ def of_day(task: DayTask) -> pa.Table:
         sums = summed(hours, group).append_column("sessions", pa.array(distinct))
         peaks = peaks_of(group, *(array(hours, each) for each in ("peak_players", "peak_at_us", "peak_streams")))
         counts = {kind: _unnested(hours[f"{kind}_histogram"], group) for kind in BITRATES}
-        found.append(grouped(task["start_us"], name, of, labels, {**columns_of(sums), **peaks}, counts))
-    return concatenated(found, schemas.GROUPS)
+        parts.append(grouped(task["start_us"], name, of, labels, {**columns_of(sums), **peaks}, counts))
+    return concatenated(parts, schemas.GROUPS)
 
 
 def _unnested(histograms: pa.ChunkedArray, group: Numbers) -> tuple[Numbers, Numbers, Numbers]:

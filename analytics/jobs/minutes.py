@@ -132,7 +132,7 @@ def buckets(s: Samples, hour_us: int) -> pa.Table:
     """Samples of an hour, each once, to schemas.BUCKETS."""
     samples = len(s.at_us)
     of = np.repeat(np.arange(len(s.labels)), np.diff(s.labels, append=samples))
-    found = []
+    parts = []
     for kind in BITRATES:
         bucket = buckets_of(getattr(s, f"{kind}_kbps"))
         is_none = bucket == ZERO
@@ -148,8 +148,8 @@ def buckets(s: Samples, hour_us: int) -> pa.Table:
             "bucket": np.where(bucket == 0, ZERO, bucket + before),
             "count": counts,
         }
-        found.append(schemas.cast(pa.table(columns), schemas.BUCKETS))
-    return pa.concat_tables(found)
+        parts.append(schemas.cast(pa.table(columns), schemas.BUCKETS))
+    return pa.concat_tables(parts)
 
 
 def once(rows: pa.Table) -> pa.Table:
@@ -159,14 +159,14 @@ def once(rows: pa.Table) -> pa.Table:
     copies = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(copies):
         return rows
-    come_twice = np.isin(numbers, copies)
-    doubled = rows.filter(pa.array(come_twice))
+    is_double = np.isin(numbers, copies)
+    doubled = rows.filter(pa.array(is_double))
     read = schemas.cast(doubled, schemas.SAMPLES)  # Dictionaries can't be sorted by, and have their texts in any order.
     order = pc.sort_indices(read, [(name, "ascending") for name in _by_number(rows)])
-    numbers = numbers[come_twice][order.to_numpy()]
+    numbers = numbers[is_double][order.to_numpy()]
     last = np.append(numbers[1:] != numbers[:-1], True)
     left = doubled.take(order.filter(pa.array(last)))
-    return pa.concat_tables([rows.filter(pa.array(~come_twice)), left]).combine_chunks()
+    return pa.concat_tables([rows.filter(pa.array(~is_double)), left]).combine_chunks()
 
 
 def overlapping(parts: Sequence[pa.Table]) -> set[str]:
@@ -205,31 +205,31 @@ def _labelled(rows: pa.Table) -> NDArray[np.int64]:
     for name in LABELS[1:]:
         column = rows[name]
         if not _is_text(column):
-            numbers = _told_apart(numbers, column.fill_null(NO_ID).to_numpy())
+            numbers = _renumbered(numbers, column.fill_null(NO_ID).to_numpy())
         elif column.null_count or len(_encoded(column).dictionary) > 1:
-            numbers = _told_apart(numbers, numbered(column))
+            numbers = _renumbered(numbers, numbered(column))
     return numbers
 
 
-def _told_apart(numbers: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
+def _renumbered(numbers: NDArray[np.int64], values: NDArray[Any]) -> NDArray[np.int64]:
     """The numbers, or others in the same order that have one number for each value."""
     one = np.empty(numbers.max(initial=0) + 1, values.dtype)
     one[numbers] = values
     if (one[numbers] == values).all():  # As nearly always: a label is its session's.
         return numbers
-    found, positions = np.unique(values, return_inverse=True)
-    told_apart: NDArray[np.int64] = np.unique(numbers * len(found) + positions, return_inverse=True)[1]
-    return told_apart
+    distinct, positions = np.unique(values, return_inverse=True)
+    renumbered: NDArray[np.int64] = np.unique(numbers * len(distinct) + positions, return_inverse=True)[1]
+    return renumbered
 
 
 def _counted(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Those that are there, from 0 on, and how often each is."""
     if numbers.max(initial=0) > DENSE * len(numbers):
-        found, counts = np.unique(numbers, return_counts=True)
-        return found, counts
+        distinct, counts = np.unique(numbers, return_counts=True)
+        return distinct, counts
     counts = np.bincount(numbers)
-    found = np.flatnonzero(counts)
-    return found, counts[found]
+    distinct = np.flatnonzero(counts)
+    return distinct, counts[distinct]
 
 
 def _is_text(column: pa.ChunkedArray) -> bool:

@@ -78,7 +78,7 @@ def make(task: Task) -> Made:
     damaged: dict[LakeFile, str] = {}
     while True:
         try:
-            rows = _made(task, damaged)
+            rows = _write(task, damaged)
             break
         except Damaged as error:
             task = _without(task, error.file)
@@ -86,7 +86,7 @@ def make(task: Task) -> Made:
     return {"folder": task["folder"], "rows": rows, "damaged": {file[0]: why for file, why in damaged.items()}}
 
 
-def told(task: Task) -> pa.Table:
+def answer(task: Task) -> pa.Table:
     """What came of it, in JSON: as a worker of Spark answers."""
     return pa.table({"made": [json.dumps(make(task))]})
 
@@ -104,7 +104,7 @@ def _without(task: Task, damaged: LakeFile) -> Task:
     return {**task, "files": [file for file in files if file != damaged], "merge": merge}
 
 
-def _made(task: Task, damaged: Iterable[LakeFile]) -> int:
+def _write(task: Task, damaged: Iterable[LakeFile]) -> int:
     """How many rows its files have. `damaged`: those that it has none of."""
     lake, folder, hour_us, files = Path(task["lake"]), Path(task["folder"]), task["hour_us"], task["files"]
     former = [read_manifest(folder / name) for name in task["merge"]]
@@ -205,15 +205,15 @@ def _once_together(
         rows = part["minutes"].filter(pc.is_in(part["minutes"]["session"], doubted))
         for row in rows.group_by("session").aggregate([("samples", "sum")]).to_pylist():
             counts[row["session"]] = counts.get(row["session"], 0) + row["samples_sum"]
-    kept = [
+    merged = [
         {table: rows.filter(pc.invert(pc.is_in(rows["session"], doubted))) for table, rows in part.items()}
         for part in parts
     ]
     schema = schemas.encoded(schemas.SAMPLES)
-    for few in portions(sorted(counts.items()), PIECE_ROWS):  # Their samples fit into memory together.
-        read = (_read(lake, file, schema, [("session", "in", few)]) for file in files)
-        kept.append(_part(_within(pa.concat_tables(read).combine_chunks(), hour_us), hour_us))
-    return kept
+    for ids in portions(sorted(counts.items()), PIECE_ROWS):  # Their samples fit into memory together.
+        read = (_read(lake, file, schema, [("session", "in", ids)]) for file in files)
+        merged.append(_part(_within(pa.concat_tables(read).combine_chunks(), hour_us), hour_us))
+    return merged
 
 
 def _part(rows: pa.Table, hour_us: int) -> dict[str, pa.Table]:

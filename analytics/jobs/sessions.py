@@ -46,22 +46,22 @@ def session_hours(sessions: pa.Table, tail: pa.Table, given: pa.Table) -> pa.Tab
     first_us = array(hours, "first_us")
     reached_us = _before(array(hours, "last_us"), begins_stream, _of(before, "last_us", hours, PATH))
     gap_us = first_us - reached_us
-    goes_on = gap_us <= GAP_US
+    continues = gap_us <= GAP_US
     broadcast_us = _broadcasts(
-        begins_stream | ~goes_on,
+        begins_stream | ~continues,
         given_us=_of(given, "broadcast_us", hours, ["start_us", "session"]),
-        before_us=np.where(goes_on, _of(before, "broadcast_us", hours, PATH), NONE),
+        before_us=np.where(continues, _of(before, "broadcast_us", hours, PATH), NONE),
         first_us=first_us,
     )
     starts = array(hours, "first_sequence") <= START
-    told = {
+    columns = {
         "broadcast_us": broadcast_us,
         "starts": starts,
-        "broadcasts": starts & ~goes_on,
-        "reconnects": starts & goes_on,
-        "recovery_ms": np.where(starts & goes_on, np.maximum(gap_us, 0) // 1000, 0),
+        "broadcasts": starts & ~continues,
+        "reconnects": starts & continues,
+        "recovery_ms": np.where(starts & continues, np.maximum(gap_us, 0) // 1000, 0),
     }
-    for name, values in told.items():
+    for name, values in columns.items():
         hours = hours.append_column(name, pa.array(values))
     return schemas.cast(hours, schemas.SESSION_HOURS)
 

@@ -47,42 +47,42 @@ class Findings:
     differences: list[str] = field(default_factory=list)
     incomplete: list[Partition] = field(default_factory=list)
 
-    def tell(self, grain: Grain, start: datetime, differences: Iterable[str]) -> None:
+    def add(self, grain: Grain, start: datetime, differences: Iterable[str]) -> None:
         self.differences += (f"{grain} {start:%Y-%m-%d %H:%M}: {text}" for text in differences)
 
 
 def check(lake: Path, since: datetime | None = None, until: datetime | None = None) -> Findings:
-    """Looks at every hour that the lake holds, and at every day that is done. Raises OSError, ArrowException."""
-    found = Findings()
+    """Checks every hour that the lake holds, and at every day that is done. Raises OSError, ArrowException."""
+    findings = Findings()
     pending = {hour.start for hour in ledger.Hours(lake, since, until).pending()}
     for start, hour in ledger.scan(lake, since, until).items():
         if start in pending:
-            found.undone += 1
+            findings.undone += 1
             continue
         sums = _of_samples([lake / path for path, _, _ in hour.files if path.startswith(SAMPLES.name)])
-        found.hours += 1
-        found.samples += sum(row["samples"] for row in sums.values())
+        findings.hours += 1
+        findings.samples += sum(row["samples"] for row in sums.values())
         wrong = [*_compare(sums, _of_parquet(lake, Grain.HOUR, start), "the rollups' Parquet")]
         if not hours_in_lake(Dimension.STREAM, start, start + ledger.HOUR).exists():
             wrong += _compare(sums, _of_rollups(Grain.HOUR, start, start + ledger.HOUR), "the database")
-        found.tell(Grain.HOUR, start, [*wrong, *_dimensions(Grain.HOUR, start)])
+        findings.add(Grain.HOUR, start, [*wrong, *_dimensions(Grain.HOUR, start)])
     days = ledger.Days(since, until)
     pending = {day.start for day in days.pending()}
-    found.undone += len(pending)
+    findings.undone += len(pending)
     done = Partition.objects.filter(grain=Grain.DAY, state=State.DONE, metric_version=METRIC_VERSION)
     done = done.filter(within(since and ledger.day_of(since), until)).exclude(start__in=pending)
     for day in done.order_by("start").values_list("start", flat=True):
         if not Partition.objects.filter(within(day, day + ledger.DAY), grain=Grain.HOUR).exists():
             continue  # Its hours have gone, as old.
-        found.days += 1
+        findings.days += 1
         sums = _of_rollups(Grain.HOUR, day, day + ledger.DAY)
         wrong = [
             *_compare(sums, _of_rollups(Grain.DAY, day, day + ledger.DAY), "the day's row"),
             *_compare(sums, _of_parquet(lake, Grain.DAY, day), "the day's Parquet"),
         ]
-        found.tell(Grain.DAY, day, [*wrong, *_players(day), *_dimensions(Grain.DAY, day)])
-    found.incomplete = list(completeness.hours(since, until).order_by("start"))
-    return found
+        findings.add(Grain.DAY, day, [*wrong, *_players(day), *_dimensions(Grain.DAY, day)])
+    findings.incomplete = list(completeness.hours(since, until).order_by("start"))
+    return findings
 
 
 def _of_samples(files: Sequence[Path]) -> Sums:

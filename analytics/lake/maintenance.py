@@ -167,24 +167,24 @@ class Removed:
 
 def remove_old(lake: Path, kept: RetentionDays, now: datetime) -> Removed:
     """Removes what is older than it should be and not needed any more. Repeating it does no harm. Raises OSError."""
-    gone = Removed()
+    removed = Removed()
     if kept.samples:
         quarantine.set_aside_late(lake)
         days = {ledger.day_of(start) for start in ledger.scan(lake, until=_day_before(now, kept.samples))}
-        gone.sample_hours = sum(_seal(lake, day) for day in sorted(days))
-        gone.set_aside = quarantine.remove_old(lake, _day_before(now, kept.samples))
+        removed.sample_hours = sum(_seal(lake, day) for day in sorted(days))
+        removed.set_aside = quarantine.remove_old(lake, _day_before(now, kept.samples))
     if kept.minutes:
-        gone.minute_days = _remove_days(lake, tables.PARTIALS, _day_before(now, kept.minutes))
+        removed.minute_days = _remove_days(lake, tables.PARTIALS, _day_before(now, kept.minutes))
     if kept.hours:
         before = _day_before(now, kept.hours)
         for day in _done_days(before):
-            gone.rows += _remove_hours(lake, day)
-            gone.hour_days += 1
+            removed.rows += _remove_hours(lake, day)
+            removed.hour_days += 1
     if kept.days:
         before = _day_before(now, kept.days)
-        gone.rows += in_pieces(Rollup.objects.filter(grain=Grain.DAY, start__lt=before).order_by("start"))
-        gone.days = _remove_days(lake, tables.DAY, before)
-    return gone
+        removed.rows += in_pieces(Rollup.objects.filter(grain=Grain.DAY, start__lt=before).order_by("start"))
+        removed.days = _remove_days(lake, tables.DAY, before)
+    return removed
 
 
 def _day_before(now: datetime, days: int) -> datetime:
@@ -244,12 +244,12 @@ def _remove_hours(lake: Path, day: datetime) -> int:
 
 def _remove_days(lake: Path, table: str, before: datetime) -> int:
     """The table's folders of days before that; how many."""
-    gone = 0
+    removed = 0
     for folder in sorted(tables.table_folder(lake, table).glob("dt=????-??-??")):
         if datetime.strptime(folder.name, "dt=%Y-%m-%d").replace(tzinfo=UTC) < before:
             shutil.rmtree(folder, ignore_errors=True)
-            gone += 1
-    return gone
+            removed += 1
+    return removed
 
 
 RUN_S = 600.0
@@ -261,18 +261,18 @@ def maintain_lake(lake: Path, now: datetime) -> None:
     kept = RetentionDays(
         settings.KEEP_SAMPLES_DAYS, settings.KEEP_MINUTES_DAYS, settings.KEEP_HOURS_DAYS, settings.KEEP_DAYS_DAYS
     )
-    gone = remove_old(lake, kept, now)
+    removed = remove_old(lake, kept, now)
     log.info(
         "Made %d files of the lake less in %d hours; removed the samples of %d hours, %d files that had been set "
         "aside, the minutes of %d days, the hours of %d days and %d days, and %d rows of the database.",
         files,
         hours,
-        gone.sample_hours,
-        gone.set_aside,
-        gone.minute_days,
-        gone.hour_days,
-        gone.days,
-        gone.rows,
+        removed.sample_hours,
+        removed.set_aside,
+        removed.minute_days,
+        removed.hour_days,
+        removed.days,
+        removed.rows,
     )
 
 

@@ -45,15 +45,15 @@ def remove_old(lake: Path, before: datetime) -> int:
     """Removes what was set aside before that; how many files. Not damaged ones of an hour that the lake still has: it
     may be computed anew, and counts them.
     """
-    gone = 0
+    removed = 0
     for why in (DAMAGED, LATE, UNDATED):
         aside = lake / "quarantine" / why
         for file in [file for file in aside.rglob("*") if file.is_file()]:
             if file.stat().st_mtime < before.timestamp() and not (why == DAMAGED and _has_hour(lake, file.parent)):
                 file.unlink(missing_ok=True)
-                gone += 1
+                removed += 1
         _remove_empty(aside)
-    return gone
+    return removed
 
 
 def _has_hour(lake: Path, aside: Path) -> bool:

@@ -74,7 +74,7 @@ def build_document(
     worst = next((summary.worst_episode(path, rows) for path, rows in hours.items() if path in troubled), None)
     called = period.before_words
     lacking = [_lacking(note, period) for note in completeness.notes]
-    made: Document = {
+    document: Document = {
         "kind": period.kind,
         "title": TITLES[period.kind],
         "scope": scope.text,
@@ -112,8 +112,8 @@ def build_document(
         "footnote": FOOTNOTE,
     }
     if before:
-        made["former"] = figures.figures_of_document(before)
-    return made
+        document["former"] = figures.figures_of_document(before)
+    return document
 
 
 def _targets(gathered: Gathered) -> dict[str, int]:
@@ -222,7 +222,7 @@ def make(period: Period, scope: Scope, *, plan: ReportPlan | None = None, actor:
         return known
     now = timezone.now()
     computed = _computed(period)
-    made = build_document(
+    document = build_document(
         period, scope, former=_former(period, scope), completeness=computed, now=now, lake=settings.LAKE_DIR
     )
     try:
@@ -236,7 +236,7 @@ def make(period: Period, scope: Scope, *, plan: ReportPlan | None = None, actor:
                 time_zone=period.zone.key,
                 hours_expected=computed.expected,
                 hours_done=computed.done,
-                document=made,
+                document=document,
                 made_at=now,
                 made_by=actor.user if actor else None,
             )

@@ -77,12 +77,12 @@ def _in_minutes(lake: Path, hour: datetime, of: str) -> Peak | None:
     """The first minute of the hour with most; None where the lake has no minutes of it."""
     import pyarrow.compute as pc  # Loaded only where it is used.
 
-    found = minutes_in_lake(lake, hour, ["minute_us", "app", "name", "peak_players", "live_ms"])
-    if found is None:
+    minutes = minutes_in_lake(lake, hour, ["minute_us", "app", "name", "peak_players", "live_ms"])
+    if minutes is None:
         return None
     if of == "streams":
-        found = found.filter(pc.greater(found["live_ms"], 0))
-    by_stream = found.group_by(["minute_us", "app", "name"]).aggregate([("peak_players", "max")])
+        minutes = minutes.filter(pc.greater(minutes["live_ms"], 0))
+    by_stream = minutes.group_by(["minute_us", "app", "name"]).aggregate([("peak_players", "max")])
     counted = ("peak_players_max", "sum") if of == "players" else ("name", "count")
     most = by_stream.group_by("minute_us").aggregate([counted])
     ordered = [(-each["_".join(counted)], each["minute_us"]) for each in most.to_pylist()]
@@ -215,32 +215,32 @@ def bitrate_chart(period: Period, stream: str, rows: Sequence[Rollup], target: i
 def _by_minute(period: Period, stream: str, lake: Path) -> dict[datetime, Band]:
     """Of minutes with media; of two sessions in one minute together."""
     columns = ["minute_us", "elapsed_ms", "live_ms", "video_bytes", "video_kbps_min", "video_kbps_max"]
-    found: dict[int, list[dict[str, int | float]]] = defaultdict(list)
+    by_minute: dict[int, list[dict[str, int | float]]] = defaultdict(list)
     for hour in period.starts:
         table = minutes_in_lake(lake, hour, columns, stream)
         for row in table.to_pylist() if table is not None else []:
             if row["live_ms"]:
-                found[row["minute_us"]].append(row)
+                by_minute[row["minute_us"]].append(row)
     return {
         moment(minute): (
             min(row["video_kbps_min"] for row in rows),
             8 * sum(row["video_bytes"] for row in rows) / sum(row["elapsed_ms"] for row in rows),
             max(row["video_kbps_max"] for row in rows),
         )
-        for minute, rows in found.items()
+        for minute, rows in by_minute.items()
     }
 
 
 def _clock(period: Period, since: datetime, until: datetime, step: timedelta) -> tuple[list[Tick], list[float]]:
     """What stands below the axis, and where lines are: round times of the period's clock, each at its line."""
-    apart = next((each for each in STEPS if (until - since) / each < MOST_TICKS), STEPS[-1])
+    interval = next((each for each in STEPS if (until - since) / each < MOST_TICKS), STEPS[-1])
     ticks: list[Tick] = []
     moment = since
     while moment <= until:
         local = moment.astimezone(period.zone)
-        if (timedelta(hours=local.hour, minutes=local.minute) % apart) == timedelta(0):
+        if (timedelta(hours=local.hour, minutes=local.minute) % interval) == timedelta(0):
             ticks.append({"at": (moment - since) / step, "label": f"{local:%H:%M}"})
-        moment += min(apart, HOUR) if local.minute % 60 == 0 else MINUTE
+        moment += min(interval, HOUR) if local.minute % 60 == 0 else MINUTE
     return ticks, [tick["at"] for tick in ticks]
 
 

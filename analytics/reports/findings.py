@@ -59,13 +59,13 @@ def refusals_finding(together: Figures, streams: Mapping[str, Figures]) -> Findi
     """None where nothing was refused."""
     if not together.refused:
         return None
-    whose: dict[str, Counter[str]] = {}
+    by_reason: dict[str, Counter[str]] = {}
     for path, figures in streams.items():
         for reason, count in figures.refusals.items():
-            whose.setdefault(reason, Counter())[path] += count
+            by_reason.setdefault(reason, Counter())[path] += count
     parts = [
         f"{number(each['count'])} {REFUSAL_WORDS.get(each['reason']) or 'by ' + each['reason'].replace('_', ' ')}"
-        f"{_for_stream(each, whose.get(each['reason'], Counter()))}"
+        f"{_for_stream(each, by_reason.get(each['reason'], Counter()))}"
         for each in refusals_by_reason(together)
     ]
     count = together.refused
@@ -77,10 +77,10 @@ def refusals_finding(together: Figures, streams: Mapping[str, Figures]) -> Findi
     }
 
 
-def _for_stream(refusal: Refusal, whose: Counter[str]) -> str:
+def _for_stream(refusal: Refusal, streams: Counter[str]) -> str:
     """The stream's name, where all of them were for one."""
-    only = next(iter(whose), "")
-    return f" for {only}" if len(whose) == 1 and whose[only] == refusal["count"] else ""
+    only = next(iter(streams), "")
+    return f" for {only}" if len(streams) == 1 and streams[only] == refusal["count"] else ""
 
 
 MINUTES, HALF_HOUR = 5 * MINUTE_MS, 30 * MINUTE_MS
@@ -114,10 +114,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`says` goes on after the stream's name, without a full stop. `weight`: of two of a level the greater is first."""
+    """`text` goes on after the stream's name, without a full stop. `weight`: of two of a level the greater is first."""
 
     level: Callable[[Figures], Level | None]
-    says: Callable[[Figures], str]
+    text: Callable[[Figures], str]
     advice: Callable[[Seen], str]
     weight: Callable[[Figures], float]
     alone: bool = False
@@ -182,7 +182,7 @@ def _breaks(figures: Figures) -> Level | None:
     return "bad" if often or _down(figures) == "bad" else "warning"
 
 
-def _breaks_say(figures: Figures) -> str:
+def _breaks_text(figures: Figures) -> str:
     back = f" and came back {times(figures.reconnects)}" if figures.reconnects else ""
     after = f", after {span(1000 * figures.mttr_s)} on average" if figures.mttr_s and figures.reconnects else ""
     return f"broke off {times(figures.unplanned_ends)}{back}{after}"
@@ -215,7 +215,7 @@ def _below_advice(seen: Seen) -> str:
     return f"Give it a wired uplink, or set {with_unit(number(kbps), 'kbit/s')}."
 
 
-def _keyframes_say(figures: Figures) -> str:
+def _keyframes_text(figures: Figures) -> str:
     longest = with_unit(short(figures.keyframe_interval_max), "s")
     share = with_unit(percent(figures.keyframe_late_percent), "%")
     return f"sent {share} of its keyframes over 4{_S} apart, up to {longest}"
@@ -225,32 +225,32 @@ _S = with_unit("", "s")
 RULES = (
     Rule(
         level=_breaks,
-        says=_breaks_say,
+        text=_breaks_text,
         advice=_breaks_advice,
         weight=lambda of: of.recovery_ms + of.unplanned_ends * MINUTE_MS,
     ),
     Rule(
         level=_lasting(lambda of: (of.starved_ms, of.starvation_percent), Limits(HALF_HOUR, 10), Limits(MINUTES, 1)),
-        says=lambda of: f"was connected and sent nothing for {span(of.starved_ms)} in all",
+        text=lambda of: f"was connected and sent nothing for {span(of.starved_ms)} in all",
         advice=lambda _: "Check that the encoder is running, then its uplink.",
         weight=lambda of: of.starved_ms,
     ),
     Rule(
         level=_down,
-        says=lambda of: f"was up only {with_unit(percent(of.uptime_percent), '%')} of its time",
+        text=lambda of: f"was up only {with_unit(percent(of.uptime_percent), '%')} of its time",
         advice=lambda _: "See in its sessions when they ended and began, then check the encoder and its uplink.",
         weight=_down_ms,
         alone=True,
     ),
     Rule(
         level=_lasting(lambda of: (of.below_ms, of.below_percent), Limits(HALF_HOUR, 20), Limits(MINUTES, 5)),
-        says=lambda of: f"was below 70{with_unit('', '%')} of its target for {span(of.below_ms)}",
+        text=lambda of: f"was below 70{with_unit('', '%')} of its target for {span(of.below_ms)}",
         advice=_below_advice,
         weight=lambda of: of.below_ms,
     ),
     Rule(
         level=_share(lambda of: of.keyframe_late_percent, bad=math.inf, warning=20),
-        says=_keyframes_say,
+        text=_keyframes_text,
         advice=lambda seen: (
             f"Set the keyframe interval to 2{_S}; players now wait up to "
             f"{with_unit(short(seen.figures.keyframe_interval_max), 's')} to start."
@@ -259,7 +259,7 @@ RULES = (
     ),
     Rule(
         level=_share(lambda of: of.missing_percent, bad=5, warning=0.5),
-        says=lambda of: f"lost about {with_unit(percent(of.missing_percent), '%')} of its frames",
+        text=lambda of: f"lost about {with_unit(percent(of.missing_percent), '%')} of its frames",
         advice=lambda _: "The encoder leaves frames out: check its load, use a faster preset or a smaller picture.",
         weight=lambda of: of.live_ms * (of.missing_percent or 0) / 100,
     ),
@@ -267,14 +267,14 @@ RULES = (
         level=_lasting(
             lambda of: (of.bad_ms, _of(of.bad_ms, of.measured_ms)), Limits(HALF_HOUR, 20), Limits(MINUTES, 5)
         ),
-        says=lambda of: f"was bad for {span(of.bad_ms)}",
+        text=lambda of: f"was bad for {span(of.bad_ms)}",
         advice=lambda _: "See in its history when, and in its sessions what was wrong.",
         weight=lambda of: of.bad_ms,
         alone=True,
     ),
     Rule(
         level=_share(lambda of: _of(of.warning_ms, of.measured_ms), bad=math.inf, warning=20),
-        says=lambda of: f"had a warning for {span(of.warning_ms)}",
+        text=lambda of: f"had a warning for {span(of.warning_ms)}",
         advice=lambda _: "See in its sessions which check warned.",
         weight=lambda of: of.warning_ms,
         alone=True,
@@ -291,17 +291,17 @@ def evaluate(seen: Seen) -> list[Found]:
     for rule in RULES:
         level = rule.level(seen.figures)
         if level is not None and not (rule.alone and found):
-            found.append(Found(seen.path, level, rule.says(seen.figures), rule.advice(seen), rule.weight(seen.figures)))
+            found.append(Found(seen.path, level, rule.text(seen.figures), rule.advice(seen), rule.weight(seen.figures)))
     return found
 
 
 def findings(found: list[Found], together: Figures, streams: dict[str, Figures]) -> list[Finding]:
     """Worst first, then what was refused."""
     ordered = sorted(found, key=lambda each: (RANK[each.level], -each.weight, each.stream))
-    told = [each.finding() for each in ordered[:MOST]]
+    shown = [each.finding() for each in ordered[:MOST]]
     refused = refusals_finding(together, streams)
     if refused is not None:
-        told.append(refused)
-    if not told and together.elapsed_ms:
-        told.append({"level": "good", "what": "Nothing went wrong.", "advice": "", "stream": ""})
-    return told
+        shown.append(refused)
+    if not shown and together.elapsed_ms:
+        shown.append({"level": "good", "what": "Nothing went wrong.", "advice": "", "stream": ""})
+    return shown

@@ -49,10 +49,10 @@ def pdf(document: Document) -> bytes:
     from reportlab.platypus import SimpleDocTemplate
 
     _register()
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     title = f"{document['title']}: {document['period']['words']}"
     template = SimpleDocTemplate(
-        made,
+        buffer,
         pagesize=A4,
         leftMargin=MARGIN,
         rightMargin=MARGIN,
@@ -70,7 +70,7 @@ def pdf(document: Document) -> bytes:
         canvas.drawRightString(EDGE + WIDTH, MARGIN / 2, f"Page {canvas.getPageNumber()}")
 
     template.build(list(_story(document)), onFirstPage=foot, onLaterPages=foot)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 @cache
@@ -141,12 +141,12 @@ def _story(document: Document) -> "Iterator[Flowable]":
     yield _tiles(document["tiles"])
     yield from _heading("What went wrong, and what to do")
     found = [(each["level"], each["what"], each["advice"]) for each in document["findings"]]
-    yield _judged(found) if found else _paragraph("Nothing was measured.")
+    yield _level_rows(found) if found else _paragraph("Nothing was measured.")
     for chart in document["charts"]:
         yield from _chart(chart)
     if document["best"]:
         yield from _heading("Best streams")
-        yield _judged([("good", row["stream"], f"{row['reason']}.") for row in document["best"]])
+        yield _level_rows([("good", row["stream"], f"{row['reason']}.") for row in document["best"]])
     if document["streams"]:
         yield from _streams(document["streams"])
     if document["refusals"]:
@@ -188,9 +188,9 @@ def _tiles(tiles: Sequence[Tile]) -> "Flowable":
     return _table(rows, [WIDTH / TILES_IN_ROW] * TILES_IN_ROW, [frame, *_padding(8, 6)])
 
 
-def _judged(rows: Sequence[tuple[str, str, str]]) -> "Flowable":
+def _level_rows(rows: Sequence[tuple[str, str, str]]) -> "Flowable":
     """Of each its level, what it is of in bold, and what is said of it."""
-    cells = [[_level(level), _paragraph(f"<b>{_text(what)}</b> {_text(words)}")] for level, what, words in rows]
+    cells = [[_level(level), _paragraph(f"<b>{_text(title)}</b> {_text(words)}")] for level, title, words in rows]
     return _table(cells, [68, WIDTH - 68], _padding(0, 3))
 
 

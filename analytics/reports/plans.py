@@ -89,12 +89,12 @@ def _broadcasts(plan: ReportPlan, now: datetime) -> Iterator[tuple[Period, Scope
             yield counted
 
 
-def _waited_long_enough(since: datetime, what: str, now: datetime) -> bool:
+def _waited_long_enough(since: datetime, name: str, now: datetime) -> bool:
     """Whether it has waited for long enough for what is to be computed; if not a run is asked for."""
     if now - since < WAIT_FOR_HOURS:
         request_run()
         return False
-    logger.warning("The report of %s is made although hours of it are not computed.", what)
+    logger.warning("The report of %s is made although hours of it are not computed.", name)
     return True
 
 
@@ -134,15 +134,15 @@ def time_zones() -> list[tuple[str, str]]:
 
 def addresses(text: str) -> list[str]:
     """Each e-mail address once, in order: one a line, or parted by commas. Raises ValidationError."""
-    found = list(dict.fromkeys(text.replace(",", "\n").split()))
-    for address in found:
+    entries = list(dict.fromkeys(text.replace(",", "\n").split()))
+    for address in entries:
         try:
             validate_email(address)
         except ValidationError:
             raise ValidationError(f"{address[:80]} is no e-mail address. Give one a line: ops@example.org") from None
-    if len(found) > MOST_RECIPIENTS:
+    if len(entries) > MOST_RECIPIENTS:
         raise ValidationError(f"At most {MOST_RECIPIENTS} recipients: give a mailing list's address for more.")
-    return found
+    return entries
 
 
 class PlanForm(forms.ModelForm[ReportPlan]):

@@ -42,14 +42,14 @@ def _was(show: Show) -> Compare:
     return compare
 
 
-def _more(name: str, say: Callable[[float], str], fewer: str = "less") -> Compare:
+def _more(name: str, wording: Callable[[float], str], fewer: str = "less") -> Compare:
     """ "12 h more" """
 
     def compare(now: Figures, then: Figures, called: str) -> str:
         change = getattr(now, name) - getattr(then, name)
         if abs(change) <= LEAST_CHANGE * getattr(then, name):
             return f"as the {called}"
-        return f"{say(abs(change))} {'more' if change > 0 else fewer}"
+        return f"{wording(abs(change))} {'more' if change > 0 else fewer}"
 
     return compare
 
@@ -196,12 +196,12 @@ def summary_sentences(
 
 def _overall(period: Period, now: Gathered, found: Sequence[Found], worst: Episode | None) -> str:
     bad = {each.stream for each in found if each.level == "bad"}
-    what = period.noun
+    noun = period.noun
     uptime = now.together.uptime_percent
     steady = uptime is None or uptime >= STEADY_PERCENT
-    calm = f"A steady {what}" if steady else f"A {what}"
+    calm = f"A steady {noun}" if steady else f"A {noun}"
     if not found:
-        return f"A steady {what}: no stream had trouble."
+        return f"A steady {noun}: no stream had trouble."
     if period.kind == Kind.BROADCAST:
         return "A broadcast with trouble." if bad else "A broadcast with small trouble."
     if not bad:
@@ -209,9 +209,9 @@ def _overall(period: Period, now: Gathered, found: Sequence[Found], worst: Episo
         return (
             f"{calm}{',' if steady else ''} with small trouble on {count_words(streams)} {plural(streams, 'stream')}."
         )
-    if len(bad) == 1 and worst and worst.share >= 0.6 and worst.until - worst.since <= SHORT and what != "day":
+    if len(bad) == 1 and worst and worst.share >= 0.6 and worst.until - worst.since <= SHORT and noun != "day":
         return f"{calm} with one bad {_part(period, worst)}."
-    return f"A {what} with trouble on {count_words(len(bad))} {plural(len(bad), 'stream')}."
+    return f"A {noun} with trouble on {count_words(len(bad))} {plural(len(bad), 'stream')}."
 
 
 def _part(period: Period, worst: Episode) -> str:
@@ -225,16 +225,16 @@ def _uptime(period: Period, now: Gathered, then: Figures | None) -> str:
     uptime = now.together.uptime_percent
     if uptime is None:
         return ""
-    who = ("Streams were", "their") if len(now.on_air) > 1 else ("The stream was", "its")
-    said = f"{who[0]} up {with_unit(percent(uptime), '%')} of {who[1]} time"
+    subject = ("Streams were", "their") if len(now.on_air) > 1 else ("The stream was", "its")
+    text = f"{subject[0]} up {with_unit(percent(uptime), '%')} of {subject[1]} time"
     former = then.uptime_percent if then else None
     if former is None:
-        return f"{said}."
+        return f"{text}."
     change = float(percent(uptime)) - float(percent(former))  # Of what is shown.
     if abs(change) < 0.05:
-        return f"{said}, as in the {period.before_words}."
+        return f"{text}, as in the {period.before_words}."
     more = "more" if change > 0 else "less"
-    return f"{said}, {with_unit(f'{abs(change):.1f}', 'points')} {more} than the {period.before_words}."
+    return f"{text}, {with_unit(f'{abs(change):.1f}', 'points')} {more} than the {period.before_words}."
 
 
 def _episode(period: Period, worst: Episode | None) -> str:
@@ -265,14 +265,14 @@ def _did(hours: Sequence[Rollup]) -> list[str]:
     below = [row for row in hours if row.below_ms >= MINUTE_MS and row.video_kbps_p5 is not None]
     starved, ends = sum(row.starved_ms for row in hours), sum(row.unplanned_ends for row in hours)
     bad = sum(row.bad_ms for row in hours)
-    said = []
+    troubles = []
     if below:
-        said.append(f"fell to {with_unit(number(min(row.video_kbps_p5 or 0 for row in below)), 'kbit/s')}")
+        troubles.append(f"fell to {with_unit(number(min(row.video_kbps_p5 or 0 for row in below)), 'kbit/s')}")
     if ends:
-        said.append(f"broke off {times(ends)}")
+        troubles.append(f"broke off {times(ends)}")
     if starved >= MINUTE_MS:
-        said.append(f"sent nothing for {span(starved)}")
-    return said or ([f"was bad for {span(bad)}"] if bad >= MINUTE_MS else [])
+        troubles.append(f"sent nothing for {span(starved)}")
+    return troubles or ([f"was bad for {span(bad)}"] if bad >= MINUTE_MS else [])
 
 
 def _cause(hours: Sequence[Rollup]) -> str:

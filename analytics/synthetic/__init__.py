@@ -93,12 +93,12 @@ def generate(
     seed: int = SEED,
     files_per_hour: int = 1,
     world: World = USUAL,
-    told: Callable[[datetime, int], None] | None = None,
+    report: Callable[[datetime, int], None] | None = None,
 ) -> Generated:
     """Writes so many hours (UTC) of samples and events into the lake, from the hour of `start` on.
 
     An hour comes out the same whichever others are made with it, in place of the same made before; only `streams`,
-    `seed` and `world` change it. `files_per_hour`: of each node; 60 as nodes write them, a divisor of 60. `told` gets
+    `seed` and `world` change it. `files_per_hour`: of each node; 60 as nodes write them, a divisor of 60. `report` gets
     each hour that is done, and its samples. Raises ValueError for impossible counts, OSError.
     """
     if streams < 1 or hours < 1 or files_per_hour < 1 or MINUTES % files_per_hour:
@@ -127,8 +127,8 @@ def generate(
         for node, records in hour_of_events(active, cast, playing, hour, world, seed).items():
             write_parquet(records, hour_folder(lake, EVENTS.name, _moment(hour)) / _file_name(node, hour, 1))
             events += records.num_rows
-        if told is not None:
-            told(_moment(hour), written)
+        if report is not None:
+            report(_moment(hour), written)
     return Generated(samples, events, len(seen))
 
 

@@ -90,7 +90,7 @@ class Encoder:
     """Interruptions an hour that are its own."""
     swing: float = 0.02
     """How far its rate wanders: little of CBR, much of VBR."""
-    tells_target: bool = True
+    has_target: bool = True
 
 
 ENCODERS = (
@@ -113,9 +113,9 @@ ENCODERS = (
     ),
     Encoder(("vMix 27.0.0.49",), 0.1, (4000, 6000), (2.0,), fps=(50.0, 25.0)),
     Encoder(("Larix/1.3.45",), 0.12, (1200, 2000), (2.0, 1.0), restarts=0.35, swing=0.08),
-    Encoder(("GStreamer 1.24.2 FLV muxer",), 0.08, (3500,), (2.5, 2.0, 2.0, 12.0), swing=0.3, tells_target=False),
-    Encoder(("BUTT 1.44.0",), 0.06, (0,), (1.0,), fps=(0.0,), restarts=0.005, tells_target=False),
-    Encoder(("",), 0.04, (1000, 10_000), (1.0, 6.0), swing=0.15, tells_target=False),
+    Encoder(("GStreamer 1.24.2 FLV muxer",), 0.08, (3500,), (2.5, 2.0, 2.0, 12.0), swing=0.3, has_target=False),
+    Encoder(("BUTT 1.44.0",), 0.06, (0,), (1.0,), fps=(0.0,), restarts=0.005, has_target=False),
+    Encoder(("",), 0.04, (1000, 10_000), (1.0, 6.0), swing=0.15, has_target=False),
 )
 
 
@@ -186,7 +186,7 @@ def _channel(number: int, lot: np.random.Generator, world: World) -> Channel:
         video_kbps=video_kbps,
         keyframe_s=float(lot.choice(kind.keyframes_s)),
         fps=float(lot.choice(kind.fps)),
-        target_kbps=round(claimed) if video_kbps and kind.tells_target else None,
+        target_kbps=round(claimed) if video_kbps and kind.has_target else None,
         troubles=troubles,
         breaks=breaks + kind.restarts,
         begin_hour=float(lot.uniform(0, 24) if always_on else lot.normal(5, 1.5) % 24),

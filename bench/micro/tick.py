@@ -180,7 +180,7 @@ async def run(
             with costs.of("streams"):
                 tick.advance(now, 1.8e9 + now)
             with costs.of("report"):
-                node._report(tick.told, droppable=False)
+                node._report(tick.report, droppable=False)
             with costs.of("snapshots"):
                 for session in sessions:
                     snapshot(session.live)

@@ -49,7 +49,7 @@ def paced_transaction() -> Iterator[None]:
 
 
 @contextmanager
-def isolated(what: str) -> Iterator[None]:
+def isolated(name: str) -> Iterator[None]:
     """Logs what goes wrong with one, so that it doesn't hold up the others.
 
     Raises PASSING: the database is away, busy, or takes no writes. That is nobody's fault.
@@ -59,7 +59,7 @@ def isolated(what: str) -> Iterator[None]:
     except PASSING:
         raise
     except Exception:
-        logger.exception("%s is left out.", what)
+        logger.exception("%s is left out.", name)
 
 
 Kind = OutboxEvent.Kind
@@ -110,11 +110,11 @@ def _ended(event: OutboxEvent, rules: Iterable[AlertRule]) -> None:
     end = event.payload["end"]
     if end_of(end["reason"]).is_expected or (event.stream_id and _live([event.stream_id])):
         return
-    said = f" {end['description']}" if end["description"] else ""
+    description = f" {end['description']}" if end["description"] else ""
     issue = {
         "check": ENDED,
         "level": "bad",
-        "title": f"The stream ended: {end['reason'].replace('_', ' ')}.{said}",
+        "title": f"The stream ended: {end['reason'].replace('_', ' ')}.{description}",
         "actual": end["reason"],
         "expected": "",
         "advice": "Check that the encoder is running, then its uplink.",
@@ -298,15 +298,15 @@ def _clear(alerts: "QuerySet[Alert]", at: datetime, why: str) -> None:
 
 def notify(now: datetime) -> int:
     """Has told what is to be told by now; how many alerts."""
-    told = 0
+    sent = 0
     rows = Alert.objects.filter(rule__enabled=True).select_related("rule", "stream").order_by("opened_at")
     for alert in _open_ones(rows.filter(due_at__lte=now)):
         with isolated(f"The alert {alert.pk}"):
-            told += _notify_open(alert, now)
+            sent += _notify_open(alert, now)
     for alert in rows.filter(told__gt=0, cleared_at__isnull=False, clear_told_at__isnull=True):
         with isolated(f"The end of the alert {alert.pk}"):
-            told += _notify_cleared(alert, now)
-    return told
+            sent += _notify_cleared(alert, now)
+    return sent
 
 
 def silence_reason(alert: Alert, now: datetime) -> str:
@@ -339,22 +339,22 @@ def _notify_open(alert: Alert, now: datetime) -> bool:
         return False
     if silence_reason(alert, now):
         return False
-    told = messages.alert_deliveries(alert, "alert.repeated" if alert.told else "alert.opened", now)
+    deliveries = messages.alert_deliveries(alert, "alert.repeated" if alert.told else "alert.opened", now)
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, told=alert.told, cleared_at__isnull=True)
         if not mine.update(told=alert.told + 1, told_at=now):
             return False
-        engine.enqueue(told)
+        engine.enqueue(deliveries)
     return True
 
 
 def _notify_cleared(alert: Alert, now: datetime) -> bool:
-    told = messages.alert_deliveries(alert, "alert.cleared", now)
+    deliveries = messages.alert_deliveries(alert, "alert.cleared", now)
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, clear_told_at__isnull=True)
         if not mine.update(clear_told_at=now):
             return False
         if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
             return False
-        engine.enqueue(told)
+        engine.enqueue(deliveries)
     return True

@@ -15,7 +15,7 @@ TEST = "test"
 """The kind of what a webhook is sent to try it."""
 
 
-TOLD = ("id", "subject", "level", "title", "actual", "expected", "advice", "cleared_why")
+ALERT_FIELDS = ("id", "subject", "level", "title", "actual", "expected", "advice", "cleared_why")
 """Of an alert, as it is."""
 
 
@@ -39,7 +39,7 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
         "kind": kind,
         "at": _time(now),
         "rule": alert.rule.name,
-        "alert": {name: getattr(alert, name) for name in TOLD}
+        "alert": {name: getattr(alert, name) for name in ALERT_FIELDS}
         | {
             "check": alert.check_code,
             "session_id": str(alert.session_id) if alert.session_id else None,

@@ -17,7 +17,7 @@ from dashboard.access import actor_of, post_view, require_ability, safe_view
 from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
 from dashboard.alerts.actions import RuleForm, WebhookForm
-from dashboard.lists import asked_filters, narrow, page_context
+from dashboard.lists import active_filters, narrow, page_context
 from dashboard.models import AlertRule
 from ingest.delivery.email import is_mail_set
 from ingest.delivery.webhook import secret_of
@@ -45,28 +45,28 @@ FORMS: dict[str, Callable[..., RuleForm | WebhookForm]] = {"rule": RuleForm, "we
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_ability(Ability.MANAGE_ALERTS)
-def edit(request: HttpRequest, what: str, pk: int | None = None) -> HttpResponse:
+def edit(request: HttpRequest, kind: str, pk: int | None = None) -> HttpResponse:
     """Makes or changes a rule or a webhook; of a new webhook it shows the secret, once."""
-    row = _row(what, pk) if pk is not None else None
-    form = FORMS[what](request.POST if request.method == "POST" else None, instance=row)
+    row = _row(kind, pk) if pk is not None else None
+    form = FORMS[kind](request.POST if request.method == "POST" else None, instance=row)
     if request.method == "POST" and form.is_valid():
         saved = alerts_actions.save(form, actor_of(request))
         if row is None and isinstance(saved, Webhook):
             return _secret(request, saved)
-        return done(request, f"The {what} {saved.name} is saved.")
-    context: dict[str, Any] = {"form": form, "row": row, "what": what}
+        return done(request, f"The {kind} {saved.name} is saved.")
+    context: dict[str, Any] = {"form": form, "row": row, "kind": kind}
     return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
 
 
 @post_view(Ability.MANAGE_ALERTS)
-def delete(request: HttpRequest, what: str, pk: int) -> HttpResponse:
-    row = _row(what, pk)
+def delete(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    row = _row(kind, pk)
     alerts_actions.delete(row, actor_of(request))
-    return done(request, f"The {what} {row.name} is deleted.")
+    return done(request, f"The {kind} {row.name} is deleted.")
 
 
-def _row(what: str, pk: int) -> AlertRule | Webhook:
-    return get_object_or_404(AlertRule, pk=pk) if what == "rule" else get_object_or_404(Webhook, pk=pk)
+def _row(kind: str, pk: int) -> AlertRule | Webhook:
+    return get_object_or_404(AlertRule, pk=pk) if kind == "rule" else get_object_or_404(Webhook, pk=pk)
 
 
 def done(request: HttpRequest, words: str) -> HttpResponse:
@@ -97,7 +97,7 @@ def test_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 
 @safe_view(Ability.VIEW)
 def deliveries(request: HttpRequest) -> HttpResponse:
-    filters, rows = asked_filters(request.GET, LOOKUPS), alerts_queries.deliveries()
+    filters, rows = active_filters(request.GET, LOOKUPS), alerts_queries.deliveries()
     context = page_context(request, narrow(rows, LOOKUPS, filters), filters) | {
         "webhooks": list(Webhook.objects.values_list("name", flat=True)),
         "states": Delivery.State.choices,

@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from django.http import QueryDict
 from django.utils import timezone
 
-from dashboard.lists import asked_filters, narrow
+from dashboard.lists import active_filters, narrow
 from dashboard.zones import moment
 from ingest.addresses import unit_or_itself
 from ingest.models import Attempt
@@ -57,7 +57,7 @@ class AttemptFilter:
 
     @classmethod
     def of(cls, query: QueryDict) -> "AttemptFilter":
-        shown = asked_filters(query, (*PAGE_LOOKUPS, "within"))
+        shown = active_filters(query, (*PAGE_LOOKUPS, "within"))
         return cls(shown | {"within": shown["within"] if shown["within"] in WITHIN else ""})
 
     def rows(self) -> QuerySet[Attempt]:

@@ -17,8 +17,8 @@ from ingest.services.roles import Ability
 @safe_view(Ability.VIEW)
 def attempts(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages; what is refused meanwhile comes by /ws/attempts/."""
-    found = AttemptFilter.of(request.GET)
-    shown = page_context(request, found.rows(), found.shown)
+    filters = AttemptFilter.of(request.GET)
+    shown = page_context(request, filters.rows(), filters.shown)
     page = shown["page"]
     banned = banned_until({row.address for row in page})
     return render(
@@ -28,7 +28,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
         | {
             "live_page": True,
             "rows": [(row, banned.get(row.address)) for row in page],
-            "counted": found.reasons(),
+            "counted": filters.reasons(),
             "apps": list(Application.objects.values_list("name", flat=True)),
             "reasons": list(Attempt.objects.order_by("reason").values_list("reason", flat=True).distinct()),
             "actions": Attempt.Action.values,

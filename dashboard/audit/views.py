@@ -9,7 +9,7 @@ from django.utils import timezone
 from dashboard import zones
 from dashboard.access import safe_view
 from dashboard.audit import queries as audit_queries
-from dashboard.lists import CHUNK_ROWS, asked_filters, file_answer, page_context
+from dashboard.lists import CHUNK_ROWS, active_filters, file_answer, page_context
 from ingest.services.roles import Ability
 
 MAX_EXPORTED = 10_000
@@ -21,7 +21,7 @@ SHOWN = ("actor", "action", "address", "app", "name", "q", "since", "until")
 @safe_view(Ability.SEE_AUDIT)
 def audit(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. `since` and `until` are days, both included. What can't be understood filters nothing."""
-    filters = asked_filters(request.GET, SHOWN)
+    filters = active_filters(request.GET, SHOWN)
     return render(
         request,
         "dashboard/audit.html",
@@ -33,7 +33,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 @safe_view(Ability.SEE_AUDIT)
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """What the filters leave, as `format` says: csv or json; newest first, MAX_EXPORTED at most."""
-    rows = _rows(asked_filters(request.GET, SHOWN))[:MAX_EXPORTED].iterator(CHUNK_ROWS)
+    rows = _rows(active_filters(request.GET, SHOWN))[:MAX_EXPORTED].iterator(CHUNK_ROWS)
     found = (audit_queries.as_dict(entry) for entry in rows)
     name = f"audit-{timezone.now():%Y%m%dT%H%M%SZ}"
     return file_answer(name, request.GET.get("format", ""), audit_queries.FIELDS, found)

@@ -105,17 +105,17 @@ def rollups(request: HttpRequest, filters: Query[RollupFilters]) -> dict[str, An
     if grain == Grain.HOUR and hours_in_lake(dimension, filters.since, filters.until).count() > MOST_HOURS:
         raise HttpError(422, TOO_MANY.format(words=DIMENSION_WORDS[dimension]))
     values = [filters.value] if filters.value else None
-    found = Rollups(dimension, grain, filters.since, filters.until, app=app or None, name=name or None, values=values)
-    page, count = found.page(filters.offset, filters.limit), found.count()
-    if found.lacking:
-        raise HttpError(503, found.lacking)
+    reader = Rollups(dimension, grain, filters.since, filters.until, app=app or None, name=name or None, values=values)
+    page, count = reader.page(filters.offset, filters.limit), reader.count()
+    if reader.lacking:
+        raise HttpError(503, reader.lacking)
     labels = key_labels(row.value for row in page) if dimension == Dimension.KEY else {}
     since, until = _hours(filters)
     lacking, hours = cut(completeness.hours(since, until), Paging(limit=LIMIT, offset=0))
     return {
         "items": [_item(row, labels) for row in page],
         "count": count,
-        "unique_players": _unique_players(found, since, until),
+        "unique_players": _unique_players(reader, since, until),
         "incomplete": {"items": lacking, "count": hours},
     }
 

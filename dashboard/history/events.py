@@ -52,20 +52,20 @@ class HistoryEvent:
 
 
 def history_events(
-    app: str, name: str, stream: Stream | None, period: Period, most: int = MOST_EVENTS
+    app: str, name: str, stream: Stream | None, period: Period, limit: int = MOST_EVENTS
 ) -> list[HistoryEvent]:
     """Newest first."""
-    sessions = _sessions(app, name, period, max(SESSIONS, most))
-    found = [*_of_sessions(sessions, period), *_of_events(sessions, period, most)]
+    sessions = _sessions(app, name, period, max(SESSIONS, limit))
+    found = [*_of_sessions(sessions, period), *_of_events(sessions, period, limit)]
     if stream is not None:
-        found += _of_actions(stream, period, most)
-    return sorted(found, key=lambda each: each.at, reverse=True)[:most]
+        found += _of_actions(stream, period, limit)
+    return sorted(found, key=lambda each: each.at, reverse=True)[:limit]
 
 
-def _sessions(app: str, name: str, period: Period, most: int) -> list[Session]:
+def _sessions(app: str, name: str, period: Period, limit: int) -> list[Session]:
     """Those that began in it and the one before the first of them, the oldest first."""
     own = Session.objects.filter(app=app, name=name, kind=Session.Kind.PUBLISH, is_test=False).order_by("-started_at")
-    rows = list(own.filter(started_at__gte=period.since, started_at__lt=period.until)[:most])
+    rows = list(own.filter(started_at__gte=period.since, started_at__lt=period.until)[:limit])
     before = own.filter(started_at__lt=rows[-1].started_at if rows else period.until).first()
     return [*([before] if before else []), *reversed(rows)]
 
@@ -86,14 +86,14 @@ def _of_sessions(sessions: Sequence[Session], period: Period) -> list[HistoryEve
     return [*found, *kicked]
 
 
-def _of_events(sessions: Sequence[Session], period: Period, most: int) -> list[HistoryEvent]:
+def _of_events(sessions: Sequence[Session], period: Period, limit: int) -> list[HistoryEvent]:
     events = StatusEvent.objects.filter(
         session__in=[session.pk for session in sessions],
         kind__in=EVENTS,
         at__gte=period.since,
         at__lt=period.until,
     )
-    return [_of_event(event) for event in events.order_by("-at")[:most]]
+    return [_of_event(event) for event in events.order_by("-at")[:limit]]
 
 
 def _of_event(event: StatusEvent) -> HistoryEvent:
@@ -105,11 +105,11 @@ def _of_event(event: StatusEvent) -> HistoryEvent:
     return HistoryEvent(event.at, event.kind, icon, words, event.description, event.session_id, is_mark)
 
 
-def _of_actions(stream: Stream, period: Period, most: int) -> list[HistoryEvent]:
+def _of_actions(stream: Stream, period: Period, limit: int) -> list[HistoryEvent]:
     """What was done, not by whom: the audit log is for those who may see it."""
     entries = AuditEntry.objects.filter(stream=stream, at__gte=period.since, at__lt=period.until).order_by("-at")
     return [
         HistoryEvent(entry.at, entry.action, "keys", action_words(entry.action), entry.target)
-        for entry in entries[:most]
+        for entry in entries[:limit]
         if entry.action.startswith(ACTION_SUBJECTS)
     ]

@@ -26,7 +26,7 @@ from ingest.models import Stream
 SHAPES = {"good": (27.0, 7.0), "warning": (16.0, 18.0), "bad": (4.0, 30.0), "none": (33.0, 1.5)}
 """Top and height of a bar in a box 34 high."""
 
-BARS_APART = 240
+MAX_BARS = 240
 """Up to so many hours or days each has a bar of its own; beyond, neighbours of the same look are one."""
 BAR_GAP = 0.18
 """Of a bar's place: between it and the next."""
@@ -38,7 +38,7 @@ UPTIME_GOOD, UPTIME_WARNING = 99.5, 95.0
 @dataclass(frozen=True, slots=True)
 class Bar:
     start: datetime
-    look: str
+    level: str
     x: str
     width: str
     y: float
@@ -61,30 +61,30 @@ HEALTH_WORDS = ("good", "warning, taller", "bad, tallest")
 UPTIME_WORDS = (f"{UPTIME_GOOD} % and more", f"{UPTIME_WARNING:.0f} % and more, taller", "less, tallest")
 
 
-def _uptime_look(figures: Figures | None) -> str:
+def _uptime_level(figures: Figures | None) -> str:
     percent = figures.uptime_percent if figures else None
     if percent is None:
         return "none"
     return "good" if percent >= UPTIME_GOOD else "warning" if percent >= UPTIME_WARNING else "bad"
 
 
-def _strip(name: str, words: tuple[str, str, str], period: Period, looks: list[str]) -> Strip:
-    counts = {look: looks.count(look) for look in SHAPES}
-    return Strip(name, *words, _bars(period, looks), counts)
+def _strip(name: str, words: tuple[str, str, str], period: Period, levels: list[str]) -> Strip:
+    counts = {level: levels.count(level) for level in SHAPES}
+    return Strip(name, *words, _bars(period, levels), counts)
 
 
-def _bars(period: Period, looks: list[str]) -> list[Bar]:
-    share = 100 / len(looks)
-    apart = len(looks) <= BARS_APART
-    alike: Callable[[int], object] = (lambda index: index) if apart else looks.__getitem__
+def _bars(period: Period, levels: list[str]) -> list[Bar]:
+    share = 100 / len(levels)
+    single = len(levels) <= MAX_BARS
+    alike: Callable[[int], object] = (lambda index: index) if single else levels.__getitem__
     bars = []
-    for _, places in groupby(range(len(looks)), alike):
+    for _, places in groupby(range(len(levels)), alike):
         run = list(places)
-        look = looks[run[0]]
-        top, height = SHAPES[look]
-        width = share * (len(run) - (BAR_GAP if apart else 0))
+        level = levels[run[0]]
+        top, height = SHAPES[level]
+        width = share * (len(run) - (BAR_GAP if single else 0))
         start = period.since + run[0] * period.step
-        bars.append(Bar(start, look, f"{run[0] * share:.3f}%", f"{width:.3f}%", top, height))
+        bars.append(Bar(start, level, f"{run[0] * share:.3f}%", f"{width:.3f}%", top, height))
     return bars
 
 
@@ -294,7 +294,7 @@ class StreamHistory:
     def strips(self) -> list[Strip]:
         figures = [Figures.of_sums(slot) if slot else None for slot in self._slots]
         health = [one.health if one else "none" for one in figures]
-        uptime = [_uptime_look(one) for one in figures]
+        uptime = [_uptime_level(one) for one in figures]
         return [
             _strip("Health", HEALTH_WORDS, self.period, health),
             _strip("Uptime", UPTIME_WORDS, self.period, uptime),
@@ -326,7 +326,7 @@ class StreamHistory:
         return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
 
 
-def asked(query: Mapping[str, str]) -> StreamHistory:
+def history_of(query: Mapping[str, str]) -> StreamHistory:
     """The history that a page's address names, else of the stream that was computed last: by day where its hours are
     more files than a page reads.
     """

@@ -29,7 +29,7 @@ from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MOST, MO
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import history_events
 from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
-from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, PAGE_TILES, StreamHistory, asked, broadcasts, paths
+from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, PAGE_TILES, StreamHistory, broadcasts, history_of, paths
 from ingest.services import audit
 from ingest.services.roles import Ability
 
@@ -87,7 +87,7 @@ FEW_STREAMS = 50
 
 @safe_view(Ability.VIEW)
 def analytics(request: HttpRequest) -> HttpResponse:
-    history = asked(request.GET)
+    history = history_of(request.GET)
     names = paths()
     context = {
         **run_context(),
@@ -129,14 +129,14 @@ def _shown(history: StreamHistory) -> dict[str, Any]:
 def _intervals(history: StreamHistory) -> list[tuple[str, int, float | None, bool]]:
     """Of keyframe intervals: words, how many, how many per cent, whether it is longer than 4 s."""
     total = history.figures.keyframe_intervals
-    found, below = [], 0.0
+    intervals, below = [], 0.0
     for name, bound in GOP_BINS.items():
         words = f"up to {bound:g} s" if not below else f"{below:g} to {bound:g} s"
         words = f"over {below:g} s" if bound == float("inf") else words
         count = getattr(history.figures, name)
-        found.append((words, count, 100 * count / total if total else None, bound > 4))
+        intervals.append((words, count, 100 * count / total if total else None, bound > 4))
         below = bound
-    return found
+    return intervals
 
 
 @safe_view(Ability.VIEW)
@@ -149,10 +149,10 @@ def progress(request: HttpRequest) -> HttpResponse:
 def run(request: HttpRequest) -> HttpResponse:
     """Asks for a run and goes back to the page, which shows its progress; from the page of jobs (`back`) to the run."""
     actor = actor_of(request)
-    asked = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
-    audit.record(actor, "analytics.run", f"run {asked.pk}", kind=asked.kind)
+    new_run = services.start_run(trigger=AnalyticsRun.Trigger.PAGE, requested_by=actor.user)
+    audit.record(actor, "analytics.run", f"run {new_run.pk}", kind=new_run.kind)
     if request.POST.get("back") == "jobs":
-        return HttpResponseRedirect(reverse("dashboard:job", args=[asked.pk]))
+        return HttpResponseRedirect(reverse("dashboard:job", args=[new_run.pk]))
     query = request.POST.get("query", "")
     return HttpResponseRedirect(reverse("dashboard:analytics") + (f"?{query}" if query.isprintable() and query else ""))
 
@@ -160,12 +160,12 @@ def run(request: HttpRequest) -> HttpResponse:
 @safe_view(Ability.VIEW)
 def export(request: HttpRequest, form: str) -> HttpResponseBase:
     """The page's hours or days with all their figures, oldest first; or what `part` names: broadcasts, events."""
-    history, part = asked(request.GET), request.GET.get("part", "")
+    history, part = history_of(request.GET), request.GET.get("part", "")
     if history.lacking and part != "events":  # Which are in the database.
         return lists.lacking_answer(history.lacking)
     columns, rows = PARTS.get(part, PARTS["rollups"])
-    what = part if part in PARTS and part != "rollups" else history.period.grain
-    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{what}-{history.period.first_day:%Y%m%d}"
+    label = part if part in PARTS and part != "rollups" else history.period.grain
+    name = f"{slugify(history.path.replace('/', '-')) or 'rollups'}-{label}-{history.period.first_day:%Y%m%d}"
     return lists.file_answer(name, form, columns, rows(history))
 
 

@@ -110,7 +110,7 @@ def _snapshot(session: Session | None) -> StreamSnapshot | None:
         return None
     view = get_livestore().read()
     wanted = str(session.pk)
-    return next((each for each in (*view.trials, *view.streams) if each["session_id"] == wanted), None)
+    return next((each for each in (*view.key_tests, *view.streams) if each["session_id"] == wanted), None)
 
 
 # --- Refusals ---
@@ -121,10 +121,10 @@ def _refusals(key: StreamKey, since: datetime, operator: str) -> list[Refusal]:
     named = Q(key=key) | Q(stream=stream) | Q(app=stream.application.name, name=stream.name)
     hit = named | Q(address=operator) | Q(reason__in=MISTAKES)
     found = refused_publishers(since).filter(hit)[: MAX_ATTEMPTS * 5]
-    told = [_refusal(row, key, operator) for row in found]
+    refusals = [_refusal(row, key, operator) for row in found]
     nearest: dict[Whose, int] = {"key": 0, "address": 1, "perhaps": 2}
-    told.sort(key=lambda refusal: (nearest[refusal.whose], -refusal.at))
-    return told[:MAX_ATTEMPTS]
+    refusals.sort(key=lambda refusal: (nearest[refusal.whose], -refusal.at))
+    return refusals[:MAX_ATTEMPTS]
 
 
 def _refusal(row: Attempt, key: StreamKey, operator: str) -> Refusal:

@@ -43,17 +43,17 @@ def key_of(pk: int) -> StreamKey:
 def rows(*, text: str = "", state: str = "") -> QuerySet[StreamKey]:
     """Newest first. `text`: in a label, a stream's name or a key's first characters."""
     live = Session.objects.filter(key=OuterRef("pk"), kind=Session.Kind.PUBLISH, ended_at__isnull=True)
-    found = StreamKey.objects.select_related("stream__application").annotate(is_live=Exists(live))
+    query = StreamKey.objects.select_related("stream__application").annotate(is_live=Exists(live))
     for word in text.split():
-        found = found.filter(
+        query = query.filter(
             Q(label__icontains=word)
             | Q(prefix__istartswith=word.removesuffix("…"))
             | Q(stream__name__icontains=word)
             | Q(stream__application__name__icontains=word)
         )
     conditions = _conditions(timezone.now())
-    found = found.filter(conditions[state]) if state in conditions else found.exclude(conditions["revoked"])
-    return found.order_by(F("last_used_at").desc(nulls_last=True), "-created_at", "-pk")
+    query = query.filter(conditions[state]) if state in conditions else query.exclude(conditions["revoked"])
+    return query.order_by(F("last_used_at").desc(nulls_last=True), "-created_at", "-pk")
 
 
 def _conditions(now: datetime) -> dict[str, Q]:
@@ -74,9 +74,9 @@ def key_row(key: StreamKey) -> KeyRow:
 
 
 def _state(key: StreamKey, now: datetime) -> tuple[str, str, str]:
-    found = keys.state(key=key, now=now)
-    if found != "active":
-        return found, {"disabled": "none", "expired": "bad", "revoked": "ban"}[found], STATES[found]
+    state = keys.state(key=key, now=now)
+    if state != "active":
+        return state, {"disabled": "none", "expired": "bad", "revoked": "ban"}[state], STATES[state]
     if key.grace_until is not None:
         return "grace", "warn", f"Rotated, works for {lasted(now, key.grace_until)} more"
     if key.expires_at is not None and key.expires_at <= now + SOON:

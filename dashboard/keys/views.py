@@ -25,7 +25,7 @@ from dashboard.access import actor_of, post_view, safe_view
 from dashboard.attempts.queries import attempts, refused_publishers
 from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
-from dashboard.lists import asked_filters, page_context
+from dashboard.lists import active_filters, page_context
 from dashboard.zones import MomentField
 from ingest.models import Application, Attempt, Stream, StreamKey, names
 from ingest.models.names import NetworksField, validate_stream_name
@@ -111,7 +111,7 @@ NEEDS_SCRIPT = (
 @safe_view(Ability.MANAGE_KEYS)
 def keys(request: HttpRequest) -> HttpResponse:
     """Those that were used last come first, by pages. What can't be understood filters nothing."""
-    filters = asked_filters(request.GET, ("q", "state"))
+    filters = active_filters(request.GET, ("q", "state"))
     context = page_context(request, keys_queries.rows(text=filters["q"], state=filters["state"]), filters)
     lately = refused_publishers(timezone.now() - REFUSED_WITHIN).select_related("stream__application")
     refused = list(lately[:200])
@@ -183,27 +183,27 @@ def create(request: HttpRequest) -> HttpResponse:
         stream = services_actions.make_stream(actor, application, name)
         return services_actions.create_key(actor, stream=stream, **form.rights())
 
-    return _made(request, "created", create_key)
+    return _show_once(request, "created", create_key)
 
 
 @post_view(Ability.MANAGE_KEYS)
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
     _needs_script(request)
-    form, found = RotateForm(request.POST), keys_queries.key_of(pk)
+    form, key = RotateForm(request.POST), keys_queries.key_of(pk)
     if not form.is_valid():
         return _wrong(form)
     grace, _ = GRACES[form.cleaned_data["grace"]]
-    return _made(request, "rotated", partial(services_actions.rotate_key, actor_of(request), found, grace=grace))
+    return _show_once(request, "rotated", partial(services_actions.rotate_key, actor_of(request), key, grace=grace))
 
 
 @post_view(Ability.MANAGE_KEYS)
 def change(request: HttpRequest, pk: int) -> HttpResponse:
-    found = keys_queries.key_of(pk)
+    key = keys_queries.key_of(pk)
     form = RightsForm(request.POST)
     try:
         if form.is_valid():
-            services_actions.change_key(actor_of(request), found, **form.rights())
-            messages.success(request, f"{found} is changed. What it says holds from the encoder’s next connection on.")
+            services_actions.change_key(actor_of(request), key, **form.rights())
+            messages.success(request, f"{key} is changed. What it says holds from the encoder’s next connection on.")
             return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
     except ValidationError as error:
         form.add_error(None, error)
@@ -212,30 +212,30 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
 
 @post_view(Ability.MANAGE_KEYS)
 def revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    found = keys_queries.key_of(pk)
-    services_actions.revoke_key(actor_of(request), found)
-    messages.success(request, f"{found} is revoked. What is live with it ends within 2 s.")
+    key = keys_queries.key_of(pk)
+    services_actions.revoke_key(actor_of(request), key)
+    messages.success(request, f"{key} is revoked. What is live with it ends within 2 s.")
     return HttpResponseRedirect(reverse("dashboard:keys"))
 
 
 @post_view(Ability.MANAGE_KEYS)
 def enable(request: HttpRequest, pk: int) -> HttpResponse:
     """Or disables it: `enabled` is 0."""
-    found, enabled = keys_queries.key_of(pk), request.POST.get("enabled") == "1"
-    services_actions.enable_key(actor_of(request), found, enabled)
+    key, enabled = keys_queries.key_of(pk), request.POST.get("enabled") == "1"
+    services_actions.enable_key(actor_of(request), key, enabled)
     words = "can be used again." if enabled else "is disabled. What is live with it ends within 2 s."
-    messages.success(request, f"{found} {words}")
+    messages.success(request, f"{key} {words}")
     return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
 
 
-def _context(found: StreamKey) -> dict[str, Any]:
-    rows = attempts().filter(Q(key=found) | Q(stream=found.stream))
-    live = found.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
+def _context(key: StreamKey) -> dict[str, Any]:
+    rows = attempts().filter(Q(key=key) | Q(stream=key.stream))
+    live = key.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
     return {
-        "row": keys_queries.key_row(found),
-        "key": found,
+        "row": keys_queries.key_row(key),
+        "key": key,
         "live": live,
-        "server": media_urls.server_of(stream=found.stream),
+        "server": media_urls.server_of(stream=key.stream),
         "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
         "graces": GRACE_CHOICES,
     }
@@ -249,17 +249,17 @@ def _needs_script(request: HttpRequest) -> None:
 
 def _wrong(form: Form) -> JsonResponse:
     """By field what is wrong; of the whole under ""."""
-    errors = {"" if name == "__all__" else name: found for name, found in form.errors.items()}
+    errors = {"" if name == "__all__" else name: texts for name, texts in form.errors.items()}
     return JsonResponse({"errors": errors}, status=422)
 
 
-def _made(request: HttpRequest, verb: str, make: Callable[[], NewKey]) -> HttpResponse:
+def _show_once(request: HttpRequest, verb: str, make: Callable[[], NewKey]) -> HttpResponse:
     try:
-        made = make()
+        new_key = make()
     except ValidationError as error:
         return JsonResponse({"errors": {"": error.messages}}, status=422)
-    strings = media_urls.strings(stream=made.key.stream, secret=made.secret)
-    context = {"key": made.key, "paste": strings, "verb": verb}
+    strings = media_urls.strings(stream=new_key.key.stream, secret=new_key.secret)
+    context = {"key": new_key.key, "paste": strings, "verb": verb}
     response = render(request, "dashboard/_key_made.html", context, status=201)
     response["Cache-Control"] = "no-store"
     return response

@@ -67,13 +67,13 @@ class NodeOut(Schema):
     @classmethod
     def of(cls, node: NodeNow) -> "NodeOut":
         row, figures = node.row, dict[str, Any](node.figures or {})
-        told = {"issues": []} | figures | figures.get("records", {})
+        reported = {"issues": []} | figures | figures.get("records", {})
         own = {name: getattr(node, name) for name in ("name", "state", "since", "publishers", "players")}
         own |= {name: getattr(row, name) for name in ("address", "started_at", "seen_at", "drain_requested_at")}
         drain = {"drain_left_s": node.left_s}
         if row.drain_requested_at is not None:
             drain["drain_grace_s"] = row.drain_grace_s
-        return cls.model_validate(dict.fromkeys(cls.model_fields) | told | own | drain)
+        return cls.model_validate(dict.fromkeys(cls.model_fields) | reported | own | drain)
 
 
 class DrainIn(Schema):
@@ -115,7 +115,7 @@ def forget(request: HttpRequest, name: str) -> Status[NodeOut]:
     return _ask(request, name, services_actions.forget_node)
 
 
-def _ask(request: HttpRequest, name: str, act: Callable[..., Node]) -> Status[NodeOut]:
+def _ask(request: HttpRequest, name: str, action: Callable[..., Node]) -> Status[NodeOut]:
     service.node_of(name)
-    act(actor_of(request), name)
+    action(actor_of(request), name)
     return Status(202, NodeOut.of(service.node_of(name)))

@@ -79,17 +79,17 @@ def node_of(name: str) -> NodeNow:
 
 def read(*, name: str | None = None) -> list[NodeNow]:
     """All nodes, or the one of that name; what needs somebody comes first."""
-    rows = service.with_what_is_live()
+    rows = service.with_live_counts()
     if name is not None:
         rows = rows.filter(name=name)
     figures = {node["node"]: node for node in Now.read().nodes}
-    now = database.look_at_shared_clock()
+    now = database.read_shared_clock()
     found = []
     for row in rows:
-        told, asked = figures.get(row.name), row.drain_requested_at
+        current, asked = figures.get(row.name), row.drain_requested_at
         left_s = service.Drain(asked, row.drain_grace_s).left_s(now) if asked else None
-        state = _state(row, now - row.seen_at, told)
-        found.append(NodeNow(row, state, told, row.publishers, row.players, left_s))
+        state = _state(row, now - row.seen_at, current)
+        found.append(NodeNow(row, state, current, row.publishers, row.players, left_s))
     return sorted(found, key=lambda node: (ORDER[node.state], node.name))
 
 

@@ -27,16 +27,16 @@ def nodes(request: HttpRequest) -> HttpResponse:
 
 @safe_view(Ability.VIEW)
 def node(request: HttpRequest, name: str) -> HttpResponse:
-    found = service.node_of(name)
+    node_now = service.node_of(name)
     now = Now.read()
     # A stream without publisher and players is told of for some time yet.
     here = [each for each in now.by_id.values() if each["node"] == name and each["state"] != "offline"]
-    sessions = Session.objects.filter(node=found.row).select_related("stream").order_by("-started_at")
+    sessions = Session.objects.filter(node=node_now.row).select_related("stream").order_by("-started_at")
     return render(
         request,
         "dashboard/node.html",
         {
-            "node": found,
+            "node": node_now,
             "streams": sorted(here, key=lambda stream: (stream["app"], stream["name"])),
             "sessions": sessions[:SESSIONS_SHOWN],
             **_shared(),
@@ -51,8 +51,8 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
     given = request.POST.get("grace_s", "")
     grace_s = int(given) if given.isdecimal() and len(given) < 9 else service.USUAL_GRACE_S
     grace_s = min(grace_s, service.MOST_GRACE_S)
-    act = partial(services_actions.drain_node, grace_s=grace_s)
-    return _ask(request, name, act, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
+    action = partial(services_actions.drain_node, grace_s=grace_s)
+    return _ask(request, name, action, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
 
 
 @post_view(Ability.DRAIN)
@@ -65,10 +65,10 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
     return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")
 
 
-def _ask(request: HttpRequest, name: str, act: Callable[..., Node], said: str) -> HttpResponse:
+def _ask(request: HttpRequest, name: str, action: Callable[..., Node], message: str) -> HttpResponse:
     service.node_of(name)
     back = reverse("dashboard:nodes")
-    return answer_action(request, lambda: act(actor_of(request), name), NodeError, said, 202, back)
+    return answer_action(request, lambda: action(actor_of(request), name), NodeError, message, 202, back)
 
 
 def _shared() -> dict[str, object]:

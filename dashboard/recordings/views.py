@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from dashboard import zones
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.lists import answer_action, asked_filters, narrow, page_context
+from dashboard.lists import active_filters, answer_action, narrow, page_context
 from dashboard.recordings import queries as service
 from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
@@ -25,7 +25,7 @@ PAGE_LOOKUPS = service.LOOKUPS | {"name": "name__contains"}
 @safe_view(Ability.VIEW)
 def recordings(request: HttpRequest) -> HttpResponse:
     """Newest first, by pages. `since` and `until` are days, both included. What can't be understood filters nothing."""
-    shown = asked_filters(request.GET, SHOWN)
+    shown = active_filters(request.GET, SHOWN)
     since, until = zones.days(shown["since"], shown["until"])
     rows = narrow(service.rows(), PAGE_LOOKUPS, {**shown, "since": since, "until": until})
     return render(

@@ -27,7 +27,7 @@ from analytics.reports.plans import addresses, next_due, scope_of, time_zones
 from analytics.scopes import NoSuchScope, Scope
 from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.periods import BY_HOUR_UP_TO
-from dashboard.lists import asked_filters, narrow, page_context, whole_file
+from dashboard.lists import active_filters, narrow, page_context, whole_file
 from dashboard.reports import actions as reports_actions
 from dashboard.reports import charts as reports_charts
 from ingest.delivery.email import is_mail_set
@@ -118,13 +118,13 @@ class MakeForm(forms.Form):
             raise ValidationError(str(problem)) from None
 
     def clean(self) -> dict[str, Any]:
-        found: dict[str, Any] = super().clean() or {}
+        data: dict[str, Any] = super().clean() or {}
         if not self.errors:
             try:
-                self.wanted = _wanted(found["kind"], found["scope"], found["day"], periods.zone_of(found["time_zone"]))
+                self.wanted = _wanted(data["kind"], data["scope"], data["day"], periods.zone_of(data["time_zone"]))
             except PeriodProblem as problem:
                 raise ValidationError({"day": str(problem)}) from None
-        return found
+        return data
 
 
 def _wanted(kind: str, scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[Period, Scope]:
@@ -192,7 +192,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 
 
 def _archive(request: HttpRequest, form: MakeForm, status: int = 200) -> HttpResponse:
-    filters = asked_filters(request.GET, (*LOOKUPS, "whole"))
+    filters = active_filters(request.GET, (*LOOKUPS, "whole"))
     rows = narrow(archived_reports(), LOOKUPS, filters)
     if filters["whole"] in ("yes", "no"):
         rows = rows.filter(WHOLE if filters["whole"] == "yes" else ~WHOLE)

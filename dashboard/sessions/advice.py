@@ -1,4 +1,4 @@
-"""What to do about a publisher's session: one table of what is known of it, one act.
+"""What to do about a publisher's session: one table of what is known of it, one action.
 
 Known are why it ended, what its last minute looked like, and the state of its key, its node and its stream now. The
 first row that fits says what to do.
@@ -35,7 +35,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    act: str
+    action: str
     """In a few words."""
     why: str
 
@@ -61,7 +61,7 @@ LOST = ("tcp_reset", "idle_timeout")
 AWAY: tuple[Return, ...] = ("off", "again_off")
 
 RULES = (
-    # The server's own side comes first: no encoder can mend it.
+    # The server's own side comes first: no encoder can repair it.
     Rule(
         "Bring the node back",
         "Its node is down: encoders and players of it are off air until it runs again. Look at the server's log.",
@@ -182,7 +182,7 @@ RULES = (
         reason=("key_revoked",),
     ),
 )
-CHECK_ACTS = {
+CHECK_ACTIONS = {
     "starving": "Check the encoder, then its uplink",
     "no_video": "Check the encoder's video source",
     "no_audio": "Check the encoder's audio source",
@@ -202,20 +202,20 @@ CHECK_ACTS = {
     "slow_players": "Offer a lower bitrate, too",
     "recording_failed": "Look at the disk of the recordings",
 }
-"""By check: the one act, in a few words. What others follow from comes first."""
+"""By check: the one action, in a few words. What others follow from comes first."""
 OTHERWISE = Advice("Look at its events", "Nothing that is known says what to do.")
 
 
 def cause_rank(check: str) -> int:
     """The place of an open issue's check among causes: what follows from others has a later one."""
-    return list(CHECK_ACTS).index(check) if check in CHECK_ACTS else len(CHECK_ACTS)
+    return list(CHECK_ACTIONS).index(check) if check in CHECK_ACTIONS else len(CHECK_ACTIONS)
 
 
 def advise(situation: Situation) -> Advice:
     if (issue := situation.issue) is not None and situation.back == "on":
         why = f"{issue['title'].rstrip('.')}. {issue['advice']}".strip()
-        return Advice(CHECK_ACTS.get(issue["check"], "Look at the stream"), why)
+        return Advice(CHECK_ACTIONS.get(issue["check"], "Look at the stream"), why)
     if situation.refused and situation.back in AWAY and situation.node == "up":
-        act = attempt_advice(situation.refused) or "Look at the refused attempts."
-        return Advice("Let it in again", f"It tries, and is refused: {reason_words(situation.refused).lower()}. {act}")
+        hint = attempt_advice(situation.refused) or "Look at the refused attempts."
+        return Advice("Let it in again", f"It tries, and is refused: {reason_words(situation.refused).lower()}. {hint}")
     return next((rule for rule in RULES if rule.matches(situation)), OTHERWISE)

@@ -13,12 +13,12 @@ from dashboard.sessions.advice import KeyState, NodeState, Return, Situation, ad
 from dashboard.streams import measurements
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import end_words, health_look, lasted, reason_words
+from dashboard.templatetags.ui import chip_for, end_words, lasted, reason_words
 from ingest.contracts import SERVER_ENDS, Issue, NodeFigures, StreamSnapshot, end_of
 from ingest.models import Attempt, Node, Session
 from ingest.services import database
 
-Look = str
+Style = str
 """A class of colours: "good", "warn", "bad", "none" or "info"."""
 
 SAME_TIME = timedelta(seconds=30)
@@ -31,14 +31,14 @@ ISSUES_NAMED = 3
 @dataclass(frozen=True, slots=True)
 class Finding:
     question: str
-    look: Look
-    says: str
+    style: Style
+    text: str
     detail: str
     link: str = ""
     link_text: str = ""
 
 
-KEY_WORDS: dict[KeyState, tuple[Look, str, str]] = {
+KEY_WORDS: dict[KeyState, tuple[Style, str, str]] = {
     "fine": ("good", "None of these", "{key} is enabled, {expires}, and {under}."),
     "revoked": ("bad", "It is revoked", "{key} was revoked {revoked}."),
     "disabled": ("bad", "It is disabled", "{key} is disabled."),
@@ -90,7 +90,7 @@ class Diagnosis:
             self._key_or_node(),
             self._key(),
             self._attempts(),
-            Finding("What to do now", "info", advice.act, advice.why),
+            Finding("What to do now", "info", advice.action, advice.why),
         ]
 
     # --- What is known ---
@@ -150,7 +150,7 @@ class Diagnosis:
         return (rows.aggregate(all=Sum("count"))["all"] or 0, last.reason if last else "", last)
 
     @property
-    def _end_look(self) -> Look:
+    def _end_style(self) -> Style:
         """A stream is off air by the server's end, though somebody meant that."""
         reason = self.session.end_reason
         return "none" if end_of(reason).is_expected and reason not in SERVER_ENDS else "bad"
@@ -161,22 +161,22 @@ class Diagnosis:
         question, session = "Is it back?", self.session
         stream = reverse("dashboard:stream", args=[session.app, session.name]) if session.stream_id else ""
         if session.ended_at is None:
-            _, look, word = health_look(self.live["health"] if self.live else "none")
+            _, style, word = chip_for(self.live["health"] if self.live else "none")
             for_ = f"For {lasted(session.started_at, self.at)}."
-            return Finding(question, look, f"It is on air: {word.lower()}", for_, stream, "See the stream.")
+            return Finding(question, style, f"It is on air: {word.lower()}", for_, stream, "See the stream.")
         if self._open is not None and self.after is not None:
             bad = {"warning": ", with a warning", "bad": ", but bad"}.get(self.back, "")
             off = lasted(session.ended_at, self.after.started_at)
             detail = f"Off for {off}, then {_same(session, self.after)}."
-            says = f"Yes, since {_time(self._open.started_at)}{bad}"
-            return Finding(question, health_look(self.back).classes, says, detail, stream, "See the stream.")
+            text = f"Yes, since {_time(self._open.started_at)}{bad}"
+            return Finding(question, chip_for(self.back).classes, text, detail, stream, "See the stream.")
         if self.after is not None and self.after.ended_at is not None:
             link = reverse("dashboard:session", args=[self.after.pk])
             came = _time(self.after.started_at)
             detail = f"It came back at {came} with {_same(session, self.after)}, and ended again."
             return Finding(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
-        says, detail = f"No, off air for {lasted(session.ended_at, self.at)}", "Nobody has published the stream since."
-        return Finding(question, self._end_look, says, detail, stream, "See the stream.")
+        text, detail = f"No, off air for {lasted(session.ended_at, self.at)}", "Nobody has published the stream since."
+        return Finding(question, self._end_style, text, detail, stream, "See the stream.")
 
     def _why(self) -> Finding:
         session = self.session
@@ -184,12 +184,12 @@ class Diagnosis:
             question, issues = "What is wrong?", self._issues
             if not issues:
                 return Finding(question, "good", "No check has anything against it", self.last.sentence)
-            says = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
+            text = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
             named = " ".join(f"{issue['title'].rstrip('.')}." for issue in issues[:ISSUES_NAMED])
-            return Finding(question, health_look(issues[0]["level"]).classes, says, f"{named} {self.last.sentence}")
-        said = session.end_description.strip()
-        said = f"{said.rstrip('.')}. " if said else ""
-        return Finding("Why did it end?", self._end_look, end_words(session.end_reason), said + self.last.sentence)
+            return Finding(question, chip_for(issues[0]["level"]).classes, text, f"{named} {self.last.sentence}")
+        cause = session.end_description.strip()
+        cause = f"{cause.rstrip('.')}. " if cause else ""
+        return Finding("Why did it end?", self._end_style, end_words(session.end_reason), cause + self.last.sentence)
 
     def _key_or_node(self) -> Finding:
         question, session = "One key or the whole node?", self.session
@@ -199,20 +199,20 @@ class Diagnosis:
         at = session.ended_at or self.at
         same = Session.objects.filter(node=session.node, kind=Session.Kind.PUBLISH).exclude(pk=session.pk)
         fell = same.filter(ended_at__range=(at - SAME_TIME, at + SAME_TIME)).count() if session.ended_at else 0
-        kept = same.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=at + SAME_TIME), started_at__lte=at).count()
+        unaffected = same.filter(Q(ended_at__isnull=True) | Q(ended_at__gt=at + SAME_TIME), started_at__lte=at).count()
         figures = next((node for node in self._now.nodes if node["node"] == name), None)
         state = {"up": _load(figures), "draining": "It is draining.", "down": "It is down now.", "unknown": ""}
         now = state[self.node_state]
         if self.node_state == "down":
             seen = f"{name} was last seen at {_time(session.node.seen_at)}."
             return Finding(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
-        running = f"{_count(kept)} on {name} kept running" if kept else f"No other publisher was on {name}"
+        running = f"{_count(unaffected)} on {name} kept running" if unaffected else f"No other publisher was on {name}"
         if fell:
-            says = "Several at once" if kept else "All of the node"
+            text = "Several at once" if unaffected else "All of the node"
             detail = f"{_count(fell)} on {name} ended within 30 s of it. {running}. {now}"
-            return Finding(question, "warn" if kept else "bad", says, detail)
-        says = "Only this one" if session.ended_at else "Only this one is shown"
-        return Finding(question, "good", "Only this key" if session.key else says, f"{running}. {now}")
+            return Finding(question, "warn" if unaffected else "bad", text, detail)
+        text = "Only this one" if session.ended_at else "Only this one is shown"
+        return Finding(question, "good", "Only this key" if session.key else text, f"{running}. {now}")
 
     def _key(self) -> Finding:
         question, key = "Key disabled, expired or over its limit?", self.session.key
@@ -221,7 +221,7 @@ class Diagnosis:
             detail = f"It used the encoder log-in {login}." if login else "It published without a key."
             return Finding(question, "none", "No key", detail)
         limit = f"its {key.max_kbps or 0:,} kbit/s"
-        look, says, detail = KEY_WORDS[self.key_state]
+        style, text, detail = KEY_WORDS[self.key_state]
         words = detail.format(
             key=key,
             expires=f"expires {_moment(key.expires_at)}" if key.expires_at else "has no expiry",
@@ -231,7 +231,7 @@ class Diagnosis:
             sent=self.last.wire_kbps or 0,
             limit=limit,
         )
-        return Finding(question, look, says, words)
+        return Finding(question, style, text, words)
 
     def _attempts(self) -> Finding:
         question, session = "Rejected attempts since?", self.session
@@ -258,8 +258,8 @@ def _load(figures: NodeFigures | None) -> str:
     if figures is None:
         return "It is up."
     cpu, disk = figures["cpu_percent"], figures["disk_free_percent"]
-    said = [f"CPU {cpu:.0f} %" if cpu is not None else "", f"disk {disk:.0f} % free" if disk is not None else ""]
-    return f"It is up; {', '.join(filter(None, said))}." if any(said) else "It is up."
+    load = [f"CPU {cpu:.0f} %" if cpu is not None else "", f"disk {disk:.0f} % free" if disk is not None else ""]
+    return f"It is up; {', '.join(filter(None, load))}." if any(load) else "It is up."
 
 
 def _count(publishers: int) -> str:

@@ -188,7 +188,7 @@ class SessionRow:
     """With its state in words, and its figures: `size_bytes` of media, `kbps` on the mean (of a live one: now)."""
 
     session: Session
-    look: str
+    style: str
     words: str
     size_bytes: int | None
     kbps: float | None
@@ -205,9 +205,9 @@ class SessionRow:
             return cls(session, HEALTH_CHIPS[health].classes if is_publish else "good", words, None, kbps)
         size = session.total("bytes_in" if is_publish else "bytes_out")
         seconds = ((session.ended_at or timezone.now()) - session.started_at).total_seconds()
-        look = "plain" if end_of(session.end_reason).is_expected else "bad"
+        style = "plain" if end_of(session.end_reason).is_expected else "bad"
         kbps = size * 8 / 1000 / seconds if size and seconds >= 1 else None
-        return cls(session, look, ended_words(session), size, kbps)
+        return cls(session, style, ended_words(session), size, kbps)
 
 
 MOST_ROWS = 50_000

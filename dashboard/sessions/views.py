@@ -39,7 +39,7 @@ from ingest.services.roles import Ability
 DASH = "–"
 AT_ITS_END = "known at its end"
 """What a session that is on air does not tell yet."""
-APART = 0.1
+MIN_DIFFERENCE = 0.1
 """Figures that are further apart than this share of the larger differ."""
 
 
@@ -162,7 +162,7 @@ def _figures(name: str, value: Callable[[Session], Value], a: Session, b: Sessio
         return Fact(name, one_text, other_text, False)
     if one is None or other is None:
         return Fact(name, one_text, other_text, (one is None) != (other is None))
-    return Fact(name, one_text, other_text, abs(one - other) > APART * max(abs(one), abs(other)))
+    return Fact(name, one_text, other_text, abs(one - other) > MIN_DIFFERENCE * max(abs(one), abs(other)))
 
 
 @safe_view(Ability.VIEW)
@@ -286,19 +286,19 @@ def samples(request: HttpRequest, pk: uuid.UUID) -> StreamingHttpResponse:
 
 @post_view(Ability.NOTE)
 def note(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    return _act(request, pk, streams_actions.note_session, "The note is saved.")
+    return _answer(request, pk, streams_actions.note_session, "The note is saved.")
 
 
 @post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
-    return _act(request, pk, streams_actions.acknowledge_end, "The end of the session is acknowledged.")
+    return _answer(request, pk, streams_actions.acknowledge_end, "The end of the session is acknowledged.")
 
 
-def _act(request: HttpRequest, pk: uuid.UUID, act: Any, done: str) -> HttpResponse:
+def _answer(request: HttpRequest, pk: uuid.UUID, action: Any, done: str) -> HttpResponse:
     row = get_object_or_404(Session.objects.select_related("stream__application"), pk=pk)
     note = request.POST.get("note", "")
     back = reverse("dashboard:session", args=[pk])
-    return answer_action(request, lambda: act(row, actor_of(request), note), ActionProblem, done, 200, back)
+    return answer_action(request, lambda: action(row, actor_of(request), note), ActionProblem, done, 200, back)
 
 
 def _players(row: Session) -> QuerySet[Session]:
@@ -312,8 +312,8 @@ def _players(row: Session) -> QuerySet[Session]:
 def _publisher(row: Session) -> Session | None:
     """Who published the stream when the player came."""
     before = session_rows().filter(app=row.app, name=row.name, kind=Session.Kind.PUBLISH)
-    found = before.filter(started_at__lte=measurements.ended(row)).first()
-    return found if found and (found.ended_at is None or found.ended_at >= row.started_at) else None
+    publisher = before.filter(started_at__lte=measurements.ended(row)).first()
+    return publisher if publisher and (publisher.ended_at is None or publisher.ended_at >= row.started_at) else None
 
 
 def _media(row: Session) -> dict[str, Any]:

@@ -235,7 +235,7 @@ def mute(stream: Stream, actor: Actor, *, check: str = "", hours: float | None =
     now = timezone.now()
     with transaction.atomic():
         active_mutes(now).filter(stream=stream, check_code=check).update(lifted_at=now)
-        made = Mute.objects.create(
+        created = Mute.objects.create(
             stream=stream,
             check_code=clean.text(check, 32),
             until=None if hours is None else now + timedelta(hours=hours),
@@ -243,10 +243,10 @@ def mute(stream: Stream, actor: Actor, *, check: str = "", hours: float | None =
             by=actor.user,
             at=now,
         )
-        until = made.until.isoformat() if made.until else None
-        audit.record(actor, "stream.mute", stream.path, stream=stream, check=check, until=until, note=made.note)
-        _record_event(stream, "operator.mute", actor, made.check_code, made.note, {"until": until})
-    return made
+        until = created.until.isoformat() if created.until else None
+        audit.record(actor, "stream.mute", stream.path, stream=stream, check=check, until=until, note=created.note)
+        _record_event(stream, "operator.mute", actor, created.check_code, created.note, {"until": until})
+    return created
 
 
 def unmute(stream: Stream, actor: Actor, *, check: str | None = None) -> int:

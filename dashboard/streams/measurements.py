@@ -106,16 +106,16 @@ class LastMinute:
         fell = self.kbps_to < self.kbps_from * FALLEN
         begin, end = (_rounded(value) for value in (self.kbps_from, self.kbps_to))
         if self.silent_s:
-            said = [f"no media arrived for the last {self.silent_s:.0f}{NBSP}s"]
+            parts = [f"no media arrived for the last {self.silent_s:.0f}{NBSP}s"]
         elif fell:
-            said = [f"the bitrate fell from {begin} to {end}{NBSP}kbit/s"]
+            parts = [f"the bitrate fell from {begin} to {end}{NBSP}kbit/s"]
         else:
-            said = [f"the bitrate was {'steady at' if self.seen != 'falling' else 'low,'} {end}{NBSP}kbit/s"]
+            parts = [f"the bitrate was {'steady at' if self.seen != 'falling' else 'low,'} {end}{NBSP}kbit/s"]
         if self.rtt_ms is not None and self.rtt_ms > FAR_MS:
-            said.append(f"the round trip rose to {self.rtt_ms:,.0f}{NBSP}ms")
+            parts.append(f"the round trip rose to {self.rtt_ms:,.0f}{NBSP}ms")
         if self.seen == "slow" and self.fps is not None:
-            said.append(f"only {self.fps:.1f} frames a second came")
-        return f"In the last 60{NBSP}s {' and '.join(said)}."
+            parts.append(f"only {self.fps:.1f} frames a second came")
+        return f"In the last 60{NBSP}s {' and '.join(parts)}."
 
 
 def summarize_last_minute(
@@ -129,7 +129,7 @@ def summarize_last_minute(
     idle = series.values["idle_ms"][-1] or 0.0
     spoken = [value for value in total if value]
     begin, end = _mean(total[:EDGE]) or 0.0, _mean(total[-EDGE:]) or 0.0
-    found = LastMinute(
+    minute = LastMinute(
         kbps_from=begin,
         kbps_to=end,
         wire_kbps=_mean(series.values["wire_kbps"]),
@@ -142,11 +142,11 @@ def summarize_last_minute(
     checks: tuple[tuple[LastMinuteKind, bool], ...] = (
         ("silent", idle > SILENT_MS or not spoken),
         ("falling", end < begin * FALLEN or is_low),
-        ("far", (found.rtt_ms or 0) > FAR_MS),
-        ("slow", nominal_fps is not None and found.fps is not None and found.fps < nominal_fps * SLOW),
+        ("far", (minute.rtt_ms or 0) > FAR_MS),
+        ("slow", nominal_fps is not None and minute.fps is not None and minute.fps < nominal_fps * SLOW),
     )
     seen: LastMinuteKind = next((name for name, holds in checks if holds), "steady")
-    return replace(found, seen=seen)
+    return replace(minute, seen=seen)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

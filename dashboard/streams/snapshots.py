@@ -39,17 +39,17 @@ def no_marks() -> Marks:
 def marks(snapshots: Iterable[StreamSnapshot]) -> dict[int, Marks]:
     """By stream id, of those that have any. Two queries."""
     live = {each["session_id"]: each["id"] for each in snapshots if each["session_id"]}
-    found: dict[int, Marks] = {}
+    by_stream: dict[int, Marks] = {}
     for mute in active_mutes():
         until = mute.until.timestamp() if mute.until else None
-        found.setdefault(mute.stream_id, no_marks())["muted"].append({"check": mute.check_code, "until": until})
+        by_stream.setdefault(mute.stream_id, no_marks())["muted"].append({"check": mute.check_code, "until": until})
     events = StatusEvent.objects.filter(session__in=list(live), sequence__gte=FIRST_SEQUENCE, kind=ACKNOWLEDGED)
     for session, check, detail in events.values_list("session_id", "code", "detail"):
-        of = found.setdefault(live[str(session)], no_marks())
+        of = by_stream.setdefault(live[str(session)], no_marks())
         of["acknowledged"].append(
             {"check": check, "since": float(detail.get("since", 0)), "level": str(detail.get("level", ""))}
         )
-    return found
+    return by_stream
 
 
 SAMPLE_FIELDS = tuple(CompactSample.__annotations__)

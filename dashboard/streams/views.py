@@ -87,13 +87,13 @@ MAX_AGE_S = 900
 @safe_view(Ability.VIEW)
 def thumbnail(request: HttpRequest, app: str, name: str) -> HttpResponseBase:
     """WebP; 404 where there is none. Under `?v=` and the number that the stream's snapshot names it never changes."""
-    found = get_livestore().thumbnail(f"{app}/{name}")
-    if found is None:
+    picture = get_livestore().thumbnail(f"{app}/{name}")
+    if picture is None:
         return HttpResponse("There is no picture.", status=404, content_type="text/plain")
-    etag = f'"{found.at_ms}"'
-    response = HttpResponse(found.image, content_type="image/webp")
+    etag = f'"{picture.at_ms}"'
+    response = HttpResponse(picture.image, content_type="image/webp")
     response["ETag"] = etag
-    is_version = request.GET.get("v") == str(found.at_ms)
+    is_version = request.GET.get("v") == str(picture.at_ms)
     response["Cache-Control"] = f"private, max-age={MAX_AGE_S}, immutable" if is_version else "private, no-cache"
     return get_conditional_response(request, etag=etag, response=response) or response
 
@@ -242,15 +242,15 @@ def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
 @post_view(Ability.NOTE)
 def note(request: HttpRequest, app: str, name: str) -> HttpResponse:
     row, text = stream_row(app, name), request.POST.get("note", "")
-    act = partial(streams_actions.add_note, row, actor_of(request), text)
-    return answer_action(request, act, ActionProblem, "The note is in the log.", 201, _page(app, name))
+    action = partial(streams_actions.add_note, row, actor_of(request), text)
+    return answer_action(request, action, ActionProblem, "The note is in the log.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)
 def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
     check, text, row = request.POST.get("check", ""), request.POST.get("note", ""), stream_row(app, name)
-    act = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
-    return answer_action(request, act, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
+    action = partial(streams_actions.acknowledge_issue, row, actor_of(request), check=check, note=text)
+    return answer_action(request, action, ActionProblem, "The issue is acknowledged.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)

@@ -141,12 +141,12 @@ def _with_drains(detail: str, alive: Iterable[Node]) -> str:
 
 
 def _nodes(seen: Observation, kind: str, former: Part | None) -> Part:
-    told = {figures["node"]: DRAINING if figures.get("draining") else "" for figures in seen.nodes or ()}
-    as_told = in_order(
-        kind, former.since if former else None, ", ".join(f"{name}{drains}" for name, drains in sorted(told.items()))
+    states = {figures["node"]: DRAINING if figures.get("draining") else "" for figures in seen.nodes or ()}
+    as_reported = in_order(
+        kind, former.since if former else None, ", ".join(f"{name}{drains}" for name, drains in sorted(states.items()))
     )
     if seen.current is None:
-        return as_told if told else _unknown_or_down(kind, former)
+        return as_reported if states else _unknown_or_down(kind, former)
     rows = seen.current
     alive = _alive(rows)
     silent = [
@@ -155,9 +155,9 @@ def _nodes(seen: Observation, kind: str, former: Part | None) -> Part:
     if alive and not silent:
         return _nodes_alive(seen, kind, former, alive)
     if seen.is_graced(former):
-        return as_told if told else unknown(kind)
-    cut_off = [node for node in silent if node.name in told]
-    late = [node for node in silent if node.name not in told]
+        return as_reported if states else unknown(kind)
+    cut_off = [node for node in silent if node.name in states]
+    late = [node for node in silent if node.name not in states]
     names = ", ".join(node.name for node in late or cut_off)
     if not alive and not cut_off:
         return failing(kind, max((node.stopped_at or node.seen_at for node in rows.nodes), default=None), detail=names)
@@ -204,8 +204,8 @@ def _media(seen: Observation, kind: str, former: Part | None) -> Part:
     alive = _alive(seen.current)
     open_ = [node for node in alive if MEDIA_MARK in node.address]
     if open_:
-        told = [part for node in open_ for part in node.address.split(", ") if MEDIA_MARK in part]
-        where = ", ".join(part.removesuffix(MEDIA_MARK) for part in told)
+        addresses = [part for node in open_ for part in node.address.split(", ") if MEDIA_MARK in part]
+        where = ", ".join(part.removesuffix(MEDIA_MARK) for part in addresses)
         return in_order(kind, min(node.started_at for node in open_), where)
     if not alive:  # What is to be said of that, the nodes' own part says.
         return unknown(kind)

@@ -73,7 +73,7 @@ class HeartbeatThread:
     def _write(self, work: Callable[[datetime], object]) -> None:
         try:
             close_old_connections()
-            work(database.look_at_shared_clock())
+            work(database.read_shared_clock())
             if self._failing:
                 logger.info("The database answers again: signs of life are written.")
             self._failing = False

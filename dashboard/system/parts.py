@@ -20,7 +20,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """`effect`: what goes on and what stops. `advice`: the act."""
+    """`effect`: what goes on and what stops. `advice`: the action."""
 
     title: str
     down: str
@@ -105,7 +105,7 @@ EMBEDDED_ADVICE = {
     "worker_analytics": "The server starts it again by itself; if it does not come back, look at the server's log.",
     "beat": "Look at the server's log, then start the server again.",
 }
-"""By kind: the act where one process keeps all the others (`manage.py serve`)."""
+"""By kind: the action where one process keeps all the others (`manage.py serve`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ UNANSWERED: tuple[type[Exception], ...] = (*AWAY, TimeoutError)
 
 NO_ROOM = ("53300", "53400")
 """PostgreSQL's codes: too_many_connections, configuration_limit_exceeded."""
-NO_ROOM_SAYS = ("too many clients", "too many connections", "remaining connection slots")
+NO_ROOM_ERRORS = ("too many clients", "too many connections", "remaining connection slots")
 
 T = TypeVar("T")
 
@@ -53,10 +53,10 @@ class Unfit(OperationalError):  # noqa: N818
 
 
 class NoWrites(OperationalError):  # noqa: N818
-    def __init__(self, cause: database.Cause, said: str) -> None:
-        super().__init__(f"The database takes no writes. {cause.why} ({said})")
+    def __init__(self, cause: database.Cause, text: str) -> None:
+        super().__init__(f"The database takes no writes. {cause.why} ({text})")
         self.cause = cause
-        self.said = said
+        self.text = text
 
 
 class Probe(Generic[T]):
@@ -152,7 +152,7 @@ def read_rows() -> Rows:
     ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
     try:
         heartbeats, nodes, run = list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first()
-        at = database.look_at_shared_clock()
+        at = database.read_shared_clock()
     except DatabaseError as error:
         if database.lacks_tables(error):
             raise NotMigrated(database.describe_error(error)) from error
@@ -167,7 +167,7 @@ def has_no_room(error: OperationalError) -> bool:
     """Whether PostgreSQL refuses a connection for want of room. Of one that was never made its driver has no code."""
     if getattr(error.__cause__, "sqlstate", None) in NO_ROOM:
         return True
-    return any(words in str(error) for words in NO_ROOM_SAYS)
+    return any(words in str(error) for words in NO_ROOM_ERRORS)
 
 
 def _check() -> None:
@@ -176,7 +176,7 @@ def _check() -> None:
         installation.check_once()
     except installation.StartError as error:
         raise Unfit(str(error)) from error
-    except DatabaseError as error:  # It takes no writes, which is told of elsewhere: the next look asks again.
+    except DatabaseError as error:  # It takes no writes, which is told of elsewhere: the next poll asks again.
         logger.debug("The installation can't be checked: %s", database.describe_error(error))
 
 

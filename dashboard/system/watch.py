@@ -23,7 +23,7 @@ from ingest.services import database
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 2.0
+POLL_S = 2.0
 FIRST_S = 4.0
 DISK_S = 0.5
 """For the answer of a disk, which others don't wait for."""
@@ -32,7 +32,7 @@ JUMP_S = 4.0
 """Of the clock of the heartbeats: more, and who is seen each 3 s would be late."""
 
 LOCKED = timedelta(seconds=4)
-"""Others may keep the database locked for so long. With the next look heartbeats would be missed."""
+"""Others may keep the database locked for so long. With the next poll heartbeats would be missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Watch:
             except Exception:  # One bad look must not be the last.
                 logger.exception("The parts could not be looked at")
             self._checked.set()
-            self._hurry.wait(max(0.1, LOOK_S - (time.monotonic() - began)))
+            self._hurry.wait(max(0.1, POLL_S - (time.monotonic() - began)))
             self._hurry.clear()
 
     def _check(self) -> None:
@@ -195,9 +195,9 @@ class Watch:
             "The database takes no writes",
             f"{cause.why} Live streams go on and can be played, and history waits; nobody new can publish or log in, "
             "and nothing can be changed.",
-            f"{cause.act} Restart nothing: what is live would end.",
+            f"{cause.advice} Restart nothing: what is live would end.",
         )
-        return degraded("database", since, trouble, detail=error.said if isinstance(error, NoWrites) else "")
+        return degraded("database", since, trouble, detail=error.text if isinstance(error, NoWrites) else "")
 
 
 DATABASE_TROUBLES: dict[type[Exception], Trouble] = {

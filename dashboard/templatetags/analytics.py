@@ -17,7 +17,7 @@ from analytics.wording import marked
 from dashboard import zones
 from dashboard.system.parts import run_advice
 from dashboard.templatetags.times import when
-from dashboard.templatetags.ui import NO_FIGURE, Chip, health_look, icon, lasted, show_chip
+from dashboard.templatetags.ui import NO_FIGURE, Chip, chip_for, icon, lasted, show_chip
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -178,5 +178,5 @@ def bolded(text: str) -> SafeString:
 @register.simple_tag
 def health_mark(health: str) -> SafeString:
     """A health as an icon; its word is for those who don't see it."""
-    name, _, word = health_look(health)
+    name, _, word = chip_for(health)
     return format_html('<span class="w-{}">{}<span class="vh">{}</span></span>', name, icon(name), word)

@@ -97,22 +97,22 @@ def detail_lines(detail: dict[str, Any]) -> list[str]:
         if name == "changed" and isinstance(value, dict):
             lines += [f"{field.replace('_', ' ')}: {_change(each)}" for field, each in value.items()]
         elif value not in ("", None, [], {}):
-            lines.append(f"{name.replace('_', ' ')}: {_said(value)}")
+            lines.append(f"{name.replace('_', ' ')}: {_in_words(value)}")
     return lines[:MAX_DETAIL_LINES]
 
 
 def _change(pair: Any) -> str:
     if isinstance(pair, list) and len(pair) == 2:
-        return f"{_said(pair[1])}, was {_said(pair[0])}"
-    return _said(pair[0]) if isinstance(pair, list) and len(pair) == 1 else _said(pair)
+        return f"{_in_words(pair[1])}, was {_in_words(pair[0])}"
+    return _in_words(pair[0]) if isinstance(pair, list) and len(pair) == 1 else _in_words(pair)
 
 
-def _said(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value in (None, "", [], {}):
         return "none"
-    return ", ".join(_said(each) for each in value) if isinstance(value, list) else str(value)
+    return ", ".join(_in_words(each) for each in value) if isinstance(value, list) else str(value)
 
 
 @register.simple_tag
@@ -161,7 +161,7 @@ GIVEN_UP = Chip("bad", "bad", "Given up")
 TRIED_AGAIN = Chip("warn", "warn", "Failed, tried again")
 
 
-def health_look(health: str) -> Chip:
+def chip_for(health: str) -> Chip:
     return HEALTH_CHIPS.get(health, HEALTH_CHIPS["none"])
 
 
@@ -171,7 +171,7 @@ def show_chip(chip: Chip, attributes: str = "") -> SafeString:
 
 @register.simple_tag
 def health_chip(health: str) -> SafeString:
-    return show_chip(health_look(health), format_html(' data-health="{}"', health))
+    return show_chip(chip_for(health), format_html(' data-health="{}"', health))
 
 
 @register.simple_tag

@@ -115,17 +115,17 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
             super().save_model(request, obj, form, change)
             return
         rights = {name: form.cleaned_data[name] for name in StreamKeyForm.Meta.fields}
-        made = keys.create(**rights, secret=form.cleaned_data.get("existing_key") or None)
-        obj.pk, obj.digest, obj.prefix = made.key.pk, made.key.digest, made.key.prefix
-        request.new_key = made  # type: ignore[attr-defined]
+        new_key = keys.create(**rights, secret=form.cleaned_data.get("existing_key") or None)
+        obj.pk, obj.digest, obj.prefix = new_key.key.pk, new_key.key.digest, new_key.key.prefix
+        request.new_key = new_key  # type: ignore[attr-defined]
 
     def response_add(self, request: HttpRequest, obj: StreamKey, post_url_continue: str | None = None) -> HttpResponse:
-        made: keys.NewKey = request.new_key  # type: ignore[attr-defined]
-        return self._shown(request, made, "Stream key created")
+        new_key: keys.NewKey = request.new_key  # type: ignore[attr-defined]
+        return self._shown(request, new_key, "Stream key created")
 
-    def _shown(self, request: HttpRequest, made: keys.NewKey, title: str) -> HttpResponse:
-        paste = media_urls.strings(stream=made.key.stream, secret=made.secret)
-        return self.shown_once(request, title, key=made.key, paste=paste)
+    def _shown(self, request: HttpRequest, new_key: keys.NewKey, title: str) -> HttpResponse:
+        paste = media_urls.strings(stream=new_key.key.stream, secret=new_key.secret)
+        return self.shown_once(request, title, key=new_key.key, paste=paste)
 
     @admin.action(description="Rotate one: a new key, the old one works for 24 hours", permissions=["add"])
     def rotate_with_grace(self, request: HttpRequest, queryset: "QuerySet[StreamKey]") -> HttpResponse | None:
@@ -262,15 +262,15 @@ class NodeAdmin(ReadOnlyMixin, AnyAdmin):
     def forget(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
         self._ask(request, queryset, services_actions.forget_node, "is not missed any more.")
 
-    def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", what: Callable[..., Node], said: str) -> None:
+    def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", action: Callable[..., Node], message: str) -> None:
         for node in queryset:
             try:
-                what(actor_of(request), node.name)
+                action(actor_of(request), node.name)
             except nodes.NodeError as error:
                 messages.error(request, str(error))
                 continue
-            self.log_change(request, node, f"Node {node.name} {said}")
-            messages.success(request, f"Node {node.name} {said}")
+            self.log_change(request, node, f"Node {node.name} {message}")
+            messages.success(request, f"Node {node.name} {message}")
 
 
 @admin.register(Lease)

@@ -75,16 +75,16 @@ class Batches(Generic[Q, A]):
 
     async def ask(self, question: Q) -> A:
         """What is decided. Raises what `work` has for the question, or TooSlow."""
-        asked = self._queue().put(question)
+        entry = self._queue().put(question)
         try:
-            return await asked.future
+            return await entry.future
         except asyncio.CancelledError:
-            if not asked.ticket.abandon() and asked.is_given:
-                self.undo(question, asked.future.result())
+            if not entry.ticket.abandon() and entry.is_given:
+                self.undo(question, entry.future.result())
             raise
 
 
-class _Asked(Generic[Q, A]):
+class _Entry(Generic[Q, A]):
     def __init__(self, question: Q) -> None:
         self.question = question
         self.future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
@@ -109,38 +109,38 @@ class _Queue(Generic[Q, A]):
 
     def __init__(self, batches: Batches[Q, A]) -> None:
         self._batches = batches
-        self._waiting: deque[_Asked[Q, A]] = deque()
+        self._waiting: deque[_Entry[Q, A]] = deque()
         self._whole: asyncio.Event | None = None
         """While a batch gathers: as many wait as it takes."""
         self._began = -math.inf
         self._batch_s = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    def put(self, question: Q) -> _Asked[Q, A]:
+    def put(self, question: Q) -> _Entry[Q, A]:
         """Raises TooSlow where its batch would begin too late."""
         while self._waiting and self._waiting[0].ticket.cancelled():
             self._waiting.popleft()
         most, ahead = self._batches.most, len(self._waiting)
         if ahead >= decisions.MAX_UNDONE or (ahead >= most and ahead / most * self._batch_s > decisions.LIMIT_S):
             raise TooSlow
-        asked = _Asked[Q, A](question)
-        self._waiting.append(asked)
+        entry = _Entry[Q, A](question)
+        self._waiting.append(entry)
         if self._whole is not None and len(self._waiting) >= most:
             self._whole.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
-        return asked
+        return entry
 
     async def _run(self) -> None:
         """Batch after batch, as long as any wait."""
         try:
             while self._waiting:
                 await self._gather()
-                batch: list[_Asked[Q, A]] = []
+                batch: list[_Entry[Q, A]] = []
                 while self._waiting and len(batch) < self._batches.most:
-                    asked = self._waiting.popleft()
-                    if not asked.ticket.cancelled():
-                        batch.append(asked)
+                    entry = self._waiting.popleft()
+                    if not entry.ticket.cancelled():
+                        batch.append(entry)
                 if batch:
                     await self._decide(batch)
         finally:
@@ -154,46 +154,46 @@ class _Queue(Generic[Q, A]):
                 await asyncio.wait_for(self._whole.wait(), left_s)
             self._whole = None
 
-    async def _decide(self, batch: Sequence[_Asked[Q, A]]) -> None:
+    async def _decide(self, batch: Sequence[_Entry[Q, A]]) -> None:
         loop = asyncio.get_running_loop()
         self._began, until = loop.time(), monotonic() + decisions.LIMIT_S
-        for asked in batch:
-            asked.timer.cancel()
-            asked.limit()
+        for entry in batch:
+            entry.timer.cancel()
+            entry.limit()
         try:
             answers = await decisions.run(lambda: self._answers(batch, until), executor=self._batches.executor)
         except Exception as error:
             answers = [error] * len(batch)
-        for asked in batch:
-            asked.timer.cancel()
+        for entry in batch:
+            entry.timer.cancel()
         self._batch_s += WEIGHT * (loop.time() - self._began - self._batch_s)
         self._deliver(deque(zip(batch, answers, strict=True)))
 
-    def _deliver(self, answered: deque[tuple[_Asked[Q, A], A | Exception]]) -> None:
+    def _deliver(self, answered: deque[tuple[_Entry[Q, A], A | Exception]]) -> None:
         for _ in range(min(A_TURN, len(answered))):
-            asked, answer = answered.popleft()
-            if asked.future.done():
-                if not asked.ticket.cancelled() and not isinstance(answer, Exception):
-                    self._batches.undo(asked.question, answer)  # It was delivered, and who asked has gone meanwhile.
+            entry, answer = answered.popleft()
+            if entry.future.done():
+                if not entry.ticket.cancelled() and not isinstance(answer, Exception):
+                    self._batches.undo(entry.question, answer)  # It was delivered, and who asked has gone meanwhile.
             elif isinstance(answer, Exception):
-                asked.future.set_exception(answer)
+                entry.future.set_exception(answer)
             else:
-                asked.future.set_result(answer)
+                entry.future.set_result(answer)
         if answered:
             asyncio.get_running_loop().call_soon(self._deliver, answered)
 
-    def _answers(self, batch: Sequence[_Asked[Q, A]], until: float) -> Sequence[A | Exception]:
+    def _answers(self, batch: Sequence[_Entry[Q, A]], until: float) -> Sequence[A | Exception]:
         """In the thread. Who gave up before it began is not asked about."""
-        wanted = [asked for asked in batch if not asked.ticket.cancelled()]
+        entries = [entry for entry in batch if not entry.ticket.cancelled()]
         answers: dict[int, A | Exception] = {}
-        if wanted:
-            given = self._batches.work([asked.question for asked in wanted], until)
-            answers = {id(asked): answer for asked, answer in zip(wanted, given, strict=True)}
-        for asked in wanted:
-            answer = answers[id(asked)]
-            if not asked.ticket.deliver() and not isinstance(answer, Exception):
-                self._batches.undo(asked.question, answer)
-        return [answers.get(id(asked), TooSlow()) for asked in batch]
+        if entries:
+            decided = self._batches.work([entry.question for entry in entries], until)
+            answers = {id(entry): answer for entry, answer in zip(entries, decided, strict=True)}
+        for entry in entries:
+            answer = answers[id(entry)]
+            if not entry.ticket.deliver() and not isinstance(answer, Exception):
+                self._batches.undo(entry.question, answer)
+        return [answers.get(id(entry), TooSlow()) for entry in batch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class Single:
 
 
 def _knowledge() -> leases.Knowledge:
-    shared = database.look_at_shared_clock()
+    shared = database.read_shared_clock()
     return leases.Knowledge(shared, standing, REACH.since(shared))
 
 

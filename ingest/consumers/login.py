@@ -118,7 +118,7 @@ class Connecting(ControlConsumer):
         self.action: Action = "connect"
         """What the client would do next; for a connection that breaks before it does."""
         self.app_is_known = False
-        self.let_in = False
+        self.is_admitted = False
         """`connect` was accepted."""
         self.login: int | None = None
         """The EncoderLogin by which it has logged in."""
@@ -154,7 +154,7 @@ class Connecting(ControlConsumer):
     def shown_app(self) -> str:
         """Of attempts, which have the instance in the stream's name. Before it was let in it may be anything, and what
         stands in its place too."""
-        return self.app if self.let_in else self.scope["app"]
+        return self.app if self.is_admitted else self.scope["app"]
 
     def record_refusal(self, refused: Refused, *, name: str = "") -> None:
         self.attempts += 1
@@ -208,7 +208,7 @@ class Connecting(ControlConsumer):
                 await self.send({"type": "rtmp.reject", "code": refused.code, "description": refused.description})
         else:
             self.action = "publish"
-            self.app_is_known = self.let_in = True
+            self.app_is_known = self.is_admitted = True
             self.login = login.pk if login is not None else None
             self.authenticated = login is not None or looks_like_key(request.credential)
             self.shares = application.shared_objects != "none"

@@ -72,7 +72,7 @@ def event_now(
 
 
 def record(session: ActiveSession, event: StatusEvent, *, reason: str = "", totals: Totals | None = None) -> None:
-    """Records the event under the session's next sequence number. A trial's goes to the database alone."""
+    """Records the event under the session's next sequence number. A key test's goes to the database alone."""
     if session.sequence >= MAX_EVENTS and event.kind != ENDED:
         return
     session.sequence += 1

@@ -153,15 +153,15 @@ class RecordingMaintenance:
                     "%d recordings can't be closed yet: they have another writer, or the folder fails.",
                     len(left) - closed,
                 )
-        done = recordings.tidy(
+        tidied = recordings.tidy(
             now=clock.utc_now(), days=settings.RECORDINGS_DAYS, gib=settings.RECORDINGS_GIB, node=self._node
         )
-        if done.count:
+        if tidied.count:
             logger.info(
                 "Deleted recordings: %d replaced by newer ones, %d too old, %d over the size.",
-                done.superseded,
-                done.old,
-                done.large,
+                tidied.superseded,
+                tidied.old,
+                tidied.large,
             )
         self._fill_in()
 
@@ -180,14 +180,14 @@ class RecordingMaintenance:
 
     def _fill(self, row: Session, now: datetime) -> bool:
         until = min((row.ended_at or now) + AFTER, now)
-        found = _sampled(row, until)
-        if found is not None and found.last_at > (until - CLOSE).timestamp():
-            found = _sampled(row, now)  # It went on while the database was away that has its end.
-        if found is None:
+        sampled = _sampled(row, until)
+        if sampled is not None and sampled.last_at > (until - CLOSE).timestamp():
+            sampled = _sampled(row, now)  # It went on while the database was away that has its end.
+        if sampled is None:
             self._tried[row.pk] += 1
             return False
-        last_at = datetime.fromtimestamp(found.last_at, UTC)
-        return sessions.fill_in(session=row.pk, totals=found.totals, last_at=last_at, now=now)
+        last_at = datetime.fromtimestamp(sampled.last_at, UTC)
+        return sessions.fill_in(session=row.pk, totals=sampled.totals, last_at=last_at, now=now)
 
 
 def _sampled(row: Session, until: datetime) -> "Sampled | None":

@@ -97,7 +97,7 @@ class RtmpConsumer(Calls, Objects):
         if grant.lost is not None:
             recorder.lost(grant.lost)
         self.authenticated = self.authenticated or grant.labels["key"] is not None
-        if grant.trial is None:
+        if grant.test_key is None:
             join_stream(grant.app, grant.name, grant.labels["stream"])
         session = self._open(event["stream_id"], grant.session, grant)
         if grant.record is not None:
@@ -130,42 +130,42 @@ class RtmpConsumer(Calls, Objects):
 
         def check() -> Playable:
             now = clock.utc_now()
-            found = playback.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
+            target = playback.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
             if wanted != "recorded":
-                playback.refuse_elsewhere(found=found, node=node, now=database.shared_now())
-            return found
+                playback.refuse_elsewhere(playable=target, node=node, now=database.shared_now())
+            return target
 
         async def decide(deadline: float) -> Playable:
             if credential:
                 login.refuse_banned("play", self.scope["client"][0])
             if get_history().full:  # Nothing may begin that could not be recorded.
                 raise decisions.TooSlow
-            found = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
-            if found.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
+            target = await PLAYS.ask((app, name, credential, wanted, by_http, node), check, deadline)
+            if target.is_awaited and AWAITED.get(node, 0) >= MOST_AWAITED:
                 raise Refused("play", "too_many_awaited", stream=None, key=None)
-            if not (found.is_preview or found.is_download):  # Which are permitted by their token alone.
-                question = Question("play", found.application, found.name, stream=found.stream)
+            if not (target.is_preview or target.is_download):  # Which are permitted by their token alone.
+                question = Question("play", target.application, target.name, stream=target.stream)
                 await Permission(self.peer, session_id).ask(question)
-            return found
+            return target
 
         try:
-            found = await self._decided("play", decide)
+            target = await self._decided("play", decide)
         except Refused as refused:
             await self._reject(event, refused)
             return
-        if found.application.play_policy == Application.PlayPolicy.TOKEN:
+        if target.application.play_policy == Application.PlayPolicy.TOKEN:
             self.authenticated = True
-        self._open(event["stream_id"], session_id, found, beside=bool(event["transition"]))
+        self._open(event["stream_id"], session_id, target, beside=bool(event["transition"]))
         answer: PlayAccept = {
             "type": "rtmp.play.accept",
             "request_id": event["request_id"],
-            "path": found.path,
+            "path": target.path,
             "session_id": str(session_id),
-            "labels": found.labels,
-            "recording": found.recording,
-            "start_unit": found.start_unit,
+            "labels": target.labels,
+            "recording": target.recording,
+            "start_unit": target.start_unit,
         }
-        if found.is_preview:
+        if target.is_preview:
             answer["preview"] = True
         await self.send(answer)
 
@@ -207,7 +207,7 @@ class RtmpConsumer(Calls, Objects):
             node=self.scope["node"],
             address=self.scope["client"][0],
             encoder=clean.text(encoder, 255),
-            is_test=isinstance(grant, Grant) and grant.trial is not None,
+            is_test=isinstance(grant, Grant) and grant.test_key is not None,
             is_download=isinstance(grant, Playable) and grant.is_download,
             deliver=self.dispatch,
         )
@@ -271,11 +271,11 @@ class RtmpConsumer(Calls, Objects):
             if str(session.id) == event["session_id"]:
                 del self.streams[stream_id]
                 recorder.end(session, event["reason"], event["description"], event["totals"])
-                self._come(stream_id)
+                self._promote(stream_id)
 
     rtmp_stop = rtmp_unpublish
 
-    def _come(self, stream_id: int) -> None:
+    def _promote(self, stream_id: int) -> None:
         """What was to take the place of what has ended, does."""
         for session_id, (place, session) in list(self.pending_switch.items()):
             if place == stream_id:

@@ -85,14 +85,14 @@ async def ask_before_start(work: Callable[[], T]) -> T:
     return await decisions.decide(work, executor=decisions.WRITE, deadline=deadline)
 
 
-async def take_name(node: str, say: Callable[[str], None]) -> None:
+async def take_name(node: str, write_line: Callable[[str], None]) -> None:
     """Returns once the name is this process's. Raises NameTaken, TooSlow and DatabaseError.
 
-    `say` is given a line if that takes a while.
+    `write_line` is given a line if that takes a while.
     """
     claim = nodes.Claim(node)
     if await ask_before_start(claim.take):
         return
-    say(str(claim))
+    write_line(str(claim))
     while not await ask_before_start(claim.take):  # noqa: ASYNC110 - another process may write.
         await asyncio.sleep(nodes.POLL_S)

@@ -1,4 +1,4 @@
-"""What a node asks and tells the database, each in its own rhythm, and never at the expense of its ticks.
+"""What a node asks and reports to the database, each at its own interval, and never at the expense of its ticks.
 
 A round that is still under way, since the database is slow, is not started again; one that fails is logged once and
 tried again with the next tick. Live streams go on meanwhile. Of publishers that are silent only changes are written."""
@@ -40,7 +40,7 @@ class SilenceTracker:
     def observe(self, samples: Sequence[Sample]) -> None:
         """The samples of a second, in order; a session without any has ended."""
         silent = self._silent = {}
-        heard = set()
+        present = set()
         for sample in samples:
             session = ACTIVE.get(sample.session)
             if session is None:
@@ -52,9 +52,9 @@ class SilenceTracker:
                 session.silent_since = None
                 silent.pop(session.id, None)
             if self._written:
-                heard.add(session.id)
+                present.add(session.id)
         if self._written:
-            self._written = {session: at for session, at in self._written.items() if session in heard}
+            self._written = {session: at for session, at in self._written.items() if session in present}
 
     def changes(self) -> tuple[dict[uuid.UUID, datetime], set[uuid.UUID]]:
         """What the database doesn't know yet: who is silent, since when, and of whom media come again."""
@@ -186,7 +186,7 @@ class Upkeep:
                 name=self.node,
                 address=self._address,
                 url=self._url,
-                now=database.look_at_shared_clock(),
+                now=database.read_shared_clock(),
                 since=self._began,
                 alive=alive,
                 process_since=database.shared_time_of(PROCESS_BEGAN),
@@ -235,10 +235,10 @@ class Upkeep:
             list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, health_rules.Rules], dict[str, str]
         ]:
             self._read_bans()
-            shared = database.look_at_shared_clock()
+            shared = database.read_shared_clock()
             due = sessions.due_to_end(node=self.node, now=clock.utc_now()) if anyone else []
             rules = health_rules.rules_on(node=self.node) if streams else {}
-            gone = playback.told_elsewhere(paths=waiting, node=self.node, now=shared) if waiting else {}
+            gone = playback.answers_elsewhere(paths=waiting, node=self.node, now=shared) if waiting else {}
             return due, nodes.drain(name=self.node), rules, gone
 
         due, drain, rules, gone = await decisions.run(read, executor=decisions.READ)
@@ -263,7 +263,7 @@ class Upkeep:
             await self._send({"type": "node.drop", "session_id": str(session), "reason": reason})
 
     def _read_bans(self) -> None:
-        self._bans = bans.tell_guard(get_guard(), now=clock.utc_now(), before=self._bans)
+        self._bans = bans.update_guard(get_guard(), now=clock.utc_now(), before=self._bans)
 
     async def _leases(self) -> None:
         """Renews the leases; the same round says that the node lives, and in which state."""
@@ -273,7 +273,7 @@ class Upkeep:
         alive = of_node(self.node)
 
         def renew() -> list[tuple[uuid.UUID, EndReason]]:
-            now = database.look_at_shared_clock()
+            now = database.read_shared_clock()
             with transaction.atomic():
                 back = nodes.seen(name=self.node, now=now, issues=self.issues)
                 if state is not None:
@@ -306,7 +306,7 @@ class Upkeep:
         """Clears what dead nodes left, once this node could write for long enough to know that they are."""
 
         def sweep() -> list[Session]:
-            now = database.look_at_shared_clock()
+            now = database.read_shared_clock()
             return nodes.sweep(now=now) if now - REACH.since(now) > nodes.LOST_AFTER else []
 
         ended = await decisions.run(sweep, executor=decisions.WRITE)
@@ -328,7 +328,7 @@ class Upkeep:
         loop = asyncio.get_running_loop()
         try:
             await decisions.decide(
-                lambda: nodes.set_state(name=self.node, state=state, now=database.look_at_shared_clock()),
+                lambda: nodes.set_state(name=self.node, state=state, now=database.read_shared_clock()),
                 executor=decisions.WRITE,
                 deadline=loop.time() + decisions.LIMIT_S,
             )

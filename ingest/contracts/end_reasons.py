@@ -30,7 +30,7 @@ SERVER_ENDS: tuple[EndReason, ...] = ("node_shutdown", "node_lost", "lease_lost"
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What happened, in few words, and the one act; and where a player's is something else than a publisher's, that."""
+    """What happened, in few words, and the action; and where a player's is something else than a publisher's, that."""
 
     words: str
     advice: str = ""

@@ -33,7 +33,7 @@ OF_THE_SENDER = (
     smtplib.SMTPAuthenticationError,
     smtplib.SMTPSenderRefused,
 )
-"""but for what the server has against us: that may be mended."""
+"""but for what the server has against us: that may be repaired."""
 
 
 def is_mail_set() -> bool:
@@ -66,12 +66,12 @@ class EmailChannel(Channel[EmailMultiAlternatives | None]):
         return [self._send(row, message) for row, message in rows]
 
     def _content(self, row: Delivery) -> MailContent:
-        what = (row.kind, row.about, row.body)
-        if self._made is None or self._made[0] != what:
+        key = (row.kind, row.about, row.body)
+        if self._made is None or self._made[0] != key:
             mail = kind_of(row).mail
             if mail is None:
                 raise ValueError(f"Nothing makes a mail of the kind {row.kind}: see ingest/delivery/kinds.py.")
-            self._made = (what, mail(row))
+            self._made = (key, mail(row))
         return self._made[1]
 
     def _send(self, row: Delivery, message: EmailMultiAlternatives | None) -> Answer:
@@ -110,8 +110,8 @@ def send_mail(connection: BaseEmailBackend, message: EmailMessage) -> Answer:
         connection.open()
         connection.send_messages([message])
     except smtplib.SMTPRecipientsRefused as refused:
-        status, said = next(iter(refused.recipients.values()))
-        error, is_final = f"The mail server refuses the address: {said!r}", status >= REFUSED_FOR_GOOD
+        status, answer = next(iter(refused.recipients.values()))
+        error, is_final = f"The mail server refuses the address: {answer!r}", status >= REFUSED_FOR_GOOD
     except smtplib.SMTPResponseException as refused:
         status, error = refused.smtp_code, f"The mail server did not take it: {refused.smtp_error!r}"
         is_final = status >= REFUSED_FOR_GOOD and not isinstance(refused, OF_THE_SENDER)

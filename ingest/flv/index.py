@@ -4,7 +4,7 @@
     point = index.at_or_before(60_000)
     first = [*index.headers_at(point.offset)]      # What a decoder needs before the tags from point.offset on.
 
-Looking through reads the headers of tags and of what is in them, not the media: about 6 us a tag. Of a file that has
+Scanning reads the headers of tags and of what is in them, not the media: about 6 us a tag. Of a file that has
 grown since it was looked at, what was added is enough.
 """
 
@@ -32,7 +32,7 @@ FIRST_TAGS: Final = 100
 CHECKED_POINTS: Final = 16
 """Of an index in the metadata, spread over all of it."""
 TAGS_PER_CALLBACK: Final = 64
-"""After so many, under a millisecond's work, whoever looks through may rest: other threads go on meanwhile."""
+"""After so many, under a millisecond's work, whoever scans may rest: other threads go on meanwhile."""
 TOLERANCE_MS: Final = 1
 """Times in metadata are seconds, which writers have rounded or cut."""
 
@@ -56,7 +56,7 @@ class FlvIndex(SeekIndex):
 
 
 OnProgress = Callable[[], object]
-"""Called every TAGS_PER_CALLBACK tags while a file is looked through, by the thread that does it. Without one there is
+"""Called every TAGS_PER_CALLBACK tags while a file is scanned, by the thread that does it. Without one there is
 no rest: nobody else needs this process."""
 
 
@@ -89,7 +89,7 @@ def read_index(
 
 
 def scan(stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress | None = None) -> FlvIndex:
-    """By looking through all of the file, which may take hours for one of many gigabytes in small tags: nothing for a
+    """By scanning all of the file, which may take hours for one of many gigabytes in small tags: nothing for a
     request's own time. Raises FlvError where it is no FLV file at all.
     """
     return _scan_tags(stream, _empty_index(stream, limits), limits, None, on_progress)

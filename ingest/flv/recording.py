@@ -1,7 +1,7 @@
 """The files of recordings: how they are named, written and locked, and closed properly after a crash.
 
 A file is named by a path below the folder of recordings, made from names that peers may have chosen. It belongs to the
-thread that writes it, and whoever has it open holds a lock on it. Long ones are looked through by threads that leave
+thread that writes it, and whoever has it open holds a lock on it. Long ones are scanned by threads that leave
 most of the interpreter to the event loop (CpuShare). No asyncio and no Django: nodes, workers and the web use it."""
 
 import errno
@@ -163,7 +163,7 @@ class RecordingFile:
 
     @classmethod
     def continuing(cls, path: Path, limits: Limits = DEFAULT_LIMITS) -> "RecordingFile":
-        """A file that is there, behind its last whole tag: it is looked through first. Raises FlvError."""
+        """A file that is there, behind its last whole tag: it is scanned first. Raises FlvError."""
         return cls._opened(path, "rb+", lambda stream: FlvWriter.resume(stream, limits, on_progress=CpuShare()))
 
     @classmethod

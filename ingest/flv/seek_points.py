@@ -1,4 +1,4 @@
-"""What a file's tags tell while they pass in their order, as they are written or looked through: where to seek to,
+"""What a file's tags tell while they pass in their order, as they are written or scanned: where to seek to,
 which headers hold there, and how long the file is.
 
 A file's time is its timestamps as milliseconds that go on, where they wrap and where an encoder began again."""
@@ -122,12 +122,12 @@ class SeekIndex:
 
     def copy(self) -> Self:
         """One that goes on by itself, while others read this one."""
-        found = copy(self)
-        found.clock = copy(self.clock)
-        found.headers = self.headers.copy()
-        found._latest = self._latest.copy()
-        found._keyframes, found._audio_points = self._keyframes.copy(), self._audio_points.copy()
-        return found
+        copied = copy(self)
+        copied.clock = copy(self.clock)
+        copied.headers = self.headers.copy()
+        copied._latest = self._latest.copy()
+        copied._keyframes, copied._audio_points = self._keyframes.copy(), self._audio_points.copy()
+        return copied
 
     @property
     def points(self) -> list[SeekPoint]:

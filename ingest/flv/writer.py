@@ -57,7 +57,7 @@ class FlvWriter:
     def resume(
         cls, stream: BinaryIO, limits: Limits = DEFAULT_LIMITS, *, on_progress: OnProgress | None = None
     ) -> Self:
-        """Goes on behind the last whole tag of a file, which is looked through where its metadata don't tell; what
+        """Goes on behind the last whole tag of a file, which is scanned where its metadata don't tell; what
         follows that tag is cut off.
 
         Raises FlvError where it is no FLV file at all.
@@ -98,7 +98,7 @@ class FlvWriter:
         """Puts duration, size and index of the file into its metadata, as far as there is room, and what it holds.
 
         The index is left out where it can't be true for every player: timestamps that wrap or begin again, headers
-        that change on the way. `read_index` looks through such a file.
+        that change on the way. `read_index` scans such a file.
         """
         stream, index = self._stream, self._index
         properties = {**self._metadata, "duration": index.duration_ms / 1000, "filesize": self.size}

@@ -21,7 +21,7 @@ VIDEO_FIELDS: Final = (
 )
 AUDIO_FIELDS: Final = ("audio_codec", "audio_codec_string", "sample_rate", "channels")
 
-TOLD_BY_KEYFRAMES: Final = frozenset({"VP8", "VP9", "H.263", "Screen", "Screen 2"})
+SIZED_BY_KEYFRAMES: Final = frozenset({"VP8", "VP9", "H.263", "Screen", "Screen 2"})
 """Codecs whose keyframes alone tell the resolution, so that it may change with each."""
 
 

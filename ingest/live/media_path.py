@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ingest.contracts import MediaInfo
-from ingest.live.description import METADATA, TOLD_BY_KEYFRAMES, Description, MediaKind
+from ingest.live.description import METADATA, SIZED_BY_KEYFRAMES, Description, MediaKind
 from ingest.live.fanout import Fanout
 from ingest.live.gop_cache import GopCache
 from ingest.live.media import Tag, audio_tag, video_tag
@@ -139,7 +139,7 @@ class MediaPath:
             if is_main and tag.is_sequence_start:
                 self._description.video(tag, payload, now)
             return
-        if is_keyframe and ("width" not in self.media or tag.codec in TOLD_BY_KEYFRAMES):
+        if is_keyframe and ("width" not in self.media or tag.codec in SIZED_BY_KEYFRAMES):
             self._description.video(tag, payload, now)
         if tag.is_notable:
             self._note("video", tag, payload, now)

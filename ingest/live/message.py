@@ -50,8 +50,8 @@ def is_disposable(payload: bytes) -> bool:
     extended = EXTENDED.get(payload[1:5])
     if extended is None or first & 15 not in (VideoPacket.CODED_FRAMES, VideoPacket.CODED_FRAMES_X):
         return False
-    look, composition_bytes = extended
-    return look(payload, 5 + (composition_bytes if first & 15 == VideoPacket.CODED_FRAMES else 0))
+    check, composition_bytes = extended
+    return check(payload, 5 + (composition_bytes if first & 15 == VideoPacket.CODED_FRAMES else 0))
 
 
 def _units(payload: bytes, at: int, is_needed: Callable[[int], bool]) -> bool:
@@ -102,10 +102,10 @@ def _vp9(payload: bytes, at: int) -> bool:
     return read(8) == 0
 
 
-Look = Callable[[bytes, int], bool]
+Check = Callable[[bytes, int], bool]
 
-LEGACY: Final[dict[int, Look]] = {LEGACY_AVC: _avc, LEGACY_HEVC: _hevc}
-EXTENDED: Final[dict[bytes, tuple[Look, int]]] = {b"avc1": (_avc, 3), b"hvc1": (_hevc, 3), b"vp09": (_vp9, 0)}
+LEGACY: Final[dict[int, Check]] = {LEGACY_AVC: _avc, LEGACY_HEVC: _hevc}
+EXTENDED: Final[dict[bytes, tuple[Check, int]]] = {b"avc1": (_avc, 3), b"hvc1": (_hevc, 3), b"vp09": (_vp9, 0)}
 """By FourCC, with the bytes of the composition time that its CodedFrames begin with."""
 
 OUT_CHUNK_SIZE: Final = 60000

@@ -105,7 +105,7 @@ class Tick:
         """`now` is monotonic, in seconds."""
         registry.discard_idle(now)
         self._left = deque(registry.streams.values())
-        self.told = TickReport(counted=[registry.forgotten])
+        self.report = TickReport(counted=[registry.forgotten])
 
     def advance(self, now: float, wall: float, most: int | None = None) -> bool:
         """The next streams, so many at most (None: all). Whether that was the last. `wall`: seconds since the epoch."""
@@ -114,17 +114,17 @@ class Tick:
         return not self._left
 
     def _add(self, stream: LiveStream, now: float, wall: float) -> None:
-        told, publication = self.told, stream.publication
-        told.samples += stream.tick(now, wall)
+        report, publication = self.report, stream.publication
+        report.samples += stream.tick(now, wall)
         if players := stream.subscribers:
-            told.players += [_player(stream.path, player) for player in players]
+            report.players += [_player(stream.path, player) for player in players]
         if publication is not None:
             if breach := publication.evaluation.limit.breach(now):
-                told.breaches.append((publication.publisher.session_id, breach))
-            told.unrecorded += bool(publication.evaluation.figures.recording_failure)
+                report.breaches.append((publication.publisher.session_id, breach))
+            report.unrecorded += bool(publication.evaluation.figures.recording_failure)
         shown = snapshot(stream)
-        told.counted.append(shown["counters"])
-        told.streams.append(shown)
+        report.counted.append(shown["counters"])
+        report.streams.append(shown)
 
 
 def _player(path: str, player: Subscriber) -> PlayerSample:

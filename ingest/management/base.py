@@ -35,10 +35,10 @@ UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"
 
 def duration(text: str) -> timedelta:
     """'90s', '30m', '24h', '30d', '2w'; '0' is none."""
-    found = re.fullmatch(r"(\d{1,6})([smhdw])", text)
-    if found is None and text != "0":
+    match = re.fullmatch(r"(\d{1,6})([smhdw])", text)
+    if match is None and text != "0":
         raise CommandError(f"{text!r} is no duration: give a number and a unit, such as 30m, 24h or 30d.")
-    return timedelta(**{UNITS[found[2]]: int(found[1])}) if found else timedelta(0)
+    return timedelta(**{UNITS[match[2]]: int(match[1])}) if match else timedelta(0)
 
 
 def moment(text: str) -> datetime:
@@ -49,15 +49,15 @@ def moment(text: str) -> datetime:
         except OverflowError:
             raise CommandError(f"{text!r} from now is past the year 9999.") from None
     try:
-        found = parse_datetime(text)
-        day = None if found else parse_date(text)
+        at = parse_datetime(text)
+        day = None if at else parse_date(text)
     except ValueError:
-        found = day = None
-    if found is None and day is not None:
-        found = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    if found is None:
+        at = day = None
+    if at is None and day is not None:
+        at = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    if at is None:
         raise CommandError(f"{text!r} is no time: give one such as 2030-01-31T12:00, or how long, such as 30d.")
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def split_path(path: str) -> tuple[str, str]:
@@ -250,7 +250,7 @@ class VerbCommand(BaseCommand):
 
 
 class ForegroundCommand(BaseCommand):
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         """Streams go on, and a stop is in order, though whoever read the output is gone."""
         try:
             self.stdout.write(line)
@@ -267,10 +267,10 @@ class StopSignals:
     """
 
     def __init__(
-        self, say: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
+        self, write_line: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
     ) -> None:
         """`kill` ends what would outlive the process."""
-        self._say, self._stop, self._kill = say, stop, kill
+        self._write_line, self._stop, self._kill = write_line, stop, kill
         self._is_stopping = False
         self._draining: asyncio.Task[None] | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -279,7 +279,7 @@ class StopSignals:
     async def drain(self, server: "RtmpServer") -> None:
         """Waits for what is live, RTMPWEB_DRAIN_S at most."""
         if settings.DRAIN_S and server.sessions:
-            self._say(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
+            self._write_line(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
             self._draining = asyncio.create_task(server.leave(settings.DRAIN_S))
             await asyncio.wait([self._draining])
 
@@ -290,6 +290,6 @@ class StopSignals:
         elif self._draining is not None and not self._draining.done():
             self._draining.cancel()
         else:
-            self._say("Stopped at once.")
+            self._write_line("Stopped at once.")
             self._kill()
             os._exit(1)

@@ -223,7 +223,7 @@ class Attempt(models.Model):
 
 
 class AuditEntry(models.Model):
-    """One act of an operator, of a script with a token, or of a command. It is written once and never changed.
+    """One action of an operator, of a script with a token, or of a command. It is written once and never changed.
 
     It copies the names that it speaks of, and so outlives what they name. No secret is in it.
     """

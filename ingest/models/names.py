@@ -102,7 +102,7 @@ TEST_MARK: Final = "#test."
 """In a live stream's name, before its key's number. Streams' names hold no '#' (`ingest.models.names`)."""
 
 TEST_MOST: Final = timedelta(minutes=10)
-"""How long a trial goes on. Then it ends as test_over."""
+"""How long a key test goes on. Then it ends as test_over."""
 
 TEST_REST: Final = timedelta(seconds=60)
 """After that its key is refused for so long: encoders come back as soon as they are dropped, and give up when they are
@@ -119,10 +119,10 @@ def is_key_test(name: str) -> bool:
 
 
 def without_key_tests(snapshots: Iterable[StreamSnapshot]) -> tuple[list[StreamSnapshot], tuple[StreamSnapshot, ...]]:
-    """Streams, and trials."""
+    """Streams, and key tests."""
     streams = list(snapshots)
-    trials = tuple(snapshot for snapshot in streams if TEST_MARK in snapshot["name"])
-    return [snapshot for snapshot in streams if TEST_MARK not in snapshot["name"]] if trials else streams, trials
+    key_tests = tuple(snapshot for snapshot in streams if TEST_MARK in snapshot["name"])
+    return [snapshot for snapshot in streams if TEST_MARK not in snapshot["name"]] if key_tests else streams, key_tests
 
 
 class NetworksField(forms.CharField):

@@ -68,8 +68,8 @@ class Capabilities:
     @property
     def enhanced(self) -> bool:
         """Whether it knows Enhanced RTMP: it has sent one of its properties."""
-        said = (self.fourcc_list, self.video_fourcc_info, self.audio_fourcc_info, self.caps_ex)
-        return any(value is not None for value in said)
+        values = (self.fourcc_list, self.video_fourcc_info, self.audio_fourcc_info, self.caps_ex)
+        return any(value is not None for value in values)
 
     def takes(self, kind: Literal["audio", "video"], fourcc: str) -> bool:
         """Whether it may be sent a codec by its FourCC. What has a codec id in its place is not asked about here.
@@ -84,8 +84,8 @@ class Capabilities:
         if listed is None or ANY in listed or fourcc in listed:
             return True
         codecs = VIDEO_FOURCC if kind == "video" else AUDIO_FOURCC
-        is_told = any(name.encode() in codecs for name in listed) or (kind == "video" and not listed)
-        return not is_told
+        is_named = any(name.encode() in codecs for name in listed) or (kind == "video" and not listed)
+        return not is_named
 
     def properties(self) -> dict[str, Any]:
         """What was said, as `connect` and its answer send it."""

@@ -70,8 +70,8 @@ class ServerConnection(ServerBase):
             **(info or {}),
         }
         offered = RELAY_CAPABILITIES.properties() if self.capabilities.enhanced else {}
-        told = {**CONNECT_PROPERTIES, **offered, **(properties or {})}
-        self.send_command(0, "_result", request.transaction, told, answer)
+        command_object = {**CONNECT_PROPERTIES, **offered, **(properties or {})}
+        self.send_command(0, "_result", request.transaction, command_object, answer)
         self.amf3 = self.capabilities.object_encoding == 3  # From the next message on.
         self._events.append(StatusSent(0, "status", status.CONNECT_SUCCESS, description))
 

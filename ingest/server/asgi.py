@@ -246,7 +246,7 @@ def read_caller(event: events.ConnectRequested) -> Caller:
         for name in URLS
         if isinstance(properties.get(name), str)
     }
-    said = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
+    capabilities = {name: value for name, value in event.capabilities.properties().items() if name not in URLS}
     others = {name: value for name, value in properties.items() if name not in urls and name != "app"}
     command = credentials.scrub(others, secret) | urls | {"app": target.name}
     # With texts that all connections share which say the same: a thousand players of one kind do.
@@ -257,7 +257,7 @@ def read_caller(event: events.ConnectRequested) -> Caller:
         flash_ver=text(command.get("flashVer"))[:FLASH_VER_LENGTH],
         query=target.query,
         connect={"object": command, "arguments": credentials.scrub(event.arguments, secret)},
-        capabilities=credentials.scrub(said, secret),
+        capabilities=credentials.scrub(capabilities, secret),
         credential=secret,
         login=target.login,
     )
@@ -286,29 +286,29 @@ PUBLISH_TYPES: dict[str, Literal["live", "record", "append"]] = {"live": "live",
 
 
 def publish_event(event: events.PublishRequested, caller: Caller) -> PublishEvent:
-    found = credentials.split_publish(event.name, caller.credential)
+    presented = credentials.split_publish(event.name, caller.credential)
     return {
         "type": "rtmp.publish",
         "request_id": event.request_id,
         "stream_id": event.stream_id,
-        "name": found.name,
-        "credential": found.credential,
-        "credential_is_name": found.credential_is_name,
-        "query": found.query,
+        "name": presented.name,
+        "credential": presented.credential,
+        "credential_is_name": presented.credential_is_name,
+        "query": presented.query,
         "publish_type": PUBLISH_TYPES.get(event.publish_type, "live"),
     }
 
 
 def play_event(event: events.PlayRequested, credential: str) -> PlayEvent:
     """`credential`: what the caller has presented before."""
-    found = credentials.split_play(event.name, credential)
+    presented = credentials.split_play(event.name, credential)
     return {
         "type": "rtmp.play",
         "request_id": event.request_id,
         "stream_id": event.stream_id,
-        "name": found.name,
-        "credential": found.credential,
-        "query": found.query,
+        "name": presented.name,
+        "credential": presented.credential,
+        "query": presented.query,
         "start": event.start,
         "duration": event.duration,
         "reset": event.reset,

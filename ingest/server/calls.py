@@ -57,14 +57,14 @@ class Calls:
         if not connection.control.throttle.take(connection.loop.time()):
             connection.rtmp.fail_call(event.request_id, CALL_FAILED, TOO_OFTEN)
             return
-        found = credentials.split_play(event.name, connection.control.caller.credential)
-        self._secrets.add(found.credential)
+        presented = credentials.split_play(event.name, connection.control.caller.credential)
+        self._secrets.add(presented.credential)
         message: LengthEvent = {
             "type": "rtmp.length",
             "request_id": event.request_id,
-            "name": found.name,
-            "credential": found.credential,
-            "query": found.query,
+            "name": presented.name,
+            "credential": presented.credential,
+            "query": presented.query,
         }
         self._await_answer(event.request_id, connection.rtmp.answer_call, 0.0)
         self._put(message)
@@ -84,14 +84,14 @@ class Calls:
         timer = connection.loop.call_later(limit_s, self._answer, request_id, otherwise, *values)
         self._asked[request_id] = timer
 
-    def _answer(self, request_id: int, act: Callable[..., None], *values: Any) -> None:
+    def _answer(self, request_id: int, respond: Callable[..., None], *values: Any) -> None:
         """Once, if somebody still waits."""
         timer = self._asked.pop(request_id, None)
         if timer is None:
             return
         timer.cancel()
         if self._connection.ending is None and not self._connection.lost:
-            act(request_id, *values)
+            respond(request_id, *values)
             self._connection.write_control()
 
     def _answer_result(self, request_id: int, value: Any) -> None:
@@ -179,7 +179,7 @@ CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
 
 
 def _close_requested(connection: Connection, event: events.CloseRequested, now: float) -> None:
-    connection.end("client_unpublish", "close from the client.", tell=False, linger_s=0)
+    connection.end("client_unpublish", "close from the client.", notify=False, linger_s=0)
 
 
 CALL_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {

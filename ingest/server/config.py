@@ -81,7 +81,7 @@ class Deadlines:
     """How long each phase of a connection may take, in seconds. One sweep looks at all connections each `sweep_s`."""
 
     sweep_s: float = 0.25
-    """Between two looks: every other deadline that is at least four times as long is met this much late at most."""
+    """Between two checks: every other deadline that is at least four times as long is met this much late at most."""
     handshake_s: float = 5.0
     """From the TCP connection to C2."""
     publish_or_play_s: float = 10.0
@@ -112,7 +112,7 @@ class Deadlines:
     """For what a play2 wants to have a keyframe; then what plays goes on. As long as the longest usual interval."""
     disk_s: float = 60.0
     """For a recording's disk to give a player what it waits for; then playing has failed. Long files without an index
-    are looked through in this time, too: some five hours of one."""
+    are scanned in this time, too: some five hours of one."""
     back_s: float = 600.0
     """For a client that was sent all of a recording to go back in it, once it has played what it has; then the session
     ends. Clients with large buffers have everything long before."""
@@ -154,8 +154,8 @@ class ServerConfig:
     """PEM: the server's certificate, then its chain."""
     certificate_key: Path | None = None
     """PEM, not encrypted."""
-    certificate_look_s: float = 1.0
-    """Between two looks at these files. They are read anew at the second look that finds them changed alike."""
+    certificate_poll_s: float = 1.0
+    """Between two polls of these files. They are read anew at the second poll that finds them changed alike."""
     reconnect_url: str = ""
     """Where clients that understand a reconnect request are sent to, as rtmp://host[:port]; empty: the same address."""
     flush_ms: int = 0

@@ -211,20 +211,20 @@ class Connection(BaseConnection):
         if len(self.sessions) <= 1 and not keep_open:
             self.end(reason, description)
             return
-        self.end_session(session, reason, description, now, tell=True)
+        self.end_session(session, reason, description, now, notify=True)
         self.process((), now)
 
     def fail(self, error: RemoteProtocolError) -> None:
         """The peer broke the protocol. What came before counts; nothing more can be said to it."""
         self.process(self.rtmp.take_events(), self.loop.time())
-        self.end("protocol_error", str(error), tell=False, linger_s=0 if self.ready_since is None else None)
+        self.end("protocol_error", str(error), notify=False, linger_s=0 if self.ready_since is None else None)
 
-    def _end_sessions(self, ending: Ending, *, tell: bool) -> None:
+    def _end_sessions(self, ending: Ending, *, notify: bool) -> None:
         self.read_at_once()
-        super()._end_sessions(ending, tell=tell)
+        super()._end_sessions(ending, notify=notify)
         self.control.leave()
 
-    def _write_last(self, ending: Ending, *, tell: bool) -> None:
+    def _write_last(self, ending: Ending, *, notify: bool) -> None:
         self._backlog.clear()
         self.write_control()
         self.rtmp.window.give_up()  # What is acknowledged is not read any more.
@@ -256,5 +256,5 @@ class Connection(BaseConnection):
         if self._greeted is None:
             self._greeted = self.loop.time()
         if self.outlet.control_waiting > self.server.config.control_backlog_bytes:
-            self.end("protocol_error", "The peer doesn't read the answers that it asks for.", tell=False, linger_s=0)
+            self.end("protocol_error", "The peer doesn't read the answers that it asks for.", notify=False, linger_s=0)
             self.transport.abort()

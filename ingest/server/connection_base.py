@@ -120,33 +120,33 @@ class BaseConnection(asyncio.BufferedProtocol):
         if self.ending is None:
             self.ending = self.control.peer_ending()
         try:
-            self._end_sessions(self.ending, tell=False)
+            self._end_sessions(self.ending, notify=False)
         finally:
             self.control.lost()
 
     # --- Ends ---
 
-    def _end_sessions(self, ending: Ending, *, tell: bool) -> None:
+    def _end_sessions(self, ending: Ending, *, notify: bool) -> None:
         now = self.loop.time()
         for session in list(self.sessions.values()):
-            self.end_session(session, session_reason(ending.reason), ending.description, now, tell=tell)
+            self.end_session(session, session_reason(ending.reason), ending.description, now, notify=notify)
 
-    def end_session(self, session: AnySession, reason: EndReason, description: str, now: float, *, tell: bool) -> None:
-        """Stop one session and report it, once. `tell`: let the client know, as far as its protocol has words."""
+    def end_session(self, session: AnySession, reason: EndReason, description: str, at: float, *, notify: bool) -> None:
+        """Stop one session and report it, once. `notify`: let the client know, as far as its protocol has words."""
         if self.sessions.get(session.stream_id) is not session:
             return
         del self.sessions[session.stream_id]
         self.server.sessions.pop(session.session_id, None)
         totals, control = NO_TOTALS, self.control
         with control.in_any_case(session):
-            session.before_stop(reason, description, now)
+            session.before_stop(reason, description, at)
         with control.in_any_case(session):
-            totals = session.stop(now)
+            totals = session.stop(at)
         with control.in_any_case(session):
-            if tell:
-                control.send_end(session, reason, description, now)
+            if notify:
+                control.send_end(session, reason, description, at)
         if not self.sessions:
-            self.idle_since = now
+            self.idle_since = at
         control.session_ended(session, reason, description, totals)
 
     def stop_session(
@@ -156,7 +156,7 @@ class BaseConnection(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def end(
-        self, reason: DisconnectReason, description: str, *, tell: bool = True, linger_s: float | None = None
+        self, reason: DisconnectReason, description: str, *, notify: bool = True, linger_s: float | None = None
     ) -> None:
         """End all sessions, then close: after `linger_s` (the configured time if None), or at once for 0."""
         if self.ending:
@@ -165,14 +165,14 @@ class BaseConnection(asyncio.BufferedProtocol):
         if self.lost:
             return
         now = self.loop.time()
-        self._end_sessions(self.ending, tell=tell)
-        self._write_last(self.ending, tell=tell)
+        self._end_sessions(self.ending, notify=notify)
+        self._write_last(self.ending, notify=notify)
         linger = self.server.config.deadlines.linger_s if linger_s is None else linger_s
         self.close_at = now + linger
         if not linger:
             self.transport.close()
 
-    def _write_last(self, ending: Ending, *, tell: bool) -> None:
+    def _write_last(self, ending: Ending, *, notify: bool) -> None:
         raise NotImplementedError
 
     def broken(self, error: Exception) -> None:
@@ -230,9 +230,9 @@ class ApplicationSide:
         """One message from the application. Answers that come too late to matter are let go by."""
         kind = message["type"]
         if kind in self.answers:
-            asked, act = self.answers[kind]
+            asked, answer = self.answers[kind]
             if request := self._answered(asked, message):
-                act(self, request, message)
+                answer(self, request, message)
         elif kind in self.handlers:
             self.handlers[kind](self, message)
         else:

@@ -146,7 +146,7 @@ class Control(ApplicationSide):
         connection.after_decision(connection.loop.time())
 
     def _challenge(self, request: Request, message: Message) -> None:
-        self._refuse_connect(request, CONNECT_REJECTED, message["description"], told="The client is to log in.")
+        self._refuse_connect(request, CONNECT_REJECTED, message["description"], log_text="The client is to log in.")
 
     def _publish_accept(self, request: Request, message: Message) -> None:
         accept: PublishAccept = message  # type: ignore[assignment]
@@ -226,12 +226,12 @@ class Control(ApplicationSide):
 
     # --- Inside ---
 
-    def _refuse_connect(self, request: Request, code: str, description: str, *, told: str = "") -> None:
-        """`told`: what logs have in place of a description that names a user."""
+    def _refuse_connect(self, request: Request, code: str, description: str, *, log_text: str = "") -> None:
+        """`log_text`: what logs have in place of a description that names a user."""
         connection = self.connection
         connection.rtmp.reject_connect(request.request_id, code, description)
         connection.collect_statuses(connection.loop.time())
-        connection.end("rejected", told or f"{code}: {description}")
+        connection.end("rejected", log_text or f"{code}: {description}")
         connection.half_close()
 
     def refuse(self, request: Request, code: str, description: str) -> None:

@@ -17,7 +17,7 @@ from ingest.server.connection_base import BaseConnection
 from ingest.server.connection_limits import RATES
 from ingest.server.playing import Player
 from ingest.server.publishing import Publishing
-from ingest.server.sockets import TELLS_ROUND_TRIPS
+from ingest.server.sockets import HAS_ROUND_TRIPS
 
 CHECK_EVERY: Final = 4
 """Sweeps after which a connection is asked though nothing is due."""
@@ -88,7 +88,7 @@ def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float) ->
         return
     plays = any(session.event == "rtmp.stop" for session in connection.sessions.values())
     reason: EndReason = "too_slow" if plays else "idle_timeout"
-    connection.end(reason, f"The peer took nothing for {deadlines.write_s:g} s.", tell=False, linger_s=0)
+    connection.end(reason, f"The peer took nothing for {deadlines.write_s:g} s.", notify=False, linger_s=0)
     connection.transport.abort()
 
 
@@ -166,8 +166,8 @@ def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) 
             continue
         limit = _silence_limit(session)
         if now - session.last_media >= limit:
-            what = "media" if session.has_media else "first media"
-            connection.stop_session(session, "idle_timeout", f"No {what} for {limit:g} s.")
+            awaited = "media" if session.has_media else "first media"
+            connection.stop_session(session, "idle_timeout", f"No {awaited} for {limit:g} s.")
 
 
 def _players(connection: Connection, deadlines: Deadlines, now: float) -> None:
@@ -190,7 +190,7 @@ def _ping(connection: Connection, deadlines: Deadlines, now: float) -> None:
 
 def _round_trip(connection: Connection, deadlines: Deadlines, now: float) -> None:
     """Pings measure it where the kernel does not tell it."""
-    if not TELLS_ROUND_TRIPS and connection.sessions and now - connection.pinged_at >= deadlines.ping_after_s:
+    if not HAS_ROUND_TRIPS and connection.sessions and now - connection.pinged_at >= deadlines.ping_after_s:
         connection.ping(now)
 
 

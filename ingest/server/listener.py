@@ -79,7 +79,7 @@ class RtmpServer(ServerContext[BaseConnection]):
         await self._listening.open()
         self._started = True
         if self._certificate:
-            self._watch = self.loop.create_task(self._certificate.watch(config.certificate_look_s))
+            self._watch = self.loop.create_task(self._certificate.watch(config.certificate_poll_s))
         self._schedule_sweep()
         self.node = Node(self, self._listening, drain=self.drain, resume=self.resume)
         if config.recording:
@@ -235,10 +235,10 @@ class RtmpServer(ServerContext[BaseConnection]):
         if not self.sessions:
             self._idle.set()
 
-    def _each(self, act: Callable[[BaseConnection], None]) -> None:
+    def _each(self, action: Callable[[BaseConnection], None]) -> None:
         for connection in list(self.connections):
             try:
-                act(connection)
+                action(connection)
             except Exception as error:
                 connection.broken(error)
 

@@ -192,11 +192,11 @@ class Node:
             return
         if tick.advance(self._loop.time(), clock.now(), most):
             self._tick = self._slice = None
-            self._report(tick.told, droppable=droppable)
+            self._report(tick.report, droppable=droppable)
         else:
             self._slice = self._loop.call_soon(self._next_slice, most)
 
-    def _report(self, found: TickReport, *, droppable: bool) -> None:
+    def _report(self, report: TickReport, *, droppable: bool) -> None:
         server, now, at = self._server, self._loop.time(), clock.now()
         publishers = 0
         for session in list(server.sessions.values()):
@@ -204,28 +204,28 @@ class Node:
                 publishers += 1
                 session.report_description()
             elif sample := session.sample():
-                found.players.append(sample)
+                report.players.append(sample)
         message: NodeTick = {
             "type": "node.tick",
-            "samples": [*self.unsent, *found.samples],
-            "streams": found.streams,
-            "players": found.players,
-            "figures": self._figures(now, at, found, publishers),
+            "samples": [*self.unsent, *report.samples],
+            "streams": report.streams,
+            "players": report.players,
+            "figures": self._figures(now, at, report, publishers),
             "refused": server.connection_limits.take_refused(),
         }
         if self.put(message, droppable=droppable):
             self.unsent.clear()
         else:
-            self.unsent.extend(found.samples)
-        for session_id, breach in found.breaches:
+            self.unsent.extend(report.samples)
+        for session_id, breach in report.breaches:
             self._drop(session_id, "over_limit", breach)
 
-    def _figures(self, now: float, wall: float, found: TickReport, publishers: int) -> NodeFigures:
+    def _figures(self, now: float, wall: float, tick: TickReport, publishers: int) -> NodeFigures:
         server = self._server
         elapsed_s = max(now - self._last_tick, 0.001)
         cpu_s = time.process_time()
         recorded = server.library.sent_bytes - self._last_recorded
-        counters = found.counters
+        counters = tick.counters
         counters["sent_bytes"] += server.library.sent_bytes
         disk = self._disk
         disk_free = disk.free_percent(now) if disk else None
@@ -236,13 +236,13 @@ class Node:
         figures: NodeFigures = {
             "node": server.config.node,
             "at": wall,
-            "streams": len(found.streams),
+            "streams": len(tick.streams),
             "publishers": publishers,
-            "players": len(found.players),
+            "players": len(tick.players),
             "connections": len(server.connections),
             "refused_connections": server.connection_limits.refused,
-            "in_kbps": round(sum(sample.wire_bytes for sample in found.samples) * 8 / 1000 / elapsed_s, 1),
-            "out_kbps": round((sum(sample.out_bytes for sample in found.samples) + recorded) * 8 / 1000 / elapsed_s, 1),
+            "in_kbps": round(sum(sample.wire_bytes for sample in tick.samples) * 8 / 1000 / elapsed_s, 1),
+            "out_kbps": round((sum(sample.out_bytes for sample in tick.samples) + recorded) * 8 / 1000 / elapsed_s, 1),
             "loop_delay_ms": round(server.loop_delay.take_most() * 1000, 2),
             "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
             "disk_free_percent": None if disk_free is None else round(disk_free, 1),
@@ -251,7 +251,7 @@ class Node:
             "caches_dropped": self._dropped.sum,
             "caches_dropped_in_all": caches.dropped,
             "draining": server.draining,
-            "recordings_failing": found.unrecorded,
+            "recordings_failing": tick.unrecorded,
             "counters": counters,
             "process": self._process.figures(),
             "loop_delays": server.loop_delay.figures,

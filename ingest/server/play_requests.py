@@ -33,16 +33,16 @@ def player_for(connection: Connection, request: Request, accept: PlayAccept, for
 
     A play2 from one recording to another without a start goes on where the `former` is.
     """
-    registry, recording, asked = connection.server.registry, accept["recording"], request.play
+    registry, recording, play = connection.server.registry, accept["recording"], request.play
     live = registry.get(accept["path"])
     is_live = live is not None and live.publisher is not None and not (recording and recording.get("alone"))
-    if recording and asked and (asked.start >= 0 or (asked.start != LIVE_ONLY and not is_live)):
-        span = asked_span(asked.start, asked.duration, accept["start_unit"])
-        if asked.transition == "switch" and asked.start < 0 and isinstance(former, Playback):
+    if recording and play and (play.start >= 0 or (play.start != LIVE_ONLY and not is_live)):
+        span = asked_span(play.start, play.duration, accept["start_unit"])
+        if play.transition == "switch" and play.start < 0 and isinstance(former, Playback):
             span = replace(span, start_ms=former.queue.position_ms)
         return Playback(connection, request.stream_id, accept, recording, span, finished)
     live = registry.get_or_create(accept["path"], accept["labels"])
-    length_ms = asked.duration * UNIT_MS[accept["start_unit"]] if asked and asked.duration >= 0 else None
+    length_ms = play.duration * UNIT_MS[accept["start_unit"]] if play and play.duration >= 0 else None
     return Playing(connection, request.stream_id, accept, live, finished, length_ms=length_ms)
 
 
@@ -72,7 +72,7 @@ def finished(player: Player, now: float, *, failure: Status | None = None, detai
         rtmp.send_play_status(stream_id, status.PLAY_SWITCH)
     connection.collect_statuses(now)
     reason: EndReason = "unreadable" if failure else "completed"
-    connection.end_session(player, reason, detail or DESCRIPTIONS[reason], now, tell=False)
+    connection.end_session(player, reason, detail or DESCRIPTIONS[reason], now, notify=False)
     rtmp.play_next_item(stream_id)
     connection.collect_statuses(now)
     connection.process((), now)

@@ -56,7 +56,7 @@ class Player(Session[Connection]):
     def gives_up(self, reason: EndReason, description: str, now: float) -> bool:
         if self.switch is None or self.switch.new is not self:
             return False
-        self.switch.give_up(reason, description, now, tell=True)
+        self.switch.give_up(reason, description, now, notify=True)
         return True
 
     def check_deadlines(self, now: float) -> None:
@@ -142,26 +142,26 @@ class Switch:
         old.switch = new.switch = None
         connection.rtmp.send_play_status(new.stream_id, PLAY_TRANSITION_COMPLETE, details=self._name)
         new.take_over(old, now)
-        connection.end_session(old, "completed", f"The client switched to {self._name}.", now, tell=False)
+        connection.end_session(old, "completed", f"The client switched to {self._name}.", now, notify=False)
         connection.sessions[new.stream_id] = new
         connection.process((), now)
 
     def check_deadline(self, now: float) -> None:
         if now >= self._deadline:
             why = f"{self._name} has sent nothing to begin with. What plays goes on."
-            self.give_up("idle_timeout", why, now, tell=True)
+            self.give_up("idle_timeout", why, now, notify=True)
 
-    def give_up(self, reason: EndReason, description: str, now: float, *, tell: bool = False) -> None:
-        """The new one ends before it began. `tell`: the client, for whom what plays goes on."""
+    def give_up(self, reason: EndReason, description: str, now: float, *, notify: bool = False) -> None:
+        """The new one ends before it began. `notify`: the client, for whom what plays goes on."""
         old, new, connection = self.old, self.new, self.new.connection
         old.switch = new.switch = None
         connection.server.sessions.pop(new.session_id, None)
         totals = new.stop(now)
-        if tell:
+        if notify:
             connection.rtmp.send_status(new.stream_id, "error", PLAY_FAILED, description)
             connection.collect_statuses(now)
         connection.control.session_ended(new, reason, description, totals)
-        if tell:
+        if notify:
             connection.process((), now)
 
 
@@ -250,15 +250,15 @@ class Playing(LiveOutput[Connection], Player):
     def pause(self, paused: bool, at_ms: float, now: float) -> bool:
         """What comes meanwhile is not kept: it goes on with what is live then, at a keyframe."""
         self._note_pause(paused, now)
-        code, said = (PAUSE_NOTIFY, "Paused.") if paused else (UNPAUSE_NOTIFY, "Playing goes on.")
-        self._send(now, Status("status", code, said))
+        code, text = (PAUSE_NOTIFY, "Paused.") if paused else (UNPAUSE_NOTIFY, "Playing goes on.")
+        self._send(now, Status("status", code, text))
         self._mute(now)
         return True
 
     def receive(self, kind: Literal["audio", "video"], wanted: bool, now: float) -> bool:
         if wanted:
-            said = f"Sending {kind}."
-            self._send(now, Status("status", SEEK_NOTIFY, said), Status("status", PLAY_START, said))
+            text = f"Sending {kind}."
+            self._send(now, Status("status", SEEK_NOTIFY, text), Status("status", PLAY_START, text))
         self.unwanted = self.unwanted - {kind} if wanted else self.unwanted | {kind}
         self._mute(now)
         return True

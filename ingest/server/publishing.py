@@ -104,7 +104,7 @@ class SessionRecording:
             },
         )
         if not connection.control.try_put(event) and connection.server.recorders is not None:
-            connection.server.recorders.tell_node(event)
+            connection.server.recorders.notify_node(event)
 
     def _send_status(self, level: Level, code: str, description: str, *, is_own_turn: bool = False) -> None:
         """`is_own_turn`: the connection writes what is queued, as it is at work."""
@@ -312,7 +312,7 @@ def _stopped(connection: Connection, event: events.PublishStopped | events.PlayS
     session = connection.sessions.get(event.stream_id)
     if session:
         description = f"{event.command} from the client."
-        connection.end_session(session, "client_unpublish", description, now, tell=False)
+        connection.end_session(session, "client_unpublish", description, now, notify=False)
 
 
 PUBLISH_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {

@@ -159,11 +159,11 @@ RECENT_S: Final = 10.0
 
 
 class Recorders:
-    """`tell_node` hands an event to the node's application; False: it can't take it now."""
+    """`notify_node` hands an event to the node's application; False: it can't take it now."""
 
-    def __init__(self, settings: RecordingSettings, tell_node: Callable[[Any], bool]) -> None:
+    def __init__(self, settings: RecordingSettings, notify_node: Callable[[Any], bool]) -> None:
         self._settings = settings
-        self._put_to_node = tell_node
+        self._put_to_node = notify_node
         self._writers = ThreadPool(settings.threads)
         self._loop = asyncio.get_running_loop()
         self._recorders: dict[Recorder, asyncio.Task[None]] = {}
@@ -182,7 +182,7 @@ class Recorders:
         self._recorders[recorder] = self._loop.create_task(self._run(recorder, before))
         return recorder
 
-    def tell_node(self, event: RecordEvent) -> None:
+    def notify_node(self, event: RecordEvent) -> None:
         """What a publisher's own application can't be told any more, or later if the node's is being started anew."""
         self._waiting.append({**event, "type": "node.record"})
         self._put_waiting()

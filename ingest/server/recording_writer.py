@@ -125,12 +125,12 @@ class Recording:
 
     def give_up(self, description: str) -> list[Report]:
         """The recorder itself has failed: the file stays as it is, as after the death of the process."""
-        file, self._file, told = self._file, None, self._report
+        file, self._file, report = self._file, None, self._report
         if file is not None:
             file.abandon()
         known = Report("failed")
-        if told is not None and file is not None:
-            known = replace(told, state="failed", duration_ms=file.duration_ms, size_bytes=file.size)
+        if report is not None and file is not None:
+            known = replace(report, state="failed", duration_ms=file.duration_ms, size_bytes=file.size)
         return [*self._take_reports(), replace(known, code=FAILED, description=description)]
 
     def _take_reports(self) -> list[Report]:

@@ -144,7 +144,7 @@ class SharedObjects:
                 most = self._limits.work_per_s
                 description = f"More than {most} messages a second to users of shared objects."
                 self._slices.forget(user.connection)  # Its end would do all of it at once.
-                user.connection.end("protocol_error", description, tell=False)
+                user.connection.end("protocol_error", description, notify=False)
 
     # --- What the application keeps ---
 

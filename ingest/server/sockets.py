@@ -71,12 +71,12 @@ class TcpInfo(NamedTuple):
 
 
 UNKNOWN = TcpInfo(None, None)
-TELLS_ROUND_TRIPS = sys.platform == "linux"
+HAS_ROUND_TRIPS = sys.platform == "linux"
 
 
 def tcp_info(connection: socket.socket | None) -> TcpInfo:
     """UNKNOWN for a closed socket and on systems other than Linux."""
-    if connection is None or not TELLS_ROUND_TRIPS:
+    if connection is None or not HAS_ROUND_TRIPS:
         return UNKNOWN
     try:
         found = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAYOUT.size)

@@ -119,13 +119,13 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 def _confine(memory_bytes: int) -> None:
     os.nice(NICENESS)
-    for what, most in (
+    for limit, value in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_NOFILE, 16),
     ):
-        resource.setrlimit(what, (most, most))
+        resource.setrlimit(limit, (value, value))
 
 
 def main() -> None:

@@ -186,9 +186,9 @@ class Decoder:
         try:
             yield
         except OSError as error:
-            said = late if isinstance(error, TimeoutError) else self._ended()
+            text = late if isinstance(error, TimeoutError) else self._ended()
             self.end()
-            raise LostError(said) from error
+            raise LostError(text) from error
         except LostError:
             self.end()
             raise

@@ -115,38 +115,38 @@ class ServedCertificate:
         self._asked.set()
 
     async def watch(self, every_s: float) -> None:
-        """Look at the files until cancelled; on another thread, as a file system may be slow."""
+        """Poll the files until cancelled; on another thread, as a file system may be slow."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), every_s)
-            asked = self._asked.is_set()
+            is_requested = self._asked.is_set()
             self._asked.clear()
             try:
-                await asyncio.to_thread(self._check, asked)
-            except Exception:  # Our own fault: one look that failed must not be the last.
+                await asyncio.to_thread(self._check, is_requested)
+            except Exception:  # Our own fault: one poll that failed must not be the last.
                 logger.exception("The certificate of RTMPS could not be looked at. The former one is still served.")
 
-    def _check(self, asked: bool) -> None:
+    def _check(self, is_requested: bool) -> None:
         """Read the files if they were changed and are at rest: the two are seldom replaced in the same moment."""
-        found = self._signature()
-        if asked or (found != self._loaded and found == self._seen):
-            self._read(found, asked)
+        signature = self._signature()
+        if is_requested or (signature != self._loaded and signature == self._seen):
+            self._read(signature, is_requested)
         if self._now() - self._warned >= timedelta(days=1):
             self._warn()
-        self._seen = found
+        self._seen = signature
 
-    def _read(self, found: Signature, asked: bool) -> None:
-        """Take the pair. One that can't be used is tried at each look, as its repair may show nowhere else: a file's
+    def _read(self, signature: Signature, is_requested: bool) -> None:
+        """Take the pair. One that can't be used is tried at each poll, as its repair may show nowhere else: a file's
         rights, the process's files. It is told of once, and each time that an operator asks.
         """
         try:
             self.current = load(self._chain, self._key)
         except CertificateError as error:
-            if asked or str(error) != self._complaint:
+            if is_requested or str(error) != self._complaint:
                 logger.error("The certificate of RTMPS was not replaced, the former one is still served. %s", error)
             self._complaint = str(error)
         else:
-            self._loaded, self._complaint = found, ""
+            self._loaded, self._complaint = signature, ""
             self._log_served()
 
     def _log_served(self) -> None:

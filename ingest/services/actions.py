@@ -119,7 +119,7 @@ def _record_recording(actor: Actor, action: str, recording: Recording, **detail:
 def drain_node(actor: Actor, name: str, *, grace_s: int) -> Node:
     """Raises NodeError, as all of a node do."""
     with audited(actor, "node.drain", name, grace_s=grace_s):
-        return nodes.request_drain(name=name, grace_s=grace_s, now=database.look_at_shared_clock())
+        return nodes.request_drain(name=name, grace_s=grace_s, now=database.read_shared_clock())
 
 
 def resume_node(actor: Actor, name: str) -> Node:

@@ -54,13 +54,13 @@ class Grant:
     """The session that was ended for it, since its node had stopped renewing its lease."""
     replaced: leases.Former | None = None
     """The session that it took the stream over from. Its node reads so in the database, and ends it."""
-    trial: int | None = None
+    test_key: int | None = None
     """Of a test-only key: its number. Then the stream itself is as it was."""
 
     @property
     def path(self) -> str:
         """Where the server keeps what is published."""
-        return f"{self.app}/{self.name if self.trial is None else names.test_live_name(self.name, self.trial)}"
+        return f"{self.app}/{self.name if self.test_key is None else names.test_live_name(self.name, self.test_key)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def check_publish(
     """
     address = ask.peer.address
     target = authorization.find_target(ask.request, address, now)
-    if target.stream is not None and not target.is_trial:
+    if target.stream is not None and not target.is_test:
         with _unless_busy(target.stream, target.key):
             claim = _claim(target, target.stream, address, asked_at)
             leases.check(stream=target.stream.pk, claim=claim, knowledge=knowledge or leases.Knowledge(now))
@@ -122,11 +122,11 @@ def admit_publish(
         stream, key = target.stream, target.key
         if stream is None:
             stream, _ = Stream.objects.get_or_create(application=target.application, name=target.name)
-        if target.application.publish_policy == Application.PublishPolicy.OPEN and not target.is_trial:
+        if target.application.publish_policy == Application.PublishPolicy.OPEN and not target.is_test:
             sessions.join_streams([stream])
         node = nodes.row(name=peer.node)
         _session(ask, target, stream, node.pk, now).save(force_insert=True)
-        if key is not None and target.is_trial:
+        if key is not None and target.is_test:
             grant = _admit_key_test(session, target, stream, key, now)
             in_time()
             return grant
@@ -167,17 +167,17 @@ def _session(ask: Ask, target: Target, stream: Stream, node: int, now: datetime)
         address=clean.text(ask.peer.address, 64),
         encoder=clean.text(ask.peer.encoder, 255),
         started_at=now,
-        is_test=target.is_trial,
+        is_test=target.is_test,
     )
 
 
 def _admit_key_test(session: uuid.UUID, target: Target, stream: Stream, key: StreamKey, now: datetime) -> Grant:
-    """A trial takes no lease and is never recorded; a newer one of its key takes the place of an older one."""
+    """A key test takes no lease and is never recorded; a newer one of its key takes the place of an older one."""
     others = Session.objects.filter(key=key, is_test=True, ended_at__isnull=True).exclude(pk=session)
     for former in others.values_list("pk", flat=True):
         sessions.mark_replaced(session=former, note="Another test with this key began.")
     StreamKey.objects.filter(pk=key.pk).update(last_used_at=now)
-    return replace(_granted(session, target, stream, 0, HealthBasis.of({stream.pk: session}, now)), trial=key.pk)
+    return replace(_granted(session, target, stream, 0, HealthBasis.of({stream.pk: session}, now)), test_key=key.pk)
 
 
 def _end_lost(former: Session, at: datetime) -> Session | None:
@@ -255,16 +255,16 @@ def check_group(asks: Sequence[Ask], *, now: datetime) -> list[Exception | None]
     """Only reads, so that no flood of bad keys reaches the thread that writes: Refused with the reason, DecideAlone,
     or None for one that `admit_group` is to be asked about."""
     access = authorization.read_requests(ask.request for ask in asks)
-    found = (_look(ask, access, now) for ask in asks)
+    found = (_check(ask, access, now) for ask in asks)
     return [one if isinstance(one, Exception) else None for one in found]
 
 
-def _look(ask: Ask, access: Access, now: datetime) -> _Ordinary | Exception:
+def _check(ask: Ask, access: Access, now: datetime) -> _Ordinary | Exception:
     try:
         target = authorization.find_target(ask.request, ask.peer.address, now, access)
     except Refused as refused:
         return refused
-    if target.stream is None or target.login is not None or target.is_trial or target.application.asks("publish"):
+    if target.stream is None or target.login is not None or target.is_test or target.application.asks("publish"):
         return DecideAlone()
     return _Ordinary(ask, target, target.stream)
 
@@ -287,11 +287,11 @@ def admit_group(
             access = authorization.read_requests(ask.request for ask in asks)
             ordinary: dict[int, _Ordinary] = {}
             for ask in asks:
-                found = _look(ask, access, now)
-                if isinstance(found, Exception) or found.stream.pk in ordinary:
-                    answers[ask.session] = found if isinstance(found, Exception) else DecideAlone()
+                checked = _check(ask, access, now)
+                if isinstance(checked, Exception) or checked.stream.pk in ordinary:
+                    answers[ask.session] = checked if isinstance(checked, Exception) else DecideAlone()
                 else:
-                    ordinary[found.stream.pk] = found
+                    ordinary[checked.stream.pk] = checked
             there = {name: nodes.row(name=name).pk for name in {one.ask.peer.node for one in ordinary.values()}}
             fencing = _take_leases(ordinary, there, knowledge)
             admitted = {stream: one for stream, one in ordinary.items() if stream in fencing}

@@ -69,7 +69,7 @@ class OpenAttempt:
     count: int = 0
     pk: int | None = None
 
-    def goes_on(self, at: datetime) -> bool:
+    def continues(self, at: datetime) -> bool:
         return at - self.last_at <= CONTINUES and at - self.first.at <= LASTS
 
 
@@ -97,22 +97,22 @@ class Attempts:
         if row.reason == "banned":  # Who is banned is so with his whole network, and unheard: it is all the same.
             row = replace(row, address=unit_or_itself(row.address))
         for form in self._forms(row):
-            found = self._open.get(form.same)
-            if found is not None and found.goes_on(form.at):
+            attempt = self._open.get(form.same)
+            if attempt is not None and attempt.continues(form.at):
                 break
         else:
-            found = OpenAttempt(form, form.at)
+            attempt = OpenAttempt(form, form.at)
         unit = unit_or_itself(form.address)
-        if found not in self._waiting:
+        if attempt not in self._waiting:
             if len(self._waiting) >= MOST_WAITING:
                 return False
-            self._waiting[found] = None
+            self._waiting[attempt] = None
             self._waiting_of[unit] += 1
-        if not found.count:
+        if not attempt.count:
             self._new[unit] += 1
             self._all_new += 1
-        found.last_at, found.count = max(found.last_at, form.at), found.count + form.count
-        self._open[form.same] = found
+        attempt.last_at, attempt.count = max(attempt.last_at, form.at), attempt.count + form.count
+        self._open[form.same] = attempt
         self._open.move_to_end(form.same)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
@@ -164,7 +164,7 @@ def _create(rows: Sequence[OpenAttempt]) -> list[int]:
     streams = Stream.objects.filter(pk__in={first.stream for first in firsts if first.stream})
     named = dict(streams.order_by().values_list("pk", "name"))
     hidden = keys.hide_all({text for first in firsts for text in (first.name, first.app.partition("/")[0])})
-    made = Attempt.objects.bulk_create(
+    created = Attempt.objects.bulk_create(
         Attempt(
             at=first.at,
             last_at=row.last_at,
@@ -183,7 +183,7 @@ def _create(rows: Sequence[OpenAttempt]) -> list[int]:
         )
         for row, first in zip(rows, firsts, strict=True)
     )
-    return [int(row.pk) for row in made]
+    return [int(row.pk) for row in created]
 
 
 def _with_first(hidden: Mapping[str, str], app: str) -> str:

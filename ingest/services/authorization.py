@@ -294,7 +294,7 @@ class Target:
     login: EncoderLogin | None = None
 
     @property
-    def is_trial(self) -> bool:
+    def is_test(self) -> bool:
         return self.key is not None and self.key.test_only
 
 

@@ -64,15 +64,15 @@ class Guard:
     def wrong(self, address: str, secret: str, now: float) -> int:
         """Counts a wrong secret. Not 0: so many different ones were tried, and the address is banned from now on."""
         try:
-            who = unit(address)
+            network = unit(address)
         except ValueError:  # The peer is gone, or it is no internet address.
             return 0
         if not self._ban_s or self.banned_until(address, now) is not None:
             return 0
         hashed = keyed_hash("guess", secret)
         with self._lock:
-            tried = self._wrong.setdefault(who, OrderedDict())
-            self._wrong.move_to_end(who)
+            tried = self._wrong.setdefault(network, OrderedDict())
+            self._wrong.move_to_end(network)
             tried[hashed] = now
             tried.move_to_end(hashed)
             while next(iter(tried.values())) <= now - WINDOW_S:
@@ -80,19 +80,19 @@ class Guard:
             if len(tried) < self._guesses:
                 _trim(self._wrong, self._most)
                 return 0
-            del self._wrong[who]
-            self._imposed[who] = now
+            del self._wrong[network]
+            self._imposed[network] = now
             _trim(self._imposed, self._most)
             return len(tried)
 
     def banned_until(self, address: str, now: float) -> float | None:
         """Until when the address is refused unheard; None: it is heard."""
         try:
-            who = unit(address)
+            network = unit(address)
         except ValueError:
             return None
         with self._lock:
-            until = max(self._known.get(who, 0.0), self._imposed.get(who, -inf) + self._ban_s)
+            until = max(self._known.get(network, 0.0), self._imposed.get(network, -inf) + self._ban_s)
         return until if until > now else None
 
     def settle(self, bans: Iterable[KnownBan], now: float) -> None:
@@ -104,8 +104,8 @@ class Guard:
                     known[ban.unit] = max(known.get(ban.unit, 0.0), ban.until)
                 if ban.at > self._imposed.get(ban.unit, inf) - ROUNDING_S:
                     del self._imposed[ban.unit]
-            for who in [who for who, at in self._imposed.items() if at + self._ban_s <= now]:
-                del self._imposed[who]
+            for network in [network for network, at in self._imposed.items() if at + self._ban_s <= now]:
+                del self._imposed[network]
             self._known = known
 
     @property
@@ -156,10 +156,10 @@ Mark = tuple[object, ...]
 """Of all bans that would not be over yet: as long as it stays the same, they do."""
 
 
-def tell_guard(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
+def update_guard(guard: Guard, *, now: datetime, before: Mark | None = None) -> Mark:
     """Tells a node's guard of the bans, if they aren't those of the mark `before`; their own mark.
 
-    So that a look each second costs a node next to nothing, however many there are.
+    So that a poll each second costs a node next to nothing, however many there are.
     """
     mark: Mark = tuple(_mark.ask(now=now))
     if mark != before:

@@ -72,7 +72,7 @@ class Question:
     """Where there is no name that tells it."""
 
     def body(self, peer: Peer, session: str | None) -> bytes:
-        asked: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "action": self.action,
             "app": self.application.name,
             "instance": self.instance or instance_of(self.name),
@@ -85,7 +85,7 @@ class Question:
             "login": self.login.user if self.login is not None else None,
             "at": clock.utc_now().isoformat().replace("+00:00", "Z"),
         }
-        return json.dumps(asked, separators=(",", ":"), ensure_ascii=False).encode()
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     def refuse(self, why: str) -> NoReturn:
         reason = why.rstrip(". ") or "it gave no reason"
@@ -109,7 +109,7 @@ logger = logging.getLogger(__name__)
 
 LIMIT_S = 2.0
 CONNECTIONS = 32
-MAX_ASKED = 2000
+MAX_PENDING = 2000
 """Questions that wait; more are refused."""
 FAILURES = 5
 """Questions without an answer, one after the other, until it is left alone,"""
@@ -127,7 +127,7 @@ class CallbackClient:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: httpx.AsyncClient | None = None
-        self._asked = 0
+        self._pending = 0
         self._failures = 0
         self._rests_until = 0.0
         """Monotonic."""
@@ -137,18 +137,18 @@ class CallbackClient:
         if not settings.AUTH_URL or not settings.AUTH_SECRET:
             raise Unanswered("RTMPWEB_AUTH_URL and RTMPWEB_AUTH_SECRET are not both set")
         now = time.monotonic()
-        if now < self._rests_until or self._asked >= MAX_ASKED:
+        if now < self._rests_until or self._pending >= MAX_PENDING:
             raise Unanswered("it is left alone for a moment")
         if self._failures >= FAILURES:
             self._rests_until = now + REST_S  # The others wait for what becomes of this one.
-        self._asked += 1
+        self._pending += 1
         try:
             answer = await self._ask(body)
         except _broken() as error:
             self._failed(error)
             raise Unanswered(type(error).__name__) from None
         finally:
-            self._asked -= 1
+            self._pending -= 1
         if self._failures >= FAILURES:
             logger.info("The authorisation service at %s answers again.", _service_host())
         self._failures, self._rests_until = 0, 0.0
@@ -196,14 +196,14 @@ class CallbackClient:
             return response.status_code, await beginning(response, MAX_ANSWER)
 
 
-async def beginning(response: "httpx.Response", most: int) -> bytes:
+async def beginning(response: "httpx.Response", limit: int) -> bytes:
     """So many bytes of its body, the rest unread."""
     read = b""
     async for chunk in response.aiter_raw():
         read += chunk
-        if len(read) >= most:
+        if len(read) >= limit:
             break
-    return read[:most]
+    return read[:limit]
 
 
 def _broken() -> tuple[type[Exception], ...]:
@@ -229,19 +229,19 @@ class Permission:
     def __init__(self, peer: Peer, session: object | None = None) -> None:
         self._peer = peer
         self._session = str(session) if session is not None else None
-        self._given = False
+        self._granted = False
 
-    async def ask(self, asked: Question) -> None:
+    async def ask(self, question: Question) -> None:
         """Raises Refused, unless the application doesn't want it to be asked or the service allows it."""
-        if self._given or not asked.application.asks(asked.action):
+        if self._granted or not question.application.asks(question.action):
             return
         try:
-            status, answer = await get_callback_client().ask(asked.body(self._peer, self._session))
+            status, answer = await get_callback_client().ask(question.body(self._peer, self._session))
         except Unanswered as problem:
             logger.debug("The callback gave no answer: %s", problem)
-            asked.fail()
+            question.fail()
         if status == 403:
-            asked.refuse(reason_of(answer))
+            question.refuse(reason_of(answer))
         if not 200 <= status < 300:
-            asked.fail()
-        self._given = True
+            question.fail()
+        self._granted = True

@@ -45,10 +45,10 @@ PASSING = (OperationalError, InterfaceError, InternalError)
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Both are whole sentences. `act`: what ends it."""
+    """Both are whole sentences. `advice`: what ends it."""
 
     why: str
-    act: str
+    advice: str
 
 
 STANDBY = Cause("It is a standby.", "Let DATABASE_URL name the primary, or promote this one.")
@@ -121,11 +121,11 @@ ROOM_BESIDE = 64 << 20
 """Bytes that a copy leaves free for those who write meanwhile."""
 
 DAMAGED = (
-    "The database {file} is damaged: {said}. Stop all processes that use it, move it away with {name}-wal and "
+    "The database {file} is damaged: {cause}. Stop all processes that use it, move it away with {name}-wal and "
     "{name}-shm, and put {copy} in its place; or have `sqlite3 {file} .recover` save what can be read of it."
 )
 CLOSED = (
-    "The database {file} can't be used: {said}. Let this user read and write it and its folder, or name another by "
+    "The database {file} can't be used: {cause}. Let this user read and write it and its folder, or name another by "
     "RTMPWEB_DATA_DIR or DATABASE_URL."
 )
 WORDS = {
@@ -179,15 +179,15 @@ def copy_before_migration(*, state: int, migration: str, now: datetime) -> None:
         copy.parent.mkdir(mode=data_folder.FOLDER, parents=True, exist_ok=True)
         for left in copy.parent.glob("*.partial"):  # By one that was killed.
             left.unlink()
-        _look_for_room(database, copy.parent)
+        _check_room(database, copy.parent)
         _copy(database, copy)
         _prune(copy)
     except (OSError, sqlite3.Error) as error:
         if sqlite_advice(error):
             raise DatabaseError(str(error)) from error
-        said = error.strerror if isinstance(error, OSError) else error
+        why = error.strerror if isinstance(error, OSError) else error
         raise CommandError(
-            f"The database can't be copied to {copy.parent} before it is brought up to date: {said}. Make room there, "
+            f"The database can't be copied to {copy.parent} before it is brought up to date: {why}. Make room there, "
             "or make it a link to a folder that has some; with a copy of your own, set RTMPWEB_KEEP_COPIES=0."
         ) from None
     logger.info("The database was copied to %s before it is brought up to date.", copy)
@@ -215,7 +215,7 @@ def _prune(made: Path) -> None:
         copy.unlink()
 
 
-def _look_for_room(database: Path, folder: Path) -> None:
+def _check_room(database: Path, folder: Path) -> None:
     there = [database.with_name(database.name + ending) for ending in ("", "-wal")]
     size = sum(path.stat().st_size for path in there if path.exists())
     free = shutil.disk_usage(folder).free
@@ -249,7 +249,7 @@ def sqlite_advice(error: BaseException) -> str:
         return ""
     database, copy = Path(connection.settings_dict["NAME"]), newest_copy()
     kept = f"a copy (the newest from before an upgrade is {copy})" if copy else "a copy of your own"
-    return words.format(file=database, name=database.name, said=cause, copy=kept)
+    return words.format(file=database, name=database.name, cause=cause, copy=kept)
 
 
 MIGRATE_ADVICE = (
@@ -265,14 +265,14 @@ UNRELEASED = ("ingest", "0002_roles")
 
 UNDEFINED = ("42P01", "42703")
 """PostgreSQL's states: undefined_table, undefined_column."""
-SQLITE_SAYS = ("no such table", "no such column", "has no column")
+SQLITE_UNDEFINED = ("no such table", "no such column", "has no column")
 
 
 def lacks_tables(error: BaseException) -> bool:
     """Whether a query failed for a table or column that isn't there."""
     if not isinstance(error, DatabaseError):
         return False
-    return sqlstate(error) in UNDEFINED or any(words in str(error) for words in SQLITE_SAYS)
+    return sqlstate(error) in UNDEFINED or any(words in str(error) for words in SQLITE_UNDEFINED)
 
 
 def version_difference() -> str:
@@ -322,18 +322,18 @@ def check_before_migrate(*, plan: list[Any], using: str, **kwargs: object) -> No
 
 def describe_error(error: Error) -> str:
     """The error's kind and first line, and what to do if it is known. Passwords are in no driver's messages."""
-    said = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
+    text = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
     known = (
         f"The database lacks tables of this version: {MIGRATE_ADVICE}" if lacks_tables(error) else sqlite_advice(error)
     )
-    return f"{said}. {known}" if known else said
+    return f"{text}. {known}" if known else text
 
 
 _ahead_s: float | None = None
 """Of the time that passes, as it was last asked; None: the machine's clock is the shared one, or it never was."""
 
 
-def look_at_shared_clock() -> datetime:
+def read_shared_clock() -> datetime:
     """Asks the database, which may take its time and fail."""
     global _ahead_s
     if connection.vendor != "postgresql":

@@ -67,7 +67,7 @@ def keep_password(login: EncoderLogin, password: str, salt: str) -> EncoderLogin
     return login
 
 
-def made_up(app: str, user: str) -> EncoderLogin:
+def placeholder(app: str, user: str) -> EncoderLogin:
     """For a user that there is not: its salt is always the same, as that of one that there is, and no answer fits."""
     salt = keyed_hash("encoder-salt", f"{app}\0{user}")[: 2 * NONCE_BYTES]
     return keep_password(EncoderLogin(user=user), secrets.token_hex(), salt)
@@ -340,15 +340,15 @@ def enter(
         raise Challenged(invitation(method))
     if not is_encoder_user(answer["user"]):
         raise LoginRefused("login_wrong", method, None)
-    return _answered(application, answer, address, now)
+    return _check_answer(application, answer, address, now)
 
 
-def _answered(application: Application, answer: LoginAnswer, address: str, now: datetime) -> EncoderLogin:
+def _check_answer(application: Application, answer: LoginAnswer, address: str, now: datetime) -> EncoderLogin:
     """Users that there are and users that there are not take the same way, and as long."""
     method, user = answer["authmod"], answer["user"]
     rows = EncoderLogin.objects.select_related("stream__application").filter(revoked_at__isnull=True)
     login = rows.filter(user=user, stream__application=application).first()
-    unknown = made_up(application.name, user)
+    unknown = placeholder(application.name, user)
     known = unknown if login is None else login
     about = {"app": application.name, "user": user, "address": address}
 
@@ -374,10 +374,10 @@ def _answered(application: Application, answer: LoginAnswer, address: str, now: 
 
 def check(login: EncoderLogin, now: datetime, action: Literal["connect", "publish"] = "connect") -> None:
     """Raises Refused for one that lets nobody publish now."""
-    found = state(login=login, now=now)
-    if found != "active":
+    current = state(login=login, now=now)
+    if current != "active":
         when = login.expires_at or now
-        raise Refused(action, f"login_{found}", stream=login.stream_id, key=None, when=when)
+        raise Refused(action, f"login_{current}", stream=login.stream_id, key=None, when=when)
     if not login.stream.enabled:
         raise Refused(action, "stream_disabled", stream=login.stream_id, key=None)
 

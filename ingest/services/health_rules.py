@@ -49,7 +49,7 @@ def _by_stream(rows: Iterable[tuple[Any, ...]]) -> dict[int, Rules]:
 
 
 def recent_publishes(*, streams: Iterable[int], besides: Iterable[uuid.UUID], now: datetime) -> dict[int, list[float]]:
-    """When the latest sessions of each of the streams began, on any node; seconds since the epoch. Trials don't count,
+    """When the latest sessions of each of the streams began, on any node; seconds since the epoch. Tests don't count,
     nor sessions that the server ended: that their encoder came back is not its doing.
     """
     began = Session.objects.filter(

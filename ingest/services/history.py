@@ -72,7 +72,7 @@ def write(batch: Sequence[Operation]) -> dict[Key, int]:
     """
     telling = {operation.session for operation in batch if isinstance(operation, EndRow | RecordRow)}
     events = (operation for operation in batch if isinstance(operation, StatusEvent))
-    telling |= {event.session_id for event in events if outbox.tells(event.kind, event.code)}
+    telling |= {event.session_id for event in events if outbox.may_notify(event.kind, event.code)}
     held = outbox.hold_of(telling)
     leases.hold(sessions={operation.session for operation in batch if isinstance(operation, ENDS)})
     _begin([operation for operation in batch if isinstance(operation, BeginRow)])
@@ -101,7 +101,7 @@ def _write_together(several: Sequence[Operation], held: outbox.Held) -> None:
     events = [operation for operation in several if isinstance(operation, StatusEvent)]
     if events:
         insert_each(events, but_those_there=True)
-        outbox.told(events, held)
+        outbox.notify(events, held)
     sessions.set_media([operation for operation in several if isinstance(operation, MediaRow)])
     ends = [operation for operation in several if isinstance(operation, EndRow)]
     if ends:

@@ -189,7 +189,7 @@ class HistoryWriter:
                 conflicts += isinstance(error, IntegrityError)
                 if conflicts == 1:  # A stream or a key that it names was deleted just then: next time that is seen.
                     continue
-                self._write_apart(batch, error)
+                self._write_singly(batch, error)
                 return
             except AnyDatabaseError as error:
                 if not failures:
@@ -201,10 +201,10 @@ class HistoryWriter:
                     self.dropped += len(batch)
                     return
             except Exception as error:
-                self._write_apart(batch, error)
+                self._write_singly(batch, error)
                 return
 
-    def _write_apart(self, batch: list[Operation], error: Exception) -> None:
+    def _write_singly(self, batch: list[Operation], error: Exception) -> None:
         """One operation that can never be written must not hold up the others."""
         if len(batch) == 1:
             self.dropped += 1

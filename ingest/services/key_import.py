@@ -62,9 +62,9 @@ def read(lines: Iterable[str], moment: Callable[[str], datetime]) -> list[Row]:
     return rows
 
 
-def _check_columns(found: Sequence[str]) -> None:
-    unknown = [name for name in found if name not in COLUMNS]
-    if unknown or len(set(found)) != len(found) or not {PATH, SECRET} <= set(found):
+def _check_columns(columns: Sequence[str]) -> None:
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown or len(set(columns)) != len(columns) or not {PATH, SECRET} <= set(columns):
         raise Unusable([f"Line 1 must name the columns: {PATH},{SECRET} and any of {', '.join(OPTIONAL)}, each once."])
 
 

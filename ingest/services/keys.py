@@ -163,12 +163,12 @@ def allows(*, key: StreamKey, address: str) -> bool:
     if not key.allowed_networks:
         return True
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    return any(found in _network(network) for network in key.allowed_networks)
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    return any(parsed in _network(network) for network in key.allowed_networks)
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

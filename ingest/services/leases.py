@@ -32,7 +32,7 @@ RENEW_S = 3.0
 SILENCE = timedelta(seconds=3)
 """Of a publisher: then the same key takes its stream over."""
 
-TOLD = timedelta(seconds=3.5)
+REPORTED = timedelta(seconds=3.5)
 """Within it a node that lives has renewed its leases, and has told which of its publishers are silent."""
 
 SLACK = timedelta(seconds=1.5)
@@ -201,8 +201,8 @@ def _again(held: Lease, known: Standing, claim: Claim, now: datetime) -> datetim
     silent_since = _silent_since(held, known)
     if silent_since is not None:
         at = silent_since + SILENCE
-    elif now < claim.asked_at + TOLD:
-        at = claim.asked_at + TOLD
+    elif now < claim.asked_at + REPORTED:
+        at = claim.asked_at + REPORTED
     elif known == "unknown" and held.expires_at <= claim.asked_at + TTL:
         # Not renewed since: its node is gone, and it will expire.
         at = held.expires_at

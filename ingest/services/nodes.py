@@ -105,9 +105,9 @@ LOST_AFTER = timedelta(seconds=30)
 STILL_S = 7.0
 """A node that runs is seen every 3 s: one that was not, two times in a row, is dead."""
 POLL_S = 0.5
-"""Between two looks at one that may be."""
-APART_S = 3.0
-"""Looks that are further apart tell nothing together: the database may have been away for it as well."""
+"""Between two polls of one that may be."""
+MAX_GAP_S = 3.0
+"""Polls that are further apart tell nothing together: the database may have been away for it as well."""
 
 
 def own_name() -> str:
@@ -137,14 +137,14 @@ class Claim:
         self.name = name
         self._sign: tuple[str, datetime] | None = None
         """What the one that may run showed last: itself, and when it was seen."""
-        self._shown_at = self._looked_at = 0.0
+        self._shown_at = self._polled_at = 0.0
 
     def __str__(self) -> str:
         return f"The node {self.name} was not stopped in order: looking for {STILL_S:.0f} s whether it still runs."
 
     def take(self) -> bool:
         """False: it is not known yet, ask again in a while. Raises NameTaken."""
-        own, now = str(own_process()), database.look_at_shared_clock()
+        own, now = str(own_process()), database.read_shared_clock()
         absent = {"state": Node.State.DOWN, "started_at": now, "seen_at": now, "stopped_at": now, "process": own}
         node, _ = Node.objects.get_or_create(name=self.name, defaults=absent)
         if node.process == own:
@@ -160,8 +160,8 @@ class Claim:
 
     def _stands_still(self, node: Node) -> bool:
         sign, now = (node.process, node.seen_at), time.monotonic()
-        former_look, self._looked_at = self._looked_at, now
-        if now - former_look > APART_S:
+        former_at, self._polled_at = self._polled_at, now
+        if now - former_at > MAX_GAP_S:
             self._sign = None
         if sign != self._sign:
             former, self._sign, self._shown_at = self._sign, sign, now
@@ -239,7 +239,7 @@ def set_state(*, name: str, state: Node.State, now: datetime) -> None:
     _ours(name).update(seen_at=now, state=state, **over)
 
 
-def with_what_is_live() -> "QuerySet[Any]":
+def with_live_counts() -> "QuerySet[Any]":
     """All nodes, each with how many `publishers` and `players` are open there. What has ended is not read for it."""
     return Node.objects.annotate(publishers=_open(Session.Kind.PUBLISH), players=_open(Session.Kind.PLAY))
 

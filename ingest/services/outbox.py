@@ -66,25 +66,25 @@ def hold_of(sessions: Collection[uuid.UUID]) -> Held:
     return hold(_publishers(pk__in=sessions).values_list("stream_id", flat=True)) if sessions else {}
 
 
-def tells(kind: str, code: str) -> bool:
+def may_notify(kind: str, code: str) -> bool:
     """Whether such an event of a session may be one that others are told."""
     return kind in HEALTH or (kind == "session.started" and code == Session.Kind.PUBLISH)
 
 
-def told(events: Sequence[StatusEvent], held: Held) -> None:
+def notify(events: Sequence[StatusEvent], held: Held) -> None:
     """What of these events of sessions, which are just being written, others are told. Again changes nothing. The
     sessions' streams are held since before that.
 
     So many statements, however many events there are.
     """
-    telling = [event for event in events if tells(event.kind, event.code)]
-    about = {event.session_id for event in telling}
+    notified = [event for event in events if may_notify(event.kind, event.code)]
+    about = {event.session_id for event in notified}
     if not about:
         return
     with transaction.atomic():
         # Locked, so that whoever ends one of no stream meanwhile sees that its begin was told.
         rows = _publishers(pk__in=about).select_for_update(of=("self",), no_key=True).order_by("pk")
-        _tell({session.pk: session for session in rows.select_related("node")}, telling, held)
+        _notify({session.pk: session for session in rows.select_related("node")}, notified, held)
 
 
 def unpublished(ended: Sequence[Session], held: Held) -> None:
@@ -98,8 +98,8 @@ def unpublished(ended: Sequence[Session], held: Held) -> None:
     after = _After({session.stream_id for session in ended if onces[session.pk] in there}, ended, there)
     events: list[OutboxEvent] = []
     for session in ended:
-        is_told = after.ends(session)
-        if is_told:
+        is_notified = after.ends(session)
+        if is_notified:
             at = session.ended_at or session.started_at
             events.append(_event(Kind.UNPUBLISH, session, at, _once(Kind.UNPUBLISH, session.pk), end=_end(session)))
             events += after.next(session.stream_id)
@@ -149,7 +149,7 @@ class _Batch:
     there: dict[str, datetime]
     fresh: list[OutboxEvent] = field(default_factory=list)
 
-    def tell(self, event: OutboxEvent) -> None:
+    def add(self, event: OutboxEvent) -> None:
         if event.once in self.there:
             return
         latest = self.held.get(event.stream_id or 0)
@@ -174,7 +174,7 @@ def _write(events: Iterable[OutboxEvent], held: Held | None = None) -> None:
         held = hold(event.stream_id for event in several) if held is None else held
         batch = _Batch(held, _there(event.once for event in several))
         for event in several:
-            batch.tell(event)
+            batch.add(event)
         batch.write()
 
 
@@ -182,7 +182,7 @@ def _there(onces: Iterable[str]) -> dict[str, datetime]:
     return dict(OutboxEvent.objects.filter(once__in=set(onces)).values_list("once", "at"))
 
 
-def _tell(sessions: Mapping[uuid.UUID, Session], events: Sequence[StatusEvent], held: Held) -> None:
+def _notify(sessions: Mapping[uuid.UUID, Session], events: Sequence[StatusEvent], held: Held) -> None:
     """`sessions`: those of the events of which others are told anything."""
     health = [event for event in events if event.kind in HEALTH and event.session_id in sessions]
     of_streams: dict[int, set[str]] = defaultdict(set)
@@ -204,16 +204,16 @@ def _tell(sessions: Mapping[uuid.UUID, Session], events: Sequence[StatusEvent], 
     began = {event.session_id for event in events if event.kind not in HEALTH}
     for session in sorted(sessions.values(), key=lambda session: (session.started_at, session.pk)):
         if session.pk in began and session.ended_at is None and not waits(session):
-            batch.tell(_begin(session))
+            batch.add(_begin(session))
     fresh = [event for event in health if _once_of(event) not in batch.there]
-    standing = _judge(batch, fresh, sessions, waiting={pk for pk, session in sessions.items() if waits(session)})
+    standing = _add_health(batch, fresh, sessions, waiting={pk for pk, session in sessions.items() if waits(session)})
     batch.write()
     OutboxEvent.objects.bulk_create(
         standing, update_conflicts=True, unique_fields=["once"], update_fields=["kind", "at", "payload", "taken_at"]
     )
 
 
-def _judge(
+def _add_health(
     batch: _Batch, health: Sequence[StatusEvent], sessions: Mapping[uuid.UUID, Session], waiting: Collection[uuid.UUID]
 ) -> list[OutboxEvent]:
     """Tells webhooks; returns how the checks stand of which they are not told, each as it was last. What is older than
@@ -226,14 +226,14 @@ def _judge(
         issue = {"check": event.code, "level": event.level, "title": event.description, **event.detail}
         if event.kind == Kind.HEALTH_OPENED:
             lately = [at for at in opened[session.pk] if at > event.at - MINUTE]
-            is_told = len(lately) < MAX_OPENED_A_MINUTE
+            is_notified = len(lately) < MAX_OPENED_A_MINUTE
         else:
-            is_told = latest.get(check) == Kind.HEALTH_OPENED
-        if is_told and session.pk not in waiting:
+            is_notified = latest.get(check) == Kind.HEALTH_OPENED
+        if is_notified and session.pk not in waiting:
             if _once_of(event) in batch.there:
                 continue
             made = _event(Kind(event.kind), session, event.at, _once_of(event), health=issue)
-            batch.tell(made)
+            batch.add(made)
             latest[check] = event.kind
             if event.kind == Kind.HEALTH_OPENED:
                 opened[session.pk].append(made.at)
@@ -289,32 +289,32 @@ class _After:
         several = [*rows, *(session for session in ended if session.stream_id in self._open and not session.is_test)]
         for session in sorted(several, key=lambda session: (session.started_at, session.pk)):
             self._open[session.stream_id or 0][session.pk] = session
-        self._told = {*there, *_there(_once(Kind.PUBLISH, session.pk) for session in several)}
-        waiting = [session.pk for session in several if not self._is_told(session)]
+        self._notified = {*there, *_there(_once(Kind.PUBLISH, session.pk) for session in several)}
+        waiting = [session.pk for session in several if not self._is_notified(session)]
         started = StatusEvent.objects.filter(session__in=waiting, kind="session.started") if waiting else None
         self._begun = set(started.values_list("session_id", flat=True)) if started is not None else set()
 
-    def _is_told(self, session: Session) -> bool:
-        return _once(Kind.PUBLISH, session.pk) in self._told
+    def _is_notified(self, session: Session) -> bool:
+        return _once(Kind.PUBLISH, session.pk) in self._notified
 
     def ends(self, session: Session) -> bool:
         """Whether others were told that it had begun."""
         self._open.get(session.stream_id or 0, {}).pop(session.pk, None)
-        return self._is_told(session)
+        return self._is_notified(session)
 
     def next(self, stream: int | None) -> list[OutboxEvent]:
         """Its publisher has ended: who came before that begins now, to those who are told."""
         open_ = list(self._open.get(stream or 0, {}).values())
-        if any(self._is_told(session) for session in open_):
+        if any(self._is_notified(session) for session in open_):
             return []
         session = next((session for session in open_ if session.pk in self._begun), None)
         if session is None:
             return []
-        self._told.add(_once(Kind.PUBLISH, session.pk))
-        return [_begin(session), *_found_meanwhile(session)]
+        self._notified.add(_once(Kind.PUBLISH, session.pk))
+        return [_begin(session), *_open_issues(session)]
 
 
-def _found_meanwhile(session: Session) -> Iterator[OutboxEvent]:
+def _open_issues(session: Session) -> Iterator[OutboxEvent]:
     """The issues of one whose begin waited."""
     standing = OutboxEvent.objects.filter(session=session, kind=Kind.HEALTH_OPENED, once__startswith=STANDING)
     for event in standing.order_by("at"):

@@ -111,7 +111,7 @@ def check(
     rows = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
     streams = {row.name: row for row in rows}
     stream = next((streams[each] for each in names if each in streams), None)
-    if stream is not None and wanted == "live" and credential and _may_look(stream, credential, now):
+    if stream is not None and wanted == "live" and credential and _may_preview(stream, credential, now):
         return Playable(stream.application, stream.name, stream, None, is_preview=True)
     application = stream.application if stream is not None else _application(app)
     if not application.enabled:
@@ -121,7 +121,7 @@ def check(
     recording = None if wanted == "live" else _recording(application, names, credential, now)
     live = None if wanted == "recorded" else stream
     why_not: dict[Literal["live", "recorded"], str] = {}
-    if live is not None or (stream is None and wanted != "recorded" and _may_come(application, name)):
+    if live is not None or (stream is None and wanted != "recorded" and _may_begin(application, name)):
         why_not["live"] = _reason(application, live, credential, now)
     if recording is not None:
         why_not["recorded"] = _reason(application, recording.stream or stream, credential, now, recording)
@@ -155,7 +155,7 @@ def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Play
     return Playable(recording.application, recording.name, recording.stream, file)
 
 
-def _may_look(stream: Stream, token: str, now: datetime) -> bool:
+def _may_preview(stream: Stream, token: str, now: datetime) -> bool:
     """Whether the token is an operator's, for this stream."""
     verdict = play_tokens.PREVIEW.verify(token, stream.pk, now=now)
     if verdict == "expired":
@@ -189,7 +189,7 @@ def _recording(application: Application, names: list[str], token: str, now: date
     return None
 
 
-def _may_come(application: Application, name: str) -> bool:
+def _may_begin(application: Application, name: str) -> bool:
     """Whether a stream of the name begins with whoever publishes under it first. A key, or what is left of one that was
     masked, is nobody's name."""
     if application.publish_policy != Application.PublishPolicy.OPEN or not is_stream_name(name):
@@ -212,12 +212,12 @@ def _reason(
         return ""
     if not credential:
         return "token_missing"
-    found: list[play_tokens.Verdict] = ["invalid"]
+    verdicts: list[play_tokens.Verdict] = ["invalid"]
     if stream is not None:
-        found.append(play_tokens.PLAY.verify(credential, stream.pk, now=now))
+        verdicts.append(play_tokens.PLAY.verify(credential, stream.pk, now=now))
     if recording is not None:
-        found.append(play_tokens.RECORDING.verify(credential, recording.pk, now=now))
-    return "" if "valid" in found else "token_expired" if "expired" in found else "token_invalid"
+        verdicts.append(play_tokens.RECORDING.verify(credential, recording.pk, now=now))
+    return "" if "valid" in verdicts else "token_expired" if "expired" in verdicts else "token_invalid"
 
 
 def _file(recording: Recording) -> RecordedFile:
@@ -233,25 +233,25 @@ ASKED_AT_ONCE: Final = 500
 """Streams in one query: players may wait for any number."""
 
 
-def told_elsewhere(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
+def answers_elsewhere(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
     """What players of these (app/name) are told, of those that are published, but not on this node."""
-    asked, found = sorted(paths), dict[str, str]()
-    for start in range(0, len(asked), ASKED_AT_ONCE):
-        names = {path.partition("/")[2] for path in asked[start : start + ASKED_AT_ONCE]}
+    ordered, answers = sorted(paths), dict[str, str]()
+    for start in range(0, len(ordered), ASKED_AT_ONCE):
+        names = {path.partition("/")[2] for path in ordered[start : start + ASKED_AT_ONCE]}
         rows = _held(node, now).filter(stream__name__in=names)
         for app, name, *place in rows.values_list("stream__application__name", "stream__name", *PLACE):
             if (path := f"{app}/{name}") in paths:
-                found[path] = describe("elsewhere", where=_where(*place))
-    return found
+                answers[path] = describe("elsewhere", where=_where(*place))
+    return answers
 
 
-def refuse_elsewhere(*, found: Playable, node: str, now: datetime) -> None:
+def refuse_elsewhere(*, playable: Playable, node: str, now: datetime) -> None:
     """Raises Refused if what is live of it is published, but not on this node."""
-    if found.stream is None or found.is_recording_alone:
+    if playable.stream is None or playable.is_recording_alone:
         return
-    place = _held(node, now).filter(stream=found.stream).values_list(*PLACE).first()
+    place = _held(node, now).filter(stream=playable.stream).values_list(*PLACE).first()
     if place is not None:
-        raise Refused("play", "elsewhere", stream=found.stream.pk, key=None, where=_where(*place))
+        raise Refused("play", "elsewhere", stream=playable.stream.pk, key=None, where=_where(*place))
 
 
 PLACE: Final = ("node__name", "node__url", "shares_url")
@@ -275,10 +275,10 @@ def play_length_s(*, app: str, name: str, credential: str, now: datetime, shared
     `shared_now`: by the clock that leases go by (ingest.services.database); None: as `now`. Raises Refused as `play` of
     it would be.
     """
-    found = check(app=app, name=name, credential=credential, now=now)
-    if found.recording is None:
+    playable = check(app=app, name=name, credential=credential, now=now)
+    if playable.recording is None:
         return 0.0
-    live = Lease.objects.filter(stream=found.stream, session__isnull=False, expires_at__gt=shared_now or now)
-    if not found.is_recording_alone and live.exists():
+    live = Lease.objects.filter(stream=playable.stream, session__isnull=False, expires_at__gt=shared_now or now)
+    if not playable.is_recording_alone and live.exists():
         return 0.0
-    return found.recording["duration_ms"] / 1000
+    return playable.recording["duration_ms"] / 1000

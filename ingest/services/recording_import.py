@@ -39,7 +39,7 @@ def add(*, stream: Stream, name: str, source: Path) -> Recording:
             shutil.copyfile(source, part)
         else:
             _remux(source, part)
-        index = _looked_through(part)
+        index = _index(part)
         os.fsync(descriptor)
         path = _reserved(application.name, name, began)
         os.rename(part, path)
@@ -80,7 +80,7 @@ def _is_flv(source: Path) -> bool:
         return stream.read(3) == b"FLV"
 
 
-def _looked_through(path: Path) -> FlvIndex:
+def _index(path: Path) -> FlvIndex:
     try:
         with path.open("rb") as stream:
             index = read_index(stream)
@@ -97,19 +97,19 @@ def _remux(source: Path, target: Path) -> None:
 
     try:
         with (
-            av.open(str(source)) as given,
-            av.open(str(target), "w", format="flv", options={"flvflags": "add_keyframe_index"}) as made,
+            av.open(str(source)) as source_file,
+            av.open(str(target), "w", format="flv", options={"flvflags": "add_keyframe_index"}) as target_file,
         ):
             tracks = {
-                found[0]: made.add_stream_from_template(found[0])
+                found[0]: target_file.add_stream_from_template(found[0])
                 for kind in KINDS
-                if (found := [track for track in given.streams if track.type == kind])
+                if (found := [track for track in source_file.streams if track.type == kind])
             }
             if not tracks:
                 raise RecordingProblem("The file can't be used: it has neither audio nor video.")
-            for packet in given.demux(list(tracks)):
+            for packet in source_file.demux(list(tracks)):
                 if packet.dts is not None:  # The last of each track says only that there are no more.
                     packet.stream = tracks[packet.stream]
-                    made.mux(packet)
+                    target_file.mux(packet)
     except (av.error.FFmpegError, ValueError) as error:
         raise RecordingProblem(f"The file can't be brought into FLV: {error}.") from None

@@ -94,7 +94,7 @@ def note(*, session: uuid.UUID, at: datetime, event: RecordEvent, held: outbox.H
     a session's application and its node's tell of one each. `held`: its stream, by whoever tells of more than this."""
     if not event["file"]:
         return
-    if event["state"] == "started" and _is_known_to_be_over(session, event):
+    if event["state"] == "started" and _is_over(session, event):
         return
     owner = Session.objects.filter(pk=session).select_related("stream", "node").first()
     application = Application.objects.filter(name=owner.app).first() if owner is not None else None
@@ -127,17 +127,17 @@ def note(*, session: uuid.UUID, at: datetime, event: RecordEvent, held: outbox.H
         outbox.recorded(recording, owner, at, held)
 
 
-def _is_known_to_be_over(session: uuid.UUID, event: RecordEvent) -> bool:
+def _is_over(session: uuid.UUID, event: RecordEvent) -> bool:
     """A session that goes on with a file after a failure has written to it first: then the file is larger."""
     rows = Recording.objects.filter(file=event["file"], session=session, size_bytes__gte=event["size_bytes"])
     return rows.exclude(state=Recording.State.RECORDING).exists()
 
 
 def _description(event: RecordEvent) -> str:
-    said = [event["description"]] if event["description"] else []
+    sentences = [event["description"]] if event["description"] else []
     if event["dropped_frames"] and event["state"] != "started":
-        said.append(f"{event['dropped_frames']} frames are missing, as the disk was behind.")
-    return " ".join(said)
+        sentences.append(f"{event['dropped_frames']} frames are missing, as the disk was behind.")
+    return " ".join(sentences)
 
 
 # --- After a node's death ---
@@ -283,25 +283,25 @@ def tidy(*, now: datetime, days: int, gib: int, node: str | None = None) -> Tidi
     Never what is being recorded, or marked to be kept; but that counts towards the size, as it is by now. `node`: only
     of this one.
     """
-    done = Tidied()
+    tidied = Tidied()
     over = Recording.objects.exclude(state=Recording.State.RECORDING).filter(keep=False)
     everything = Recording.objects.all()
     if node is not None:
         over, everything = (rows.filter(Q(node__name=node) | Q(node=None)) for rows in (over, everything))
-    done.superseded = sum(_delete(recording, done) for recording in list(over.filter(Exists(_newer()))))
+    tidied.superseded = sum(_delete(recording, tidied) for recording in list(over.filter(Exists(_newer()))))
     if days:
         old = over.filter(started_at__lt=now - timedelta(days=days))
-        done.old = sum(_delete(recording, done) for recording in list(old))
+        tidied.old = sum(_delete(recording, tidied) for recording in list(old))
     if gib:
         writing = Q(state=Recording.State.RECORDING)
         excess = (everything.exclude(writing).aggregate(size=Sum("size_bytes"))["size"] or 0) - gib * GIB
         excess += sum(_size(recording) for recording in everything.filter(writing))
         for recording in over.order_by("started_at").iterator() if excess > 0 else ():
             size = recording.size_bytes
-            if excess > 0 and _delete(recording, done):
-                done.large += 1
+            if excess > 0 and _delete(recording, tidied):
+                tidied.large += 1
                 excess -= size
-    return done
+    return tidied
 
 
 def _size(recording: Recording) -> int:

@@ -27,7 +27,7 @@ NOT_FOUND: dict[Action, str] = {"play": "NetStream.Play.StreamNotFound"}
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`description` may have fields, which `refuse` fills in. `advice`: the operator's one act; "": none is needed."""
+    """`description` may have fields, which `refuse` fills in. `advice`: the operator's action; "": none is needed."""
 
     description: str
     codes: dict[Action, str] = field(default_factory=dict)

@@ -125,8 +125,8 @@ class _Doomed:
 def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
     live = doomed.plan(doomed.row)
     refuse_live(doomed.name, live, force)
-    goes_on = doomed.recorded.filter(state=Recording.State.RECORDING, session__ended_at__isnull=True)
-    written = list(goes_on.exclude(session=None).values_list("pk", flat=True))  # They are closed with their sessions.
+    running = doomed.recorded.filter(state=Recording.State.RECORDING, session__ended_at__isnull=True)
+    written = list(running.exclude(session=None).values_list("pk", flat=True))  # They are closed with their sessions.
     _each_recording(doomed, recordings.check_deletable, besides=written)
     changed = _disable(doomed, force)
     try:
@@ -135,7 +135,7 @@ def _delete(actor: Actor, doomed: _Doomed, force: bool) -> Removal:
         _each_recording(doomed, recordings.check_deletable)
         _each_recording(doomed, partial(services_actions.delete_recording, actor, note=f"With {doomed.name}"))
         found = replace(doomed.plan(doomed.row), publishers=live.publishers, players=live.players)
-        _let_go(doomed)
+        _detach(doomed)
         _drop(actor, doomed, found)
     except InTheWay:
         if changed:
@@ -170,12 +170,12 @@ def refuse_live(name: str, removal: Removal, force: bool) -> None:
         raise InTheWay(f"{why} Disable it first, or force it: then they are ended.")
 
 
-def _each_recording(doomed: _Doomed, act: Callable[[Recording], None], besides: Sequence[int] = ()) -> None:
+def _each_recording(doomed: _Doomed, action: Callable[[Recording], None], besides: Sequence[int] = ()) -> None:
     """Raises InTheWay for the first with which it can't be done. `besides`: those that are left out."""
     rows = doomed.first.exclude(pk__in=besides).select_related("application", "stream__application")
     for recording in list(rows.order_by("started_at")):
         try:
-            act(recording)
+            action(recording)
         except RecordingProblem as problem:
             words = f"The recording {recording} can't be deleted, so {doomed.name} stays. {problem}"
             raise InTheWay(words) from None
@@ -195,8 +195,8 @@ def _disable(doomed: _Doomed, force: bool) -> bool:
 
 def _end(actor: Actor, doomed: _Doomed) -> None:
     """Asks for the end of their sessions, with the reason; what was asked for before stays as it was."""
-    what = doomed.name if doomed.kind == "stream" else f"The application {doomed.name}"
-    note = clean.text(f"{what} was deleted by {actor.name}.", 255)
+    name = doomed.name if doomed.kind == "stream" else f"The application {doomed.name}"
+    note = clean.text(f"{name} was deleted by {actor.name}.", 255)
     with transaction.atomic():
         outbox.hold(doomed.streams.values_list("pk", flat=True))
         asked = Session.objects.filter(stream__in=doomed.streams, ended_at__isnull=True, stop_requested="")
@@ -231,7 +231,7 @@ def _left(doomed: _Doomed, written: Sequence[int]) -> str:
     return ""
 
 
-def _let_go(doomed: _Doomed) -> None:
+def _detach(doomed: _Doomed) -> None:
     """What stays is not its any more. Raises InTheWay for a history that is too long for once."""
     ends = monotonic() + RUN_S
     for rows, name in _that_stay(doomed.row):

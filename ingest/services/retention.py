@@ -53,20 +53,20 @@ class _Run:
         """All the rows, or as many as the time allows; how many."""
         return self.each(rows, lambda piece: piece.only("pk").delete())  # Their other columns may be long.
 
-    def each(self, rows: "QuerySet[Any]", act: Callable[["QuerySet[Any]"], object]) -> int:
+    def each(self, rows: "QuerySet[Any]", action: Callable[["QuerySet[Any]"], object]) -> int:
         """Does it to pieces of the rows until there are none any more, or the time is over; how many there were."""
-        done = 0
+        count = 0
         while not self.is_over:
-            found = list(rows.values_list("pk", flat=True)[: self.size])
-            if not found:
+            pks = list(rows.values_list("pk", flat=True)[: self.size])
+            if not pks:
                 break
             started = time.monotonic()
-            act(rows.model._default_manager.filter(pk__in=found))
+            action(rows.model._default_manager.filter(pk__in=pks))
             took = time.monotonic() - started
             self.size = min(self.most, self.size * 2) if took < PIECE_S else max(1, self.size // 2)
-            done += len(found)
+            count += len(pks)
             time.sleep(PAUSE_S)
-        return done
+        return count
 
 
 def prune(

@@ -81,11 +81,11 @@ def end_all(endings: Sequence[EndRow], held: outbox.Held) -> list[uuid.UUID]:
 
 
 def _finish(row: Session, ending: EndRow) -> Session:
-    said = ending.description
+    description = ending.description
     if ending.reason == row.stop_requested and (row.stop_note or row.stop_by is not None):
-        said = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
+        description = row.stop_note or f"Ended by {row.stop_by.get_username()}."  # type: ignore[union-attr]
     row.ended_at = max(ending.at or timezone.now(), row.started_at)
-    row.end_reason, row.end_description = ending.reason, clean.text(said, 255)
+    row.end_reason, row.end_description = ending.reason, clean.text(description, 255)
     if ending.totals is not None:
         _set_totals(row, ending.totals)
     return row
@@ -101,7 +101,7 @@ def _used(of: type[StreamKey | EncoderLogin], at: Mapping[int | None, datetime |
     set_each(of, ["last_used_at"], ((at[pk], pk) for pk in sorted(pk for pk in at if pk is not None)))
 
 
-LOOKED_BACK = timedelta(days=7)
+MAX_AGE = timedelta(days=7)
 """Sessions that ended longer ago are not filled in any more: a lake keeps samples for some weeks."""
 AT_ONCE = 20
 
@@ -110,7 +110,7 @@ def uncounted(*, now: datetime, besides: Collection[uuid.UUID], node: str = "") 
     """Publishers whose node died before it told what it had counted: those of `node` first, then the latest. AT_ONCE at
     most. Players have no samples."""
     lost = Session.objects.filter(
-        kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", ended_at__gt=now - LOOKED_BACK
+        kind=Session.Kind.PUBLISH, is_test=False, end_reason="node_lost", ended_at__gt=now - MAX_AGE
     )
     rows = lost.exclude(summary__has_key="duration_ms").exclude(pk__in=list(besides))
     own = Case(When(node__name=node, then=0), default=1)
@@ -154,7 +154,7 @@ def discard(*, session: uuid.UUID, silent_since: datetime | None = None) -> None
             leases.release(sessions=[session])
         else:
             given = leases.give_back(
-                session=session, former=former, silent_since=silent_since, now=database.look_at_shared_clock()
+                session=session, former=former, silent_since=silent_since, now=database.read_shared_clock()
             )
             if given and not _unmark_replaced(session=former.pk):
                 leases.release(sessions=[former.pk])
@@ -181,13 +181,13 @@ class MediaRow:
     metadata: Mapping[str, Any]
 
 
-def set_media(said: Sequence[MediaRow]) -> None:
+def set_media(media: Sequence[MediaRow]) -> None:
     """Keeps it with the sessions, with what their encoders are called; within a transaction."""
-    if not said:
+    if not media:
         return
-    about = [one.session for one in said]
+    about = [one.session for one in media]
     rows = {row.pk: row for row in Session.objects.select_for_update(no_key=True).filter(pk__in=about).order_by("pk")}
-    for one in said:
+    for one in media:
         row = rows.get(one.session)
         if row is None:
             continue
@@ -267,7 +267,7 @@ ASKED_AT_ONCE = 1000
 def due_to_end(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]:
     """The node's open sessions that must end, each with its reason.
 
-    An explicit request comes first, then a trial that has lasted for as long as one may; else a key or a log-in that
+    An explicit request comes first, then a key test that has lasted for as long as one may; else a key or a log-in that
     was revoked, disabled, deleted or has expired, or a stream or application that was disabled or deleted. Who plays a
     recording that belongs to no stream may go on, and so may who waits for a name that anyone may come to publish,
     unless a stream of that name is disabled.
@@ -280,7 +280,7 @@ def due_to_end(*, node: str, now: datetime) -> list[tuple[uuid.UUID, EndReason]]
 @Prepared
 def _due() -> "QuerySet[Session, Any]":
     now, test_over = Given("now", DateTimeField()), Given("test_over", DateTimeField())
-    key_gone = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
+    key_revoked = Q(key__revoked_at__isnull=False) & (Q(key__grace_until__isnull=True) | Q(key__grace_until__lte=now))
     key_deleted = Q(
         kind=Session.Kind.PUBLISH,
         key__isnull=True,
@@ -300,7 +300,7 @@ def _due() -> "QuerySet[Session, Any]":
         .filter(
             ~Q(stop_requested="")
             | Q(key__enabled=False)
-            | key_gone
+            | key_revoked
             | Q(key__expires_at__lte=now)
             | key_deleted
             | encoder_login.gone(now)

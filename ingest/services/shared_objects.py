@@ -165,10 +165,10 @@ def load_object(*, app: str, name: str, unwritten: ObjectRow | None) -> tuple[in
         raise NoRoomError
     application, instance = authorization.split_instance(app)
     objects = SharedObject.objects.filter(application__name=application)
-    found = objects.filter(instance=instance, name=name).first()
-    if found is None and unwritten is None and objects.count() >= MOST_OF_APPLICATION:
+    row = objects.filter(instance=instance, name=name).first()
+    if row is None and unwritten is None and objects.count() >= MOST_OF_APPLICATION:
         raise NoRoomError
-    version, data = (found.version, unpack(found.data)) if found else (0, {})
+    version, data = (row.version, unpack(row.data)) if row else (0, {})
     if unwritten:
         version, data = max(version, unwritten.version), _changed(data, unwritten.changes)
     return version, data
@@ -184,14 +184,14 @@ def save_object(rows: Iterable[ObjectRow]) -> dict[Key, int]:
         if application is None:  # Deleted since, with all of its objects.
             continue
         those = SharedObject.objects.select_for_update().filter(application=application, instance=instance)
-        found = those.filter(name=row.name).first()
-        if found is None:
-            found = SharedObject(application=application, instance=instance, name=row.name)
-        found.version = max(found.version, row.version)
-        found.data = pack(_changed(unpack(found.data), row.changes))
-        found.updated_at = row.at
-        found.save()
-        sizes[row.key] = len(found.data)
+        stored = those.filter(name=row.name).first()
+        if stored is None:
+            stored = SharedObject(application=application, instance=instance, name=row.name)
+        stored.version = max(stored.version, row.version)
+        stored.data = pack(_changed(unpack(stored.data), row.changes))
+        stored.updated_at = row.at
+        stored.save()
+        sizes[row.key] = len(stored.data)
     return sizes
 
 

@@ -70,13 +70,13 @@ class Gathering:
             self._whole = []
 
     def series(self) -> Series:
-        made = Series(totals=self._finished(), gaps=[(a / 1e6, b / 1e6) for a, b in self._longest_gaps()])
+        series = Series(totals=self._finished(), gaps=[(a / 1e6, b / 1e6) for a, b in self._longest_gaps()])
         if self._spans:
-            _fill(made, self._merged())
-            made.step_s = self._width / 1e6
+            _fill(series, self._merged())
+            series.step_s = self._width / 1e6
         elif self._whole:
-            _fill(made, _as_spans(pa.concat_tables(reversed(self._whole))))
-        return made
+            _fill(series, _as_spans(pa.concat_tables(reversed(self._whole))))
+        return series
 
     def _count(self, records: pa.Table) -> None:
         totals, elapsed = self.totals, records["elapsed_ms"]
@@ -106,8 +106,8 @@ class Gathering:
             return
         if self._first_media is not None:
             times = pa.concat_arrays([times, pa.array([self._first_media])])
-        apart = pc.subtract(times[1:], times[:-1])
-        for index in pc.indices_nonzero(pc.greater(apart, GAP_US)).to_pylist():
+        gaps = pc.subtract(times[1:], times[:-1])
+        for index in pc.indices_nonzero(pc.greater(gaps, GAP_US)).to_pylist():
             self._gaps.append((times[index].as_py(), times[index + 1].as_py()))
         self._gaps = self._longest_gaps()
         self._first_media = times[0].as_py()
@@ -170,7 +170,7 @@ MAX_HOURS = 400 * 24
 TURNS = threading.BoundedSemaphore(2)
 """So many read at once in a process, which may be a media node's: the others wait for their turn."""
 
-CLOCKS_APART_US = 120_000_000
+MAX_CLOCK_LAG_US = 120_000_000
 """How far the file system's clock may be behind a node's, for a file to be passed over by its time."""
 
 NAMED = 3
@@ -316,14 +316,14 @@ class _Reader:
                 return
 
     def problems(self) -> list[str]:
-        found = []
+        texts = []
         if self._unread:
             names = ", ".join(self._unread[:NAMED]) + (", …" if len(self._unread) > NAMED else "")
-            found.append(f"{len(self._unread)} files of the lake can't be read; what they hold is missing: {names}.")
+            texts.append(f"{len(self._unread)} files of the lake can't be read; what they hold is missing: {names}.")
         if self._stopped_at:
             end = f"{self._stopped_at + timedelta(hours=1):%Y-%m-%d %H:%M}"
-            found.append(f"Reading took too long and was stopped: what was before {end} UTC is missing, or part of it.")
-        return found
+            texts.append(f"Reading took too long and was stopped: what was before {end} UTC is missing, or part of it.")
+        return texts
 
     def _spooled(self) -> pa.Table:
         columns = self._wanted.columns
@@ -347,7 +347,7 @@ class _Reader:
                 written = path.stat().st_mtime_ns // 1000
             except OSError:  # Retention has just removed it.
                 continue
-            if written >= wanted.since_us - CLOCKS_APART_US:
+            if written >= wanted.since_us - MAX_CLOCK_LAG_US:
                 found.append(path)
         return sorted(found, key=lambda path: path.name, reverse=True)
 

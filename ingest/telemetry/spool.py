@@ -118,7 +118,7 @@ class Spool:
         os.close(self._descriptor)
 
 
-def remove_half_made(folder: Path, table: str) -> None:
+def remove_partial(folder: Path, table: str) -> None:
     """Deletes what writers left that were killed while they made a spool: nothing was recorded in it yet."""
     for path in folder.glob(f"{table}.*{MAKING}"):
         with contextlib.suppress(OSError):

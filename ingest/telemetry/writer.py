@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from ingest import clock
 from ingest.contracts import EventRecord, Sample
 from ingest.telemetry.lake import EVENTS, SAMPLES, TABLES, Table, by_hour, file_prefix, hour_folder, write_parquet
-from ingest.telemetry.spool import SUFFIX, Spool, read_spool, remove_half_made, request_time, spool_folder
+from ingest.telemetry.spool import SUFFIX, Spool, read_spool, remove_partial, request_time, spool_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
 AHEAD_S = 86_400.0
 """No record is from later than that after the node's clock, as it was before a leap back was followed."""
 
-TOLD_EACH_S = 60.0
+LOG_EACH_S = 60.0
 """Between two lines in the log about such records."""
 
 MISDATED = (
@@ -101,7 +101,7 @@ class TelemetryWriter:
         self._dropping = False
         self._misdated = 0
         """Since the log was last told of them,"""
-        self._told_at = float("-inf")
+        self._logged_at = float("-inf")
         """and when that was, by time.monotonic()."""
         self._failures: dict[str, float] = {}
         """What fails now, and since when (seconds since the epoch)."""
@@ -170,14 +170,14 @@ class TelemetryWriter:
 
     def _guard(self, work: Callable[..., None], queue: TableQueue, **how: bool) -> None:
         """One round that fails, for whatever reason, is not the last."""
-        what = f"{work.__name__} {queue.table.name}"
+        step = f"{work.__name__} {queue.table.name}"
         try:
             work(queue, **how)
         except Exception:
-            if self._begins_to_fail(what):
+            if self._begins_to_fail(step):
                 log.exception("Telemetry failed; it goes on.")
         else:
-            self._works(what)
+            self._works(step)
 
     def _round(self, queue: TableQueue, *, rotate: bool, last: bool) -> None:
         self._take(queue)
@@ -210,8 +210,8 @@ class TelemetryWriter:
         except OSError as error:
             self._complain(f"spool {queue.table.name}", UNSPOOLED, error)
             return
-        for what in ("spool", "keep"):
-            self._works(f"{what} {queue.table.name}")
+        for step in ("spool", "keep"):
+            self._works(f"{step} {queue.table.name}")
 
     def _drop_oldest(self, queue: TableQueue, kept: int) -> None:
         lost = left = max(0, sum(batch.num_rows for batch in queue.waiting) - kept)
@@ -256,11 +256,11 @@ class TelemetryWriter:
     def _drop_misdated(self, records: int, now: float) -> None:
         self._lose(records)
         self._misdated += records
-        if time.monotonic() - self._told_at < TOLD_EACH_S:
+        if time.monotonic() - self._logged_at < LOG_EACH_S:
             return
-        says = datetime.fromtimestamp(now, UTC)
-        log.warning(MISDATED, self._misdated, EARLIEST.year, f"{says:%Y-%m-%d %H:%M:%S} UTC")
-        self._misdated, self._told_at = 0, time.monotonic()
+        at = datetime.fromtimestamp(now, UTC)
+        log.warning(MISDATED, self._misdated, EARLIEST.year, f"{at:%Y-%m-%d %H:%M:%S} UTC")
+        self._misdated, self._logged_at = 0, time.monotonic()
 
     def _open(self, queue: TableQueue) -> None:
         folder = spool_folder(self._lake)
@@ -299,7 +299,7 @@ class TelemetryWriter:
     def _claim_abandoned(self, queue: TableQueue) -> None:
         """Takes over every spool of the table whose writer is gone: this node's former run, or another node's."""
         folder = spool_folder(self._lake)
-        remove_half_made(folder, queue.table.name)
+        remove_partial(folder, queue.table.name)
         for path in sorted(folder.glob(f"{queue.table.name}.*{SUFFIX}")):
             try:
                 spool = Spool.claim(path)
@@ -311,18 +311,18 @@ class TelemetryWriter:
                 queue.unconverted.append(spool)
         self._convert(queue, last=False)
 
-    def _complain(self, what: str, message: str, error: OSError) -> None:
-        if self._begins_to_fail(what):
+    def _complain(self, step: str, message: str, error: OSError) -> None:
+        if self._begins_to_fail(step):
             log.error(message, error)
 
-    def _begins_to_fail(self, what: str) -> bool:
+    def _begins_to_fail(self, step: str) -> bool:
         """Notes the failure; False: it is known already."""
-        known = what in self._failures
-        self._failures.setdefault(what, time.time())
+        known = step in self._failures
+        self._failures.setdefault(step, time.time())
         return not known
 
-    def _works(self, what: str) -> None:
-        if self._failures.pop(what, None) is not None and not self._failures:
+    def _works(self, step: str) -> None:
+        if self._failures.pop(step, None) is not None and not self._failures:
             log.info("Telemetry is written again.")
 
 

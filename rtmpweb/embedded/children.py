@@ -26,8 +26,8 @@ COLD_GRACE_S = 3.0
 LONGEST_LINE = 65536
 """Bytes of a child's output that are kept without an end of line."""
 
-LOOK_S = 0.5
-"""How often a program that rests is looked for work."""
+POLL_S = 0.5
+"""How often a program that rests is checked for work."""
 
 OUTPUT_GRACE_S = 1.0
 """For the rest of a child's output, once it has ended."""
@@ -109,7 +109,7 @@ class Child:
     async def _rest(self) -> None:
         """Returns when there is work for it, or it is to stop."""
         if self.program.wanted is not None:
-            while not self.program.wanted() and not await self._stopped_within(LOOK_S):
+            while not self.program.wanted() and not await self._stopped_within(POLL_S):
                 pass
 
     async def _stopped_within(self, seconds: float) -> bool:

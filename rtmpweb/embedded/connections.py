@@ -143,9 +143,9 @@ class HttpLimits:
     """Of all answers that are yet to be taken, but for some 128 KiB of each; over it connections are cut off."""
     linger_s: float = 1.5
     """From a refusal to the close, so that the client can read it."""
-    said_bytes_per_s: int = 256
-    """What a WebSocket may be sent by its page, which answers pings, as a mean over `said_s`: its request is in it."""
-    said_s: float = 80.0
+    page_bytes_per_s: int = 256
+    """What a WebSocket may be sent by its page, which answers pings, as a mean over `page_s`: its request is in it."""
+    page_s: float = 80.0
     message_bytes: int = 4 * KIB
     """Of a message of a WebSocket's page, which has nothing to say."""
 
@@ -194,18 +194,18 @@ class Request(WebRequest):  # type: ignore[misc]
     def process(self) -> Any:
         processed = super().process()
         if self.transport is None:  # It is a WebSocket's now, with all that came.
-            self._let_go()
+            self._release_body()
         return processed
 
     def finish(self) -> None:
-        when_ended(self.server, self, self._let_go)
+        when_ended(self.server, self, self._release_body)
         super().finish()
 
     def connectionLost(self, reason: Any) -> None:
-        when_ended(self.server, self, self._let_go)
+        when_ended(self.server, self, self._release_body)
         super().connectionLost(reason)
 
-    def _let_go(self) -> None:
+    def _release_body(self) -> None:
         self._factory.hold(-self._held_bytes)
         self._held_bytes = 0
 
@@ -338,15 +338,15 @@ class Socket(WebSocketProtocol):  # type: ignore[misc]
     def connectionMade(self) -> None:
         self._http: Factory = self.factory.server_class.http_factory
         self._address: str = self.transport.getPeer().host
-        self._said_bytes = 0
+        self._received_bytes = 0
         limits = self._http.limits
-        rate = limits.said_bytes_per_s
-        self._limit = TokenBucket(rate, rate * limits.said_s, self._http.reactor.seconds())
+        rate = limits.page_bytes_per_s
+        self._limit = TokenBucket(rate, rate * limits.page_s, self._http.reactor.seconds())
         super().connectionMade()
 
     def dataReceived(self, data: bytes) -> None:
-        self._said_bytes += len(data)
-        if self._limit.is_passed(self._said_bytes, self._http.reactor.seconds()):
+        self._received_bytes += len(data)
+        if self._limit.is_passed(self._received_bytes, self._http.reactor.seconds()):
             self.transport.abortConnection()
         else:
             super().dataReceived(data)

@@ -61,12 +61,12 @@ def listen(addresses: Mapping[str, Address]) -> dict[str, socket.socket]:
         return bound
     for opened in bound.values():
         opened.close()
-    taken = [setting for setting, error in failed.items() if error.errno == errno.EADDRINUSE]
-    if len(taken) == 1:
-        taken = []
-    sentences = [str(explain_listen_error(failed[name], addresses[name], name)) for name in failed if name not in taken]
-    if taken:
-        ports = [f"{addresses[setting][1]} ({setting})" for setting in taken]
+    busy = [setting for setting, error in failed.items() if error.errno == errno.EADDRINUSE]
+    if len(busy) == 1:
+        busy = []
+    sentences = [str(explain_listen_error(failed[name], addresses[name], name)) for name in failed if name not in busy]
+    if busy:
+        ports = [f"{addresses[setting][1]} ({setting})" for setting in busy]
         sentences.append(
             f"Ports {', '.join(ports[:-1])} and {ports[-1]} are in use, by other programs or another rtmpweb. Stop it, "
             "or set these to other addresses."

@@ -91,7 +91,7 @@ def migrate() -> None:
     call_command("migrate", interactive=False, verbosity=0)
 
 
-def make_what_is_missing() -> FirstStart:
+def create_missing() -> FirstStart:
     """An administrator if there is none; the application, stream and key to begin with if there is no application."""
     users = get_user_model()
     with transaction.atomic():
@@ -114,28 +114,28 @@ def manage_command() -> str:
     return f"{python} manage.py"
 
 
-def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list[str]:
+def greeting(first: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list[str]:
     """The lines that an operator reads at start. Only a first start's contain secrets: they are shown once.
 
     Where nobody reads them as they come they would stay: in a journal, or a container's log. There they go to a file.
     """
     manage = manage_command()
     lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}"]
-    if made.password:
+    if first.password:
         lines.append(f"  User: {ADMIN}")
-        lines.append(f"  Password: {made.password}   (shown once; change it: {manage} changepassword {ADMIN})")
+        lines.append(f"  Password: {first.password}   (shown once; change it: {manage} changepassword {ADMIN})")
     else:
         lines.append(f"  Lost the password? {manage} changepassword USER")
-    if made.key:
+    if first.key:
         lines.append("OBS: Settings, Stream, Service: Custom...")
-        lines.append(f"  Server: {made.key.server}")
-        lines.append(f"  Stream Key: {made.key.key}   (shown once)")
-        lines.append(f"Play: {made.key.play_url}")
+        lines.append(f"  Server: {first.key.server}")
+        lines.append(f"  Stream Key: {first.key.key}   (shown once)")
+        lines.append(f"Play: {first.key.play_url}")
     else:
         lines.append(f"OBS server: {media_urls.server(app=APPLICATION)}")
         lines.append(f"  Lost a stream key? {manage} streamkey rotate {APPLICATION}/{STREAM}")
-    if made != FirstStart() and not to_terminal:
-        lines = [*lines[:2], _put_aside(made, lines)]
+    if first != FirstStart() and not to_terminal:
+        lines = [*lines[:2], _put_aside(first, lines)]
     try:
         find_java()
     except JavaMissing as missing:
@@ -143,10 +143,10 @@ def greeting(made: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list
     return lines
 
 
-def _put_aside(made: FirstStart, lines: list[str]) -> str:
+def _put_aside(first: FirstStart, lines: list[str]) -> str:
     """Writes the lines to a file of this user alone; says which, or how to come by other secrets."""
     file = settings.DATA_DIR / FIRST_START
-    what = " and ".join(name for name, secret in (("password", made.password), ("stream key", made.key)) if secret)
+    names = " and ".join(name for name, secret in (("password", first.password), ("stream key", first.key)) if secret)
     try:
         descriptor = os.open(
             file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, data_folder.FILE
@@ -157,10 +157,10 @@ def _put_aside(made: FirstStart, lines: list[str]) -> str:
     except OSError as error:
         manage = manage_command()
         return (
-            f"The {what} could not be written to {file}: {error.strerror}. Make new ones: {manage} changepassword "
+            f"The {names} could not be written to {file}: {error.strerror}. Make new ones: {manage} changepassword "
             f"{ADMIN}, {manage} streamkey rotate {APPLICATION}/{STREAM}"
         )
-    return f"The {what} to begin with: in {file}, which this user alone can read. Delete it when you have read it."
+    return f"The {names} to begin with: in {file}, which this user alone can read. Delete it when you have read it."
 
 
 log = logging.getLogger(__name__)
@@ -257,8 +257,8 @@ class Embedded:
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
         self._url = f"http://{url_host(host)}:{port}/"
-        made = make_what_is_missing()
-        for line in greeting(made, self._url, to_terminal=self._to_terminal):
+        first = create_missing()
+        for line in greeting(first, self._url, to_terminal=self._to_terminal):
             self._write(line)
 
     async def _start_children(self) -> None:
@@ -274,9 +274,9 @@ class Embedded:
         self._signals = StopSignals(self._write, self._on_stop, self._kill_children)
         if self._rtmp is not None and self._rtmp.bound["rtmps"]:
             loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
-        self._say_ready()
+        self._announce_ready()
 
-    def _say_ready(self) -> None:
+    def _announce_ready(self) -> None:
         urls = [
             f"{scheme}://{url_host(address[0])}:{address[1]}/"
             for scheme, address in (("rtmp", settings.RTMP_ADDRESS), ("rtmps", settings.RTMPS_ADDRESS))

@@ -98,8 +98,8 @@ def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
     assert len(chart["p50"]) == 24
     assert chart["from"] + 24 * chart["step"] > timezone.now().timestamp() >= chart["from"] + 23 * chart["step"]
     health, uptime = viewer.get(URL).context["history"].strips
-    assert [bar.look for bar in health.bars][-3:] == ["bad", "none", "good"]
-    assert [bar.look for bar in uptime.bars][-3:] == ["warning", "none", "warning"]
+    assert [bar.level for bar in health.bars][-3:] == ["bad", "none", "good"]
+    assert [bar.level for bar in uptime.bars][-3:] == ["warning", "none", "warning"]
     assert (health.counts["bad"], health.counts["none"]) == (1, 22)
 
 
@@ -250,7 +250,7 @@ def test_many_hours_of_one_look_are_one_bar(viewer: Client) -> None:
     make_rollup(0)
     make_rollup(100, bad_ms=60_000)
     health, _ = viewer.get(f"{URL}?range=90d&grain=hour").context["history"].strips
-    assert [bar.look for bar in health.bars] == ["none", "bad", "none", "good"]
+    assert [bar.level for bar in health.bars] == ["none", "bad", "none", "good"]
 
 
 def test_a_page_asks_the_database_as_often_for_many_as_for_few(viewer: Client, stream: Stream) -> None:

@@ -241,8 +241,8 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.over = 0
-        self._tell = bans.tell_guard
-        monkeypatch.setattr(bans, "tell_guard", self._look)
+        self._tell = bans.update_guard
+        monkeypatch.setattr(bans, "update_guard", self._look)
 
     def _look(self, *args: Any, **kwargs: Any) -> bans.Mark:
         mark = self._tell(*args, **kwargs)

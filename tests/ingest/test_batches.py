@@ -323,10 +323,10 @@ def test_it_is_put_together_once_and_any_thread_may_ask(several: list[Session]) 
 def test_what_a_node_asks_each_second_is_not_put_together_again(
     several: list[Session], stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = bans.tell_guard(get_guard(), now=NOW)
+    mark = bans.update_guard(get_guard(), now=NOW)
 
     def ask(node: str) -> tuple[Any, ...]:
-        assert bans.tell_guard(get_guard(), now=NOW, before=mark) == mark
+        assert bans.update_guard(get_guard(), now=NOW, before=mark) == mark
         return sessions.due_to_end(node=node, now=NOW), health_rules.rules_on(node=node), nodes.drain(name=node)
 
     assert ask("node-a") == ([], {}, None)

@@ -122,7 +122,7 @@ async def test_players_see_only_the_stream_while_a_trial_is_live(key: NewKey, tr
     store = get_livestore()
     async with listening() as port, RtmpClient(port=port) as tester, RtmpClient(port=port) as player:
         sending = asyncio.create_task(keep_sending(tester, await go_live(tester, trial.secret)))
-        await until(lambda: any(each["state"] == "live" for each in store.read().trials))
+        await until(lambda: any(each["state"] == "live" for each in store.read().key_tests))
         assert store.read().streams == []  # The stream itself is not on air.
         assert not await Lease.objects.filter(stream=stream).aexists()
         await watch_live(player)
@@ -131,7 +131,7 @@ async def test_players_see_only_the_stream_while_a_trial_is_live(key: NewKey, tr
             await player.wait_count(events.VideoReceived, 2)
             await until(lambda: any(each["state"] == "live" for each in store.read().streams))
             assert [each["name"] for each in store.read().streams] == [stream.name]
-            judged = store.read().trials[0]
+            judged = store.read().key_tests[0]
             assert judged["name"] == names.test_live_name(stream.name, trial.key.pk)
             assert judged["players"] == 0
         with pytest.raises(Refused):

@@ -239,7 +239,7 @@ def issues(of: Sequence[Session], count: int, since: int) -> list[StatusEvent]:
 
 def statements(events: Sequence[StatusEvent]) -> list[str]:
     with transaction.atomic(), CaptureQueriesContext(connection) as asked:
-        outbox.told(events, outbox.hold_of({event.session_id for event in events}))
+        outbox.notify(events, outbox.hold_of({event.session_id for event in events}))
     return [each["sql"] for each in asked.captured_queries]
 
 

@@ -270,7 +270,7 @@ def recorded(stream: Stream) -> Recording:
 
 
 def told(*paths: str, node: str = HERE) -> dict[str, str]:
-    return playback.told_elsewhere(paths=set(paths), node=node, now=timezone.now())
+    return playback.answers_elsewhere(paths=set(paths), node=node, now=timezone.now())
 
 
 def test_what_they_are_told(stream: Stream) -> None:
@@ -303,11 +303,11 @@ def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, se
     now = timezone.now()
     check: dict[str, Any] = {"app": "live", "name": "cam1", "now": now}
     with pytest.raises(NotHere) as refused:
-        playback.refuse_elsewhere(found=playback.check(**check, credential=""), node=HERE, now=now)
+        playback.refuse_elsewhere(playable=playback.check(**check, credential=""), node=HERE, now=now)
     assert (refused.value.reason, refused.value.stream) == ("elsewhere", stream.pk)
     token = play_tokens.DOWNLOAD.issue(row.pk)
     download = playback.check(**check, credential=token, wanted="recorded", by_http=True)
-    playback.refuse_elsewhere(found=download, node=HERE, now=now)
+    playback.refuse_elsewhere(playable=download, node=HERE, now=now)
 
 
 async def test_a_recording_is_asked_for_by_its_start(stream: Stream) -> None:

@@ -76,7 +76,7 @@ def test_a_worker_whose_database_was_away_looks_at_it_before_its_first_task(
     database: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with lock(database):
-        celery.look_before_the_work()
+        celery.check_installation()
     newer = MigrationRecorder(connection)
     newer.record_applied("ingest", "9999_later")
     caplog.set_level(logging.INFO, "celery")

@@ -95,7 +95,7 @@ async def test_it_is_started_again_each_time_a_little_later(monkeypatch: pytest.
 
 
 async def test_one_that_is_not_wanted_rests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(children, "LOOK_S", 0.05)
+    monkeypatch.setattr(children, "POLL_S", 0.05)
     monkeypatch.setattr(children, "FIRST_DELAY_S", 0.05)
     work = tmp_path / "work"
     code = f"import os; os.remove({str(work)!r}); print('pid', os.getpid())"

@@ -17,7 +17,7 @@ URL = "http://127.0.0.1:8000/"
 
 
 def make() -> tuple[server.FirstStart, str, media_urls.ConnectionStrings]:
-    made = server.make_what_is_missing()
+    made = server.create_missing()
     assert made.password
     assert made.key
     return made, made.password, made.key
@@ -49,7 +49,7 @@ def test_an_empty_database_gets_all_that_is_needed_to_begin() -> None:
 
 def test_a_second_start_makes_nothing_and_shows_no_secret() -> None:
     _, _, key = make()
-    second = server.make_what_is_missing()
+    second = server.create_missing()
     assert second == server.FirstStart()
     assert get_user_model().objects.count() == 1
     assert StreamKey.objects.count() == 1
@@ -92,6 +92,6 @@ def test_secrets_that_can_be_written_nowhere_are_shown_nowhere(settings: Any, tm
 def test_what_an_operator_made_is_left_alone() -> None:
     get_user_model().objects.create_superuser("chief", "", "a long enough password")
     Application.objects.create(name="event")
-    assert server.make_what_is_missing() == server.FirstStart()
+    assert server.create_missing() == server.FirstStart()
     assert list(Application.objects.values_list("name", flat=True)) == ["event"]
     assert not Stream.objects.exists()

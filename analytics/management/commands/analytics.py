@@ -93,23 +93,23 @@ class Command(VerbCommand):
         from analytics.lake.check import check
 
         try:
-            found = check(settings.LAKE_DIR, since, until)
+            report = check(settings.LAKE_DIR, since, until)
         except (OSError, ArrowException) as error:
             raise CommandError(f"The lake can't be read: {error}") from None
-        figures = {"hours": found.hours, "days": found.days, "samples": found.samples, "undone": found.undone}
+        figures = {"hours": report.hours, "days": report.days, "samples": report.samples, "undone": report.undone}
         lacking = [
             {"start": row.start.isoformat(), **{name: getattr(row, name) for name in completeness.FIELDS}}
-            for row in found.incomplete
+            for row in report.incomplete
         ]
-        notes = [f"{note.sentence(_as_argument)} {note.kind.advice}" for note in completeness.noted(found.incomplete)]
+        notes = [f"{note.sentence(_as_argument)} {note.kind.advice}" for note in completeness.noted(report.incomplete)]
         counted = (
-            f"Checked {found.samples:,} samples of {found.hours:,} hours, and {found.days:,} days; "
-            f"{found.undone:,} hours and days are yet to be computed."
+            f"Checked {report.samples:,} samples of {report.hours:,} hours, and {report.days:,} days; "
+            f"{report.undone:,} hours and days are yet to be computed."
         )
         return Answer(
-            figures | {"differences": found.differences, "incomplete": lacking},
-            [*found.differences, *notes, counted],
-            f"{len(found.differences)} differences. {CHECK_ADVICE}" if found.differences else "",
+            figures | {"differences": report.differences, "incomplete": lacking},
+            [*report.differences, *notes, counted],
+            f"{len(report.differences)} differences. {CHECK_ADVICE}" if report.differences else "",
         )
 
     @Verb("make one file of each node's many in the hours that are closed and computed")
@@ -154,24 +154,24 @@ class Command(VerbCommand):
             )
         world = {each.name: wanted.pop(each.name) for each in fields(synthetic.World)}
 
-        def told(hour: datetime, samples: int) -> None:
+        def report(hour: datetime, samples: int) -> None:
             if not json:
                 self.stdout.write(f"{hour:%Y-%m-%d %H:%M} UTC: {samples:,} samples")
 
         try:
-            made = synthetic.generate(
+            totals = synthetic.generate(
                 lake,
                 seed=synthetic.SEED if seed is None else seed,
                 world=synthetic.World(**{name: value for name, value in world.items() if value is not None}),
-                told=told,
+                report=report,
                 **wanted,
             )
         except (ValueError, OSError) as error:
             raise CommandError(str(error)) from None
         if lake == settings.LAKE_DIR:
-            audit.record(self.actor, "analytics.generate", str(lake), samples=made.samples)
-        counts = f"{made.samples:,} samples and {made.events:,} events of {made.sessions:,} publishing sessions"
-        return Answer(asdict(made), [f"Made {counts} in {lake}."])
+            audit.record(self.actor, "analytics.generate", str(lake), samples=totals.samples)
+        counts = f"{totals.samples:,} samples and {totals.events:,} events of {totals.sessions:,} publishing sessions"
+        return Answer(asdict(totals), [f"Made {counts} in {lake}."])
 
 
 def run_here(run: AnalyticsRun) -> Answer:

@@ -169,9 +169,9 @@ def moment(text: str | None, zone: ZoneInfo) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(text)
     except ValueError:
         raise PeriodProblem(f"{text!r} is no date and no time. Give 2026-11-07, or 2026-11-07T20:00.") from None
-    if found.time() == time.min and found.tzinfo is None:
-        return periods.midnight(found.date(), zone)
-    return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
+    if at.time() == time.min and at.tzinfo is None:
+        return periods.midnight(at.date(), zone)
+    return (at if at.tzinfo else at.replace(tzinfo=zone)).astimezone(UTC)

@@ -20,12 +20,12 @@ from ingest.services.roles import ROLES
 def moment(text: str) -> datetime:
     """An ISO 8601 date or time; UTC where it names no zone; a date means its beginning."""
     try:
-        found = parse_datetime(text) if parse_date(text[:10]) else None
+        at = parse_datetime(text) if parse_date(text[:10]) else None
     except ValueError:
-        found = None
-    if found is None:
+        at = None
+    if at is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no ISO 8601 time, such as 2030-01-31T12:00Z")
-    return found if found.tzinfo else found.replace(tzinfo=timezone.get_default_timezone())
+    return at if at.tzinfo else at.replace(tzinfo=timezone.get_default_timezone())
 
 
 class Command(VerbCommand):

@@ -34,8 +34,8 @@ def _gop_title(figures: Figures, passed: Passed) -> str:
     return f"A keyframe every {_gop(figures, passed)}{at_most(figures.keyframe_intervals[-1], passed.limit, 's', 1)}."
 
 
-def _silence_title(what: str, silent_s: float, passed: Passed) -> str:
-    return f"{what} has arrived for {span(silent_s)}{at_most(int(silent_s), passed.limit, 's')}."
+def _silence_title(subject: str, silent_s: float, passed: Passed) -> str:
+    return f"{subject} has arrived for {span(silent_s)}{at_most(int(silent_s), passed.limit, 's')}."
 
 
 def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:

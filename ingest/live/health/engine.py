@@ -111,12 +111,12 @@ class Check(Generic[F]):
     def limit(self, level: Level) -> float:
         return self.bad if level == "bad" else self.warning
 
-    def says_expected(self, figures: F, passed: Passed) -> str:
+    def expected_text(self, figures: F, passed: Passed) -> str:
         if self.expected is not None:
             return self.expected(figures, passed)
         return f"{passed.limit:,g}{NBSP}{self.unit} at {'least' if self.is_low else 'most'}"
 
-    def says_advice(self, figures: F, passed: Passed) -> str:
+    def advice_text(self, figures: F, passed: Passed) -> str:
         return self.advice if isinstance(self.advice, str) else self.advice(figures, passed)
 
     @property
@@ -207,7 +207,7 @@ class _Row(Generic[F]):
                 self.is_at_rest = False
             if latch.is_open and issue is None:
                 since = min(other.since for other in self._latches.values() if other.is_open)
-                issue = self._told(level, measured, is_over, figures, since, wall)
+                issue = self._make_issue(level, measured, is_over, figures, since, wall)
         self.issue = issue
 
     def _relapses(self, level: Level, figures: F) -> bool:
@@ -216,7 +216,7 @@ class _Row(Generic[F]):
         lasting = None if check.relapse is None else check.relapse(figures)
         return lasting is not None and check.passes(lasting, check.limit(level))
 
-    def _told(
+    def _make_issue(
         self, level: Level, measured: float | None, is_over: bool, figures: F, since: float, wall: float
     ) -> Issue:
         """Back within its limit it still says how it was, since that is what it is open for; its figures are of now."""
@@ -230,9 +230,9 @@ class _Row(Generic[F]):
             level=level,
             since=since,
             actual=check.actual(figures, passed),
-            expected=check.says_expected(figures, passed),
+            expected=check.expected_text(figures, passed),
             title=check.title(figures, passed) if former is None else former["title"],
-            advice=check.says_advice(figures, passed) if former is None else former["advice"],
+            advice=check.advice_text(figures, passed) if former is None else former["advice"],
             value=round(measured, 3),
             limit=passed.limit,
             unit=check.unit,

@@ -75,7 +75,7 @@ class ChangeBatch(Generic[M]):
     joined: bool = False
     changed: bool = False
 
-    def act(self, steps: Iterable[Step]) -> list[Delivery[M]]:
+    def apply(self, steps: Iterable[Step]) -> list[Delivery[M]]:
         for step in steps:
             _STEPS[type(step)](self, step)
         if self.changed:
@@ -242,7 +242,7 @@ class ObjectRegistry(Generic[M]):
             shared = self._make(member, name, persistent)
         if shared.waiting is not None:
             return self._wait(shared, shared.waiting, member, steps)
-        deliveries = self._act(shared, member, steps)
+        deliveries = self._apply(shared, member, steps)
         self._end_unused(shared, member)
         return deliveries
 
@@ -274,7 +274,7 @@ class ObjectRegistry(Generic[M]):
         """With what the client asked for before the object was loaded, unless that was done since."""
         if member not in shared.pending:
             return []
-        deliveries = self._act(shared, member, [])
+        deliveries = self._apply(shared, member, [])
         self._end_unused(shared, member)
         return deliveries
 
@@ -360,8 +360,8 @@ class ObjectRegistry(Generic[M]):
         self.held_bytes -= cost
         return steps
 
-    def _act(self, shared: LiveObject[M], member: M, steps: list[Step]) -> list[Delivery[M]]:
-        deliveries = ChangeBatch(self, shared, member).act(self._take_waiting(shared, member) + steps)
+    def _apply(self, shared: LiveObject[M], member: M, steps: list[Step]) -> list[Delivery[M]]:
+        deliveries = ChangeBatch(self, shared, member).apply(self._take_waiting(shared, member) + steps)
         if shared.unsaved:
             self._persistence.changed(shared)
         return deliveries

@@ -114,19 +114,19 @@ class Command(VerbCommand):
         )
 
     def _save(self, application: Application, settings: dict[str, Any]) -> Answer:
-        made = application.pk is None
-        given = {
+        is_new = application.pk is None
+        fields = {
             FIELDS.get(setting, setting): READ.get(setting, {}).get(value, value)
             for setting, value in settings.items()
             if value is not None
         }
-        for field, value in given.items():
+        for field, value in fields.items():
             setattr(application, field, value)
         application.full_clean()
         with transaction.atomic():
             application.save()
-            audit.record(self.actor, f"application.{'create' if made else 'change'}", application.name, **given)
-        return self.of_one(application, "Made" if made else "Changed")
+            audit.record(self.actor, f"application.{'create' if is_new else 'change'}", application.name, **fields)
+        return self.of_one(application, "Made" if is_new else "Changed")
 
     def row(self, application: Application) -> dict[str, Any]:
         return {

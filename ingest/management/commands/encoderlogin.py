@@ -37,7 +37,7 @@ class Command(VerbCommand):
         PASSWORD,
     )
     def _create(self, stream: str, user: str, label: str, expires: str | None, password: str) -> Answer:
-        made = services_actions.make_login(
+        login = services_actions.make_login(
             self.actor,
             stream=base.stream_of(stream, make=self.actor),
             user=user,
@@ -45,7 +45,7 @@ class Command(VerbCommand):
             label=label,
             expires_at=base.moment(expires) if expires else None,
         )
-        return _shown(made)
+        return _shown(login)
 
     @Verb("give a user another password", USER, PASSWORD)
     def _password(self, user: str, password: str) -> Answer:
@@ -78,17 +78,17 @@ class Command(VerbCommand):
 
 
 def _shown(made: encoder_login.NewPassword) -> Answer:
-    found = made.as_dict()
+    values = made.as_dict()
     lines = [
-        f"Server:      {found['server']}",
-        f"Stream:      {found['name']}",
-        f"User:        {found['user']}",
-        f"Password:    {found['password']}",
-        f"Publish to:  {found['publish_url']}",
-        f"Play from:   {found['play_url']}",
+        f"Server:      {values['server']}",
+        f"Stream:      {values['name']}",
+        f"User:        {values['user']}",
+        f"Password:    {values['password']}",
+        f"Publish to:  {values['publish_url']}",
+        f"Play from:   {values['play_url']}",
         "Copy the password now. It is shown once, and can't be read back.",
     ]
-    return Answer(found, lines)
+    return Answer(values, lines)
 
 
 def _given(password: str) -> str:

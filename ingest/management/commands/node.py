@@ -83,7 +83,7 @@ class Command(VerbCommand):
 
 
 def _nodes() -> Any:
-    return nodes.with_what_is_live().order_by("name")
+    return nodes.with_live_counts().order_by("name")
 
 
 def _node(name: str) -> Any:

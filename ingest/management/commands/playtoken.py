@@ -20,9 +20,9 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("stream", nargs="?", metavar="APP/NAME")
-        what.add_argument("--recording", type=int, metavar="ID", help="of this recording; see: recording list")
+        group = parser.add_mutually_exclusive_group(required=True)
+        group.add_argument("stream", nargs="?", metavar="APP/NAME")
+        group.add_argument("--recording", type=int, metavar="ID", help="of this recording; see: recording list")
         parser.add_argument(
             "--hours",
             type=float,
@@ -40,18 +40,18 @@ class Command(BaseCommand):
         if recording is not None:
             row = base.recording_of(recording)
             _check_played(row.application)
-            said = {"recording": services_actions.recording_name(row)}
+            subject = {"recording": services_actions.recording_name(row)}
             link = services_actions.recording_link(actor, recording=row, lifetime=lifetime)
         else:
             found = base.stream_of(stream or "")
             _check_played(found.application)
-            said = {"stream": found.path}
+            subject = {"stream": found.path}
             link = services_actions.play_link(actor, stream=found, lifetime=lifetime)
-        told = {**asdict(link), "expires_at": base.iso(link.expires_at)}
+        values = {**asdict(link), "expires_at": base.iso(link.expires_at)}
         if json:
-            base.put_json(self.stdout, {**said, **told})
+            base.put_json(self.stdout, {**subject, **values})
             return
-        for name, value in told.items():
+        for name, value in values.items():
             if value:
                 self.stdout.write(f"{name.replace('_', ' ')}: {value}")
 

@@ -81,25 +81,25 @@ class Command(VerbCommand):
         Argument("--mend", action="store_true", help="close what dead nodes left open"),
     )
     def _check(self, mend: bool) -> Answer:
-        found = recordings.check()
-        mended = [row for row in found.unfinished if mend and recordings.recover(row, for_good=True)]
-        unfinished = [row for row in found.unfinished if row not in mended]
+        checked = recordings.check()
+        repaired = [row for row in checked.unfinished if mend and recordings.recover(row, for_good=True)]
+        unfinished = [row for row in checked.unfinished if row not in repaired]
         value = {
-            "without_file": [self.row(row) for row in found.without_file],
-            "without_row": [path.as_posix() for path in found.without_row],
+            "without_file": [self.row(row) for row in checked.without_file],
+            "without_row": [path.as_posix() for path in checked.without_row],
             "unfinished": [self.row(row) for row in unfinished],
-            "mended": [row.pk for row in mended],
+            "mended": [row.pk for row in repaired],
         }
         lines = [
             *(
                 f"No file: {self._line_of(row)}. Delete it: manage.py recording delete {row.pk}"
-                for row in found.without_file
+                for row in checked.without_file
             ),
             *(
                 f"No row: {recordings.folder() / path}. Import it with `recording add`, or remove it."
-                for path in found.without_row
+                for path in checked.without_row
             ),
-            *(f"Closed: {self._line_of(row)}" for row in mended),
+            *(f"Closed: {self._line_of(row)}" for row in repaired),
             *(f"Unfinished: {self._line_of(row)}. Close it: manage.py recording check --mend" for row in unfinished),
         ]
         return Answer(value, lines or ["Rows and files agree."])

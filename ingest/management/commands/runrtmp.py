@@ -50,8 +50,8 @@ class Command(ForegroundCommand):
         stopping = asyncio.Event()
         with suppress(DatabaseError, decisions.TooSlow):  # Without an answer the node waits, and takes its name then.
             await startup.ask_before_start(installation.check)
-            await startup.take_name(config.node, self.say)
-        signals = StopSignals(self.say, stopping.set)
+            await startup.take_name(config.node, self.write_line)
+        signals = StopSignals(self.write_line, stopping.set)
         server = RtmpServer(application, config)
         await server.start()
         if config.rtmps:
@@ -59,9 +59,9 @@ class Command(ForegroundCommand):
         tune_for_event_loop()
         for scheme, bound in server.bound.items():
             for host, port in bound:
-                self.say(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
+                self.write_line(f"Listening on {scheme}://{host}:{port}/ as node {config.node}.")
         await stopping.wait()
         await signals.drain(server)
-        self.say("Stopping.")
+        self.write_line("Stopping.")
         await server.stop(grace_s)
-        self.say("Stopped.")
+        self.write_line("Stopped.")

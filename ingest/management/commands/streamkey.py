@@ -62,7 +62,7 @@ class Command(VerbCommand):
             raise CommandError("--max-kbps takes a number above 0.")
         if over_limit and max_kbps is None:
             raise CommandError("--over-limit needs --max-kbps.")
-        made = services_actions.create_key(
+        new_key = services_actions.create_key(
             self.actor,
             stream=base.stream_of(stream, make=self.actor),
             expires_at=base.moment(expires) if expires else None,
@@ -72,7 +72,7 @@ class Command(VerbCommand):
             secret=sys.stdin.readline().strip() if secret == "-" else secret,  # noqa: S105 - it stands for one.
             **rights,
         )
-        return _shown(made)
+        return _shown(new_key)
 
     @Verb(
         "bring over existing keys from a table: all of them, or none",
@@ -119,12 +119,12 @@ class Command(VerbCommand):
     )
     def _rotate(self, key: str, grace: str) -> Answer:
         installation.confirm_pepper()
-        found = list(_find(key))
-        if len(found) > 1:  # Those that were rotated already work on for their grace only.
-            found = [each for each in found if each.revoked_at is None]
-        if len(found) != 1:
+        matches = list(_find(key))
+        if len(matches) > 1:  # Those that were rotated already work on for their grace only.
+            matches = [each for each in matches if each.revoked_at is None]
+        if len(matches) != 1:
             raise CommandError("The stream has several active keys: give a key's id (manage.py streamkey list).")
-        return _shown(services_actions.rotate_key(self.actor, found[0], grace=base.duration(grace)))
+        return _shown(services_actions.rotate_key(self.actor, matches[0], grace=base.duration(grace)))
 
     @Verb("end keys, and the sessions that use them", KEY)
     def _revoke(self, key: str) -> Answer:
@@ -171,16 +171,16 @@ def _find(which: str) -> QuerySet[StreamKey]:
     if which == "-":
         which = sys.stdin.readline().strip()
     if which.isdigit():
-        found = rows.filter(pk=int(which))
+        matches = rows.filter(pk=int(which))
     elif looks_like_key(which) or "/" not in which:
-        found = rows.filter(digest=keys.digest(which))
+        matches = rows.filter(digest=keys.digest(which))
     else:
         stream = base.stream_of(which)
         active = [key.pk for key in rows.filter(stream=stream) if keys.state(key=key) == "active"]
-        found = rows.filter(pk__in=active)
-    if not found.exists():
+        matches = rows.filter(pk__in=active)
+    if not matches.exists():
         raise CommandError("There is no such key, or none that works.")
-    return found
+    return matches
 
 
 def _moment(text: str) -> datetime:

@@ -208,16 +208,16 @@ class Command(BaseCommand):
         picture = Picture(int(width), int(height), options["fps"], options["kbps"], options["keyframe"])
         actor = audit.command("testpattern")
         stream = base.stream_of(options["stream"], make=actor)
-        made = services_actions.create_key(
+        new_key = services_actions.create_key(
             actor, stream=stream, label="test pattern", expires_at=timezone.now() + LIFETIME
         )
         server = f"{(options['server'] or media_urls.server_base()).rstrip('/')}/{stream.application.name}"
         try:
-            asyncio.run(self._publish(server, made.secret, picture, options["duration"]))
+            asyncio.run(self._publish(server, new_key.secret, picture, options["duration"]))
         except PublishFailed as error:
             raise CommandError(str(error)) from None
         finally:
-            services_actions.revoke_key(actor, made.key)
+            services_actions.revoke_key(actor, new_key.key)
 
     async def _publish(self, server: str, secret: str, picture: Picture, duration_s: float | None) -> None:
         publishing = asyncio.ensure_future(publish_picture(server, secret, picture, duration_s))

@@ -72,7 +72,7 @@ MAX_SPS_BYTES: Final = 1024
 
 MAX_ARRAYS: Final = 16
 MAX_NAL_UNITS: Final = 64
-"""Arrays of a record, and units in one, that are looked through for the parameter set: encoders send under five."""
+"""Arrays of a record, and units in one, that are searched for the parameter set: encoders send under five."""
 
 EXTENDED_SAR: Final = 255
 SAMPLE_ASPECTS: Final = {

@@ -333,8 +333,8 @@ def _set_vvc_profile(
     """The string is 14496-15's, annex E.6. `constraints` begin with the flags for frames only and for more layers."""
     tier = "H" if high_tier else "L"
     config.codec_string = f"vvc1.{profile}.{tier}{level}"
-    if told := constraints.rstrip(b"\0"):
-        config.codec_string += ".C" + b32encode(told).decode().rstrip("=")
+    if flags := constraints.rstrip(b"\0"):
+        config.codec_string += ".C" + b32encode(flags).decode().rstrip("=")
     config.profile = VVC_PROFILES.get(profile, f"profile {profile}")
     config.level = f"{level // 16}.{level % 16 // 3}"
 

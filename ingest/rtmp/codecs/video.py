@@ -21,7 +21,7 @@ AV1_DESCRIPTOR: Final = 0x80
 
 AV1_SEQUENCE_HEADER: Final = 1
 AV1_MAX_OBUS: Final = 16
-"""That are looked through for a sequence header. It stands first, or after a temporal delimiter."""
+"""That are searched for a sequence header. It stands first, or after a temporal delimiter."""
 AV1_MAX_SEQUENCE_BYTES: Final = 512
 """With timing for 32 operating points it has under 400."""
 

@@ -166,9 +166,9 @@ class MediaConnection(BaseConnection):
     ) -> None:
         self.end(reason, description or DESCRIPTIONS[reason])
 
-    def _write_last(self, ending: Ending, *, tell: bool) -> None:
+    def _write_last(self, ending: Ending, *, notify: bool) -> None:
         """The response's or the WebSocket's own end, if it is one that the peer can still be told."""
-        if tell:
+        if notify:
             self.outlet.write_control(self._last_words(*ending))
             self.half_close()
 

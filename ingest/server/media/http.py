@@ -254,9 +254,9 @@ class WebSocketExchange:
                 answers += self._ws.send(event.response())
             elif isinstance(event, CloseConnection):
                 self._is_open = False
-                is_said = self._ws.state is ConnectionState.REMOTE_CLOSING
+                by_viewer = self._ws.state is ConnectionState.REMOTE_CLOSING
                 answers += self._ws.send(event.response())
-                return bytes(answers), CLOSED if is_said else ("protocol_error", f"WebSocket: {event.reason}")
+                return bytes(answers), CLOSED if by_viewer else ("protocol_error", f"WebSocket: {event.reason}")
         return bytes(answers), None
 
     def body(self, parts: list[bytes], size: int) -> list[bytes]:

@@ -265,7 +265,7 @@ class RecordingViewer(Session[MediaConnection]):
 
     def _give_up(self, description: str) -> None:
         """In the middle: the peer knows by the length that something is missing."""
-        self.connection.end("tcp_reset", f"The recording can't be read any further: {description}", tell=False)
+        self.connection.end("tcp_reset", f"The recording can't be read any further: {description}", notify=False)
 
     def resume(self) -> None:
         self._resumed.set()

@@ -90,13 +90,13 @@ def read_caller(request: http.Request, scheme: str, target: Target) -> Caller:
     secret, app = presented.credential, credentials.scrub_text(target.app)
     page = request.field("Referer") or request.field("Origin")
     url = f"{scheme}://{request.field('Host')}/{target.kind}/{app}"
-    said = {
+    properties = {
         "app": app,
         "tcUrl": url,
         "flashVer": request.field("User-Agent"),
         "pageUrl": page,
     }
-    command = credentials.scrub({name: value for name, value in said.items() if value}, secret)
+    command = credentials.scrub({name: value for name, value in properties.items() if value}, secret)
     return Caller(
         app=app,
         tc_url=command["tcUrl"],

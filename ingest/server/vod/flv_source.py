@@ -235,11 +235,11 @@ class FlvSource:
         payload = self._fitting(tag, _describe(tag))
         return None if payload is None else RecordedMessage(tag.type_id, time_ms, payload, False, False)
 
-    def _fitting(self, tag: Tag, told: media.Tag) -> bytes | None:
+    def _fitting(self, tag: Tag, parsed: media.Tag) -> bytes | None:
         """The message as the player takes it, as in `ingest.live.message`; None: it has nothing for it."""
-        if not told.is_faulty and told.track < self._main[tag.type_id]:
-            self._main[tag.type_id] = told.track
-        lacking = told.needs & ~self._takes
+        if not parsed.is_faulty and parsed.track < self._main[tag.type_id]:
+            self._main[tag.type_id] = parsed.track
+        lacking = parsed.needs & ~self._takes
         if not lacking:
             return tag.payload
         kind: Kind = "video" if tag.type_id == VIDEO else "audio"
@@ -285,17 +285,17 @@ class FlvSource:
         if span.stop_ms is not None and time_ms >= span.stop_ms + BACK_MS:  # Audio and video are interleaved.
             self._is_over = True
             return None
-        told = _describe(tag)
-        if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=told.is_frame):
+        parsed = _describe(tag)
+        if tag.is_encrypted or not span.takes(tag.type_id, time_ms, is_frame=parsed.is_frame):
             return None
-        is_wanted = told.is_frame and tag.type_id == (VIDEO if self.info.index.has_video else AUDIO)
+        is_wanted = parsed.is_frame and tag.type_id == (VIDEO if self.info.index.has_video else AUDIO)
         if span.is_single and not is_wanted:
             return None
-        payload = self._fitting(tag, told)
+        payload = self._fitting(tag, parsed)
         if payload is None:
             return None
         self._is_over = span.is_single
-        return RecordedMessage(tag.type_id, max(time_ms, span.floor_ms), payload, told.is_frame, told.is_keyframe)
+        return RecordedMessage(tag.type_id, max(time_ms, span.floor_ms), payload, parsed.is_frame, parsed.is_keyframe)
 
     def _data(self, tag: Tag) -> RecordedMessage | None:
         """Not what was said of the file, which was sent first. Players are given AMF0, as FFmpeg knows no more."""

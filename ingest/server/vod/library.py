@@ -42,13 +42,13 @@ class Library:
 
     async def lookup(self, path: Path) -> RecordingInfo:
         """What is known of the file, as it is now. OSError, FlvError: it can't be played."""
-        asked = self._asked.get(path)
-        if asked is None:
+        future = self._asked.get(path)
+        if future is None:
             known = self._infos.get(path)
             job = partial(read_info, path, known, self.limits, fresh_s=GROWING_S)
-            asked = self._asked[path] = self._scanning.run(job, self.loop)
-            asked.add_done_callback(partial(self._known, path))
-        return await asyncio.shield(asked)
+            future = self._asked[path] = self._scanning.run(job, self.loop)
+            future.add_done_callback(partial(self._known, path))
+        return await asyncio.shield(future)
 
     def run(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         return self._reading.run(job, self.loop)

@@ -318,7 +318,7 @@ class Playback(Player):
         return {"duration": sent_ms / 1000, "bytes": float(self.queue.sent_bytes)}
 
     def _give_up(self, error: Exception, now: float) -> None:
-        failure = next((told for kind, told in FAILURES.items() if isinstance(error, kind)), None)
+        failure = next((status for kind, status in FAILURES.items() if isinstance(error, kind)), None)
         if failure is None:
             raise error
         with about(session_id=self.session_id):

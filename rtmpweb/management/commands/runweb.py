@@ -40,12 +40,12 @@ class Command(ForegroundCommand):
         loop.call_soon(self._on_running, f"http://{url_host(host)}:{port}/")
         tune_for_event_loop()
         server.run()
-        self.say("Stopped.")
+        self.write_line("Stopped.")
 
     def _on_running(self, url: str) -> None:
-        StopSignals(self.say, self._stop)
-        self.say(f"Ready: dashboard {url}")
+        StopSignals(self.write_line, self._stop)
+        self.write_line(f"Ready: dashboard {url}")
 
     def _stop(self) -> None:
-        self.say("Stopping; once more to stop at once.")
+        self.write_line("Stopping; once more to stop at once.")
         reactor.stop()

@@ -19,6 +19,6 @@ class Command(ForegroundCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            Embedded(application, self.say, to_terminal=self.stdout.isatty()).run()
+            Embedded(application, self.write_line, to_terminal=self.stdout.isatty()).run()
         except (ListenError, StartError) as error:
             raise CommandError(str(error)) from None

@@ -116,7 +116,7 @@ def test_no_issue_is_missed_among_many(publisher: Told, webhook: Webhook) -> Non
         at = now + timedelta(seconds=number)
         event = StatusEvent(session=publisher.session, sequence=number, at=at, kind=kind, level=level, code=check)
         event.save()
-        outbox.told([event], outbox.hold_of([event.session_id]))
+        outbox.notify([event], outbox.hold_of([event.session_id]))
 
     for number in range(most):
         happens(number, f"check-{number}", "warning")

@@ -110,8 +110,8 @@ def test_a_row_says_its_state_and_figures(viewer: Client, stream: Stream) -> Non
     make_session(stream, age_s=100, ended_ago_s=0, bytes_in=12_500_000, end_reason="tcp_reset", is_test=True)
     page = viewer.get("/sessions/")
     first, second = page.context["rows"]
-    assert (first.words, first.look, round(first.kbps)) == ("Live, bad", "bad", 2609)
-    assert (second.words, second.look, second.size_bytes) == ("Connection reset", "bad", 12_500_000)
+    assert (first.words, first.style, round(first.kbps)) == ("Live, bad", "bad", 2609)
+    assert (second.words, second.style, second.size_bytes) == ("Connection reset", "bad", 12_500_000)
     assert second.kbps == pytest.approx(1000, rel=0.05)
     assert "Test only" in page.content.decode()
 

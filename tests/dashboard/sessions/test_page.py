@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.sessions.advice import CHECK_ACTS, OTHERWISE, RULES, Situation, advise
+from dashboard.sessions.advice import CHECK_ACTIONS, OTHERWISE, RULES, Situation, advise
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from ingest.contracts import END_REASONS
 from ingest.live.health import CHECKS
@@ -57,7 +57,7 @@ def answers(client: Client, session: Session) -> dict[int, tuple[str, str]]:
     """By their number: (what it says, its detail)."""
     page = client.get(f"/sessions/{session.pk}/")
     assert page.status_code == 200
-    return {number: (one.says, one.detail) for number, one in enumerate(page.context["findings"], 1)}
+    return {number: (one.text, one.detail) for number, one in enumerate(page.context["findings"], 1)}
 
 
 def up(name: str = "n1") -> None:
@@ -336,7 +336,7 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
 
 
 @pytest.mark.parametrize(
-    ("known", "act"),
+    ("known", "action"),
     [
         ({"reason": "tcp_reset", "seen": "falling"}, "Lower the bitrate, or use a cable"),
         ({"reason": "tcp_reset", "seen": "silent"}, "Check the encoder, then its uplink"),
@@ -369,12 +369,12 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
         ({"reason": "", "back": "on", "issue": issue("a_new_one")}, "Look at the stream"),
     ],
 )
-def test_the_one_act(known: dict[str, Any], act: str) -> None:
-    assert advise(Situation(**known)).act == act
+def test_the_one_action(known: dict[str, Any], action: str) -> None:
+    assert advise(Situation(**known)).action == action
 
 
-def test_every_check_has_an_act_and_every_end_an_advice() -> None:
-    assert set(CHECK_ACTS) == {check.code for check in CHECKS}
+def test_every_check_has_an_action_and_every_end_an_advice() -> None:
+    assert set(CHECK_ACTIONS) == {check.code for check in CHECKS}
     of_players = {"completed", "elsewhere", "too_slow", "unreadable", "unsupported_codec"}
     for reason in set(END_REASONS) - of_players:
         advice = advise(Situation(reason=reason))
@@ -393,7 +393,7 @@ def test_every_rule_can_be_reached() -> None:
             for node in rule.node or ("up",)
             for back in rule.back or ("off",)
         ]
-        assert any(advise(situation).act == rule.act for situation in found), rule.act
+        assert any(advise(situation).action == rule.action for situation in found), rule.action
 
 
 def minute(**columns: Any) -> Series:

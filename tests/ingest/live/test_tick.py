@@ -26,7 +26,7 @@ def tick(registry: Registry, now: float) -> TickReport:
     """A whole one at once."""
     found = Tick(registry, now)
     assert found.advance(now, START_WALL + now)
-    return found.told
+    return found.report
 
 
 @pytest.fixture
@@ -224,8 +224,8 @@ def test_a_tick_goes_on_in_portions_while_streams_come_and_go(registry: Registry
     registry.get_or_create("live/late", LABELS).start(publisher("session-late"), 1.3)
     assert not found.advance(1.4, START_WALL, 2)
     assert found.advance(1.5, START_WALL, 2)
-    assert [sample.session for sample in found.told.samples] == [f"session-{number}" for number in range(5)]
-    assert [sample.elapsed_ms for sample in found.told.samples] == [1000, 1000, 1400, 1400, 1200]
+    assert [sample.session for sample in found.report.samples] == [f"session-{number}" for number in range(5)]
+    assert [sample.elapsed_ms for sample in found.report.samples] == [1000, 1000, 1400, 1400, 1200]
     following = tick(registry, 2.0).samples
     assert [(sample.session, sample.elapsed_ms) for sample in following] == [
         ("session-0", 100), ("session-1", 1000), ("session-2", 600), ("session-3", 600), ("session-late", 700)

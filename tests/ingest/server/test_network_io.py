@@ -133,7 +133,7 @@ async def test_it_is_shown_where_the_kernel_tells_none(
 @pytest.mark.parametrize("tells", [True, False])
 async def test_pings_measure_it_again(serve: Serve, monkeypatch: pytest.MonkeyPatch, tells: bool) -> None:
     """Of who is silent; where the kernel tells nothing, of who sends media too."""
-    monkeypatch.setattr("ingest.server.deadlines.TELLS_ROUND_TRIPS", tells)
+    monkeypatch.setattr("ingest.server.deadlines.HAS_ROUND_TRIPS", tells)
     began = time.monotonic()
     server = await serve(ping_after_s=0.15)
     async with publishing(server) as (client, stream_id):

@@ -48,7 +48,7 @@ def pair(tmp_path: Path) -> Pair:
 @pytest_asyncio.fixture
 async def serve_tls(serve: Serve, pair: Pair) -> ServeTls:
     async def start(**deadlines: float) -> RtmpServer:
-        return await serve(config=tls(pair, certificate_look_s=0.02), **deadlines)
+        return await serve(config=tls(pair, certificate_poll_s=0.02), **deadlines)
 
     return start
 

@@ -260,7 +260,7 @@ def test_of_records_that_are_all_misdated_nothing_is_written_and_the_log_gets_a_
     assert not list(tmp_path.rglob("*.spool"))
     assert [line for line in told(caplog) if " 1 records " in line] == told(caplog)
     assert len(told(caplog)) == 1
-    monkeypatch.setattr(telemetry_writer, "TOLD_EACH_S", 0.0)
+    monkeypatch.setattr(telemetry_writer, "LOG_EACH_S", 0.0)
     writer.samples([sample(6, at_us=us(2099, 1, 1))])
     writer.close()
     assert len(told(caplog)) == 2

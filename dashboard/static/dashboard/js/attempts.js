@@ -8,7 +8,7 @@ import { refreshParts, throttle } from "./refresh.js";
 // Until the row of what was refused just now is written: mostly, and on a busy server.
 const SOON_MS = 400;
 const LATE_MS = 4000;
-const AGAIN_MS = 15000; // For what a lost message would have told, and for the ages of the rows.
+const AGAIN_MS = 15000; // For what a lost message would have brought, and for the ages of the rows.
 const ANNOUNCE_MS = 4000;
 
 const bootstrap = pageData("bootstrap");
@@ -17,19 +17,19 @@ const refreshSoon = throttle(() => refreshParts(["attempts", "counted"]), SOON_M
 
 /* ---- what is read out: the latest, and how many came with it ---- */
 
-let unheard = 0;
-let said = -ANNOUNCE_MS;
+let unannounced = 0;
+let announcedAt = -ANNOUNCE_MS;
 function announce(attempt) {
-  unheard += attempt.count;
-  if (performance.now() - said < ANNOUNCE_MS) return;
-  said = performance.now();
+  unannounced += attempt.count;
+  if (performance.now() - announcedAt < ANNOUNCE_MS) return;
+  announcedAt = performance.now();
   const words = `Refused: ${attempt.description || attempt.reason} From ${attempt.address || "an unknown address"}.`;
-  setText(document.getElementById("announce"), unheard > 1 ? `${unheard} attempts refused. ${words}` : words);
-  unheard = 0;
+  setText(document.getElementById("announce"), unannounced > 1 ? `${unannounced} attempts refused. ${words}` : words);
+  unannounced = 0;
 }
 
 function onMessage(message) {
-  link.heard(message.at);
+  link.received(message.at);
   // Whoever reads older pages is left alone.
   if (!bootstrap.live) return;
   refreshSoon();

@@ -10,7 +10,7 @@ const MAX_SENTENCES = 2;
 const BAD_WEIGHT = 1000; // More warnings than that no stream has.
 const SAME_S = 0.5; // Two texts of one tick: a snapshot and an update.
 const MEAN_OF = 5; // Snapshots carry means of 5 s.
-const STARVING_MS = 2000; // From here on the picture's age is told.
+const STARVING_MS = 2000; // From here on the picture's age is shown.
 const PICTURE_S = 20; // A stream that is on air for longer would have its first picture, if it could be decoded.
 const template = document.getElementById("card");
 
@@ -64,9 +64,9 @@ export class Card {
     const open = stream.issues.filter((issue) => !acknowledged(this.marks, issue) && !muted(this.marks, issue, now));
     this.unattended = open.reduce((sum, { level }) => sum + (level === "bad" ? BAD_WEIGHT : 1), 0);
     // What its place among the cards hangs on.
-    const look = `${stream.health} ${stream.state} ${stream.node} ${this.unattended}`;
-    this.moved ||= this.look !== look;
-    this.look = look;
+    const placement = `${stream.health} ${stream.state} ${stream.node} ${this.unattended}`;
+    this.moved ||= this.placement !== placement;
+    this.placement = placement;
     this.dirty = true;
   }
 

@@ -21,7 +21,7 @@ const REFUSED = {
   "too-many": "Too many pages are open in this browser: close some, then load this one again.",
 };
 
-/** Whoever uses it hears of three states: "connecting", "live" and "stale" (since when, and when the next try is). */
+/** Whoever uses it gets three states: "connecting", "live" and "stale" (since when, and when the next try is). */
 export class LiveSocket {
   /**
    * `path` is the address on this host. `onMessage(message)` gets each parsed JSON text; `onState(state)` gets
@@ -35,7 +35,7 @@ export class LiveSocket {
     this.silenceS = silenceS;
     this.tries = 0;
     this.lastAt = null; // Server's time of the latest message, seconds since the epoch.
-    this.lastHeard = 0; // Our clock at that moment, ms.
+    this.lastMessageAt = 0; // Our clock at that moment, ms.
     this.state = { link: "connecting", since: null, retryAt: null, refused: null };
     this.open();
     this.watch = setInterval(() => this.checkSilence(), SILENCE_CHECK_MS);
@@ -54,13 +54,13 @@ export class LiveSocket {
     clearTimeout(this.timer);
     const socket = new WebSocket(this.url);
     this.socket = socket;
-    this.heard = false;
+    this.hasReceived = false;
     socket.addEventListener("message", (event) => {
       if (socket !== this.socket) return;
       const message = JSON.parse(event.data);
-      this.heard = true;
+      this.hasReceived = true;
       this.tries = 0;
-      this.lastHeard = performance.now();
+      this.lastMessageAt = performance.now();
       this.lastAt = message.at ?? Date.now() / 1000;
       this.change({ link: "live", since: null, retryAt: null, refused: null });
       this.onMessage(message);
@@ -100,8 +100,8 @@ export class LiveSocket {
   /** An open socket on which nothing comes is no better than a closed one. */
   checkSilence() {
     const limit = this.silenceS();
-    const open = this.socket.readyState === WebSocket.OPEN && this.heard;
-    if (limit === null || !open || performance.now() - this.lastHeard < limit * 1000) return;
+    const open = this.socket.readyState === WebSocket.OPEN && this.hasReceived;
+    if (limit === null || !open || performance.now() - this.lastMessageAt < limit * 1000) return;
     const silent = this.socket;
     this.socket = null;
     silent.close();
@@ -137,8 +137,8 @@ export class LinkView {
     return Date.now() / 1000 + this.offset;
   }
 
-  /** A message says `at`. The one that took the shortest way tells the offset best. */
-  heard(at) {
+  /** A message that was sent `at`: the one that took the shortest way has the best offset. */
+  received(at) {
     const offset = at - Date.now() / 1000;
     if (this.best === null || offset > this.best || Math.abs(offset - this.best) > 5) this.best = offset;
     this.offset = this.best;
@@ -164,9 +164,9 @@ export class LinkView {
     if (!this.banner) return;
     this.banner.hidden = link !== "stale";
     if (link !== "stale") return;
-    const [since_, what, next] = this.banner.querySelectorAll("[data-part]");
+    const [since_, problem, next] = this.banner.querySelectorAll("[data-part]");
     setText(since_, `Stale since ${isUtc ? time(since) : timeWithUtc(since)}.`);
-    setText(what, REFUSED[refused] ?? LOST);
+    setText(problem, REFUSED[refused] ?? LOST);
     const wait = Math.ceil((retryAt - Date.now()) / 1000);
     setText(next, refused ? "" : wait > 0 ? `Next try in ${duration(wait)}.` : "Trying now.");
     setText(

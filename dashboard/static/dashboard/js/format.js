@@ -91,8 +91,8 @@ export const utcBeside = (at) => (showsUtc && offset(at) !== 0 ? inParentheses(a
 /** A time's element, as the tag `when` writes it: who points at it is shown UTC, who wants it so has it beside it. */
 export function when(at, words = time(at), classes = null) {
   const beside = utcBeside(at);
-  const told = { class: classes, datetime: new Date(at * 1000).toISOString(), title: utc(at) };
-  return element("time", told, words, beside && " ", beside && element("span", { class: "utc" }, beside));
+  const attributes = { class: classes, datetime: new Date(at * 1000).toISOString(), title: utc(at) };
+  return element("time", attributes, words, beside && " ", beside && element("span", { class: "utc" }, beside));
 }
 
 /** Seconds since the epoch from what a message carries: a number, or an ISO 8601 text. */

@@ -10,7 +10,7 @@ const clock = (at) => (isUtc ? time(at) : timeWithUtc(at));
 const moment = (at) => (day(at) === day(Date.now() / 1000) ? clock(at) : `${day(at)}, ${clock(at)}`);
 
 export class Issues {
-  /** `card` has a list, the counts, and a template of the acts for whom they are allowed; `checks`: {code: {name}}. */
+  /** `card` has a list, the counts, and a template of the actions for whom they are allowed; `checks`: {code: {name}}. */
   constructor(card, checks) {
     this.card = card;
     this.checks = checks;
@@ -112,7 +112,7 @@ export class Issues {
   }
 
   row(issue, ack) {
-    const { icon: look, word } = health(issue.level);
+    const { icon: style, word } = health(issue.level);
     const row = element(
       "li",
       {
@@ -121,48 +121,48 @@ export class Issues {
         "data-level": issue.level,
         "data-key": rowKey(issue, ack),
       },
-      icon(look, `w-${look}`),
+      icon(style, `w-${style}`),
       element("h3", { tabindex: -1 }, element("span", { class: "vh" }, `${word}: `), element("span", {}, issue.title)),
       element("span", { class: "since" }),
       element(
         "dl",
         { class: "ave" },
-        element("div", {}, element("dt", {}, "Actual"), " ", element("dd", { class: `w-${look}` }, issue.actual)),
+        element("div", {}, element("dt", {}, "Actual"), " ", element("dd", { class: `w-${style}` }, issue.actual)),
         element("div", {}, element("dt", {}, "Expected"), " ", element("dd", {}, issue.expected)),
       ),
       element("p", {}, issue.advice),
     );
     if (ack) row.append(this.ackLine(ack));
-    if (this.template) row.append(this.acts(issue, ack));
+    if (this.template) row.append(this.actions(issue, ack));
     return row;
   }
 
   ackLine(ack) {
-    const said = ack.description ? `: “${ack.description}”` : "";
+    const note = ack.description ? `: “${ack.description}”` : "";
     return element(
       "p",
       { class: "ack" },
       icon("check"),
-      element("span", {}, `Acknowledged by ${ack.detail.by} at ${moment(seconds(ack.at))}${said}`),
+      element("span", {}, `Acknowledged by ${ack.detail.by} at ${moment(seconds(ack.at))}${note}`),
     );
   }
 
-  acts(issue, ack) {
-    const acts = this.template.content.firstElementChild.cloneNode(true);
-    const form = acts.querySelector("form");
+  actions(issue, ack) {
+    const actions = this.template.content.firstElementChild.cloneNode(true);
+    const form = actions.querySelector("form");
     if (ack) form.remove();
     else {
       form.elements.check.value = issue.check;
       form.elements.csrfmiddlewaretoken.value = csrfToken();
     }
-    acts.querySelector("[data-mute]").dataset.mute = issue.check;
-    return acts;
+    actions.querySelector("[data-mute]").dataset.mute = issue.check;
+    return actions;
   }
 
   muteRow({ check, until, note, by }) {
-    const what = check ? `Alerts of “${this.checks[check]?.name ?? check}” are muted` : "All alerts of this stream are muted";
+    const subject = check ? `Alerts of “${this.checks[check]?.name ?? check}” are muted` : "All alerts of this stream are muted";
     const words = [
-      `${what} ${until === null ? "until somebody lifts it" : `until ${moment(until)}`}`,
+      `${subject} ${until === null ? "until somebody lifts it" : `until ${moment(until)}`}`,
       by ? ` by ${by}` : "",
       note ? `: “${note}”` : ".",
     ].join("");

@@ -16,7 +16,7 @@ const boot = pageData("boot");
 const steps = document.getElementById("steps");
 let shown = "";
 
-async function look() {
+async function poll() {
   if (!document.hidden) {
     try {
       const response = await fetch(boot.url, { headers: { Accept: "application/json" }, cache: "no-store" });
@@ -26,7 +26,7 @@ async function look() {
       waited("The server does not answer. What is shown may have changed.");
     }
   }
-  setTimeout(look, EACH_MS);
+  setTimeout(poll, EACH_MS);
 }
 
 function update(progress) {
@@ -88,4 +88,4 @@ function lasted(seconds) {
   return whole < 60 ? `${whole} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
-look();
+poll();

@@ -120,8 +120,8 @@ export function compareMetadata({
 
 /** A table's row of one comparison. */
 export function metadataRow({ name, claimed, measured, health: level }) {
-  const { icon: look, word } = health(level);
-  const mark = level === "good" ? [] : [icon(look, `w-${look}`), element("span", { class: "vh" }, word), " "];
+  const { icon: style, word } = health(level);
+  const mark = level === "good" ? [] : [icon(style, `w-${style}`), element("span", { class: "vh" }, word), " "];
   return element(
     "tr",
     {},

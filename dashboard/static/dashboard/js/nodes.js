@@ -70,7 +70,7 @@ class NodeView {
     );
   }
 
-  /** It tells nothing any more: no figure stands that isn't so. */
+  /** It reports nothing any more: no figure stays that may be wrong. */
   clear() {
     for (const field of this.fields) setText(field, "–");
     this.takeIssues([]);
@@ -83,7 +83,7 @@ function find() {
 }
 
 function onMessage(message) {
-  link.heard(message.at);
+  link.received(message.at);
   for (const node of message.nodes ?? []) views.get(node.node)?.take(node);
 }
 

@@ -70,7 +70,7 @@ export class Preview {
     this.tries = 0;
     this.moved = { at: 0, time: 0 };
     this.note = "";
-    const on = (name, act) => card.querySelector(`[data-preview=${name}]`).addEventListener("click", act);
+    const on = (name, action) => card.querySelector(`[data-preview=${name}]`).addEventListener("click", action);
     on("start", () => this.choose(true));
     on("stop", () => this.choose(false));
     on("sound", () => this.toggleSound());

@@ -24,11 +24,11 @@ export function refreshMarked() {
   setInterval(() => refreshParts(marked.map(({ id }) => id)), 1000 * marked[0].dataset.refresh);
 }
 
-const GAP_MS = 1500; // Between two refreshes, however much is told.
+const GAP_MS = 1500; // Between two refreshes, however much has changed.
 
 /**
- * A function to call when something was told: `refresh` runs `soonMs` after it, and once more `lateMs` after the last
- * one. The server tells before it has written, and writes late when its database is busy.
+ * A function to call when something has changed: `refresh` runs `soonMs` after it, and once more `lateMs` after the last
+ * one. The server notifies before it has written, and writes late when its database is busy.
  */
 export function throttle(refresh, soonMs, lateMs) {
   let [soon, late, again, last] = [null, null, false, -GAP_MS];

@@ -90,7 +90,7 @@ function paintTable() {
   const long = latest.lanes.range[1] - latest.lanes.range[0] > DAY_S;
   const rows = at.slice(-TABLE_ROWS).map((moment, index) => {
     const place = Math.max(0, at.length - TABLE_ROWS) + index;
-    const look = health(healths[place]);
+    const style = health(healths[place]);
     const cells = [
       number(values.video_kbps[place]),
       number(low.video_kbps[place]),
@@ -105,7 +105,7 @@ function paintTable() {
       {},
       element("td", { class: "nowrap" }, when(moment, long ? `${day(moment)}, ${time(moment)}` : time(moment))),
       ...cells.map((cell) => element("td", { class: "num" }, cell)),
-      element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word),
+      element("td", { class: "nowrap" }, icon(style.icon, `w-${style.icon}`), " ", style.word),
     );
   });
   part("plot-table")

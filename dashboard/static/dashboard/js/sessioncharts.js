@@ -49,9 +49,9 @@ export function view({ at, step_s: step, values, low, high, gaps, lanes }) {
   const times = [];
   const places = []; // Of each time its place in the columns; null: a gap.
   const inGap = (moment) => gaps.some(([from, to]) => moment > from && moment < to);
-  const most = Math.max(GAP_S, step * 2.2);
+  const longest = Math.max(GAP_S, step * 2.2);
   at.forEach((moment, place) => {
-    if (place && moment - at[place - 1] > most) {
+    if (place && moment - at[place - 1] > longest) {
       times.push(at[place - 1] + Math.max(1, step));
       places.push(null);
     }

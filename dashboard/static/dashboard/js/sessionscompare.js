@@ -119,9 +119,9 @@ async function load() {
     );
     paintTotals(both);
     const missing = both.map((session, index) => (session.at.length ? "" : `Nothing is kept of what was measured of ${"AB"[index]}.`));
-    const said = [...missing, ...both.flatMap((session) => session.problems)].filter(Boolean);
-    setText(note, said.join(" "));
-    note.hidden = said.length === 0;
+    const notes = [...missing, ...both.flatMap((session) => session.problems)].filter(Boolean);
+    setText(note, notes.join(" "));
+    note.hidden = notes.length === 0;
     paintCharts(columns);
     paintTable(columns);
   } catch (error) {

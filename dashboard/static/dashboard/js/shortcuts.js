@@ -1,5 +1,5 @@
 // Keys that every page has: "/" to its search field, j and k through its list, "?" for the list of keys. A page adds its
-// own by `onKey`, and tells of them in the block "keys" of its template.
+// own by `onKey`, and lists them in the block "keys" of its template.
 
 import { openDialog } from "./actions.js";
 
@@ -11,8 +11,8 @@ const TYPING = "input:not([type=radio], [type=checkbox], [type=button], [type=su
 
 const own = new Map();
 
-export function onKey(key, act) {
-  own.set(key, act);
+export function onKey(key, action) {
+  own.set(key, action);
 }
 
 const shown = (node) => node.checkVisibility({ contentVisibilityAuto: false, visibilityProperty: true });
@@ -55,10 +55,10 @@ export function listenToKeys() {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey || event.isComposing) return;
     if (document.querySelector("dialog[open]") || event.target.closest?.(TYPING)) return;
-    const act = own.get(event.key) ?? COMMON[event.key];
-    if (!act) return;
+    const action = own.get(event.key) ?? COMMON[event.key];
+    if (!action) return;
     event.preventDefault();
-    act();
+    action();
   });
   for (const button of document.querySelectorAll("[data-keys-help]")) button.addEventListener("click", help);
 }

@@ -30,7 +30,7 @@ export class Sparkline {
   /** `points` are {at, kbps, health}, oldest first; `now` is the right edge. */
   draw(points, now, targetKbps) {
     const start = now - SPAN_S;
-    const highest = points.reduce((most, point) => Math.max(most, point.kbps ?? 0), 0);
+    const highest = points.reduce((top, point) => Math.max(top, point.kbps ?? 0), 0);
     const top = Math.max((targetKbps ?? 0) * HEADROOM, highest * 1.1, 1);
     const x = (at) => Math.max(0, Math.min(WIDTH, at - start)).toFixed(1);
     const y = (kbps) => (BASE - (Math.min(kbps, top) / top) * (BASE - 2)).toFixed(1);

@@ -42,7 +42,7 @@ let stream = null;
 /* ---- messages ---- */
 
 function onMessage(message) {
-  if (message.at) link.heard(message.at);
+  if (message.at) link.received(message.at);
   apply(message);
 }
 
@@ -125,12 +125,12 @@ function paint() {
 function paintHead(now, onAir) {
   setAttribute(section("stream"), "data-state", stream.state);
   setAttribute(section("stream"), "data-health", stream.health);
-  const look = health(stream.health);
+  const style = health(stream.health);
   const words =
-    stream.state === "offline" ? "Off air" : stream.state === "waiting" ? "Waiting for media" : look.word;
+    stream.state === "offline" ? "Off air" : stream.state === "waiting" ? "Waiting for media" : style.word;
   if (fields.health.textContent !== words) {
-    fields.health.className = `chip ${look.icon}`;
-    fields.health.replaceChildren(icon(look.icon), words);
+    fields.health.className = `chip ${style.icon}`;
+    fields.health.replaceChildren(icon(style.icon), words);
   }
   const since = stream.since === null || stream.since === undefined ? null : now - stream.since;
   const up = stream.state === "live" ? "Live" : "Connected";
@@ -190,8 +190,8 @@ function paintTiles() {
 
 const positive = (value) => typeof value === "number" && value > 0;
 const atMost = (limit, name) => {
-  const most = limit?.warning ?? limit?.bad ?? null;
-  return most === null ? "" : `${unit(most, name, most % 1 ? 1 : 0)} at most`;
+  const bound = limit?.warning ?? limit?.bad ?? null;
+  return bound === null ? "" : `${unit(bound, name, bound % 1 ? 1 : 0)} at most`;
 };
 
 function pictureWords({ media, fps }) {

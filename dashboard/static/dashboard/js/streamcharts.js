@@ -30,7 +30,7 @@ export class StreamCharts {
     this.isStill = isStill;
     this.span = WINDOW_S;
     this.asTable = false;
-    this.asked = 0;
+    this.askedAt = 0;
     const group = new ChartGroup();
     const add = (name, options) => group.add(this.figure(name), options);
     this.plots = {
@@ -84,13 +84,13 @@ export class StreamCharts {
     setText(this.card.querySelector("h2"), PAGE_WORDS[span]);
     const aside = span === WINDOW_S ? `one sample a second, times in ${zone}` : `band: least to greatest, times in ${zone}`;
     setText(this.card.querySelector(".card-head p"), aside);
-    this.say("");
-    this.asked = 0;
+    this.showNote("");
+    this.askedAt = 0;
     this.ask();
     this.repaint();
   }
 
-  say(words) {
+  showNote(words) {
     const place = this.card.querySelector("[data-field=range-note]");
     setText(place, words);
     place.hidden = words === "";
@@ -99,10 +99,10 @@ export class StreamCharts {
   /** The lake's samples, if they are wanted and old. */
   async ask() {
     const wait = PAST_MS[this.span];
-    if (!wait || document.hidden || this.isStill() || Date.now() - this.asked < wait) return;
-    this.asked = Date.now();
+    if (!wait || document.hidden || this.isStill() || Date.now() - this.askedAt < wait) return;
+    this.askedAt = Date.now();
     const span = this.span;
-    if (!this.samples.past) this.say("Reading what was measured.");
+    if (!this.samples.past) this.showNote("Reading what was measured.");
     let words = "";
     try {
       const response = await fetch(`${this.url}?seconds=${span}`, { headers: { Accept: "application/json" } });
@@ -115,7 +115,7 @@ export class StreamCharts {
       words = "What was measured before the last 5 minutes could not be read.";
     }
     if (span !== this.span) return;
-    this.say(words);
+    this.showNote(words);
     this.repaint();
   }
 
@@ -290,7 +290,7 @@ export function nominalFps(stream) {
 function tableRow(at, columns, i, span) {
   if (columns.bitrate[i] === null)
     return element("tr", {}, element("td", {}, when(at)), element("td", { colspan: 7, class: "dim" }, "off air"));
-  const look = health(columns.health[i]);
+  const style = health(columns.health[i]);
   const cells = [
     number(columns.bitrate[i]),
     number(columns.fps[i], 1),
@@ -304,7 +304,7 @@ function tableRow(at, columns, i, span) {
     {},
     element("td", {}, when(at)),
     ...cells.map((cell) => element("td", { class: "num" }, cell)),
-    element("td", { class: "nowrap" }, icon(look.icon, `w-${look.icon}`), " ", look.word),
+    element("td", { class: "nowrap" }, icon(style.icon, `w-${style.icon}`), " ", style.word),
   );
 }
 

@@ -9,7 +9,7 @@ const made = document.getElementById("made");
 
 made?.addEventListener("close", () => {
   made.replaceChildren();
-  if (made.dataset.leave) location.reload(); // The page of the key that was rotated tells of another now.
+  if (made.dataset.leave) location.reload(); // The page of the key that was rotated is of another now.
 });
 
 document.querySelectorAll("form[data-makes-key]").forEach((form) => form.addEventListener("submit", (event) => {

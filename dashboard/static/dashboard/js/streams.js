@@ -1,5 +1,5 @@
-// What /ws/live/ tells of streams, merged: whole pictures, then the fields that changed. Two nodes may know one stream,
-// by its publisher and by its players: each node's updates change what that node said, and the publisher's is shown.
+// What /ws/live/ sends of streams, merged: whole pictures, then the fields that changed. Two nodes may know one stream,
+// by its publisher and by its players: each node's updates change what that node reported, and the publisher's is shown.
 
 const PRESENCE = { live: 0, waiting: 1, offline: 2 };
 
@@ -41,16 +41,16 @@ export class Streams {
   }
 
   merge(node, fields, touched) {
-    let said = this.nodes.get(fields.id);
-    const known = said?.get(node);
+    let byNode = this.nodes.get(fields.id);
+    const known = byNode?.get(node);
     // Changes of what isn't known make no stream: its whole picture was missed, and the server sends it again.
     if (!known && !fields.state) return;
     touched.add(fields.id);
     // Another object: a card compares what it showed of the stream with what comes.
-    if (known) said.set(node, { ...known, ...fields });
+    if (known) byNode.set(node, { ...known, ...fields });
     else {
-      if (!said) this.nodes.set(fields.id, (said = new Map()));
-      said.set(node, { ...fields });
+      if (!byNode) this.nodes.set(fields.id, (byNode = new Map()));
+      byNode.set(node, { ...fields });
     }
   }
 

@@ -77,7 +77,7 @@ export class Timeline {
     });
   }
 
-  dots(events, share, look) {
+  dots(events, share, style) {
     const line = svg("rect", { y: 15.5, width: "100%", height: 1, class: "f-line" });
     const shown = events.slice(-MOST_DOTS);
     return [
@@ -87,7 +87,7 @@ export class Timeline {
         const { text } = describeEvent(event);
         const dot = svg(
           "circle",
-          { cx: percent(x), cy: 16, r: 3.5, class: look },
+          { cx: percent(x), cy: 16, r: 3.5, class: style },
           svg("title", {}, `${time(event.at)} ${text}`),
         );
         const right = x > RIGHT;

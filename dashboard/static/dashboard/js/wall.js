@@ -58,7 +58,7 @@ const sight = new IntersectionObserver(
 function put(stream) {
   offline.delete(stream.id);
   let card = cards.get(stream.id);
-  const before = card?.look;
+  const before = card?.placement;
   const former = before?.split(" ")[0]; // The merged stream itself has its new health by now.
   if (!card) {
     card = new Card(stream, streamUrl(stream));
@@ -69,7 +69,7 @@ function put(stream) {
     if (ready) announce(`${card.path} is ${stream.state === "live" ? "live" : "waiting for media"}.`);
   }
   card.update(stream, streams.marks.get(stream.id), link.now());
-  if (card.look === before) return;
+  if (card.placement === before) return;
   moved = true;
   if (card.attention && former && health(stream.health).rank < health(former).rank) {
     announce(`${card.path}: ${health(stream.health).word}. ${stream.issues[0]?.title ?? ""}`);
@@ -94,7 +94,7 @@ function remove(id) {
 
 /** A snapshot (`streams` are those that nodes know of, `known` all that exist) or an update. */
 function onMessage(message) {
-  link.heard(message.at);
+  link.received(message.at);
   for (const id of streams.take(message)) {
     const stream = streams.get(id);
     if (stream && stream.state !== "offline") put(stream);
@@ -124,7 +124,7 @@ async function seed() {
     const { items } = await response.json();
     for (const [id, columns] of Object.entries(items)) cards.get(Number(id))?.seed(columns);
   } catch {
-    // The socket's state tells of a server that is away.
+    // The socket's state shows a server that is away.
   }
 }
 

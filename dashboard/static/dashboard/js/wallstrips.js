@@ -1,4 +1,4 @@
-// The strips of the wall: media nodes, what each one tells of itself and what is wrong with it; and the streams that
+// The strips of the wall: media nodes, what each one reports of itself and what is wrong with it; and the streams that
 // dropped in the last 15 minutes, from the sessions that the API lists.
 
 import { element, icon, setText } from "./dom.js";
@@ -132,7 +132,7 @@ function noNode() {
 function nodeRow(node) {
   const issues = node.issues ?? [];
   const worst = issues.some((issue) => issue.level === "bad") ? "bad" : issues.length ? "warning" : "good";
-  const look = health(worst);
+  const style = health(worst);
   const figures = [
     ["CPU", unit(node.cpu_percent, "%"), node.cpu_percent !== null],
     ["Disk free", unit(node.disk_free_percent, "%"), node.disk_free_percent !== null],
@@ -150,8 +150,8 @@ function nodeRow(node) {
       element(
         "div",
         { class: "id" },
-        icon(look.icon, `w-${look.icon}`),
-        element("span", { class: "vh" }, worst === "good" ? "Running:" : `${look.word}:`),
+        icon(style.icon, `w-${style.icon}`),
+        element("span", { class: "vh" }, worst === "good" ? "Running:" : `${style.word}:`),
         node.draining ? `${node.node} (draining)` : node.node,
       ),
       element(

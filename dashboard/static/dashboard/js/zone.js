@@ -58,14 +58,14 @@ export function moment(local) {
 const isNews = tellZone();
 
 function tellZone() {
-  const told = () => document.cookie.split("; ").includes(`${COOKIE}=${own}`);
-  if (own === "" || told()) return false;
+  const isSet = () => document.cookie.split("; ").includes(`${COOKIE}=${own}`);
+  if (own === "" || isSet()) return false;
   const secure = location.protocol === "https:" ? "; secure" : "";
   document.cookie = `${COOKIE}=${own}; path=/; max-age=${YEAR_S}; samesite=lax${secure}`;
-  return told();
+  return isSet();
 }
 
-/** A page that was made in another zone than the one just told, though nobody chose it, is made again; but not one that
+/** A page that was made in another zone than the one just set, though nobody chose it, is made again; but not one that
  * answers a form: it would be sent a second time. */
 export function remakeInOwnZone() {
   const isAnswer = root.dataset.posted !== undefined;

@@ -222,8 +222,8 @@ def test_every_check_has_words_at_each_of_its_levels() -> None:
             sentence = check.title(figures, passed)
             assert sentence[0].isupper() or sentence[0].isdigit()
             assert sentence.endswith(".")
-            assert check.says_advice(figures, passed).endswith(".")
-            assert check.says_expected(figures, passed)
+            assert check.advice_text(figures, passed).endswith(".")
+            assert check.expected_text(figures, passed)
             assert check.actual(figures, passed)
     assert [check.code for check in CHECKS] == list(STREAM_CHECKS)
 
