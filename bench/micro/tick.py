@@ -162,7 +162,7 @@ async def run(
             )
         node = Node(
             cast("Any", server),
-            cast("Any", SimpleNamespace(plain=[], tls=[], media=[])),
+            cast("Any", SimpleNamespace(bound={"rtmp": [], "rtmps": [], "http": []})),
             drain=lambda grace_s: None,
             resume=lambda: None,
         )

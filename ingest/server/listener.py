@@ -66,6 +66,7 @@ class RtmpServer(ServerContext[BaseConnection]):
         config = self.config
         self.open()
         self.objects = SharedObjects(self.loop, config.objects, config.limits, config.deadlines)
+        self._control = partial(Control, objects=self.objects)
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
         if not raise_open_file_limit(config.max_connections):
@@ -208,7 +209,7 @@ class RtmpServer(ServerContext[BaseConnection]):
                 await asyncio.wait_for(self.emptied.wait(), timeout_s)
 
     def _connection(self, scheme: Literal["rtmp", "rtmps"] = "rtmp") -> Connection:
-        return Connection(self, scheme, partial(Control, objects=self.objects))
+        return Connection(self, scheme, self._control)
 
     def _secure(self, connected: socket.socket, peer: Address) -> None:
         assert self._certificate  # noqa: S101 - `start` has read it.

@@ -178,7 +178,8 @@ class Recorders:
             order = replace(order, file=self._closed[order.app, order.name][0])
         recorder = Recorder(Recording(order, self._settings), self._settings, self._writers, report)
         recorder.start(live)
-        self._recorders[recorder] = self._loop.create_task(self._run(recorder, former))
+        before = (former, self._recorders[former]) if former is not None else None
+        self._recorders[recorder] = self._loop.create_task(self._run(recorder, before))
         return recorder
 
     def notify_node(self, event: RecordEvent) -> None:
@@ -208,13 +209,18 @@ class Recorders:
                 return recorder
         return None
 
-    async def _run(self, recorder: Recorder, former: Recorder | None) -> None:
-        """`former`: who still writes what this one continues."""
-        if former is not None:
-            await asyncio.wait([self._recorders[former]])
-            recorder.recording.follow(former.recording.file)
-        await recorder.run()
-        del self._recorders[recorder]
+    async def _run(self, recorder: Recorder, before: tuple[Recorder, asyncio.Task[None]] | None) -> None:
+        """`before`: who still wrote what this one continues, and until when."""
+        try:
+            if before is not None:
+                former, written = before
+                await asyncio.wait([written])
+                recorder.recording.follow(former.recording.file)
+            await recorder.run()
+        except Exception:  # Our own fault: nobody waits for this one any more.
+            logger.exception("A recording could not be ended in order")
+        finally:
+            del self._recorders[recorder]
         order, file = recorder.recording.order, recorder.recording.file
         if file and order.mode != "all":
             self._closed[order.app, order.name] = (file, self._loop.time())
@@ -222,12 +228,17 @@ class Recorders:
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            now = self._loop.time()
-            for recorder in list(self._recorders):
-                recorder.check_stall(now)
-            self._bound_memory()
-            self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
-            self._put_waiting()
+            try:
+                self._check(self._loop.time())
+            except Exception:  # Our own fault: the next round checks all of them again.
+                logger.exception("Recordings could not be checked")
+
+    def _check(self, now: float) -> None:
+        for recorder in list(self._recorders):
+            recorder.check_stall(now)
+        self._bound_memory()
+        self._closed = {place: (file, at) for place, (file, at) in self._closed.items() if now - at < RECENT_S}
+        self._put_waiting()
 
     def _bound_memory(self) -> None:
         """One disk that hangs hangs for all of them: together they may hold no more than one node has to spare."""

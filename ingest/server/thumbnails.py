@@ -352,7 +352,10 @@ class Thumbnails:
             except Exception as error:
                 logger.exception("The thumbnails' decoder can't be asked")
                 answer = LostError(type(error).__name__)
-            self._done(number, picture, answer)
+            try:
+                self._done(number, picture, answer)
+            except Exception:  # Our own fault: the next picture is made all the same.
+                logger.exception("A thumbnail could not be handed over")
             took_s = self._loop.time() - began
             await asyncio.sleep(max(1 / settings.per_s, took_s / settings.share) - took_s)
 

@@ -85,7 +85,9 @@ class Attempts:
         """How many of them, by address."""
         self._minute = -1
         self._new: Counter[str] = Counter()
-        """Rows that were begun in this minute, by address."""
+        """Rows that were begun in this minute, by address,"""
+        self._all_new = 0
+        """and all."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -95,21 +97,22 @@ class Attempts:
         if row.reason == "banned":  # Who is banned is so with his whole network, and unheard: it is all the same.
             row = replace(row, address=unit_or_itself(row.address))
         for form in self._forms(row):
-            former = self._open.get(form.same)
-            if former is not None and former.continues(form.at):
+            attempt = self._open.get(form.same)
+            if attempt is not None and attempt.continues(form.at):
                 break
         else:
-            former = OpenAttempt(form, form.at)
+            attempt = OpenAttempt(form, form.at)
         unit = unit_or_itself(form.address)
-        if former not in self._waiting:
+        if attempt not in self._waiting:
             if len(self._waiting) >= MOST_WAITING:
                 return False
-            self._waiting[former] = None
+            self._waiting[attempt] = None
             self._waiting_of[unit] += 1
-        if not former.count:
+        if not attempt.count:
             self._new[unit] += 1
-        former.last_at, former.count = max(former.last_at, form.at), former.count + form.count
-        self._open[form.same] = former
+            self._all_new += 1
+        attempt.last_at, attempt.count = max(attempt.last_at, form.at), attempt.count + form.count
+        self._open[form.same] = attempt
         self._open.move_to_end(form.same)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
@@ -128,12 +131,12 @@ class Attempts:
         yield row
         minute = int(row.at.timestamp() // 60)
         if minute != self._minute:
-            self._minute, self._new = minute, Counter()
+            self._minute, self._new, self._all_new = minute, Counter(), 0
         unit = unit_or_itself(row.address)
         if max(self._new[unit], self._waiting_of[unit]) >= NEW_A_MINUTE:
             row = replace(row, app="", name="", address=unit, stream=None, key=None)
             yield row
-        if self._new.total() >= ALL_NEW_A_MINUTE:
+        if self._all_new >= ALL_NEW_A_MINUTE:
             yield replace(row, app="", name="", address="", stream=None, key=None)
 
 

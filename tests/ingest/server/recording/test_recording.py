@@ -326,6 +326,23 @@ async def test_a_stream_with_a_keyframe_or_none(tmp_path: Path, keyframes: tuple
     assert tags[-1][2] == inter(129)
 
 
+async def test_one_that_goes_on_begins_as_the_one_before_it_ends(tmp_path: Path) -> None:
+    stream, order = make_stream(), Order("live", "demo", "append")
+    recorders = Recorders(RecordingSettings(folder=tmp_path, gather_s=0.02, min_free_bytes=0), lambda event: True)
+    followers: list[Recorder] = []
+    states: list[str] = []
+
+    def ended(report: Report) -> None:
+        if report.state == "over":  # Its task is at its end, but not over.
+            followers.append(recorders.begin(order, stream, lambda report: states.append(report.state)))
+
+    recorders.begin(order, stream, ended).stop()
+    await becomes(lambda: followers)
+    followers[0].stop()
+    await becomes(lambda: states == ["over"])
+    await recorders.close(5)
+
+
 @pytest.mark.parametrize(
     ("keyframes", "expected"),
     [
