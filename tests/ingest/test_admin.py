@@ -17,7 +17,7 @@ from ingest.admin_site import BoundedPaginator, LongList, RecentValues
 from ingest.models import Attempt, Ban, Lease, Node, Session, StatusEvent, Stream
 from ingest.services import bans, roles
 from tests.dashboard.house import furnish
-from tests.ingest.operating import act, member
+from tests.ingest.operators import act, member
 
 # --- Roles ---
 

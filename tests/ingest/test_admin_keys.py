@@ -17,7 +17,7 @@ from django.utils import timezone
 from ingest.models import Application, EncoderLogin, Session, Stream, StreamKey
 from ingest.services import encoder_login, keys, roles
 from ingest.services.keys import NewKey
-from tests.ingest.operating import act, member, run, run_json
+from tests.ingest.operators import act, member, run, run_json
 
 ADD_KEY = "admin:ingest_streamkey_add"
 KEYS = "admin:ingest_streamkey_changelist"

@@ -29,7 +29,7 @@ from ingest.services.keys import NewKey
 from tests.ingest.clients import go_live, play_from, publish_to
 from tests.ingest.control import NODE, listening
 from tests.ingest.faults import missing_table
-from tests.ingest.operating import run, run_json
+from tests.ingest.operators import run, run_json
 from tests.ingest.server.media import AVC_HEADER
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient

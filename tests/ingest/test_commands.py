@@ -17,7 +17,7 @@ from ingest.management import base
 from ingest.models import Application, Stream, StreamKey
 from ingest.services import keys, removal
 from ingest.services.keys import NewKey
-from tests.ingest.operating import run, run_json
+from tests.ingest.operators import run, run_json
 from tests.ingest.removing import meanwhile
 from tests.ingest.test_removal import session_of
 from tests.rtmpweb import processes

@@ -22,7 +22,7 @@ from ingest.services.keys import NewKey
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, listening
 from tests.ingest.faults import held, limited, locked_database
-from tests.ingest.operating import run_json
+from tests.ingest.operators import run_json
 from tests.ingest.server.media import key_frame
 from tests.ingest.ticks import until
 from tests.rtmp_client import Refused, RtmpClient

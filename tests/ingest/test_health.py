@@ -14,7 +14,7 @@ from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
 from tests import snapshots
 from tests.ingest.control import NODE, NodeApp
-from tests.ingest.operating import member
+from tests.ingest.operators import member
 from tests.ingest.test_admin import stream_form
 from tests.ingest.ticks import drop_after_ticks, is_up, published, snapshot, watch
 

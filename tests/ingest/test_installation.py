@@ -14,7 +14,7 @@ from dashboard import access
 from ingest.models import AuditEntry, Installation, Stream, StreamKey, Webhook
 from ingest.services import database, installation, keys
 from ingest.services.installation import StartError
-from tests.ingest.operating import run, run_json
+from tests.ingest.operators import run, run_json
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_forms]
 

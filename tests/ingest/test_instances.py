@@ -26,7 +26,7 @@ from ingest.services.shared_objects import ObjectRow
 from tests.ingest.admitting import NOW
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import Connection, flush, listening
-from tests.ingest.operating import run
+from tests.ingest.operators import run
 from tests.ingest.ticks import until
 from tests.media import make_clip, of_kind, read_packets
 from tests.rtmp_client import Refused, RtmpClient

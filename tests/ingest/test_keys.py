@@ -18,7 +18,7 @@ from ingest.models import Application, Session, Stream, StreamKey
 from ingest.services import keys
 from ingest.services.keys import KeyTaken, NewKey
 from tests.ingest.admitting import NOW
-from tests.ingest.operating import run, run_json
+from tests.ingest.operators import run, run_json
 
 
 def test_a_secret_has_at_least_190_random_bits() -> None:

@@ -24,7 +24,7 @@ from ingest.services.history_writer import HistoryWriter
 from ingest.services.shared_objects import ObjectRow, Waiting
 from tests.ingest.control import flush, listening
 from tests.ingest.faults import held, limited, locked_database, missing_table
-from tests.ingest.operating import member
+from tests.ingest.operators import member
 from tests.ingest.server.sharer import Sharer
 from tests.ingest.ticks import until
 

@@ -16,7 +16,7 @@ from ingest.services import keys, media_urls, play_tokens, playback, sessions
 from ingest.services.playback import Playable, Wanted, wanted_by
 from ingest.services.refusals import Refused
 from tests.ingest.admitting import NOW, hold
-from tests.ingest.operating import run, run_json
+from tests.ingest.operators import run, run_json
 
 COMPLETE, RECORDING, FAILED = Recording.State.COMPLETE, Recording.State.RECORDING, Recording.State.FAILED
 

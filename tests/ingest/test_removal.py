@@ -35,7 +35,7 @@ from ingest.services.keys import NewKey
 from ingest.services.removal import InTheWay
 from tests.ingest.clients import all_ended, go_live
 from tests.ingest.control import listening
-from tests.ingest.operating import member
+from tests.ingest.operators import member
 from tests.ingest.removing import meanwhile, node_ends, worker_takes
 from tests.ingest.ticks import until
 from tests.rtmp_client import RtmpClient

@@ -46,7 +46,7 @@ def test_file_headers(header: bytes) -> None:
     assert shape(tags_of(header + tag(VIDEO, 5, KEY))) == [(VIDEO, 5, KEY)]
 
 
-def test_what_is_not_judged() -> None:
+def test_what_is_not_checked() -> None:
     made = HEADER + tag(VIDEO, 5, KEY, before=7) + tag(AUDIO, 6, SOUND, first=0xC0 | AUDIO, before=2**32 - 1)
     assert shape(tags_of(made)) == [(VIDEO, 5, KEY), (AUDIO, 6, SOUND)]
 

@@ -14,7 +14,7 @@ from ingest.flv.recording import recording_path
 from ingest.models import Recording, Stream
 from ingest.services.roles import ROLES
 from tests.ingest import operating
-from tests.ingest.operating import member, run
+from tests.ingest.operators import member, run
 from tests.ingest.recordings.conftest import Make, flv
 from tests.media import make_clip, of_kind, read_packets
 from tests.tools import require_tool

@@ -44,7 +44,7 @@ def test_s1_and_s2_carry_the_epoch() -> None:
 
 
 @pytest.mark.parametrize("c2", [bytes(1536), b"\xff" * 1536, Random(4).randbytes(1536)], ids=["zero", "ones", "random"])
-def test_c2_is_never_judged(server: ServerConnection, c2: bytes) -> None:
+def test_c2_is_never_checked(server: ServerConnection, c2: bytes) -> None:
     assert server.receive_data(b"\x03" + C1 + c2) == [events.HandshakeCompleted(3)]
 
 
