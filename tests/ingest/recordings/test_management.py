@@ -13,13 +13,13 @@ from ingest.flv import read_index
 from ingest.flv.recording import recording_path
 from ingest.models import Recording, Stream
 from ingest.services.roles import ROLES
-from tests.ingest import operating
+from tests.ingest import operators
 from tests.ingest.operators import member, run
 from tests.ingest.recordings.conftest import Make, flv
 from tests.media import make_clip, of_kind, read_packets
 from tests.tools import require_tool
 
-run_json = partial(operating.run_json, "recording")
+run_json = partial(operators.run_json, "recording")
 
 
 def test_list(make: Make) -> None:
