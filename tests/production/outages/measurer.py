@@ -47,7 +47,7 @@ LOOKED_AT = 200
 HELD_NS = int(AUDIO_S * 1e9)
 """So long the node lets sound wait for a frame of video to go with."""
 ARRIVED_S = 5.0
-"""For what is on its way when the publishers have sent their last."""
+"""For what is on its way."""
 SETTLE_S = 2.0
 """After the players have joined: what they get at first comes from the cache, and is as old as it is."""
 
@@ -60,7 +60,9 @@ class Window:
     sent: int = 0
     received: int = 0
     waiting: int = 0
-    """Messages of the window before that had not been read when this one began."""
+    """Messages of the window before that had not been read when this one began,"""
+    left: int = 0
+    """and of this one, when it ended: sent since it was asked for."""
     faults: list[str] = field(default_factory=list)
     """What was missing or out of order, and connections that ended."""
     late_ms: float = 0.0
@@ -220,6 +222,11 @@ class Watcher(Player):
         self.is_measuring = True
 
     @property
+    def place(self) -> int:
+        """In its publisher's log, of the last message that it read."""
+        return -1 if self._last is None else self._last
+
+    @property
     def unread(self) -> int:
         """How many messages its publisher has sent since the last that it read."""
         assert self.log is not None
@@ -282,11 +289,13 @@ class Streams:
             delay - self.pulse.host.stolen_ns(since, at) for player in self.players for delay, since, at in player.late
         ]
         sent = sum(publisher.messages for publisher in self.publishers.values())
+        left = sum(player.unread for player in self.players)
         found = Window(
             seconds=round(now - self._began, 2),
             sent=sent - self._sent,
             received=len(raw),
             waiting=self._waiting,
+            left=left,
             faults=self.faults[:20],
             late_ms=_ms(max(late, default=0)),
             raw_ms=_ms(max(raw, default=0)),
@@ -295,7 +304,7 @@ class Streams:
             stolen_ms=_ms(self.pulse.host.total_ns),
         )
         self._began, self._sent = now, sent
-        self._waiting = sum(player.unread for player in self.players)
+        self._waiting = left
         self.pulse.worst_ns = self.pulse.host.total_ns = self.pulse.turns.total_ns = 0
         self.faults.clear()
         for player in self.players:
@@ -304,13 +313,20 @@ class Streams:
             player.late.clear()
         return found
 
+    async def arrive(self) -> None:
+        """Until what was sent before has been read: how late it was is measured, and none of it may be lost."""
+        on_their_way = {player: player.place + player.unread for player in self.players}
+        try:
+            async with asyncio.timeout(ARRIVED_S):
+                while any(player.place < place for player, place in on_their_way.items()):  # noqa: ASYNC110 - so is it.
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            self.faults += [f"{player.who}: {player.unread} did not come" for player in self.players if player.unread]
+
     async def stop(self) -> dict[str, int]:
         """Ends all; {stream: messages that were sent, with the two headers}."""
         self._pacer.stop()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ARRIVED_S):
-                while any(player.unread for player in self.players):  # noqa: ASYNC110 - nothing announces it.
-                    await asyncio.sleep(0.01)
+        await self.arrive()
         await close_all([*self.players, *self.publishers.values()])
         return {name: publisher.messages for name, publisher in self.publishers.items()}
 
@@ -334,6 +350,7 @@ async def main() -> None:
     await streams.start(**json.loads(await reader.readline()))
     _say({"ready": True})
     while await reader.readline():
+        await streams.arrive()
         _say(asdict(streams.window()))
     _say(await streams.stop())
 

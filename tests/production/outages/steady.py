@@ -85,6 +85,5 @@ class Steady(Dialog):
         streams = len(self.names)
         assert not found["faults"], found
         assert found["sent"] >= 0.98 * MESSAGES_S * streams * found["seconds"], found
-        expected = PLAYERS * found["sent"] + found["waiting"]
-        assert abs(found["received"] - expected) <= 2 * PLAYERS * streams, found
+        assert found["received"] == PLAYERS * found["sent"] + found["waiting"] - found["left"], found
         assert found["late_ms"] <= LATE_MS, found
