@@ -78,23 +78,26 @@ class GopCache:
 
     def put(self, message: SharedMessage) -> None:
         """A header, or what would be one if there were room for it: the former one is true no more."""
-        former = self._drop(message.kind, message.slot)
-        if message.is_header:
-            self._headers[message.kind, message.slot] = message
-            self._bytes += message.size
-            if former is not None and former.payload != message.payload and message.kind != "data":
-                self._log.forget()  # The group of pictures was coded under the former header.
+        if not message.is_header:
+            self._drop(message.kind, message.slot)
+            return
+        former = self._headers.get((message.kind, message.slot))
+        self._headers[message.kind, message.slot] = message  # In the former one's place, also in their order.
+        self._bytes += message.size - (former.size if former is not None else 0)
+        self._restamped_at = None
+        if former is not None and former.payload != message.payload and message.kind != "data":
+            self._log.forget()  # The group of pictures was coded under the former header.
 
     def drop_data(self, name: object) -> None:
         slot = METADATA_SLOT if name == METADATA else self._names.get(name) if isinstance(name, str) else None
         if slot is not None:
             self._drop("data", slot)
 
-    def _drop(self, kind: Kind, slot: int) -> SharedMessage | None:
+    def _drop(self, kind: Kind, slot: int) -> None:
         former = self._headers.pop((kind, slot), None)
-        self._bytes -= former.size if former is not None else 0
-        self._restamped_at = None
-        return former
+        if former is not None:
+            self._bytes -= former.size
+            self._restamped_at = None
 
     # --- What is given ---
 
