@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ingest.contracts import EndReason
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
-from ingest.server.asgi import DESCRIPTIONS, Ending
+from ingest.server.asgi import DESCRIPTIONS, Ending, Status
 from ingest.server.connection_base import ApplicationSide, BaseConnection, Server
 from ingest.server.connection_limits import peer_limits
 from ingest.server.context import AnySession
@@ -176,6 +176,15 @@ class Connection(BaseConnection):
             self.fail(error)
         else:
             self.process(found, now)
+
+    def send_status(self, stream_id: int, status: Status, now: float, **info: Any) -> None:
+        """Queue an onStatus, and report it."""
+        self.rtmp.send_status(stream_id, *status, **info)
+        self.collect_statuses(now)
+
+    def after_status(self, now: float) -> None:
+        self.collect_statuses(now)
+        self.process((), now)
 
     def collect_statuses(self, now: float) -> None:
         """Report the onStatus messages that were just queued; other events keep their turn."""

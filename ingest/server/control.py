@@ -18,7 +18,7 @@ from ingest.rtmp import LocalProtocolError, events, status
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.states import StreamState
 from ingest.rtmp.status import CONNECT_REJECTED, RECONNECT_REQUEST
-from ingest.server.asgi import DESCRIPTIONS, Ending, Kind, Message, Request, read_caller
+from ingest.server.asgi import DESCRIPTIONS, Ending, Kind, Message, Request, Status, read_caller
 from ingest.server.calls import CALL_EVENTS, CALLS, Calls
 from ingest.server.config import Deadlines
 from ingest.server.connection import Connection
@@ -131,9 +131,8 @@ class Control(ApplicationSide):
             return
         base = connection.server.config.reconnect_url
         where = {"tcUrl": f"{base}/{caller.app}"} if base and not caller.credential else {}
-        connection.rtmp.send_status(0, "status", RECONNECT_REQUEST, "The server is being drained.", **where)
         now = connection.loop.time()
-        connection.collect_statuses(now)
+        connection.send_status(0, Status("status", RECONNECT_REQUEST, "The server is being drained."), now, **where)
         connection.process((), now)
 
     # --- From the application ---
@@ -220,8 +219,8 @@ class Control(ApplicationSide):
         if connection.lost or connection.ending:
             return
         now = connection.loop.time()
-        connection.rtmp.send_status(message["stream_id"], message["level"], message["code"], message["description"])
-        connection.collect_statuses(now)
+        wanted = Status(message["level"], message["code"], message["description"])
+        connection.send_status(message["stream_id"], wanted, now)
         connection.process((), now)
 
     # --- Inside ---

@@ -63,8 +63,7 @@ def finished(player: Player, now: float, *, failure: Status | None = None, detai
         if not player.is_complete:
             _send_end(player, failure)
         if not failure and player.stay(now):
-            connection.collect_statuses(now)
-            connection.process((), now)
+            connection.after_status(now)
             return
     elif failure:
         rtmp.send_play_status(stream_id, failure.code, description=failure.description)
@@ -74,8 +73,7 @@ def finished(player: Player, now: float, *, failure: Status | None = None, detai
     reason: EndReason = "unreadable" if failure else "completed"
     connection.end_session(player, reason, detail or DESCRIPTIONS[reason], now, notify=False)
     rtmp.play_next_item(stream_id)
-    connection.collect_statuses(now)
-    connection.process((), now)
+    connection.after_status(now)
 
 
 def _send_end(player: Player, failure: Status | None) -> None:
@@ -98,8 +96,8 @@ def _pause(connection: Connection, event: events.PauseRequested, now: float) -> 
 def _seek(connection: Connection, event: events.SeekRequested, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if not isinstance(session, Player) or not session.seek(event.milliseconds, now):
-        connection.rtmp.send_status(event.stream_id, "error", status.SEEK_FAILED, "There is nothing to seek in.")
-        connection.collect_statuses(now)
+        failure = Status("error", status.SEEK_FAILED, "There is nothing to seek in.")
+        connection.send_status(event.stream_id, failure, now)
 
 
 def _receive(connection: Connection, event: events.ReceiveRequested, now: float) -> None:

@@ -158,8 +158,7 @@ class Switch:
         connection.server.sessions.pop(new.session_id, None)
         totals = new.stop(now)
         if notify:
-            connection.rtmp.send_status(new.stream_id, "error", PLAY_FAILED, description)
-            connection.collect_statuses(now)
+            connection.send_status(new.stream_id, Status("error", PLAY_FAILED, description), now)
         connection.control.session_ended(new, reason, description, totals)
         if notify:
             connection.process((), now)

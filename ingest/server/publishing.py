@@ -111,8 +111,7 @@ class SessionRecording:
         connection, now = self._session.connection, self._session.connection.loop.time()
         if connection.lost or connection.ending:
             return
-        connection.rtmp.send_status(self._session.stream_id, level, code, description)
-        connection.collect_statuses(now)
+        connection.send_status(self._session.stream_id, Status(level, code, description), now)
         if not is_own_turn:
             connection.process((), now)
 
@@ -215,18 +214,17 @@ class Publishing(Session[Connection]):
 
         Before its first media it has nothing to pause, but is told that it did.
         """
-        rtmp = self.connection.rtmp
         if paused:
             if self.has_media and not self.is_paused(now):
                 if self.last_media != self._awaited_from:
                     self._paused_s = 0.0
                 self.paused_since = now
                 self.live.pause(now)
-            rtmp.send_status(self.stream_id, "status", status.PAUSE_NOTIFY, "Publishing is paused.")
+            notify = Status("status", status.PAUSE_NOTIFY, "Publishing is paused.")
         else:
             self._end_pause(now)
-            rtmp.send_status(self.stream_id, "status", status.UNPAUSE_NOTIFY, "Publishing goes on.")
-        self.connection.collect_statuses(now)
+            notify = Status("status", status.UNPAUSE_NOTIFY, "Publishing goes on.")
+        self.connection.send_status(self.stream_id, notify, now)
         return True
 
     def is_paused(self, now: float) -> bool:

@@ -22,7 +22,7 @@ from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
 from ingest.services import keys, nodes, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp, flush
-from tests.ingest.faults import locked_database, patient_database
+from tests.ingest.faults import locked_database, patient_database, writing
 from tests.ingest.others import other_process, process_elsewhere
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
 
@@ -123,7 +123,7 @@ async def test_a_publishers_silence_is_told_while_it_lasts(node: NodeApp, live: 
     with locked_database():  # What can't be written is written when it can.
         await node.tick(samples=[sample(now, 900)])
         await node.tick(samples=[sample(now + 1, 1900)])
-        await asyncio.sleep(0.05)
+        await writing()
     silent = Lease.objects.exclude(silent_since=None)
     await tick_until(node, silent.exists, seconds=5, samples=[sample(now + 2, 2900)])
     since = (await silent.aget()).silent_since
