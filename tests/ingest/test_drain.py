@@ -2,6 +2,7 @@
 real listeners with the project's consumers."""
 
 import asyncio
+import threading
 import time
 from contextlib import ExitStack
 from functools import partial
@@ -18,7 +19,9 @@ from ingest.rtmp import events
 from ingest.server import Deadlines
 from ingest.services import keys
 from ingest.services.bans import get_guard
+from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
+from ingest.telemetry import TelemetryWriter
 from tests.ingest.clients import go_live, watch_live
 from tests.ingest.control import NODE, Connection, listening
 from tests.ingest.faults import held, limited, locked_database
@@ -112,6 +115,23 @@ async def test_a_stop_without_the_database_says_what_was_not_written(
             later.enter_context(locked_database())
     assert "The database did not take the last" in caplog.text
     assert "did not return" not in caplog.text
+
+
+async def test_the_lake_is_closed_while_a_stop_waits_for_the_database(
+    process: HistoryWriter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_closing, flush, close = threading.Event(), process.flush, TelemetryWriter.close
+
+    def noted(writer: TelemetryWriter) -> None:
+        is_closing.set()
+        close(writer)
+
+    monkeypatch.setattr(TelemetryWriter, "close", noted)
+    monkeypatch.setattr(process, "flush", lambda timeout: is_closing.wait(timeout) and flush(timeout))
+    async with listening():
+        await until(in_state("up"))
+    assert is_closing.is_set()
+    assert "The database did not take" not in caplog.text
 
 
 async def test_a_stop_waits_for_no_answer_that_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
