@@ -180,7 +180,7 @@ async def test_ffmpeg_publishes_and_plays(app: ScriptedApp, tls_server: RtmpServ
     quiet = (ffmpeg, "-nostdin", "-loglevel", "error")
     input_ = ("-analyzeduration", "500k", "-i", url)  # It would look for sound for five seconds.
     publish = (*quiet, *picture, "-t", "30", *codec, "-f", "flv", url)
-    publisher = await asyncio.create_subprocess_exec(*publish, stderr=subprocess.PIPE)
+    publisher = await asyncio.create_subprocess_exec(*publish)  # What it says stands with the test that fails.
     try:
         await app.event("rtmp.metadata", timeout_s=20)
         play = (*quiet, *input_, "-frames:v", "20", "-f", "framecrc", "-")
@@ -188,7 +188,7 @@ async def test_ffmpeg_publishes_and_plays(app: ScriptedApp, tls_server: RtmpServ
         output, errors = await asyncio.wait_for(player.communicate(), 30)
     finally:
         publisher.terminate()
-        await publisher.communicate()
+        await publisher.wait()
     assert player.returncode == 0, errors.decode()
     assert len([line for line in output.decode().splitlines() if not line.startswith("#")]) == 20
     assert [instance.scope["scheme"] for instance in app.connections] == ["rtmps"] * 2
