@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NoReturn
 
-from django.db.models import Case, Exists, OuterRef, QuerySet, When
+from django.db.models import BigIntegerField, Case, CharField, DateTimeField, Exists, OuterRef, QuerySet, When
 from django.utils.http import content_disposition_header
 
 from ingest import clean
@@ -25,6 +25,7 @@ from ingest.models import Application, Lease, Node, Recording, Stream
 from ingest.models.names import instance_of, is_stream_name, name_within
 from ingest.services import authorization, keys, play_tokens, recordings
 from ingest.services.refusals import Refused, describe
+from ingest.services.sql import Given, Prepared
 
 Wanted = Literal["live", "recorded", "any"]
 
@@ -249,15 +250,21 @@ def refuse_elsewhere(*, playable: Playable, node: str, now: datetime) -> None:
     """Raises Refused if what is live of it is published, but not on this node."""
     if playable.stream is None or playable.is_recording_alone:
         return
-    place = _held(node, now).filter(stream=playable.stream).values_list(*PLACE).first()
-    if place is not None:
+    for place in _place.ask(stream=playable.stream.pk, node=node, now=now):
         raise Refused("play", "elsewhere", stream=playable.stream.pk, key=None, where=_where(*place))
 
 
 PLACE: Final = ("node__name", "node__url", "shares_url")
 
 
-def _held(node: str, now: datetime) -> QuerySet[Any]:
+@Prepared
+def _place() -> QuerySet[Any, Any]:
+    """Asked for every play: to put it together costs ten times what the database takes."""
+    held = _held(Given("node", CharField()), Given("now", DateTimeField()))
+    return held.filter(stream=Given("stream", BigIntegerField())).values_list(*PLACE)
+
+
+def _held(node: str | Given, now: datetime | Given) -> QuerySet[Any]:
     """Each with whether another node that runs has told the same URL as its own: that of a balancer, most likely."""
     others = Node.objects.filter(url=OuterRef("node__url")).exclude(pk=OuterRef("node")).exclude(state=Node.State.DOWN)
     held = Lease.objects.filter(session__isnull=False, expires_at__gt=now).exclude(node__name=node)

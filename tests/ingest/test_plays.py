@@ -302,9 +302,12 @@ def test_a_recording_is_played_anywhere_and_a_download_is_one(stream: Stream, se
     row = recorded(stream)
     now = timezone.now()
     check: dict[str, Any] = {"app": "live", "name": "cam1", "now": now}
+    live = playback.check(**check, credential="")
     with pytest.raises(NotHere) as refused:
-        playback.refuse_elsewhere(playable=playback.check(**check, credential=""), node=HERE, now=now)
+        playback.refuse_elsewhere(playable=live, node=HERE, now=now)
     assert (refused.value.reason, refused.value.stream) == ("elsewhere", stream.pk)
+    playback.refuse_elsewhere(playable=live, node=THERE, now=now)
+    playback.refuse_elsewhere(playable=live, node=HERE, now=now + timedelta(seconds=10))
     token = play_tokens.DOWNLOAD.issue(row.pk)
     download = playback.check(**check, credential=token, wanted="recorded", by_http=True)
     playback.refuse_elsewhere(playable=download, node=HERE, now=now)
