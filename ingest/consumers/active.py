@@ -13,8 +13,14 @@ from typing import Any, Literal
 from ingest.contracts import END_REASONS, EndReason, Issue, MediaInfo, NodeCounts, StreamSnapshot
 from ingest.models import Session
 from ingest.services.history_writer import get_history
+from ingest.services.keys import keyed_hash
 from ingest.services.leases import Standing
 from ingest.services.refusals import REASONS
+
+
+def address_hash(address: str) -> str:
+    """What the lake has of it: it tells players apart without naming them."""
+    return keyed_hash("address", address)[:16]
 
 
 @dataclass(slots=True)
@@ -51,6 +57,10 @@ class ActiveSession:
     config_changes: int = 0
     deliver: Callable[[dict[str, Any]], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
     """Takes what the channel layer has for it."""
+    address_hash: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.address_hash = address_hash(self.address)
 
     @property
     def path(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ingest import clean, clock, pages
 from ingest.consumers import channel_layer, journal
-from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession
+from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession, address_hash
 from ingest.contracts import EndReason, EventRecord, Issue, Totals
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.credentials import mask
@@ -20,7 +20,6 @@ from ingest.models import Session, StatusEvent
 from ingest.services.attempts import AttemptRow
 from ingest.services.authorization import Peer
 from ingest.services.history_writer import get_history
-from ingest.services.keys import keyed_hash
 from ingest.services.leases import Former
 from ingest.services.refusals import REASONS
 from ingest.services.sessions import EndRow, event_payload
@@ -95,7 +94,7 @@ def record(session: ActiveSession, event: StatusEvent, *, reason: str = "", tota
         code=event.code,
         reason=reason,
         encoder=session.encoder,
-        address=session.address,
+        address_hash=session.address_hash,
         totals=totals,
         detail=event.detail,
     )
@@ -261,7 +260,7 @@ def attempt(
         code=code,
         reason=reason,
         encoder=row.encoder,
-        address=peer.address,
+        address_hash=address_hash(peer.address),
         totals=None,
         detail={},
     )
@@ -278,13 +277,12 @@ def overcrowded(address: str, node: str, count: int) -> None:
     )
 
 
-def _to_lake(*, at: datetime, address: str, totals: Totals | None, detail: dict[str, Any], **fields: Any) -> None:
+def _to_lake(*, at: datetime, totals: Totals | None, detail: dict[str, Any], **fields: Any) -> None:
     writer = get_writer()
     if writer is not None:
         writer.event(
             EventRecord(
                 at_us=round(at.timestamp() * 1e6),
-                address_hash=keyed_hash("address", address)[:16],  # Tells players apart without naming them.
                 bytes_in=totals["bytes_in"] if totals else 0,
                 bytes_out=totals["bytes_out"] if totals else 0,
                 detail=pages.to_json(detail),
