@@ -346,6 +346,7 @@ class NodeConsumer(ControlConsumer):
         while of_node(self.node) and loop.time() < began + SESSIONS_END_S:  # noqa: ASYNC110 - at most 100 looks.
             await asyncio.sleep(0.02)
         await self.maintenance.stop(MAINTENANCE_S)
+        await self.upkeep.stopped()  # Behind its rounds' writes, of which the lake is told too.
         # What the database takes its time for is not added to what the lake's disk does.
         await asyncio.gather(self._close_history(began + STOP_S), self._close_telemetry())
         await self._forget()
@@ -354,7 +355,6 @@ class NodeConsumer(ControlConsumer):
         raise StopConsumer
 
     async def _close_history(self, until: float) -> None:
-        await self.upkeep.stopped()
         if not await asyncio.to_thread(get_history().flush, max(0.0, until - asyncio.get_running_loop().time())):
             logger.error("The database did not take the last %d entries of history.", get_history().waiting)
 

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 
 from ingest.consumers import login
 from ingest.consumers import node as node_consumer
-from ingest.consumers.decisions import READ
+from ingest.consumers.decisions import READ, WRITE
 from ingest.models import Application, Attempt, Node, Session
 from ingest.rtmp import events
 from ingest.server import Deadlines
@@ -21,10 +21,10 @@ from ingest.services import keys
 from ingest.services.bans import get_guard
 from ingest.services.history_writer import HistoryWriter
 from ingest.services.keys import NewKey
-from ingest.telemetry import TelemetryWriter
+from ingest.telemetry import TelemetryWriter, get_writer
 from tests.ingest.clients import go_live, watch_live
-from tests.ingest.control import NODE, Connection, listening
-from tests.ingest.faults import held, limited, locked_database
+from tests.ingest.control import NODE, Connection, NodeApp, listening
+from tests.ingest.faults import held, limited, locked_database, until_queued
 from tests.ingest.operators import run_json
 from tests.ingest.server.media import key_frame
 from tests.ingest.ticks import until
@@ -132,6 +132,19 @@ async def test_the_lake_is_closed_while_a_stop_waits_for_the_database(
         await until(in_state("up"))
     assert is_closing.is_set()
     assert "The database did not take" not in caplog.text
+
+
+async def test_what_a_stop_finds_under_way_still_goes_to_the_lake(process: HistoryWriter) -> None:
+    """As the sessions of a lost node, which a round is about to end."""
+    node = NodeApp()
+    await node.tell("node.started")
+    await until(in_state("up"))
+    with held(WRITE):
+        stop = asyncio.create_task(node.stop())
+        await until_queued(WRITE, 1)
+        assert get_writer() is not None
+    await stop
+    assert get_writer() is None
 
 
 async def test_a_stop_waits_for_no_answer_that_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
