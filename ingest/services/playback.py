@@ -259,7 +259,7 @@ PLACE: Final = ("node__name", "node__url", "shares_url")
 
 @Prepared
 def _place() -> QuerySet[Any, Any]:
-    """Asked for every play: to put it together costs ten times what the database takes."""
+    """Asked for each play of what may be live."""
     held = _held(Given("node", CharField()), Given("now", DateTimeField()))
     return held.filter(stream=Given("stream", BigIntegerField())).values_list(*PLACE)
 
