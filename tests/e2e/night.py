@@ -359,12 +359,18 @@ ENCODED = {
     "sound": [*TONE, *AUDIO, "-t", "16"],
     "gop": [*pattern(), *TONE, *VIDEO, *FAR_APART, *AUDIO, "-t", "60"],
     "mute": [*pattern(), *TONE, *VIDEO, "-g", "50", "-af", GAP, *AUDIO, "-t", "60"],
+    "jump": [*pattern(), *TONE, *VIDEO, *EVERY_2_S, *CONSTANT, *AUDIO, "-t", "60"],
 }
 """{stream: how FFmpeg codes what it sends}. 16 s are whole groups of pictures and whole frames of sound: from one round
-to the next timestamps go on as within it. `gop` and `mute` have done what they are for before they begin again.
+to the next timestamps go on as within it. `gop`, `mute` and `jump` have done what they are for before they begin again.
 """
-OPTIONS = {"mute": ["-max_interleave_delta", "100000"]}
-"""Of the encoder that sends it: sound that is missing holds no pictures up."""
+JUMP_AFTER_S, JUMP_S = 15, 30
+JUMP = f"setts=ts=TS+{JUMP_S * 1000}*gte(TS\\,{JUMP_AFTER_S * 1000})"
+OPTIONS = {
+    "mute": ["-max_interleave_delta", "100000"],  # Sound that is missing holds no pictures up.
+    "jump": ["-bsf:v", JUMP, "-bsf:a", JUMP],
+}
+"""Of the encoder that sends it."""
 
 
 def clip_of(name: str, folder: Path) -> Path:
