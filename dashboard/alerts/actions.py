@@ -12,7 +12,7 @@ from django.utils.html import format_html
 
 from dashboard.alerts import evaluation, messages
 from dashboard.alerts.kinds import KINDS
-from dashboard.models import ADDRESSED, DAYS, AlertRule
+from dashboard.models import ADDRESSED, DAYS, AlertRule, waking_kinds
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine
 from ingest.delivery.webhook import is_private
@@ -81,6 +81,7 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
     kinds = Boxes(
         label="Alert on",
         choices=[(kind.code, format_html("{} <small>{}</small>", kind.label, kind.help)) for kind in KINDS.values()],
+        initial=waking_kinds,
         error_messages={"required": "Choose at least one."},
     )
     checks = Boxes(
