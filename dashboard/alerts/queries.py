@@ -1,29 +1,100 @@
 """Rules, webhooks, alerts and deliveries as pages and API show them."""
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import CharField, Count, Max, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Coalesce, Concat
 from django.utils import timezone
 
 from analytics.models.reports import REPORT
 from dashboard.alerts import evaluation
-from dashboard.models import DAYS, Alert, AlertRule
+from dashboard.alerts.kinds import KINDS, Health
+from dashboard.models import DAYS, LEVELS, Alert, AlertRule
+from ingest.contracts.figures import CHECK_NAMES
+from ingest.delivery.email import NO_MAIL_SERVER, EmailChannel, is_mail_set
 from ingest.models import Delivery, Webhook
 
 
-def open_alerts() -> list[tuple[Alert, str]]:
-    """With each why nobody is told of it now; "": somebody was or will be."""
+@dataclass(frozen=True, slots=True)
+class OpenAlert:
+    """`quiet`: why nobody is notified of it now; "": somebody was or will be. `undelivered`: why messages of it have
+    not arrived, each reason once.
+    """
+
+    alert: Alert
+    quiet: str
+    undelivered: list[str]
+
+
+def open_alerts() -> list[OpenAlert]:
     now = timezone.now()
-    rows = alerts().filter(cleared_at__isnull=True)
-    return [(alert, evaluation.silence_reason(alert, now)) for alert in rows]
+    rows = list(alerts().filter(cleared_at__isnull=True))
+    why = _undelivered(rows)
+    return [OpenAlert(alert, evaluation.silence_reason(alert, now), why.get(alert.pk, [])) for alert in rows]
 
 
 def alerts() -> QuerySet[Alert]:
-    return Alert.objects.select_related("rule", "stream__application").order_by("-opened_at", "-pk")
+    """With how many messages of each arrived (`delivered`, the last at `delivered_at`), are on their way, or failed."""
+    rows = Alert.objects.select_related("rule", "stream__application").order_by("-opened_at", "-pk")
+    of_it = Delivery.objects.filter(about=Concat(Value("alert:"), Cast(OuterRef("pk"), CharField()))).order_by()
+    last = of_it.filter(state=Delivery.State.DONE).values("about").annotate(last=Max("ended_at")).values("last")
+    return rows.annotate(
+        delivered=_counted(of_it, Delivery.State.DONE),
+        queued=_counted(of_it, Delivery.State.WAITING),
+        failed=_counted(of_it, Delivery.State.DEAD),
+        delivered_at=Subquery(last),
+    )
 
 
-def rules() -> QuerySet[AlertRule]:
+def _counted(deliveries: "QuerySet[Delivery]", state: Delivery.State) -> Coalesce:
+    found = deliveries.filter(state=state).values("about").annotate(count=Count("*"))
+    return Coalesce(Subquery(found.values("count")), 0)
+
+
+MOST_UNDELIVERED = 500
+"""Messages that are looked at for why they have not arrived."""
+
+
+def _undelivered(rows: Iterable[Alert]) -> dict[int, list[str]]:
+    """By alert: why messages of it have not arrived, the latest reason first."""
+    lost = Delivery.objects.filter(about__in=[f"alert:{alert.pk}" for alert in rows], state__in=("waiting", "dead"))
+    reasons: dict[int, list[str]] = {}
+    for about, channel, error in lost.order_by("-number").values_list("about", "channel", "error")[:MOST_UNDELIVERED]:
+        of_alert = reasons.setdefault(int(about.rpartition(":")[2]), [])
+        why = NO_MAIL_SERVER if channel == EmailChannel.name and not is_mail_set() else error
+        if why and why not in of_alert:
+            of_alert.append(why)
+    return reasons
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """A rule in words."""
+
+    rule: AlertRule
+    kinds: list[str]
+    checks: str
+    """Of health issues; "": it does not alert on them."""
+    streams: str
+    hours: str
+
+
+def rules() -> list[RuleRow]:
     open_ = Count("alerts", filter=Q(alerts__cleared_at__isnull=True), distinct=True)
-    return AlertRule.objects.prefetch_related("applications", "streams__application", "webhooks").annotate(open=open_)
+    rows = AlertRule.objects.prefetch_related("applications", "streams__application", "webhooks").annotate(open=open_)
+    return [RuleRow(rule, _kinds(rule), _checks(rule), scope(rule), hours(rule)) for rule in rows]
+
+
+def _kinds(rule: AlertRule) -> list[str]:
+    return [kind.label for kind in KINDS.values() if kind.code in rule.kinds]
+
+
+def _checks(rule: AlertRule) -> str:
+    if Health.code not in rule.kinds:
+        return ""
+    names = ", ".join(CHECK_NAMES.get(check, check) for check in rule.checks) or "all checks"
+    return f"{names}; {'bad only' if rule.level == LEVELS[-1] else f'{rule.level} and worse'}"
 
 
 def webhooks() -> QuerySet[Webhook]:
