@@ -106,8 +106,8 @@ def take_outbox() -> None:
 
 
 def _deliver(now: datetime) -> None:
-    for channel, webhook in engine.receivers(now):
-        deliver.delay(channel, webhook)
+    for channel, receiver in engine.receivers(now):
+        deliver.delay(channel, receiver)
 
 
 @shared_task(autoretry_for=PASSING, retry_backoff=60, max_retries=5)

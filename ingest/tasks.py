@@ -65,11 +65,11 @@ def prune() -> None:
 
 
 @shared_task
-def deliver(channel: str, webhook: int | None = None) -> None:
-    """Sends what is due by a channel, of webhooks to one. Repeating it, or two at a time, sends nothing twice."""
-    engine.deliver(channel, webhook)
+def deliver(channel: str, receiver: int | None = None) -> None:
+    """Sends what is due by a channel, of webhooks and services to one. Repeating it sends nothing twice."""
+    engine.deliver(channel, receiver)
 
 
-def deliver_soon(channel: str, webhook: int | None = None) -> None:
+def deliver_soon(channel: str, receiver: int | None = None) -> None:
     """Once it is committed, rather than with beat's next run. Without a broker that run does it."""
-    transaction.on_commit(lambda: deliver.delay(channel, webhook), robust=True)
+    transaction.on_commit(lambda: deliver.delay(channel, receiver), robust=True)

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import re
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -52,6 +53,7 @@ class HttpReceiver:
     behaviours: list[Behaviour] = field(default_factory=lambda: [answer(200, b"ok")])
     got: list[Got] = field(default_factory=list)
     url: str = ""
+    port: int = 0
     released: threading.Event = field(default_factory=threading.Event)
 
     def hang(self, handler: BaseHTTPRequestHandler) -> None:
@@ -91,7 +93,7 @@ def serving(server: socketserver.BaseServer) -> Iterator[None]:
 
 
 @contextmanager
-def http_receiver() -> Iterator[HttpReceiver]:
+def http_receiver(tls: ssl.SSLContext | None = None) -> Iterator[HttpReceiver]:
     receiver = HttpReceiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -111,7 +113,10 @@ def http_receiver() -> Iterator[HttpReceiver]:
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    receiver.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    receiver.port = server.server_address[1]
+    receiver.url = f"{'https' if tls else 'http'}://127.0.0.1:{receiver.port}/hook"
     with serving(server):
         try:
             yield receiver

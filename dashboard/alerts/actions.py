@@ -173,5 +173,5 @@ def send_again(row: Delivery, actor: Actor) -> bool:
     if not engine.requeue(Delivery.objects.filter(pk=row.pk)):
         return False
     audit.record(actor, "delivery.send_again", str(row), delivery=str(row.pk))
-    deliver_soon(row.channel, row.webhook_id)
+    deliver_soon(row.channel, row.receiver_id)
     return True

@@ -24,6 +24,8 @@ class Answer:
     """Nobody is there: no other message would arrive."""
     is_final: bool = False
     """It is of no use to try this message again."""
+    retry_after_s: float = 0.0
+    """The receiver asked not to be sent anything for so long."""
 
     @property
     def ok(self) -> bool:
@@ -36,6 +38,8 @@ class Channel(ABC, Generic[M]):
     name: ClassVar[str]
     claim_s: ClassVar[float]
     """How long a message is its worker's: longer than sending it may take."""
+    receiver: ClassVar[str] = ""
+    """The field of a delivery that has its receiver's row, where receivers have rows."""
     at_once: ClassVar[int] = 1
     """Messages of different series that one receiver is sent at the same time."""
     is_read: ClassVar[bool] = False
@@ -47,8 +51,11 @@ class Channel(ABC, Generic[M]):
         pass
 
     @abstractmethod
-    def prepare(self, row: Delivery) -> M:
-        """The message as the channel sends it, before it is claimed. What it raises has the row tried again later."""
+    def prepare(self, row: Delivery) -> M | Answer:
+        """The message as the channel sends it, before it is claimed. What it raises has the row tried again later.
+
+        An Answer: what is to be said of it instead of sending it.
+        """
 
     @abstractmethod
     def send(self, rows: Sequence[tuple[Delivery, M]]) -> list[Answer]:

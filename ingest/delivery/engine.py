@@ -20,17 +20,21 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from ingest import clean
 from ingest.delivery.channel import MAX_EXCERPT, Answer, Channel
 from ingest.delivery.email import EmailChannel
 from ingest.delivery.kinds import kind_of, rows_that
+from ingest.delivery.services import ServiceChannel
 from ingest.delivery.webhook import WebhookChannel
 from ingest.models import Delivery, DeliveryCount
 from ingest.services.database import PASSING
 
-CHANNELS: dict[str, type[Channel[Any]]] = {channel.name: channel for channel in (WebhookChannel, EmailChannel)}
+CHANNELS: dict[str, type[Channel[Any]]] = {
+    channel.name: channel for channel in (WebhookChannel, ServiceChannel, EmailChannel)
+}
 
 DELAYS_S = (10, 30, 120, 600, 1800, 3600, 10_800, 21_600, 21_600, 21_600)
 """Between one try and the next: about a day in all, then it is given up."""
@@ -40,6 +44,8 @@ RUN_S = 20.0
 """How long one go lasts; what is left is for the next."""
 BACK_OFF_S = 300.0
 """At most, for what else a receiver is to be told that can't be reached."""
+LONGEST_RETRY_AFTER_S = 3600.0
+"""That a receiver may ask for."""
 MAX_ERROR = 500
 LOST = (
     "The worker was lost while this was being sent: it may have arrived, and is not sent twice. "
@@ -73,13 +79,13 @@ def due(now: datetime) -> "QuerySet[Delivery]":
     """What may be sent now, oldest first: the first of each series, if nobody sends it already."""
     waiting = Delivery.objects.filter(state=Waiting)
     earlier = waiting.filter(series=OuterRef("series"), number__lt=OuterRef("number"))
-    there = Q(webhook=None) | Q(webhook__enabled=True)
+    there = (Q(webhook=None) | Q(webhook__enabled=True)) & (Q(service=None) | Q(service__enabled=True))
     return waiting.filter(_unclaimed(now), there, ~Exists(earlier), next_at__lte=now).order_by("number")
 
 
 def receivers(now: datetime) -> list[tuple[str, int | None]]:
-    """Those that have something due, by channel, and of webhooks by row. One that somebody is busy with is left to him,
-    but for what doesn't come last, where the channel isn't exclusive.
+    """Those that have something due, by channel, and of webhooks and services by row. One that somebody is busy with is
+    left to him, but for what doesn't come last, where the channel isn't exclusive.
     """
     due_now = _receivers(due(now))
     if due_now:
@@ -90,18 +96,18 @@ def receivers(now: datetime) -> list[tuple[str, int | None]]:
 
 
 def _receivers(rows: "QuerySet[Delivery]") -> set[tuple[str, int | None]]:
-    return set(rows.order_by().values_list("channel", "webhook").distinct())
+    return set(rows.order_by().values_list("channel", Coalesce("webhook", "service")).distinct())
 
 
-def deliver(channel: str, webhook: int | None = None) -> int:
-    """Sends what is due by a channel, of webhooks to one; how many were tried. Repeating it, or two at a time, sends
-    nothing twice.
+def deliver(channel: str, receiver: int | None = None) -> int:
+    """Sends what is due by a channel, of webhooks and services to one; how many were tried. Repeating it, or two at a
+    time, sends nothing twice.
     """
     ends = time.monotonic() + RUN_S
     tried = 0
     with closing(CHANNELS[channel]()) as sender:
         while time.monotonic() < ends:
-            rows = list(_next(channel, webhook, timezone.now())[: sender.at_once])
+            rows = list(_next(channel, receiver, timezone.now())[: sender.at_once])
             lost = [row for row in rows if row.claim is not None and kind_of(row).at_most_once]
             for row in lost:
                 _give_up(channel, row)
@@ -111,14 +117,20 @@ def deliver(channel: str, webhook: int | None = None) -> int:
             if not (claimed or lost):
                 break
             tried += len(claimed)
-            if claimed and not _send(sender, webhook, claimed):
+            if claimed and not _send(sender, receiver, claimed):
                 break
     return tried
 
 
-def _next(channel: str, webhook: int | None, now: datetime) -> "QuerySet[Delivery]":
+def _due_to(channel: str, receiver: int | None, now: datetime) -> "QuerySet[Delivery]":
+    field = CHANNELS[channel].receiver
+    rows = due(now).filter(channel=channel)
+    return rows.filter(**{field: receiver}) if field else rows
+
+
+def _next(channel: str, receiver: int | None, now: datetime) -> "QuerySet[Delivery]":
     last = Case(When(rows_that(lambda kind: kind.comes_last), then=1), default=0)
-    return due(now).filter(channel=channel, webhook=webhook).select_related("webhook").order_by(last, "number")
+    return _due_to(channel, receiver, now).select_related("webhook", "service").order_by(last, "number")
 
 
 def _superseded(channel: Channel[Any], rows: Sequence[Delivery]) -> list[Delivery]:
@@ -145,7 +157,7 @@ def _message(channel: Channel[Any], row: Delivery) -> Any:
         return Answer(None, UNMADE)
 
 
-def _send(channel: Channel[Any], webhook: int | None, claimed: Sequence[tuple[Delivery, Any]]) -> bool:
+def _send(channel: Channel[Any], receiver: int | None, claimed: Sequence[tuple[Delivery, Any]]) -> bool:
     """Sends them, and writes down what became of them. False: nobody is there, and is left alone for a while."""
     sent = iter(channel.send([(row, message) for row, message in claimed if not isinstance(message, Answer)]))
     answers = [message if isinstance(message, Answer) else next(sent) for _, message in claimed]
@@ -156,7 +168,7 @@ def _send(channel: Channel[Any], webhook: int | None, claimed: Sequence[tuple[De
         if not all(answer.is_away for answer in answers):
             return True
         again = now + timedelta(seconds=min(BACK_OFF_S, max(delay for _, delay in settled)))
-        pks = list(due(now).filter(channel=channel.name, webhook=webhook).values_list("pk", flat=True))
+        pks = list(_due_to(channel.name, receiver, now).values_list("pk", flat=True))
         Delivery.objects.filter(pk__in=pks, next_at__lt=again).update(next_at=again)
     return False
 
@@ -197,6 +209,7 @@ def _settle(row: Delivery, answer: Answer, now: datetime) -> tuple[Outcome, floa
         fields |= {"state": Delivery.State.DEAD, "ended_at": now}
     else:
         delay = DELAYS_S[row.attempts - 1] * _random.uniform(1 - JITTER, 1 + JITTER)
+        delay = max(delay, min(answer.retry_after_s, LONGEST_RETRY_AFTER_S))
         fields["next_at"] = now + timedelta(seconds=delay)
     Delivery.objects.filter(pk=row.pk, claim=row.claim).update(**fields)
     return outcome, delay

@@ -8,9 +8,11 @@ answer only its beginning is read."""
 import asyncio
 import ipaddress
 import json
+import re
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -30,6 +32,7 @@ def secret_of(webhook: Webhook) -> str:
 
 class WebhookChannel(Channel[bytes]):
     name = "webhook"
+    receiver = "webhook"
     claim_s = 60.0
     at_once = 8
     is_exclusive = True
@@ -63,6 +66,8 @@ TIMEOUT_S = 10.0
 """For all of it, from the name's look-up to the answer's beginning."""
 MAX_ADDRESSES = 3
 """Of a name that are tried."""
+TOO_MANY = 429
+"""Whoever answers so is left alone as if nobody were there."""
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 GIVEN_OUT = ipaddress.ip_network("2000::/3")
@@ -101,7 +106,8 @@ async def _addresses(host: str, port: int, private: bool) -> list[str]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise NotAllowed(f"The name {host} can't be looked up: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise NotAllowed(f"The name {host} can't be looked up: {why}.") from None
     addresses = list(dict.fromkeys(str(row[4][0]) for row in found))
     if not private and not all(is_public(address) for address in addresses):
         raise NotAllowed(
@@ -118,27 +124,39 @@ async def post(
 
     began = time.monotonic()
 
-    def answer(status: int | None = None, error: str = "", excerpt: str = "") -> Answer:
+    def answer(status: int | None = None, error: str = "", excerpt: str = "", retry_after_s: float = 0.0) -> Answer:
         took_ms = round((time.monotonic() - began) * 1000)
-        return Answer(status, error, excerpt, took_ms, is_away=status is None)
+        is_away = status is None or status == TOO_MANY
+        return Answer(status, error, excerpt, took_ms, is_away=is_away, retry_after_s=retry_after_s)
 
     try:
         async with asyncio.timeout(timeout_s):
-            status, excerpt = await _post(url, body, headers, private)
+            status, excerpt, retry_after = await _post(url, body, headers, private)
     except TimeoutError:
-        return answer(error=f"There was no answer within {timeout_s:g} s.")
+        return answer(error=f"No answer within {timeout_s:g} s.")
     except NotAllowed as refused:
         return answer(error=str(refused))
     except httpx.ConnectError as error:
-        return answer(error=f"It can't be connected to: {error}")
+        return answer(error=f"Can't connect: {error}")
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        return answer(error=f"It broke off: {error or type(error).__name__}")
+        return answer(error=f"The connection broke: {error or type(error).__name__}")
     if 300 <= status < 400:
-        return answer(status, "It redirects to elsewhere, which is not followed: enter the final address.", excerpt)
-    return answer(status, "" if 200 <= status < 300 else f"It answered {status}.", excerpt)
+        return answer(status, "It redirects elsewhere, which is not followed: enter the final address.", excerpt)
+    return answer(status, "" if 200 <= status < 300 else f"It answered {status}.", excerpt, _seconds(retry_after))
 
 
-async def _post(url: str, body: bytes, headers: Mapping[str, str], private: bool) -> tuple[int, str]:
+def _seconds(retry_after: str) -> float:
+    """Of the header: seconds, or a date. 0: there is none that can be read."""
+    if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", retry_after):
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+async def _post(url: str, body: bytes, headers: Mapping[str, str], private: bool) -> tuple[int, str, str]:
+    """Status, the beginning of the body, Retry-After."""
     import httpx
 
     parts = urlsplit(url)
@@ -158,7 +176,8 @@ async def _post(url: str, body: bytes, headers: Mapping[str, str], private: bool
                     headers={**headers, "Host": parts.netloc.rpartition("@")[2], "Accept-Encoding": "identity"},
                     extensions={"sni_hostname": parts.hostname},
                 ) as response:
-                    return response.status_code, (await beginning(response, MAX_EXCERPT)).decode("utf-8", "replace")
+                    excerpt = (await beginning(response, MAX_EXCERPT)).decode("utf-8", "replace")
+                    return response.status_code, excerpt, response.headers.get("Retry-After", "")
             except httpx.ConnectError:
                 if last:
                     raise

@@ -5,7 +5,7 @@ Keys and tokens are kept as HMAC-SHA-256 under the installation's pepper; a secr
 
 from ingest.models.access import Application, Ban, EncoderLogin, HealthOverride, Installation, Stream, StreamKey
 from ingest.models.activity import Attempt, AuditEntry, Lease, Node, OutboxEvent, Session, StatusEvent, StreamTold
-from ingest.models.deliveries import Delivery, DeliveryCount, Webhook
+from ingest.models.deliveries import Delivery, DeliveryCount, Service, Webhook
 from ingest.models.storage import Recording, SharedObject
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Node",
     "OutboxEvent",
     "Recording",
+    "Service",
     "Session",
     "SharedObject",
     "StatusEvent",

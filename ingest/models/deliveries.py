@@ -1,4 +1,4 @@
-"""Webhooks, messages on their way by each channel (deliveries), and how tries to deliver them came out."""
+"""Webhooks and services, messages on their way by each channel (deliveries), and how tries to deliver them came out."""
 
 import secrets
 import uuid
@@ -89,9 +89,39 @@ class Webhook(Scope):
 keep_scoped(Webhook)
 
 
+class Service(models.Model):
+    """A chat or pager that alerts are sent to, such as Slack's channel #ops.
+
+    `options` are what anybody may know; its secrets are in `sealed`, encrypted under the installation's pepper
+    (`ingest.delivery.services`); `shown` is what pages show of both.
+    """
+
+    class Kind(models.TextChoices):
+        SLACK = "slack", "Slack"
+        DISCORD = "discord", "Discord"
+        TEAMS = "teams", "Microsoft Teams"
+        TELEGRAM = "telegram", "Telegram"
+        PAGERDUTY = "pagerduty", "PagerDuty"
+        NTFY = "ntfy", "ntfy"
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=16, choices=Kind)
+    options = models.JSONField(default=dict, blank=True)
+    sealed = models.TextField(editable=False)
+    shown = models.CharField(max_length=200, editable=False)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Delivery(models.Model):
-    """One message to one receiver by a channel: a webhook, or an address. `body` is what it is told, if not all of it
-    follows from what it is about.
+    """One message to one receiver by a channel: a webhook, a service, or an address. `body` is what it is told, if not
+    all of it follows from what it is about.
     """
 
     class State(models.TextChoices):
@@ -105,7 +135,8 @@ class Delivery(models.Model):
     number = models.BigIntegerField(help_text="Orders them: microseconds since the epoch, as they were made.")
     channel = models.CharField(max_length=16, default="webhook")
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, null=True, blank=True, related_name="deliveries")
-    address = models.CharField(max_length=MAX_ADDRESS, blank=True, help_text="Of a channel other than webhooks.")
+    service = models.ForeignKey(Service, on_delete=models.CASCADE, null=True, blank=True, related_name="deliveries")
+    address = models.CharField(max_length=MAX_ADDRESS, blank=True, help_text="Of a channel without rows of its own.")
     event = models.ForeignKey(OutboxEvent, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     about = models.CharField(max_length=32, blank=True, help_text="What else it tells of, by its id: report:5.")
     kind = models.CharField(max_length=32)
@@ -137,6 +168,7 @@ class Delivery(models.Model):
             models.Index(fields=["series", "number"], name="delivery_waiting", condition=Q(state="waiting")),
             models.Index(fields=["next_at"], name="delivery_next", condition=Q(state="waiting")),
             models.Index(fields=["webhook", "-number"], name="delivery_of_webhook"),
+            models.Index(fields=["service", "-number"], name="delivery_of_service"),
             models.Index(fields=["webhook"], name="delivery_left", condition=Q(state="waiting")),
             models.Index(fields=["webhook"], name="delivery_dead", condition=Q(state="dead")),
             models.Index(fields=["about", "state"], name="delivery_about"),
@@ -147,7 +179,14 @@ class Delivery(models.Model):
 
     @property
     def receiver(self) -> str:
-        return self.webhook.name if self.webhook is not None else self.address
+        """Its name, or address."""
+        row = self.webhook or self.service
+        return row.name if row is not None else self.address
+
+    @property
+    def receiver_id(self) -> int | None:
+        """Of its row, where the channel's receivers have one."""
+        return self.webhook_id or self.service_id
 
     @property
     def subject(self) -> str:
@@ -167,7 +206,7 @@ class DeliveryCount(models.Model):
         FAILED = "failed", "To be tried again"
         DEAD = "dead", "Given up"
 
-    to = models.CharField(max_length=16, help_text="The channel: webhook or email.")
+    to = models.CharField(max_length=16, help_text="The channel: webhook, service or email.")
     outcome = models.CharField(max_length=8, choices=Outcome)
     count = models.BigIntegerField(default=0)
 

@@ -87,6 +87,7 @@ POSTGRESQL = {"psycopg"}
 REDIS = {"redis", "cryptography"}
 ARROW = {"numpy", "pyarrow"}
 NOBODYS = {"numpy", "pandas", "pyarrow", "pyspark", "py4j", "av", "PIL", "reportlab", "duckdb", "httpx", "datasketches"}
+NOBODYS |= {"apprise", "requests"}
 HEAVY = PAGES | HTTP | POSTGRESQL | REDIS | NOBODYS
 
 STORES = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0"}

@@ -203,7 +203,7 @@ def test_a_receiver_that_takes_its_time_is_given_up_on(
     begin(stream, make_stream("cam-2"))
     assert engine.deliver("webhook", webhook.pk) == 2
     for row in Delivery.objects.all():
-        assert row.error == "There was no answer within 0.5 s."
+        assert row.error == "No answer within 0.5 s."
         assert row.duration_ms is not None
         assert row.duration_ms < 3000
 
