@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from ingest.contracts import end_of
 from ingest.models import Session
@@ -183,6 +184,14 @@ def chip(of: Literal["part", "node"], state: str) -> SafeString:
 def delivery_chip(state: str, error: str) -> SafeString:
     """What became of a message. One that failed and is to be tried again is said to be."""
     return show_chip(TRIED_AGAIN if state == "waiting" and error else DELIVERY_CHIPS.get(state, GIVEN_UP))
+
+
+@register.filter
+def table_name(opts: Any) -> str:
+    """Of a model in the admin, by its options."""
+    from ingest.admin_site import label_of  # Mails are drawn by workers, which have no admin.
+
+    return capfirst(label_of(opts.model))
 
 
 @register.filter
