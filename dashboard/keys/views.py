@@ -27,6 +27,7 @@ from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
 from dashboard.lists import active_filters, page_context
 from dashboard.zones import MomentField
+from ingest import command_line
 from ingest.models import Application, Attempt, Stream, StreamKey, names
 from ingest.models.names import NetworksField, validate_app_name, validate_stream_name
 from ingest.services import actions as services_actions
@@ -118,8 +119,8 @@ REFUSED_WITHIN = timedelta(minutes=15)
 REFUSED_SHOWN = 12
 STREAMS_OFFERED = 500
 
-NEEDS_SCRIPT = (
-    "A key is shown in a dialog of the page, which needs JavaScript. Or use: manage.py streamkey create APP/NAME"
+NEEDS_SCRIPT = "A key is shown in a dialog of the page, which needs JavaScript. Or use: " + command_line.manage(
+    "streamkey create APP/NAME"
 )
 
 
