@@ -44,33 +44,44 @@ def addresses(text: str) -> list[str]:
     return list(dict.fromkeys(text.replace(",", " ").replace(";", " ").split()))
 
 
-class AlertRule(Scope):
-    class About(models.TextChoices):
-        HEALTH = "health", "A health issue"
-        ENDED = "ended", "A publisher that ended unexpectedly and is not back"
-        NOT_LIVE = "not_live", "A stream that is not live in the rule's hours"
+def waking_kinds() -> list[str]:
+    """What would wake somebody: what a new rule alerts on, by codes of `dashboard.alerts.kinds`."""
+    return ["health", "ended"]
 
+
+class AlertRule(Scope):
     name = models.CharField(max_length=100, unique=True)
     enabled = models.BooleanField(default=True)
-    about = models.CharField(max_length=8, choices=About, default=About.HEALTH)
+    kinds = models.JSONField(default=waking_kinds, help_text="What it alerts on: codes of dashboard.alerts.kinds.")
     checks = models.JSONField(default=list, blank=True, help_text="Empty: every check.")
-    level = models.CharField("from level", max_length=8, choices=[(each, each) for each in LEVELS], default="bad")
+    level = models.CharField(
+        "minimum level", max_length=8, choices=[(each, each.capitalize()) for each in LEVELS], default="bad"
+    )
     days = models.JSONField(default=list, blank=True, help_text="0 is Monday. Empty: every day.")
     from_time = models.TimeField("from", null=True, blank=True)
     until_time = models.TimeField("until", null=True, blank=True)
     time_zone = models.CharField(max_length=64, default="UTC", validators=[validate_zone])
     delay_s = models.PositiveIntegerField(
-        "wait",
+        "delay (s)",
         default=30,
         validators=[MaxValueValidator(86_400)],
-        help_text="Seconds that it must last before anybody is told.",
+        help_text="How long it has to last before anybody is notified.",
     )
     repeat_min = models.PositiveIntegerField(
-        "repeat", default=0, validators=[MaxValueValidator(10_080)], help_text="Minutes; 0: told once."
+        "repeat every (min)",
+        default=0,
+        validators=[MaxValueValidator(10_080)],
+        help_text="While it is open, until somebody acknowledges it. 0: notified once.",
     )
-    emails = models.TextField("e-mail to", blank=True, validators=[validate_addresses])
+    emails = models.TextField("e-mail", blank=True, validators=[validate_addresses])
     webhooks = models.ManyToManyField(Webhook, blank=True, related_name="rules")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
+    unjudged_since = models.DateTimeField(
+        null=True,
+        default=timezone.now,
+        editable=False,
+        help_text="When it was saved, until it has been held against what is so already. Empty: it has.",
+    )
 
     class Meta:
         ordering = ["name"]
@@ -120,10 +131,20 @@ keep_scoped(AlertRule)
 class Alert(models.Model):
     """Something that a rule found, from its opening to its end."""
 
+    class Outcome(models.TextChoices):
+        """What became of it: an alert that cleared is not always something that was put right."""
+
+        FIXED = "fixed", "Resolved"
+        EASED = "eased", "Eased"
+        DROPPED = "dropped", "Dropped, not fixed"  # The stream ended with it, and nobody meant that.
+        ENDED = "ended", "Ended, not fixed"  # It ended with it, as somebody meant.
+        WITHDRAWN = "withdrawn", "No longer watched"  # The rule, or what it watched, is another now.
+
     rule = models.ForeignKey(AlertRule, on_delete=models.CASCADE, related_name="alerts")
     subject = models.CharField(max_length=512, help_text="What it is about: application/name.")
     stream = models.ForeignKey(Stream, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     session = models.ForeignKey(Session, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    kind = models.CharField(max_length=16, default="health", help_text="A code of dashboard.alerts.kinds.")
     check_code = models.CharField("check", max_length=32)
     level = models.CharField(max_length=8)
     title = models.CharField(max_length=512)
@@ -131,11 +152,15 @@ class Alert(models.Model):
     expected = models.CharField(max_length=255, blank=True)
     advice = models.CharField(max_length=512, blank=True)
     opened_at = models.DateTimeField()
-    due_at = models.DateTimeField(help_text="From when on somebody is told of it.")
-    told_at = models.DateTimeField(null=True, blank=True, help_text="When it was last told. Empty: not yet.")
-    told = models.PositiveIntegerField(default=0, help_text="How often.")
+    due_at = models.DateTimeField(help_text="From when on somebody is notified.")
+    told_at = models.DateTimeField(null=True, blank=True, help_text="When the last were made. Empty: none yet.")
+    told = models.PositiveIntegerField(default=0, help_text="How often messages of it were made.")
     cleared_at = models.DateTimeField(null=True, blank=True)
-    cleared_why = models.CharField(max_length=255, blank=True)
+    cleared_why = models.CharField(max_length=512, blank=True)
+    outcome = models.CharField(max_length=9, choices=Outcome, blank=True, help_text="Empty: it is open.")
+    end_reason = models.CharField(
+        max_length=32, blank=True, help_text="Why the stream ended, if that is what it tells of, or what it cleared by."
+    )
     clear_told_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

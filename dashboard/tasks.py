@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from dashboard.alerts import evaluation
 from dashboard.alerts import messages as alert_messages
-from dashboard.alerts.evaluation import isolated, paced_transaction
+from dashboard.alerts.rows import isolated, paced_transaction
 from dashboard.models import Alert, AlertRule
 from ingest.delivery import engine
 from ingest.delivery.kinds import rows_that

@@ -8,8 +8,10 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
+from django.utils.html import format_html
 
 from dashboard.alerts import evaluation, messages
+from dashboard.alerts.kinds import KINDS
 from dashboard.models import ADDRESSED, DAYS, AlertRule
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine
@@ -76,6 +78,11 @@ class WebhookForm(ScopeForm, forms.ModelForm[Webhook]):
 
 
 class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
+    kinds = Boxes(
+        label="Alert on",
+        choices=[(kind.code, format_html("{} <small>{}</small>", kind.label, kind.help)) for kind in KINDS.values()],
+        error_messages={"required": "Choose at least one."},
+    )
     checks = Boxes(
         choices=[*CHECK_NAMES.items()],
         required=False,
@@ -89,21 +96,14 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
     class Meta:
         model = AlertRule
         fields = (
-            *("name", "enabled", "about", "checks", "level", "applications", "streams", "days", "from_time"),
+            *("name", "enabled", "kinds", "checks", "level", "applications", "streams", "days", "from_time"),
             *("until_time", "time_zone", "delay_s", "repeat_min", "emails", "webhooks"),
         )
-        labels = {
-            "about": "Tell of",
-            "delay_s": "Wait, seconds",
-            "repeat_min": "Repeat, minutes",
-            "emails": "E-mail to",
-        }
         help_texts = {
+            "level": "Of health issues only.",
             "days": "The day on which the hours begin. None chosen: every day.",
             "until_time": "22:00 until 06:00 goes over midnight.",
-            "repeat_min": "While it is open. 0: it is told once.",
-            "emails": "Addresses, apart by commas or lines.",
-            "level": "Of health issues.",
+            "emails": "One address per line or comma.",
         }
         widgets = {
             "from_time": forms.TimeInput(attrs={"type": "time"}, format="%H:%M"),
@@ -113,12 +113,11 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
-        if values.get("about") == AlertRule.About.NOT_LIVE and not (
-            values.get("streams") or values.get("applications")
-        ):
-            raise ValidationError("Choose the streams, or applications, that are to be live.")
+        for kind in (KINDS[code] for code in values.get("kinds", ())):
+            if kind.needs_streams and not (values.get("streams") or values.get("applications")):
+                raise ValidationError(f"{kind.label}: choose the streams or applications.")
         if not any(values.get(field) for field in (*ADDRESSED.values(), "webhooks")):
-            raise ValidationError("Say who is told: an e-mail address or a webhook.")
+            raise ValidationError("Add a recipient: an e-mail address or a webhook.")
         if bool(values.get("from_time")) != bool(values.get("until_time")):
             raise ValidationError("Hours need a beginning and an end.")
         return values
@@ -131,6 +130,8 @@ SUBJECTS: dict[type, str] = {AlertRule: "alert_rule", Webhook: "webhook"}
 @transaction.atomic
 def save(form: RuleForm | WebhookForm, actor: Actor) -> AlertRule | Webhook:
     verb = "change" if form.instance.pk else "create"
+    if isinstance(form.instance, AlertRule):
+        form.instance.unjudged_since = timezone.now()
     row = form.save()
     if isinstance(row, AlertRule) and not row.enabled:
         evaluation.rule_disabled(row, timezone.now())

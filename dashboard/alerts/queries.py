@@ -1,12 +1,16 @@
 """Rules, webhooks, alerts and deliveries as pages and API show them."""
 
+from dataclasses import dataclass
+
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from analytics.models.reports import REPORT
 from dashboard.alerts import evaluation
-from dashboard.models import DAYS, Alert, AlertRule
+from dashboard.alerts.kinds import KINDS, Health
+from dashboard.models import DAYS, LEVELS, Alert, AlertRule
+from ingest.contracts.figures import CHECK_NAMES
 from ingest.models import Delivery, Webhook
 
 
@@ -21,9 +25,33 @@ def alerts() -> QuerySet[Alert]:
     return Alert.objects.select_related("rule", "stream__application").order_by("-opened_at", "-pk")
 
 
-def rules() -> QuerySet[AlertRule]:
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """A rule in words."""
+
+    rule: AlertRule
+    kinds: list[str]
+    checks: str
+    """Of health issues; "": it does not alert on them."""
+    streams: str
+    hours: str
+
+
+def rules() -> list[RuleRow]:
     open_ = Count("alerts", filter=Q(alerts__cleared_at__isnull=True), distinct=True)
-    return AlertRule.objects.prefetch_related("applications", "streams__application", "webhooks").annotate(open=open_)
+    rows = AlertRule.objects.prefetch_related("applications", "streams__application", "webhooks").annotate(open=open_)
+    return [RuleRow(rule, _kinds(rule), _checks(rule), scope(rule), hours(rule)) for rule in rows]
+
+
+def _kinds(rule: AlertRule) -> list[str]:
+    return [kind.label for kind in KINDS.values() if kind.code in rule.kinds]
+
+
+def _checks(rule: AlertRule) -> str:
+    if Health.code not in rule.kinds:
+        return ""
+    names = ", ".join(CHECK_NAMES.get(check, check) for check in rule.checks) or "all checks"
+    return f"{names}; {'bad only' if rule.level == LEVELS[-1] else f'{rule.level} and worse'}"
 
 
 def webhooks() -> QuerySet[Webhook]:

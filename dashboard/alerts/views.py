@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from dashboard import zones
 from dashboard.access import actor_of, post_view, require_ability, safe_view
 from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
@@ -28,13 +29,14 @@ from ingest.services.roles import Ability
 @safe_view(Ability.VIEW)
 def alerts(request: HttpRequest) -> HttpResponse:
     over = alerts_queries.alerts().filter(cleared_at__isnull=False)
-    rules = [(rule, alerts_queries.scope(rule), alerts_queries.hours(rule)) for rule in alerts_queries.rules()]
+    rows = alerts_queries.rules()
+    rules = [row.rule for row in rows]
     context = page_context(request, over, {}) | {
         "open": alerts_queries.open_alerts(),
-        "rules": rules,
-        "is_watched": any(rule.enabled for rule, _, _ in rules),
+        "rules": rows,
+        "is_watched": any(rule.enabled for rule in rules),
         "webhooks": [(webhook, alerts_queries.scope(webhook)) for webhook in alerts_queries.webhooks()],
-        "mail_is_missing": not is_mail_set() and any(rule.emails for rule, _, _ in rules),
+        "mail_is_missing": not is_mail_set() and any(rule.emails for rule in rules),
     }
     return render(request, "dashboard/alerts.html", context)
 
@@ -48,7 +50,8 @@ FORMS: dict[str, Callable[..., RuleForm | WebhookForm]] = {"rule": RuleForm, "we
 def edit(request: HttpRequest, kind: str, pk: int | None = None) -> HttpResponse:
     """Makes or changes a rule or a webhook; of a new webhook it shows the secret, once."""
     row = _row(kind, pk) if pk is not None else None
-    form = FORMS[kind](request.POST if request.method == "POST" else None, instance=row)
+    initial = _first_values(request) if kind == "rule" and row is None else None
+    form = FORMS[kind](request.POST if request.method == "POST" else None, instance=row, initial=initial)
     if request.method == "POST" and form.is_valid():
         saved = alerts_actions.save(form, actor_of(request))
         if row is None and isinstance(saved, Webhook):
@@ -56,6 +59,16 @@ def edit(request: HttpRequest, kind: str, pk: int | None = None) -> HttpResponse
         return done(request, f"The {kind} {saved.name} is saved.")
     context: dict[str, Any] = {"form": form, "row": row, "kind": kind}
     return render(request, "dashboard/alert_form.html", context, status=422 if form.errors else 200)
+
+
+def _first_values(request: HttpRequest) -> dict[str, str]:
+    """Of a new rule, beside the model's defaults, which are what would wake somebody: ?preset=wake, and it is complete
+    but for who else is to be notified.
+    """
+    values = {"time_zone": zones.of(request).name}
+    if request.GET.get("preset") == "wake":
+        values |= {"name": "What would wake you", "emails": getattr(request.user, "email", "")}
+    return values
 
 
 @post_view(Ability.MANAGE_ALERTS)

@@ -47,14 +47,14 @@ class Told:
 
     def end(self, reason: str = "tcp_reset", at: datetime | None = None) -> OutboxEvent:
         when = at or timezone.now()
-        Session.objects.filter(pk=self.session.pk).update(ended_at=when, end_reason=reason)
+        Session.objects.filter(pk=self.session.pk).update(ended_at=when, end_reason=reason, end_description="It broke.")
         return self.tell("unpublish", when, end={"reason": reason, "description": "It broke."})
 
     def opened(self, check: str = "starving", level: str = "bad", at: datetime | None = None) -> OutboxEvent:
         return self.tell("health.opened", at, health=told_of(check, level))
 
-    def cleared(self, check: str = "starving", at: datetime | None = None) -> OutboxEvent:
-        return self.tell("health.cleared", at, health=told_of(check, "status"))
+    def cleared(self, check: str = "starving", at: datetime | None = None, **detail: str) -> OutboxEvent:
+        return self.tell("health.cleared", at, health={**told_of(check, "status"), **detail})
 
 
 def told_of(check: str, level: str) -> Issue:

@@ -6,17 +6,20 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 from django.db.models.deletion import Collector
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerts import evaluation
+from dashboard.alerts import evaluation, kinds
 from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from ingest.models import Application, Delivery, Node, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
 from tests.dashboard.alerts.conftest import Told, live
+from tests.dashboard.conftest import make_stream
 from tests.snapshots import issue
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +28,13 @@ OPERATOR = Actor("omar")
 
 
 def rule(**fields: Any) -> AlertRule:
-    values = {"name": "Night shift", "level": "warning", "delay_s": 0, "emails": "a@example.org"}
+    values: dict[str, Any] = {
+        "name": "Night shift",
+        "kinds": ["health"],
+        "level": "warning",
+        "delay_s": 0,
+        "emails": "a@example.org",
+    }
     return AlertRule.objects.create(**values | fields)
 
 
@@ -147,7 +156,10 @@ def test_rules_choose_by_check_level_and_stream(publisher: Told, stream: Stream)
     publisher.opened("gop_long", "warning")
     run()
     (cleared,) = Alert.objects.filter(cleared_at__isnull=False)
-    assert (cleared.rule.name, cleared.cleared_why) == ("bad only", "It is at level warning now.")
+    assert (cleared.rule.name, cleared.cleared_why) == (
+        "bad only",
+        "It is at level warning now: Nothing has arrived for 14 s (5 s at most).",
+    )
 
 
 def test_it_is_repeated_as_the_rule_says(publisher: Told) -> None:
@@ -191,21 +203,25 @@ def test_an_acknowledged_issue_is_not_repeated_but_its_end_is_told(publisher: To
 
 @pytest.mark.parametrize("reason", ["tcp_reset", "idle_timeout", "node_lost", "protocol_error"])
 def test_a_stream_that_is_lost_and_comes_back(publisher: Told, stream: Stream, reason: str) -> None:
-    rule(about="ended", delay_s=20)
+    rule(kinds=["ended"], delay_s=20)
     publisher.end(reason)
     run()
     assert told() == []
     run(after(seconds=21))
     assert told() == ["alert.opened"]
-    assert reason.replace("_", " ") in Alert.objects.get().title
+    dropped = Alert.objects.get()
+    assert dropped.title == f"{kinds.ended_words(reason)} It broke."
+    assert dropped.title.startswith("Stream dropped: ")
+    assert "_" not in f"{dropped.title} {dropped.actual}"
+    assert dropped.end_reason == reason
     live(stream).publish()
     run(after(seconds=30))
     assert told() == ["alert.opened", "alert.cleared"]
-    assert Alert.objects.get().cleared_why == "It is back."
+    assert Alert.objects.get().cleared_why == "The stream is back."
 
 
 def test_a_stream_that_is_back_in_time_is_told_nobody(publisher: Told, stream: Stream) -> None:
-    rule(about="ended", delay_s=20)
+    rule(kinds=["ended"], delay_s=20)
     publisher.end()
     run()
     live(stream).publish()
@@ -215,7 +231,7 @@ def test_a_stream_that_is_back_in_time_is_told_nobody(publisher: Told, stream: S
 
 @pytest.mark.parametrize("reason", ["client_unpublish", "kicked", "key_revoked", "replaced", "node_shutdown"])
 def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None:
-    rule(about="ended")
+    rule(kinds=["ended"])
     publisher.end(reason)
     run()
     assert not Alert.objects.exists()
@@ -224,7 +240,7 @@ def test_an_end_that_was_meant_is_no_alert(publisher: Told, reason: str) -> None
 @pytest.mark.both_forms
 def test_a_stream_that_should_be_live(stream: Stream) -> None:
     evening = {"from_time": time(18), "until_time": time(20), "time_zone": "Europe/Berlin"}
-    rule(about="not_live", delay_s=60, **evening).streams.add(stream)
+    rule(kinds=["not_live"], delay_s=60, **evening).streams.add(stream)
     run(datetime(2026, 7, 1, 15, 59, tzinfo=UTC))
     assert not Alert.objects.exists()
     run(datetime(2026, 7, 1, 16, 0, 30, tzinfo=UTC))
@@ -314,15 +330,15 @@ def test_a_rule_that_is_switched_off_tells_nobody_more(publisher: Told) -> None:
     run()
     AlertRule.objects.update(enabled=False)
     evaluation.rule_disabled(watching, timezone.now())
-    AlertRule.objects.update(enabled=True)
+    AlertRule.objects.update(enabled=True, unjudged_since=None)
     run()
     assert told() == ["alert.opened"]
     assert Alert.objects.get().cleared_why == "The rule was switched off."
 
 
-@pytest.mark.parametrize("about", ["ended", "not_live"])
-def test_an_end_that_is_acknowledged_is_not_repeated(publisher: Told, stream: Stream, about: str) -> None:
-    rule(about=about, repeat_min=1).streams.add(stream)
+@pytest.mark.parametrize("kind", ["ended", "not_live"])
+def test_an_end_that_is_acknowledged_is_not_repeated(publisher: Told, stream: Stream, kind: str) -> None:
+    rule(kinds=[kind], repeat_min=1).streams.add(stream)
     publisher.end()
     run()
     assert told() == ["alert.opened"]
@@ -346,6 +362,89 @@ def test_an_acknowledgement_holds_until_it_gets_worse(publisher: Told, first: st
     assert evaluation.is_acknowledged(Alert.objects.get()) == (not more)
 
 
+def test_a_rule_alerts_on_several_kinds(publisher: Told, stream: Stream) -> None:
+    """As what would wake somebody, which a new rule has."""
+    AlertRule.objects.create(name="Wake", delay_s=0, emails="a@example.org")
+    publisher.opened()
+    run()
+    dies(publisher, "tcp_reset")
+    run()
+    assert sorted(Alert.objects.values_list("kind", "check_code", "outcome")) == [
+        ("ended", "ended", ""),
+        ("health", "starving", "dropped"),
+    ]
+    assert told() == ["alert.opened", "alert.opened", "alert.cleared"]
+    live(stream).publish()
+    run()
+    assert Alert.objects.get(kind="ended").outcome == "fixed"
+
+
+def test_a_kind_that_a_rule_does_not_alert_on_any_more_is_withdrawn(publisher: Told, stream: Stream) -> None:
+    rule(kinds=["health", "ended"])
+    publisher.end()
+    run()
+    AlertRule.objects.update(kinds=["health"])
+    run()
+    alert = Alert.objects.get()
+    assert (alert.outcome, alert.cleared_why) == ("withdrawn", "The rule was changed. The stream was still off air.")
+
+
+@pytest.mark.both_forms
+def test_a_new_rule_is_held_against_issues_that_are_open(stream: Stream) -> None:
+    publisher = live(stream)
+    publisher.opened(at=after(minutes=-5))
+    publisher.opened("gop_long", "warning", at=after(minutes=-4))
+    publisher.opened("no_audio", at=after(minutes=-3))
+    publisher.cleared("no_audio")
+    over = live(make_stream("cam-7"))
+    over.opened()
+    dies(over, "client_unpublish")
+    run()
+    rule(name="bad", level="bad", delay_s=30)
+    rule(name="late", level="bad", delay_s=3600)
+    rule(name="others").streams.add(make_stream("cam-8"))
+    run()
+    run()
+    alert = Alert.objects.get(rule__name="bad")
+    assert (alert.check_code, alert.session_id, alert.told) == ("starving", publisher.session.pk, 1)
+    assert abs(alert.opened_at - after(minutes=-5)) < timedelta(seconds=5)
+    assert Alert.objects.get(rule__name="late").told == 0
+    assert not Alert.objects.filter(rule__name="others").exists()
+    publisher.cleared()
+    run()
+    run(after(seconds=20))
+    assert told() == ["alert.opened", "alert.cleared"]
+    assert not AlertRule.objects.exclude(unjudged_since=None).exists()
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize(
+    ("reason", "ago_min", "is_told"),
+    [("tcp_reset", 5, True), ("client_unpublish", 5, False), ("tcp_reset", 120, False)],
+)
+def test_a_new_rule_is_held_against_streams_that_dropped(
+    publisher: Told, reason: str, ago_min: int, is_told: bool
+) -> None:
+    publisher.end(reason, at=after(minutes=-ago_min))
+    run()
+    rule(kinds=["ended"], delay_s=30)
+    run()
+    run()
+    assert told() == ["alert.opened"] * is_told
+
+
+def test_a_new_rule_lets_a_stream_be_that_came_back(publisher: Told, stream: Stream) -> None:
+    publisher.end(at=after(minutes=-5))
+    live(stream).publish()
+    other = make_stream("cam-7")
+    live(other).end(at=after(minutes=-9))
+    live(other).end("client_unpublish", at=after(minutes=-5))
+    run()
+    rule(kinds=["ended"])
+    run()
+    assert told() == []
+
+
 def leave(stream: Stream) -> None:
     for watching in AlertRule.objects.all():
         watching.streams.set([Stream.objects.create(application=stream.application, name="cam-9", enabled=False)])
@@ -361,11 +460,11 @@ def leave(stream: Stream) -> None:
     ],
     ids=["disabled", "of a disabled application", "deleted", "left by the rule"],
 )
-@pytest.mark.parametrize("about", ["ended", "not_live"])
+@pytest.mark.parametrize("kind", ["ended", "not_live"])
 def test_a_stream_that_is_not_to_be_live_any_more_is_not_repeated(
-    publisher: Told, stream: Stream, about: str, happens: Callable[[Stream], object]
+    publisher: Told, stream: Stream, kind: str, happens: Callable[[Stream], object]
 ) -> None:
-    watching = rule(about=about, repeat_min=1)
+    watching = rule(kinds=[kind], repeat_min=1)
     watching.streams.add(stream)
     publisher.end()
     run()
@@ -377,27 +476,52 @@ def test_a_stream_that_is_not_to_be_live_any_more_is_not_repeated(
 
 
 def end_unsaid(publisher: Told) -> None:
-    Session.objects.filter(pk=publisher.session.pk).update(ended_at=timezone.now())
+    Session.objects.filter(pk=publisher.session.pk).update(ended_at=timezone.now(), end_reason="node_lost")
+
+
+def dies(publisher: Told, reason: str) -> None:
+    """As its node writes it: what was open clears with the session, before its end."""
+    publisher.cleared(by="session.ended")
+    publisher.end(reason)
+
+
+NOT_FIXED = "The issue was not fixed: Nothing has arrived for 14 s (5 s at most)."
 
 
 @pytest.mark.parametrize(
-    ("happens", "why"),
+    ("happens", "outcome", "why"),
     [
-        (lambda publisher: publisher.end("client_unpublish"), "The stream ended."),
-        (end_unsaid, "The stream ended."),
-        (lambda _: AlertRule.objects.update(checks=["gop_long"]), "The rule was changed."),
-        (lambda _: AlertRule.objects.update(level="bad"), "The rule was changed."),
-        (lambda _: AlertRule.objects.update(about="ended"), "The rule was changed."),
+        (lambda publisher: publisher.cleared(), "fixed", "The issue is over."),
+        (lambda publisher: dies(publisher, "tcp_reset"), "dropped", f"Stream dropped: connection reset. {NOT_FIXED}"),
+        (lambda publisher: dies(publisher, "lease_lost"), "dropped", f"{kinds.ended_words('lease_lost')} {NOT_FIXED}"),
+        (lambda publisher: publisher.end("node_lost"), "dropped", f"Stream dropped: server lost. {NOT_FIXED}"),
+        (end_unsaid, "dropped", f"Stream dropped: server lost. {NOT_FIXED}"),
+        (lambda publisher: dies(publisher, "client_unpublish"), "ended", f"Stream ended: encoder stopped. {NOT_FIXED}"),
+        (
+            lambda publisher: dies(publisher, "key_revoked"),
+            "ended",
+            f"Stream ended: key revoked or disabled. {NOT_FIXED}",
+        ),
+        (
+            lambda publisher: dies(publisher, "replaced"),
+            "ended",
+            f"Stream ended: replaced by another encoder. {NOT_FIXED}",
+        ),
+        (lambda _: AlertRule.objects.update(checks=["gop_long"]), "withdrawn", f"The rule was changed. {NOT_FIXED}"),
+        (lambda _: AlertRule.objects.update(level="bad"), "withdrawn", f"The rule was changed. {NOT_FIXED}"),
+        (lambda _: AlertRule.objects.update(kinds=["ended"]), "withdrawn", f"The rule was changed. {NOT_FIXED}"),
     ],
 )
-def test_what_ends_an_alert(publisher: Told, happens: Callable[[Told], object], why: str) -> None:
+def test_what_ends_an_alert_and_what_became_of_its_issue(
+    publisher: Told, happens: Callable[[Told], object], outcome: str, why: str
+) -> None:
     rule(repeat_min=1)
     publisher.opened(level="warning")
     run()
     happens(publisher)
     run(after(minutes=5))
     assert told() == ["alert.opened", "alert.cleared"]
-    assert Alert.objects.get().cleared_why == why
+    assert Alert.objects.values_list("outcome", "cleared_why").get() == (outcome, why)
 
 
 def test_a_rule_that_is_limited_to_streams_lets_go_of_nodes(stream: Stream) -> None:
@@ -425,3 +549,25 @@ def test_a_rule_and_a_webhook_whose_only_stream_is_deleted_are_about_none(stream
     webhook.refresh_from_db()
     webhook.streams.clear()
     assert webhook.covers("live", 7), "somebody chose no stream: all"
+
+
+@pytest.mark.both_forms
+@pytest.mark.django_db(transaction=True)
+def test_former_rules_and_alerts_have_their_kinds_and_keep_them_on_the_way_back(stream: Stream) -> None:
+    for kind in kinds.KINDS:
+        made = rule(name=kind, kinds=[kind])
+        about = {"subject": "live/cam-1", "check_code": "starving" if kind == "health" else kind, "level": "bad"}
+        Alert.objects.create(rule=made, kind=kind, opened_at=timezone.now(), due_at=timezone.now(), **about)
+    rule(name="two", kinds=["health", "ended"])
+    executor = MigrationExecutor(connection)
+    try:
+        executor.migrate([("dashboard", "0002_schedule")])
+        rules = executor.loader.project_state([("dashboard", "0002_schedule")]).apps.get_model("dashboard", "AlertRule")
+        abouts = dict(rules.objects.values_list("name", "about"))
+        assert abouts == {"health": "health", "ended": "ended", "not_live": "not_live", "two": "health"}
+    finally:
+        executor = MigrationExecutor(connection)
+        executor.migrate(executor.loader.graph.leaf_nodes())
+    assert {row.name: row.kinds for row in AlertRule.objects.all()} == {name: [about] for name, about in abouts.items()}
+    assert not AlertRule.objects.exclude(unjudged_since=None).exists()
+    assert all(alert.kind == alert.rule.name for alert in Alert.objects.select_related("rule"))

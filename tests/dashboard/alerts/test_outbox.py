@@ -9,7 +9,7 @@ from django.db import DataError, OperationalError
 from django.utils import timezone
 
 from dashboard import tasks
-from dashboard.alerts import evaluation, messages
+from dashboard.alerts import messages, rows
 from dashboard.models import Alert, AlertRule
 from ingest.delivery import engine
 from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook
@@ -62,7 +62,7 @@ def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, mon
         live(make_stream(f"s{number}")).opened()
     pauses: list[float] = []
     taken: list[int] = []
-    monkeypatch.setattr("dashboard.alerts.evaluation.time.sleep", pauses.append)
+    monkeypatch.setattr("dashboard.alerts.rows.time.sleep", pauses.append)
     real = engine.enqueue
 
     def put(messages: Any) -> None:
@@ -72,7 +72,7 @@ def test_each_event_is_a_transaction_with_a_pause_after_it(webhook: Webhook, mon
     monkeypatch.setattr(engine, "enqueue", put)
     assert take() == 12
     assert taken == [1] * 12
-    assert (len(pauses), min(pauses) >= evaluation.PAUSE_S) == (12, True)
+    assert (len(pauses), min(pauses) >= rows.PAUSE_S) == (12, True)
     assert (Alert.objects.count(), Delivery.objects.count()) == (24, 12)
 
 
@@ -148,7 +148,7 @@ def test_one_alert_that_can_not_be_told_holds_up_no_other(publisher: Told, monke
 
 def test_one_rule_that_can_not_be_judged_holds_up_no_other(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
-        rule(name=name, about="not_live").streams.add(stream)
+        rule(name=name, kinds=["not_live"]).streams.add(stream)
     real = AlertRule.began
     monkeypatch.setattr(AlertRule, "began", lambda self, now: 1 / 0 if self.name == "a" else real(self, now))
     run()
@@ -156,7 +156,7 @@ def test_one_rule_that_can_not_be_judged_holds_up_no_other(stream: Stream, monke
 
 
 def test_a_time_zone_that_this_machine_does_not_know_is_utc(stream: Stream) -> None:
-    rule(about="not_live", time_zone="Mars/Olympus", from_time=time(18), until_time=time(20)).streams.add(stream)
+    rule(kinds=["not_live"], time_zone="Mars/Olympus", from_time=time(18), until_time=time(20)).streams.add(stream)
     run(datetime(2026, 7, 1, 17, 59, tzinfo=UTC))
     assert told() == []
     run(datetime(2026, 7, 1, 18, 1, tzinfo=UTC))

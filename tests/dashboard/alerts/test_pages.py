@@ -22,7 +22,7 @@ WEBHOOK = {"name": "graphics", "url": HOOK, "enabled": "on"}
 RULE = {
     "name": "Night",
     "enabled": "on",
-    "about": "health",
+    "kinds": ["health"],
     "level": "bad",
     "time_zone": "Europe/Berlin",
     "delay_s": "30",
@@ -114,12 +114,14 @@ def test_a_rule_is_made_changed_and_deleted(admin: Client, stream: Stream) -> No
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"emails": ""}, "Say who is told"),
+        ({"emails": ""}, "Add a recipient"),
         ({"emails": "nobody"}, "Enter a valid email address."),
         ({"emails": f"a@{'b' * 60}.{'c' * 60}.{'d' * 60}.{'e' * 60}.{'f' * 9}.org"}, "is too long"),
         ({"time_zone": "Mars/Base"}, "is no time zone"),
         ({"time_zone": "../etc/passwd"}, "is no time zone"),
-        ({"about": "not_live"}, "Choose the streams"),
+        ({"kinds": ["not_live"]}, "choose the streams"),
+        ({"kinds": []}, "Choose at least one."),
+        ({"kinds": ["made-up"]}, "made-up is not one of the available choices"),
         ({"from_time": "22:00"}, "Hours need a beginning and an end."),
         ({"checks": ["made-up"]}, "made-up is not one of the available choices"),
         ({"delay_s": "-1"}, "greater than or equal to 0"),
@@ -165,7 +167,7 @@ def test_a_test_event_is_asked_for(
 
 def test_empty_pages_say_what_comes_next(admin: Client) -> None:
     text = text_of(admin, "/alerts/")
-    for words in ("No rule is on, so nobody is told of anything.", "Nobody is told yet", "No service is told"):
+    for words in ("No rule is on, so nobody is told of anything.", "No rules yet", "No service is told"):
         assert words in text
     assert "Nothing was sent yet" in text_of(admin, "/alerts/deliveries/")
 
