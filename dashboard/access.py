@@ -115,8 +115,8 @@ def actor_of(request: HttpRequest) -> Actor:
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
-NO_ROLE = "This account has no role yet. Ask an admin to give it one: viewer, operator, key manager, analyst or admin."
-LACKING = "Your role does not allow this. Ask an admin."
+NO_ROLE = "Your account has no role yet: ask an administrator to give you one (Settings, Users and roles)."
+LACKING = "Your role does not allow this: ask an administrator for another (Settings, Users and roles)."
 
 
 def request_abilities(request: HttpRequest) -> frozenset[Ability]:

@@ -227,7 +227,7 @@ def zone(request: HttpRequest) -> HttpResponse:
 logger = logging.getLogger(__name__)
 
 WRONG = "User or password is wrong."
-NOT_STAFF = "Your account may not open the admin pages. Ask an admin to mark it as staff."
+NO_SETTINGS = "Settings are for the roles admin and key manager: ask an administrator (Settings, Users and roles)."
 
 
 class LoginForm(AuthenticationForm):
@@ -295,8 +295,8 @@ logout = LogoutView.as_view()
 
 def admin_login(request: HttpRequest) -> HttpResponse:
     """Where the admin sends whom it doesn't let in: to the one log-in page, or a 403 for who is already logged in."""
-    if request.user.is_authenticated and not request.user.is_staff:
-        raise PermissionDenied(NOT_STAFF)
+    if request.user.is_authenticated:
+        raise PermissionDenied(NO_SETTINGS)
     return redirect_to_login(request.GET.get("next") or "/admin/")
 
 

@@ -39,6 +39,7 @@ from dashboard.streams.api import router as streams_router
 from dashboard.system.api import router as system_router
 from dashboard.system.probes import AWAY
 from dashboard.system.unavailable import failed
+from ingest import command_line
 from ingest.services.nodes import NodeError
 from ingest.services.recordings import RecordingProblem
 from ingest.services.removal import InTheWay
@@ -203,8 +204,8 @@ def _plain_type(schema: Json) -> str:
 
 
 DESCRIPTION = (
-    "Send `Authorization: Bearer TOKEN`, made by `manage.py apitoken create NAME --role ROLE`, or use the dashboard's "
-    "session. "
+    "Send `Authorization: Bearer TOKEN`, made under Settings, API tokens, or by "
+    f"`{command_line.short('apitoken create NAME --role ROLE')}`; or use the dashboard's session. "
     'Lists are `{"items": [...], "count": N}`, newest first; times are ISO 8601 in UTC.'
 )
 

@@ -42,6 +42,7 @@ PAGES = (
     Page("Jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1),
     Page("Nodes", "nodes", "dashboard:nodes", Ability.VIEW, ("dashboard:node",), tab=False, group=1),
     Page("Audit", "audit", "dashboard:audit", Ability.SEE_AUDIT, ("dashboard:audit",), tab=False, group=1),
+    Page("Settings", "settings", "dashboard:settings", Ability.MANAGE_KEYS, ("dashboard:setting",), tab=False, group=1),
     Page("System", "info", "dashboard:system", Ability.VIEW, ("dashboard:system",), tab=False, group=1),
 )
 

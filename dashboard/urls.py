@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dashboard import accounts, jobs, metrics
+from dashboard import accounts, jobs, metrics, settings
 from dashboard.alerts import views as alerts_views
 from dashboard.attempts import views as attempts_views
 from dashboard.audit import views as audit_views
@@ -27,6 +27,7 @@ urlpatterns = [
     path("streams/<str:app>/<stream:name>/acknowledge", streams_views.acknowledge, name="acknowledge"),
     path("streams/<str:app>/<stream:name>/mute", streams_views.mute, name="mute"),
     path("streams/<str:app>/<stream:name>/unmute", streams_views.unmute, name="unmute"),
+    path("streams/<str:app>/<stream:name>/settings", settings.stream_settings, name="stream-settings"),
     path("streams/<str:app>/<stream:name>/thumbnail.webp", streams_views.thumbnail, name="thumbnail"),
     path("live/recent/", streams_views.recent, name="recent"),
     path("sessions/", sessions_views.sessions, name="sessions"),
@@ -49,6 +50,8 @@ urlpatterns = [
     path("keys/<int:pk>/enable", keys_views.enable, name="key-enable"),
     path("keys/<int:pk>/test/", keys_views.waiting, name="key-test"),
     path("keys/<int:pk>/test/progress", keys_views.progress, name="key-progress"),
+    path("settings/", settings.settings, name="settings"),
+    path("settings/applications/create", keys_views.create_application, name="application-create"),
     path("audit/", audit_views.audit, name="audit"),
     path("audit/export", audit_views.export, name="audit-export"),
     path("recordings/", recordings_views.recordings, name="recordings"),

@@ -1,5 +1,7 @@
-"""The admin's site and the base of its lists: whatever is added, changed or deleted in a form of it is written into
-the audit log, and a page of a table that grows without end costs the same however much history there is.
+"""The admin's site and the base of its lists: whoever sets something up by the role gets in, its tables stand in groups
+of the dashboard's words, and a form that a page of the dashboard led to leads back there. Whatever is added, changed or
+deleted in a form is written into the audit log, and a page of a table that grows without end costs the same however
+much history there is.
 
 What its actions do (revoke, drain) has its entry from `ingest.services.actions`. Not in `ingest.admin`: the site is
 made when that is loaded, to register its models."""
@@ -13,12 +15,16 @@ from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Manager, Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.functional import cached_property
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.text import capfirst
 
 from ingest.models import Stream, StreamKey
 from ingest.services import audit
 from ingest.services.audit import actor_of
+from ingest.services.roles import Ability, user_abilities
 from ingest.services.sql import MAX_COUNT, count_up_to
 
 AnyAdmin = admin.ModelAdmin[Any]
@@ -65,6 +71,18 @@ class AuditedMixin(AnyAdmin):
         for obj in queryset:
             self._record(request, obj, "delete", [])
         return super().log_deletions(request, queryset)  # type: ignore[arg-type]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        if not found.is_popup:
+            found.title = capfirst(label_of(self.model))
+        return found
+
+    def response_post_save_change(self, request: HttpRequest, obj: Model) -> HttpResponse:
+        return _way_back(request) or super().response_post_save_change(request, obj)
+
+    def response_post_save_add(self, request: HttpRequest, obj: Model) -> HttpResponse:
+        return _way_back(request) or super().response_post_save_add(request, obj)
 
     def response_action(self, request: HttpRequest, queryset: "QuerySet[Model]", *args: Any) -> Any:
         action = request.POST.get("action", "")
@@ -140,8 +158,83 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str | dict) else str(value)
 
 
+def _way_back(request: HttpRequest) -> HttpResponse | None:
+    """To the page that led to the form, if it is one of ours: `next` of the form's address."""
+    back = request.GET.get("next", "")
+    ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())
+    return HttpResponseRedirect(back) if ours else None
+
+
+SETS_UP = frozenset((Ability.MANAGE_KEYS, Ability.MANAGE_STREAMS, Ability.MANAGE_TOKENS))
+"""Who has one of these gets into the admin; what is to be seen there is by permission."""
+
+LABELS: Mapping[str, str] = {
+    "auth.group": "roles",
+    "dashboard.apitoken": "API tokens",
+    "django_celery_beat.periodictask": "schedules",
+    "ingest.attempt": "refused connections",
+    "ingest.statusevent": "events of sessions",
+    "analytics.reportplan": "report schedules",
+    "analytics.reportdelivery": "report deliveries",
+    "analytics.runline": "log of analytics jobs",
+    "analytics.analyticsrun": "analytics jobs",
+    "analytics.partition": "data by hour",
+    "analytics.rollup": "figures by hour and day",
+}
+"""Of tables whose name here is another than their model's."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Streams and who may publish": tuple(
+        f"ingest.{model}" for model in ("application", "stream", "streamkey", "encoderlogin", "ban")
+    ),
+    "Users and scripts": ("auth.user", "auth.group", "dashboard.apitoken"),
+    "Reports and schedules": (
+        "analytics.reportplan",
+        *(f"django_celery_beat.{model}" for model in ("periodictask", "crontabschedule", "intervalschedule")),
+    ),
+    "Records, to look at": (
+        *(f"ingest.{model}" for model in ("session", "statusevent", "attempt", "recording", "sharedobject")),
+        *(f"ingest.{model}" for model in ("node", "lease")),
+        *(f"analytics.{model}" for model in ("report", "reportdelivery", "analyticsrun", "runline")),
+        *(f"analytics.{model}" for model in ("partition", "rollup")),
+    ),
+}
+"""The tables as the admin's first page lists them. What is in none comes last."""
+
+HIDDEN = ("django_celery_beat.clockedschedule", "django_celery_beat.solarschedule")
+"""Kinds of schedules that nothing here uses; a schedule's own form still leads to them."""
+
+
+def label_of(model: type[Model]) -> str:
+    """A table's name, in lower case where it is no name of its own."""
+    return LABELS.get(model._meta.label_lower, str(model._meta.verbose_name_plural))
+
+
 class AuditedSite(admin.AdminSite):
     """Mixes `Audited` into whatever is registered, other packages' models as well."""
+
+    site_title = site_header = "rtmpweb"
+    index_title = "All forms and records"
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        return super().has_permission(request) or bool(SETS_UP & user_abilities(request.user))
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """By GROUPS; of one application as Django has it."""
+        apps = super().get_app_list(request, app_label)
+        tables = {each["model"]._meta.label_lower: each for app in apps for each in app["models"]}
+        for each in tables.values():
+            each["name"] = capfirst(label_of(each["model"]))
+        if app_label is not None:
+            return apps
+        grouped = {name: [tables.pop(label) for label in labels if label in tables] for name, labels in GROUPS.items()}
+        grouped["More"] = [each for label, each in tables.items() if label not in HIDDEN]
+        url = reverse("admin:index", current_app=self.name)
+        return [
+            {"name": name, "app_label": f"group-{number}", "app_url": url, "has_module_perms": True, "models": models}
+            for number, (name, models) in enumerate(grouped.items())
+            if models
+        ]
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
         base = admin_class or admin.ModelAdmin

@@ -9,6 +9,7 @@ from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError
 from django.utils import timezone
 
+from ingest import command_line
 from ingest.models import Application
 from ingest.server import connections_possible, tls
 from ingest.services import media_urls
@@ -148,6 +149,7 @@ def open_applications() -> Iterator[CheckMessage]:
     for application in Application.objects.filter(enabled=True, publish_policy=Application.PublishPolicy.OPEN):
         yield CheckWarning(
             f"Anyone may publish to the application {application.name} under any name.",
-            hint=f"On a network that isn't trusted: manage.py application set {application.name} --publish key",
+            hint="On a network that isn't trusted: "
+            + command_line.here("application set", application.name, "--publish key"),
             id="ingest.W002",
         )

@@ -32,7 +32,7 @@ def spark() -> Iterator[str]:
 # Both or neither: Redis and a database server are what several processes share.
 @check(
     id="rtmpweb.W002",
-    hint="Set DATABASE_URL to a PostgreSQL server, or unset REDIS_URL and run `manage.py serve` alone.",
+    hint="Set DATABASE_URL to a PostgreSQL server, or unset REDIS_URL and run `serve` alone.",
     deploy=False,
 )
 def redis_alone() -> Iterator[str]:
@@ -47,7 +47,7 @@ def redis_alone() -> Iterator[str]:
 )
 def database_alone() -> Iterator[str]:
     if settings.DATABASE_URL and not settings.REDIS_URL:
-        yield "DATABASE_URL is set, REDIS_URL is not: other processes than `manage.py serve` can't work together."
+        yield "DATABASE_URL is set, REDIS_URL is not: other processes than `serve` can't work together."
 
 
 @check(

@@ -147,6 +147,7 @@ KEEP_SESSIONS_DAYS = env.integer("RTMPWEB_KEEP_SESSIONS_DAYS", 400, 0, 36_500)
 
 # Telling others ------------------------------------------------------------
 PUBLIC_URL = env.http_base("RTMPWEB_URL")
+MANAGE = env.text("RTMPWEB_MANAGE")
 """Of the dashboard, in messages; empty: by its own address."""
 KEEP_HOOKS_DAYS = env.integer("RTMPWEB_KEEP_HOOKS_DAYS", 30, 0, 36_500)
 WEBHOOK_PRIVATE = env.flag("RTMPWEB_WEBHOOK_PRIVATE")

@@ -9,8 +9,6 @@ from dashboard.accounts import admin_login, logout
 from dashboard.api import api
 
 admin.autodiscover()
-admin.site.site_header = admin.site.site_title = "rtmpweb"
-admin.site.index_title = "Keys, streams, history and schedules"
 
 handler500 = "dashboard.system.unavailable.server_error"
 

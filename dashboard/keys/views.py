@@ -27,8 +27,9 @@ from dashboard.keys import key_test
 from dashboard.keys import queries as keys_queries
 from dashboard.lists import active_filters, page_context
 from dashboard.zones import MomentField
+from ingest import command_line
 from ingest.models import Application, Attempt, Stream, StreamKey, names
-from ingest.models.names import NetworksField, validate_stream_name
+from ingest.models.names import NetworksField, validate_app_name, validate_stream_name
 from ingest.services import actions as services_actions
 from ingest.services import audit, media_urls
 from ingest.services.keys import NewKey
@@ -95,6 +96,21 @@ class CreateForm(RightsForm):
         return expires
 
 
+class ApplicationForm(forms.Form):
+    """Of a new one, with its first stream."""
+
+    application = forms.CharField(max_length=128, validators=[validate_app_name])
+    stream = forms.CharField(max_length=255, validators=[validate_stream_name])
+    play_policy = forms.ChoiceField(choices=Application.PlayPolicy.choices)
+    record = forms.ChoiceField(choices=Application.RecordPolicy.choices)
+
+    def clean_application(self) -> str:
+        name: str = self.cleaned_data["application"]
+        if Application.objects.filter(name=name).exists():
+            raise ValidationError(f"There is an application {name} already: create a key for a stream of it.")
+        return name
+
+
 class RotateForm(forms.Form):
     grace = forms.ChoiceField(choices=GRACE_CHOICES, initial="0")
 
@@ -103,8 +119,8 @@ REFUSED_WITHIN = timedelta(minutes=15)
 REFUSED_SHOWN = 12
 STREAMS_OFFERED = 500
 
-NEEDS_SCRIPT = (
-    "A key is shown in a dialog of the page, which needs JavaScript. Or use: manage.py streamkey create APP/NAME"
+NEEDS_SCRIPT = "A key is shown in a dialog of the page, which needs JavaScript. Or use: " + command_line.manage(
+    "streamkey create APP/NAME"
 )
 
 
@@ -184,6 +200,25 @@ def create(request: HttpRequest) -> HttpResponse:
         return services_actions.create_key(actor, stream=stream, **form.rights())
 
     return _show_once(request, "created", create_key)
+
+
+@post_view(Ability.MANAGE_STREAMS)
+def create_application(request: HttpRequest) -> HttpResponse:
+    """With its first stream and that one's key: the secret, once; or, with status 422, what is wrong."""
+    _needs_script(request)
+    form = ApplicationForm(request.POST)
+    if not form.is_valid():
+        return _wrong(form)
+    actor, given = actor_of(request), form.cleaned_data
+
+    @transaction.atomic
+    def create_all() -> NewKey:
+        application = Application(name=given["application"])
+        services_actions.save_application(actor, application, play_policy=given["play_policy"], record=given["record"])
+        stream = services_actions.make_stream(actor, application, given["stream"])
+        return services_actions.create_key(actor, stream=stream)
+
+    return _show_once(request, "created", create_all)
 
 
 @post_view(Ability.MANAGE_KEYS)

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from django.urls import reverse
+
 from dashboard.streams.measurements import LastMinuteKind
 from dashboard.templatetags.ui import attempt_advice, reason_words
 from ingest.contracts import SERVER_ENDS, Issue
@@ -203,6 +205,24 @@ CHECK_ACTIONS = {
     "recording_failed": "Look at the disk of the recordings",
 }
 """By check: the one action, in a few words. What others follow from comes first."""
+CHECK_SETTINGS = {
+    "no_video": ("video", "Say that it has no video"),
+    "no_audio": ("audio", "Say that it has no audio"),
+    "bitrate_low": ("target", "Change its target bitrate"),
+    "bitrate_high": ("key", "Change its key’s limit"),
+}
+"""By check: the part of the stream's settings (`dashboard.settings.PARTS`) that its advice speaks of, and the link's
+words. Of all others it is OWN_LIMITS."""
+OWN_LIMITS = ("checks", "Change this check’s limits")
+
+
+def setting_of(check: str, path: str) -> tuple[str, str]:
+    """The link to what is set of a check for the stream application/name, and its words."""
+    part, words = CHECK_SETTINGS.get(check, OWN_LIMITS)
+    app, _, name = path.partition("/")
+    return f"{reverse('dashboard:stream-settings', args=[app, name])}?of={part}", words
+
+
 OTHERWISE = Advice("Look at its events", "Nothing that is known says what to do.")
 
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import zones
-from dashboard.sessions.advice import KeyState, NodeState, Return, Situation, advise, cause_rank
+from dashboard.sessions.advice import KeyState, NodeState, Return, Situation, advise, cause_rank, setting_of
 from dashboard.streams import measurements
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
@@ -73,7 +73,8 @@ class Diagnosis:
         self.node_state = self._node_state()
         self.back = self._back()
 
-    def findings(self) -> list[Finding]:
+    def findings(self, *, may_set: bool = False) -> list[Finding]:
+        """`may_set`: with links to settings, for who may change them."""
         situation = Situation(
             reason=self.session.end_reason,
             seen=self.last.seen,
@@ -84,14 +85,24 @@ class Diagnosis:
             issue=next(iter(self._issues), None),
         )
         advice = advise(situation)
+        setting = self._setting(situation) if may_set else ()
         return [
             self._is_it_back(),
             self._why(),
             self._key_or_node(),
             self._key(),
             self._attempts(),
-            Finding("What to do now", "info", advice.action, advice.why),
+            Finding("What to do now", "info", advice.action, advice.why, *setting),
         ]
+
+    def _setting(self, situation: Situation) -> tuple[str, str] | tuple[()]:
+        """What is set of what the advice speaks of: a link and its words."""
+        stream, key = self.session.stream, self.session.key_id
+        if situation.issue is not None and situation.back == "on" and stream is not None:
+            return setting_of(situation.issue["check"], stream.path)
+        if key is not None and situation.key in ("revoked", "disabled", "expired", "over_limit"):
+            return reverse("dashboard:key", args=[key]), "Open its key"
+        return ()
 
     # --- What is known ---
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard import lists
-from dashboard.access import actor_of, post_view, safe_view
+from dashboard.access import actor_of, post_view, request_abilities, safe_view
 from dashboard.lists import answer_action
 from dashboard.sessions import queries as sessions_queries
 from dashboard.sessions.diagnosis import Diagnosis
@@ -227,7 +227,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         "at": timezone.now(),
         "end": measurements.ended(row),
         "diagnosis": diagnosis,
-        "findings": diagnosis.findings() if diagnosis else [],
+        "findings": diagnosis.findings(may_set=Ability.MANAGE_KEYS in request_abilities(request)) if diagnosis else [],
         "acknowledged": streams_actions.end_acknowledgement(row),
         "recordings": row.recordings.select_related("application"),
         "players": players[:PLAYERS_SHOWN],

@@ -15,8 +15,9 @@ from django.utils import timezone
 from django.utils.cache import get_conditional_response
 
 from dashboard import zones
-from dashboard.access import actor_of, post_view, safe_view
+from dashboard.access import actor_of, post_view, request_abilities, safe_view
 from dashboard.lists import answer, answer_action
+from dashboard.sessions.advice import setting_of
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
@@ -25,7 +26,7 @@ from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
-from ingest.models import Application, Attempt, Session, StreamKey
+from ingest.models import Application, Attempt, Session, Stream, StreamKey
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
@@ -163,6 +164,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
                     stream_database_part(row.pk, snapshot["session_id"]),
                 ),
                 "limits": limits_of(row),
+                "settings": _settings(request, row),
                 "urls": {
                     "preview": reverse("dashboard:preview", args=[app, name]),
                     "samples": reverse("api-1:stream-samples", args=[app, name]),
@@ -182,6 +184,13 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
         },
     )
     return allow_preview(request, answer)
+
+
+def _settings(request: HttpRequest, row: Stream) -> dict[str, dict[str, str]]:
+    """By check: where what is set of it can be changed, and the link's words; for who may."""
+    if Ability.MANAGE_KEYS not in request_abilities(request):
+        return {}
+    return {check: dict(zip(("url", "words"), setting_of(check, row.path), strict=True)) for check in STREAM_CHECKS}
 
 
 def _last_minute(session: Session) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from analytics.models import AnalyticsRun
+from ingest import command_line
 
 
 class State(StrEnum):
@@ -56,7 +57,7 @@ WORDS: dict[str, Words] = {
         "Media nodes",
         "No media node runs",
         "Nothing can be published or played.",
-        "Start `manage.py runrtmp`, or look at its log.",
+        f"Start `{command_line.short('runrtmp')}`, or look at its log.",
     ),
     "media": Words(
         "Media listener",

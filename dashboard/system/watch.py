@@ -16,6 +16,7 @@ from dashboard.system import probes
 from dashboard.system.evaluation import Observation, evaluate
 from dashboard.system.parts import WORDS, Part, State, Trouble, degraded, failing, in_order, unknown
 from dashboard.system.probes import NoRoom, NotMigrated, NoWrites, Probe, Rows, Unfit
+from ingest import command_line
 from ingest.contracts import NodeFigures
 from ingest.disk import OLD_S, DiskSpace
 from ingest.live_store import LiveView, get_livestore
@@ -201,7 +202,7 @@ class Watch:
 
 
 DATABASE_TROUBLES: dict[type[Exception], Trouble] = {
-    NotMigrated: Trouble("The database lacks tables of this version", advice="Run `manage.py migrate`."),
+    NotMigrated: Trouble("The database lacks tables of this version", advice=f"Run `{command_line.short('migrate')}`."),
     NoRoom: Trouble(
         "The database takes no more connections",
         advice="Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",

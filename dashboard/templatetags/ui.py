@@ -1,6 +1,7 @@
 """Template tags of the dashboard's look: icons, status chips, figures (thousands by comma, a dash where there is none),
 and what stands in the database, the audit log among it, in words."""
 
+import shlex
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -10,8 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from dashboard.models import Alert
+from ingest import command_line
 from ingest.contracts import end_of
 from ingest.models import Session
 from ingest.services.refusals import REASONS
@@ -201,6 +204,26 @@ def outcome_chip(outcome: str) -> SafeString:
 def delivery_chip(state: str, error: str) -> SafeString:
     """What became of a message. One that failed and is to be tried again is said to be."""
     return show_chip(TRIED_AGAIN if state == "waiting" and error else DELIVERY_CHIPS.get(state, GIVEN_UP))
+
+
+@register.simple_tag
+def manage(command: str, *arguments: str) -> str:
+    """How a command is run here, from a shell in any folder."""
+    return command_line.manage(command, *map(shlex.quote, arguments))
+
+
+@register.simple_tag
+def manage_short(command: str) -> str:
+    """The same for pages that anybody sees: it names no folder."""
+    return command_line.short(command)
+
+
+@register.filter
+def table_name(opts: Any) -> str:
+    """Of a model in the admin, by its options."""
+    from ingest.admin_site import label_of  # Mails are drawn by workers, which have no admin.
+
+    return capfirst(label_of(opts.model))
 
 
 @register.filter

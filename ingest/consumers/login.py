@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from django.conf import settings
 
-from ingest import clean, clock
+from ingest import clean, clock, command_line
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import DRAINING, ActiveSession
 from ingest.consumers.admissions import Batches, answer_each
@@ -59,12 +59,12 @@ async def delay_wrong_secret(refused: Refused, peer: Peer, secret: str) -> None:
         get_history().put(BanRow(address, datetime.fromtimestamp(now, UTC), settings.BAN_S, guesses, peer.node))
         logger.warning(
             "%s is banned for %d s: %d different wrong keys, tokens or passwords came from it within %d minutes. If "
-            "encoders of yours are there, correct their settings, then lift the ban: manage.py ban lift %s",
+            "encoders of yours are there, correct their settings, then lift the ban: %s",
             address,
             settings.BAN_S,
             guesses,
             WINDOW_S // 60,
-            address,
+            command_line.manage("ban lift", address),
         )
     delay = _random.uniform(0, settings.REFUSAL_DELAY_S)
     if delay:

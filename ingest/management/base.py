@@ -20,6 +20,7 @@ from django.db.models import Model
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from ingest import command_line
 from ingest.models import Application, Recording, Stream
 from ingest.models.names import validate_stream_name
 from ingest.services import actions as services_actions
@@ -70,7 +71,9 @@ def split_path(path: str) -> tuple[str, str]:
 def application_of(name: str) -> Application:
     application = Application.objects.filter(name=name).first()
     if application is None:
-        raise CommandError(f"There is no application {name!r}. Make it with: manage.py application set {name}")
+        raise CommandError(
+            f"There is no application {name!r}. Make it with: {command_line.here('application set', name)}"
+        )
     return application
 
 
@@ -93,7 +96,7 @@ def stream_of(path: str, *, make: Actor | None = None) -> Stream:
 def recording_of(pk: int) -> Recording:
     recording = Recording.objects.select_related("application", "stream").filter(pk=pk).first()
     if recording is None:
-        raise CommandError(f"There is no recording {pk}. See: manage.py recording list")
+        raise CommandError(f"There is no recording {pk}. See: {command_line.here('recording list')}")
     return recording
 
 

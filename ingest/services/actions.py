@@ -53,6 +53,17 @@ def make_stream(actor: Actor, application: Application, name: str) -> Stream:
     return stream
 
 
+def save_application(actor: Actor, application: Application, **fields: Any) -> None:
+    """A new one, or one that is changed, with these fields. Raises ValidationError."""
+    verb = "create" if application.pk is None else "change"
+    for name, value in fields.items():
+        setattr(application, name, value)
+    application.full_clean()
+    with transaction.atomic():
+        application.save()
+        audit.record(actor, f"application.{verb}", application.name, **fields)
+
+
 def set_enabled(actor: Actor, row: Stream | Application, enabled: bool) -> None:
     """What is disabled, or is in a disabled application, is refused to all, and ends within 2 s."""
     if row.enabled == enabled:

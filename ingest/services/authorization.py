@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, Self
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 
-from ingest import clean
+from ingest import clean, command_line
 from ingest.contracts import LoginAnswer
 from ingest.credentials import is_masked, looks_like_key
 from ingest.models import Application, EncoderLogin, Recording, Stream, StreamKey, names
@@ -70,9 +70,11 @@ def check_instance_room(*, application: Application, made: Iterable[str]) -> Non
         return
     there = instance_names(application=application)
     if wanted - there and len(wanted | there) > application.max_instances:
+        command = f"application set {application.name} --max-instances N"
+        command = f"application set {application.name} --max-instances N"
         raise ValidationError(
             f"The application {application.name} may have {application.max_instances} instances, and has {len(there)}. "
-            f"Take one of those, or let it have more: manage.py application set {application.name} --max-instances N"
+            f"Take one of those, or let it have more: {command_line.short(command)}"
         )
 
 

@@ -36,7 +36,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
-from ingest import clock
+from ingest import clock, command_line
 from ingest.services import data_folder
 
 PASSING = (OperationalError, InterfaceError, InternalError)
@@ -252,10 +252,12 @@ def sqlite_advice(error: BaseException) -> str:
     return words.format(file=database, name=database.name, cause=cause, copy=kept)
 
 
-MIGRATE_ADVICE = (
-    "run `manage.py migrate`. "
-    "`make run` does it at each start; RTMPWEB_DATA_DIR and DATABASE_URL say which database is meant."
-)
+def _migrate_advice() -> str:
+    return (
+        f"run `{command_line.here('migrate')}`. "
+        "`make run` does it at each start; RTMPWEB_DATA_DIR and DATABASE_URL say which database is meant."
+    )
+
 
 APPLICATIONS = {"ingest", "analytics", "dashboard"}
 """Whose migrations tell the version. Those of libraries come and go with these."""
@@ -281,7 +283,7 @@ def version_difference() -> str:
     if words := of_another_version(executor.loader):
         return words
     waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return f"The database lacks {len(waiting)} migrations of this version: {MIGRATE_ADVICE}" if waiting else ""
+    return f"The database lacks {len(waiting)} migrations of this version: {_migrate_advice()}" if waiting else ""
 
 
 def of_another_version(loader: MigrationLoader) -> str:
@@ -324,7 +326,9 @@ def describe_error(error: Error) -> str:
     """The error's kind and first line, and what to do if it is known. Passwords are in no driver's messages."""
     text = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
     known = (
-        f"The database lacks tables of this version: {MIGRATE_ADVICE}" if lacks_tables(error) else sqlite_advice(error)
+        f"The database lacks tables of this version: {_migrate_advice()}"
+        if lacks_tables(error)
+        else sqlite_advice(error)
     )
     return f"{text}. {known}" if known else text
 

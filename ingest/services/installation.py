@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import DatabaseError, models, transaction
 from django.utils.crypto import salted_hmac
 
+from ingest import command_line
 from ingest.models import Installation, StreamKey
 from ingest.services import audit, data_folder, database
 from ingest.services.keys import keyed_hash
@@ -127,5 +128,6 @@ def _lost(void: dict[str, int]) -> str:
         found, back = f"The pepper in {file} is another than it was", "Put the former file back"
     return (
         f"{found}, and this database has {in_words(void)} from under the former one. {back}: it belongs to a backup of "
-        "the data folder. To go on without it: `manage.py pepper accept`; these are void then and have to be made anew."
+        f"the data folder. To go on without it: `{command_line.here('pepper accept')}`; these are void then and have "
+        "to be made anew."
     )

@@ -12,6 +12,7 @@ from datetime import datetime
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
+from ingest import command_line
 from ingest.models import Application, Stream, StreamKey
 from ingest.models.names import name_within, validate_networks, validate_stream_name
 from ingest.services import authorization, keys
@@ -150,7 +151,9 @@ def _problems(rows: Sequence[Row], applications: dict[str, Application], names: 
     for row in rows:
         digest = row.key.digest
         if row.app not in applications:
-            problem = f"There is no application {row.app!r}. Make it with: manage.py application set {row.app}"
+            problem = (
+                f"There is no application {row.app!r}. Make it with: {command_line.here('application set', row.app)}"
+            )
         elif (row.app, row.secret) in names:
             problem = keys.PUBLIC_NAME
         elif digest in taken:

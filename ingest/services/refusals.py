@@ -160,7 +160,7 @@ REASONS: dict[str, Reason] = {
     "draining": Reason(
         "The server is being drained: connect again in a moment, or to another server.",
         TRANSIENT,
-        advice="Nothing, if the drain is meant: it comes back elsewhere. Else: manage.py node resume.",
+        advice="Nothing, if the drain is meant: it comes back elsewhere. Else press Resume on the node’s page.",
     ),
     "too_many_connections": Reason(
         "There were as many connections as there may be, in all or from this address.",

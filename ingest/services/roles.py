@@ -32,7 +32,7 @@ class Ability(StrEnum):
     LIFT_BANS = "lift_bans"  # Hear an address again that was banned for its guesses.
     SHARE = "share"  # Make play tokens, and the URLs that bear them.
     MANAGE_KEYS = "manage_keys"  # Make, rotate and revoke stream keys.
-    MANAGE_STREAMS = "manage_streams"  # Disable and delete streams and applications.
+    MANAGE_STREAMS = "manage_streams"  # Make applications; disable and delete them and streams.
     RUN_ANALYTICS = "run_analytics"  # Start a Spark job.
     DELETE_RECORDINGS = "delete_recordings"  # For good, with their files.
     SEE_AUDIT = "see_audit"  # Who did what.

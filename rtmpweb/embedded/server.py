@@ -8,7 +8,6 @@ import os
 import secrets
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from django.core.management import call_command
 from django.db import transaction
 
 from analytics.java import JavaMissing, find_java
+from ingest import command_line
 from ingest.models import Application, Stream
 from ingest.services import data_folder, keys, media_urls
 from ingest.services.installation import StartError
@@ -74,6 +74,7 @@ def lock_data_folder(folder: Path) -> TextIO:
 ADMIN = "admin"
 APPLICATION = "live"
 STREAM = "demo"
+FIRST_PATH = f"{APPLICATION}/{STREAM}"
 
 FIRST_START = "first-start.txt"
 """In the data folder: what a first start would have shown, had there been a terminal."""
@@ -107,25 +108,18 @@ def create_missing() -> FirstStart:
     return FirstStart(password, key)
 
 
-def manage_command() -> str:
-    """How this installation's manage.py is called, for the texts."""
-    own = settings.BASE_DIR / ".venv"
-    python = ".venv/bin/python" if Path(sys.prefix) == own else "python"
-    return f"{python} manage.py"
-
-
 def greeting(first: FirstStart, dashboard_url: str, *, to_terminal: bool) -> list[str]:
     """The lines that an operator reads at start. Only a first start's contain secrets: they are shown once.
 
     Where nobody reads them as they come they would stay: in a journal, or a container's log. There they go to a file.
     """
-    manage = manage_command()
+    manage = command_line.here
     lines = [f"Data: {settings.DATA_DIR}", f"Dashboard: {dashboard_url}"]
     if first.password:
         lines.append(f"  User: {ADMIN}")
-        lines.append(f"  Password: {first.password}   (shown once; change it: {manage} changepassword {ADMIN})")
+        lines.append(f"  Password: {first.password}   (shown once; change it: {manage('changepassword', ADMIN)})")
     else:
-        lines.append(f"  Lost the password? {manage} changepassword USER")
+        lines.append(f"  Lost the password? {manage('changepassword USER')}")
     if first.key:
         lines.append("OBS: Settings, Stream, Service: Custom...")
         lines.append(f"  Server: {first.key.server}")
@@ -133,7 +127,7 @@ def greeting(first: FirstStart, dashboard_url: str, *, to_terminal: bool) -> lis
         lines.append(f"Play: {first.key.play_url}")
     else:
         lines.append(f"OBS server: {media_urls.server(app=APPLICATION)}")
-        lines.append(f"  Lost a stream key? {manage} streamkey rotate {APPLICATION}/{STREAM}")
+        lines.append(f"  Lost a stream key? {manage('streamkey rotate', FIRST_PATH)}")
     if first != FirstStart() and not to_terminal:
         lines = [*lines[:2], _put_aside(first, lines)]
     try:
@@ -155,11 +149,8 @@ def _put_aside(first: FirstStart, lines: list[str]) -> str:
         with os.fdopen(descriptor, "w") as out:
             out.writelines(f"{line}\n" for line in lines)
     except OSError as error:
-        manage = manage_command()
-        return (
-            f"The {names} could not be written to {file}: {error.strerror}. Make new ones: {manage} changepassword "
-            f"{ADMIN}, {manage} streamkey rotate {APPLICATION}/{STREAM}"
-        )
+        new = f"{command_line.here('changepassword', ADMIN)}, {command_line.here('streamkey rotate', FIRST_PATH)}"
+        return f"The {names} could not be written to {file}: {error.strerror}. Make new ones: {new}"
     return f"The {names} to begin with: in {file}, which this user alone can read. Delete it when you have read it."
 
 
@@ -188,7 +179,8 @@ class Embedded:
         self._lock = lock_data_folder(settings.DATA_DIR)
         if settings.HTTP_ADDRESS is None:
             raise ListenError(
-                "RTMPWEB_HTTP is off: the embedded server needs it. Run `manage.py runrtmp` for RTMP alone."
+                "RTMPWEB_HTTP is off: the embedded server needs it. "
+                f"Run `{command_line.here('runrtmp')}` for RTMP alone."
             )
         http = self._listen(settings.HTTP_ADDRESS)
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])

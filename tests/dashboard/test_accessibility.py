@@ -65,7 +65,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 NO_PAGES = ("/metrics", "/live/recent/", "/system/alarms", "/healthz", "/audit/export")
 """For scripts."""
-FILES = ("/download", ".csv", ".json", ".pdf", ".webp", "/data", "/progress")
+FILES = ("/settings", "/download", ".csv", ".json", ".pdf", ".webp", "/data", "/progress")
 """How paths end that lead to a file."""
 
 ADMIN = ("/admin/", "/admin/ingest/streamkey/", "/admin/ingest/streamkey/add/", "/admin/auth/user/add/")

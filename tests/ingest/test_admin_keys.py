@@ -173,12 +173,12 @@ def test_without_the_role_no_keys(key: NewKey, stream: Stream, role: str | None)
 
 
 @pytest.mark.parametrize("is_stranger", [True, False])
-def test_strangers_and_users_who_are_no_staff_are_sent_to_log_in(
+def test_strangers_and_who_may_set_nothing_up_are_sent_to_log_in(
     client: Client, key: NewKey, stream: Stream, is_stranger: bool
 ) -> None:
     if not is_stranger:
         user = User.objects.create_user(username="plain")
-        user.groups.add(Group.objects.get(name=roles.KEY_MANAGER))
+        user.groups.add(Group.objects.get(name=roles.OPERATOR))
         client.force_login(user)
     for url in (reverse(KEYS), reverse(ADD_KEY), reverse("admin:ingest_session_changelist")):
         response = client.get(url)

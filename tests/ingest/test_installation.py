@@ -148,7 +148,7 @@ def test_a_missing_table_or_column_is_told_with_the_act(statement: str, lacks: b
     assert database.lacks_tables(raised.value) is lacks
     said = database.describe_error(raised.value)
     assert said.startswith(f"{type(raised.value).__name__}: ")
-    assert ("run `manage.py migrate`" in said) is lacks
+    assert ("manage.py migrate`" in said) is lacks
     assert "\n" not in said
 
 

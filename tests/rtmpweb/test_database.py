@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import OperationalError
 from psycopg import errors
 
+from ingest import command_line
 from rtmpweb.checks import explain_database_error
 from tests.background import free_port
 from tests.postgres_server import PostgresServer
@@ -22,7 +23,7 @@ from tests.rtmpweb.processes import CELERY, MANAGE, PROGRAMS, SHELL, run
 from tests.server_process import Installation
 
 AWAY = "postgresql://nobody@127.0.0.1:1/none"
-UNMADE, UNANSWERED = "run `manage.py migrate`", "The database does not answer"
+UNMADE, UNANSWERED = "manage.py migrate`", "The database does not answer"
 
 PROCESSES: dict[str, tuple[str | Path, ...]] = {
     "a command": (*MANAGE, "streamkey", "list", "live/demo"),
@@ -158,7 +159,7 @@ def test_a_web_process_tells_once_that_the_database_was_not_migrated(
     assert "nodes" in told.pop("kinds"), "the other parts are told of, too"
     assert told == {
         "what": "The database lacks tables of this version",
-        "advice": "Run `manage.py migrate`.",
+        "advice": f"Run `{command_line.short('migrate')}`.",
         "health": "degraded",
         "page": 503,
     }
@@ -181,6 +182,7 @@ def test_a_data_folder_that_cant_be_made_is_named(tmp_path: Path, process: str) 
 LIMITS = """
 import json, time
 from django.db import OperationalError, connection
+from ingest import command_line
 from ingest.consumers import decisions
 
 def ask(statement):

@@ -17,6 +17,7 @@ from django.utils import timezone
 from analytics import completeness, services
 from analytics.models import METRIC_VERSION, AnalyticsRun, Partition
 from analytics.services import Busy
+from ingest import command_line
 from ingest.management.base import JSON, Answer, Argument, Verb, VerbCommand
 from ingest.services import audit
 
@@ -26,8 +27,8 @@ BUSY_WAIT_S = 120.0
 BUSY_POLL_S = 0.5
 
 CHECK_ADVICE = (
-    "Compute these hours anew (manage.py analytics recompute --from TIME --to TIME); if they differ again, keep the "
-    "lake as it is and report it."
+    f"Compute these hours anew ({command_line.here('analytics recompute --from TIME --to TIME')}); if they differ "
+    "again, keep the lake as it is and report it."
 )
 
 

@@ -19,6 +19,7 @@ from analytics.models import Report, ReportDelivery, ReportPlan
 from analytics.periods import Period, PeriodProblem
 from analytics.reports import builder, files
 from analytics.scopes import NoSuchScope, Scope
+from ingest import command_line
 from ingest.delivery.email import EmailChannel
 from ingest.delivery.engine import deliver
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
@@ -157,7 +158,9 @@ def _broadcast(
         if broadcast.until <= end:
             counted = broadcast.counted(zone.key)
             if counted is None:
-                raise PeriodProblem("Its hours are not computed yet: run `manage.py analytics run` first.")
+                raise PeriodProblem(
+                    f"Its hours are not computed yet: run `{command_line.here('analytics run')}` first."
+                )
             return counted
     raise PeriodProblem(
         f"No broadcast of {scope.text} has ended there. One has {BROADCAST_GAP_S} s after its last session."

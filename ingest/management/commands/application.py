@@ -3,12 +3,12 @@
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.db import transaction
 
 from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Application
-from ingest.services import audit, removal
+from ingest.services import actions as services_actions
+from ingest.services import removal
 from ingest.services.removal import Removal
 
 ON_OFF = {"on": True, "off": False}
@@ -120,12 +120,7 @@ class Command(VerbCommand):
             for setting, value in settings.items()
             if value is not None
         }
-        for field, value in fields.items():
-            setattr(application, field, value)
-        application.full_clean()
-        with transaction.atomic():
-            application.save()
-            audit.record(self.actor, f"application.{'create' if is_new else 'change'}", application.name, **fields)
+        services_actions.save_application(self.actor, application, **fields)
         return self.of_one(application, "Made" if is_new else "Changed")
 
     def row(self, application: Application) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from ingest import command_line
 from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import EncoderLogin
@@ -56,7 +57,7 @@ class Command(VerbCommand):
         rows = EncoderLogin.objects.select_related("stream__application")
         if stream is not None:
             rows = rows.filter(stream=base.stream_of(stream))
-        empty = "There are no log-ins. Make one with: manage.py encoderlogin create APP/NAME --user USER"
+        empty = f"There are no log-ins. Make one with: {command_line.here('encoderlogin create APP/NAME --user USER')}"
         return self.listing(rows, empty=empty)
 
     @Verb("end a user, and the sessions that it has", USER)

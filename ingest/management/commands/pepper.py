@@ -1,5 +1,6 @@
 """`manage.py pepper`: goes on after the pepper was lost, under which stream keys and tokens are kept."""
 
+from ingest import command_line
 from ingest.management.base import Answer, Verb, VerbCommand
 from ingest.services import installation
 
@@ -16,7 +17,7 @@ class Command(VerbCommand):
         if not void:
             return Answer({"void": void}, ["Nothing is void: the pepper is the installation's."])
         line = (
-            f"Void are {installation.in_words(void)}. Make new ones: manage.py streamkey rotate, apitoken create. "
-            "Receivers of webhooks need their new secrets."
+            f"Void are {installation.in_words(void)}. Make new ones: {command_line.here('streamkey rotate')}, apitoken "
+            "create. Receivers of webhooks need their new secrets."
         )
         return Answer({"void": void}, [line])

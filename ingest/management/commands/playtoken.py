@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from ingest import command_line
 from ingest.management import base
 from ingest.models import Application
 from ingest.services import actions as services_actions
@@ -59,6 +60,6 @@ class Command(BaseCommand):
 def _check_played(application: Application) -> None:
     if application.play_policy == Application.PlayPolicy.NONE:
         raise CommandError(
-            f"Nobody may play the application {application.name}. To let those who have a token: manage.py "
-            f"application set {application.name} --play token"
+            f"Nobody may play the application {application.name}. To let those who have a token: "
+            + command_line.here("application set", application.name, "--play token")
         )

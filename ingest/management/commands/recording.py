@@ -6,6 +6,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
+from ingest import command_line
 from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Recording
@@ -90,9 +91,10 @@ class Command(VerbCommand):
             "unfinished": [self.row(row) for row in unfinished],
             "mended": [row.pk for row in repaired],
         }
+        mend = command_line.here("recording check --mend")
         lines = [
             *(
-                f"No file: {self._line_of(row)}. Delete it: manage.py recording delete {row.pk}"
+                f"No file: {self._line_of(row)}. Delete it: {command_line.here('recording delete', str(row.pk))}"
                 for row in checked.without_file
             ),
             *(
@@ -100,7 +102,7 @@ class Command(VerbCommand):
                 for path in checked.without_row
             ),
             *(f"Closed: {self._line_of(row)}" for row in repaired),
-            *(f"Unfinished: {self._line_of(row)}. Close it: manage.py recording check --mend" for row in unfinished),
+            *(f"Unfinished: {self._line_of(row)}. Close it: {mend}" for row in unfinished),
         ]
         return Answer(value, lines or ["Rows and files agree."])
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from ingest import command_line
 from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
 from ingest.models import Stream
@@ -36,7 +37,7 @@ class Command(VerbCommand):
         rows = Stream.objects.select_related("application", "owner")
         if app is not None:
             rows = rows.filter(application=base.application_of(app))
-        empty = "There are no streams. Make one with: manage.py stream create APP/NAME"
+        empty = f"There are no streams. Make one with: {command_line.here('stream create APP/NAME')}"
         return self.listing(rows, empty=empty)
 
     @Verb("refuse it to all, and end what goes on of it", STREAM)

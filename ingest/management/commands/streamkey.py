@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 from django.db import transaction
 from django.db.models import QuerySet
 
+from ingest import command_line
 from ingest.credentials import looks_like_key
 from ingest.management import base
 from ingest.management.base import Answer, Argument, Verb, VerbCommand
@@ -108,7 +109,8 @@ class Command(VerbCommand):
         rows = StreamKey.objects.select_related("stream__application")
         if stream is not None:
             rows = rows.filter(stream=base.stream_of(stream))
-        return self.listing(rows, empty="There are no keys. Make one with: manage.py streamkey create APP/NAME")
+        empty = f"There are no keys. Make one with: {command_line.here('streamkey create APP/NAME')}"
+        return self.listing(rows, empty=empty)
 
     @Verb(
         "make a new key with the same rights in place of one",
@@ -123,7 +125,8 @@ class Command(VerbCommand):
         if len(matches) > 1:  # Those that were rotated already work on for their grace only.
             matches = [each for each in matches if each.revoked_at is None]
         if len(matches) != 1:
-            raise CommandError("The stream has several active keys: give a key's id (manage.py streamkey list).")
+            see = command_line.here("streamkey list")
+            raise CommandError(f"The stream has several active keys: give a key's id ({see}).")
         return _shown(services_actions.rotate_key(self.actor, matches[0], grace=base.duration(grace)))
 
     @Verb("end keys, and the sessions that use them", KEY)

@@ -10,8 +10,12 @@ const clock = (at) => (isUtc ? time(at) : timeWithUtc(at));
 const moment = (at) => (day(at) === day(Date.now() / 1000) ? clock(at) : `${day(at)}, ${clock(at)}`);
 
 export class Issues {
-  /** `card` has a list, the counts, and a template of the actions for whom they are allowed; `checks`: {code: {name}}. */
-  constructor(card, checks) {
+  /**
+   * `card` has a list, the counts, and a template of the actions for whom they are allowed; `checks`: {code: {name}};
+   * `settings`: {code: {url, words}}, where what is set of a check is changed, for whom that is allowed.
+   */
+  constructor(card, checks, settings) {
+    this.settings = settings;
     this.card = card;
     this.checks = checks;
     this.list = card.querySelector("ul.issues");
@@ -130,11 +134,16 @@ export class Issues {
         element("div", {}, element("dt", {}, "Actual"), " ", element("dd", { class: `w-${style}` }, issue.actual)),
         element("div", {}, element("dt", {}, "Expected"), " ", element("dd", {}, issue.expected)),
       ),
-      element("p", {}, issue.advice),
+      element("p", {}, issue.advice, ...this.setting(issue)),
     );
     if (ack) row.append(this.ackLine(ack));
     if (this.template) row.append(this.actions(issue, ack));
     return row;
+  }
+
+  setting(issue) {
+    const link = this.settings[issue.check];
+    return link ? [" ", element("a", { href: link.url }, link.words)] : [];
   }
 
   ackLine(ack) {

@@ -29,7 +29,7 @@ const fields = Object.fromEntries(
   [...document.querySelectorAll("#stream [data-field], #waiting [data-field]")].map((field) => [field.dataset.field, field]),
 );
 const feed = new Feed(document.querySelector("#events .feed"), section("no-events"));
-const issues = new Issues(section("issues"), boot.limits);
+const issues = new Issues(section("issues"), boot.limits, boot.settings);
 const preview = new Preview(section("preview"), boot.urls.preview);
 const charts = new StreamCharts(section("charts"), samples, {
   limits: boot.limits,
