@@ -7,6 +7,7 @@ from dashboard.alerts import views as alerts_views
 from dashboard.attempts import views as attempts_views
 from dashboard.audit import views as audit_views
 from dashboard.history import views as history_views
+from dashboard.keys import test_links
 from dashboard.keys import views as keys_views
 from dashboard.nodes import views as nodes_views
 from dashboard.recordings import views as recordings_views
@@ -48,6 +49,9 @@ urlpatterns = [
     path("keys/<int:pk>/rotate", keys_views.rotate, name="key-rotate"),
     path("keys/<int:pk>/revoke", keys_views.revoke, name="key-revoke"),
     path("keys/<int:pk>/enable", keys_views.enable, name="key-enable"),
+    path("keys/<int:pk>/link", test_links.make, name="key-link"),
+    path("t/", test_links.page, name="test-link"),
+    path("t/progress", test_links.progress, name="test-link-progress"),
     path("keys/<int:pk>/test/", keys_views.waiting, name="key-test"),
     path("keys/<int:pk>/test/progress", keys_views.progress, name="key-progress"),
     path("settings/", settings.settings, name="settings"),

@@ -43,7 +43,7 @@ def key_of(pk: int) -> StreamKey:
 def rows(*, text: str = "", state: str = "") -> QuerySet[StreamKey]:
     """Newest first. `text`: in a label, a stream's name or a key's first characters."""
     live = Session.objects.filter(key=OuterRef("pk"), kind=Session.Kind.PUBLISH, ended_at__isnull=True)
-    query = StreamKey.objects.select_related("stream__application").annotate(is_live=Exists(live))
+    query = _listed().select_related("stream__application").annotate(is_live=Exists(live))
     for word in text.split():
         query = query.filter(
             Q(label__icontains=word)
@@ -54,6 +54,11 @@ def rows(*, text: str = "", state: str = "") -> QuerySet[StreamKey]:
     conditions = _conditions(timezone.now())
     query = query.filter(conditions[state]) if state in conditions else query.exclude(conditions["revoked"])
     return query.order_by(F("last_used_at").desc(nulls_last=True), "-created_at", "-pk")
+
+
+def _listed() -> QuerySet[StreamKey]:
+    """Without those of test links, which stand at the key that they are for."""
+    return StreamKey.objects.filter(link_of__isnull=True)
 
 
 def _conditions(now: datetime) -> dict[str, Q]:
@@ -87,6 +92,6 @@ def _state(key: StreamKey, now: datetime) -> tuple[str, str, str]:
 def counts() -> dict[str, int]:
     """How many keys there are, without the revoked: `all`, `usable`, and of each other state."""
     conditions = _conditions(timezone.now())
-    every = StreamKey.objects.exclude(conditions["revoked"])
+    every = _listed().exclude(conditions["revoked"])
     found = {state: every.filter(conditions[state]).count() for state in ("active", "disabled", "expired")}
     return {"all": sum(found.values()), "usable": found["active"], **found}

@@ -1,7 +1,4 @@
-"""Stream keys: the list, one key, and what is done to them. A secret is in the answer to its making, nowhere else.
-
-That answer is asked for by script and put into a dialog: it has no address of its own, so neither a reload nor the
-browser's history shows it, or makes another. It is never stored."""
+"""Stream keys: the list, one key, and what is done to them. A secret is in the answer to its making, nowhere else."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -21,17 +18,16 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from dashboard.access import actor_of, post_view, safe_view
+from dashboard.access import actor_of, page_host, post_view, safe_view
 from dashboard.attempts.queries import attempts, refused_publishers
-from dashboard.keys import key_test
+from dashboard.keys import key_test, shown_once
 from dashboard.keys import queries as keys_queries
 from dashboard.lists import active_filters, page_context
 from dashboard.zones import MomentField
-from ingest import command_line
 from ingest.models import Application, Attempt, Stream, StreamKey, names
 from ingest.models.names import NetworksField, validate_app_name, validate_stream_name
 from ingest.services import actions as services_actions
-from ingest.services import audit, media_urls
+from ingest.services import audit, media_urls, test_links
 from ingest.services.keys import NewKey
 from ingest.services.roles import Ability
 
@@ -119,10 +115,6 @@ REFUSED_WITHIN = timedelta(minutes=15)
 REFUSED_SHOWN = 12
 STREAMS_OFFERED = 500
 
-NEEDS_SCRIPT = "A key is shown in a dialog of the page, which needs JavaScript. Or use: " + command_line.manage(
-    "streamkey create APP/NAME"
-)
-
 
 @safe_view(Ability.MANAGE_KEYS)
 def keys(request: HttpRequest) -> HttpResponse:
@@ -151,7 +143,7 @@ def keys(request: HttpRequest) -> HttpResponse:
 def key(request: HttpRequest, pk: int) -> HttpResponse:
     found = keys_queries.key_of(pk)
     form = RightsForm(initial={name: getattr(found, name) for name in RightsForm.base_fields})
-    return render(request, "dashboard/key.html", _context(found) | {"form": form})
+    return render(request, "dashboard/key.html", _context(request, found) | {"form": form})
 
 
 @safe_view(Ability.MANAGE_KEYS)
@@ -161,7 +153,7 @@ def waiting(request: HttpRequest, pk: int) -> HttpResponse:
     return render(
         request,
         "dashboard/key_test.html",
-        _context(found)
+        _context(request, found)
         | {
             "progress": key_test.progress(found, since=now, operator=audit.client_address(request)),
             "boot": {
@@ -188,7 +180,7 @@ def progress(request: HttpRequest, pk: int) -> JsonResponse:
 @post_view(Ability.MANAGE_KEYS)
 def create(request: HttpRequest) -> HttpResponse:
     """The new key's secret, once; or, with status 422, what is wrong."""
-    _needs_script(request)
+    shown_once.needs_script(request)
     form = CreateForm(request.POST)
     if not form.is_valid():
         return _wrong(form)
@@ -205,7 +197,7 @@ def create(request: HttpRequest) -> HttpResponse:
 @post_view(Ability.MANAGE_STREAMS)
 def create_application(request: HttpRequest) -> HttpResponse:
     """With its first stream and that one's key: the secret, once; or, with status 422, what is wrong."""
-    _needs_script(request)
+    shown_once.needs_script(request)
     form = ApplicationForm(request.POST)
     if not form.is_valid():
         return _wrong(form)
@@ -223,7 +215,7 @@ def create_application(request: HttpRequest) -> HttpResponse:
 
 @post_view(Ability.MANAGE_KEYS)
 def rotate(request: HttpRequest, pk: int) -> HttpResponse:
-    _needs_script(request)
+    shown_once.needs_script(request)
     form, key = RotateForm(request.POST), keys_queries.key_of(pk)
     if not form.is_valid():
         return _wrong(form)
@@ -242,7 +234,8 @@ def change(request: HttpRequest, pk: int) -> HttpResponse:
             return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
     except ValidationError as error:
         form.add_error(None, error)
-    return render(request, "dashboard/key.html", _context(keys_queries.key_of(pk)) | {"form": form}, status=422)
+    context = _context(request, keys_queries.key_of(pk)) | {"form": form}
+    return render(request, "dashboard/key.html", context, status=422)
 
 
 @post_view(Ability.MANAGE_KEYS)
@@ -250,7 +243,8 @@ def revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = keys_queries.key_of(pk)
     services_actions.revoke_key(actor_of(request), key)
     messages.success(request, f"{key} is revoked. What is live with it ends within 2 s.")
-    return HttpResponseRedirect(reverse("dashboard:keys"))
+    of = key.link_of_id
+    return HttpResponseRedirect(reverse("dashboard:key", args=[of]) if of else reverse("dashboard:keys"))
 
 
 @post_view(Ability.MANAGE_KEYS)
@@ -263,23 +257,19 @@ def enable(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponseRedirect(reverse("dashboard:key", args=[pk]))
 
 
-def _context(key: StreamKey) -> dict[str, Any]:
+def _context(request: HttpRequest, key: StreamKey) -> dict[str, Any]:
     rows = attempts().filter(Q(key=key) | Q(stream=key.stream))
     live = key.sessions.filter(ended_at__isnull=True).order_by("-started_at").first()
     return {
         "row": keys_queries.key_row(key),
         "key": key,
         "live": live,
-        "server": media_urls.server_of(stream=key.stream),
+        "server": media_urls.server_of(stream=key.stream, page=page_host(request)),
+        "links": [keys_queries.key_row(link) for link in test_links.of_key(key)[: test_links.MOST * 2]],
+        "lifetimes": [(name, words) for name, (_, words) in test_links.LIFETIMES.items()],
         "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
         "graces": GRACE_CHOICES,
     }
-
-
-def _needs_script(request: HttpRequest) -> None:
-    """So that no page of the browser's history is the answer: a form that is sent by itself has no such header."""
-    if request.headers.get("X-Requested-With") != "fetch":
-        raise BadRequest(NEEDS_SCRIPT)
 
 
 def _wrong(form: Form) -> JsonResponse:
@@ -289,12 +279,8 @@ def _wrong(form: Form) -> JsonResponse:
 
 
 def _show_once(request: HttpRequest, verb: str, make: Callable[[], NewKey]) -> HttpResponse:
-    try:
-        new_key = make()
-    except ValidationError as error:
-        return JsonResponse({"errors": {"": error.messages}}, status=422)
-    strings = media_urls.strings(stream=new_key.key.stream, secret=new_key.secret)
-    context = {"key": new_key.key, "paste": strings, "verb": verb}
-    response = render(request, "dashboard/_key_made.html", context, status=201)
-    response["Cache-Control"] = "no-store"
-    return response
+    def context(made: NewKey) -> dict[str, Any]:
+        paste = media_urls.strings(stream=made.key.stream, secret=made.secret, page=page_host(request))
+        return {"key": made.key, "paste": paste, "verb": verb}
+
+    return shown_once.answer(request, "dashboard/_key_made.html", make, context)

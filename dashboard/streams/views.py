@@ -4,7 +4,6 @@ mute. Each action by a form, with or without a script."""
 import uuid
 from datetime import datetime
 from functools import partial
-from urllib.parse import urlsplit
 
 from csp.constants import SELF
 from django.core.cache import cache
@@ -15,7 +14,7 @@ from django.utils import timezone
 from django.utils.cache import get_conditional_response
 
 from dashboard import zones
-from dashboard.access import actor_of, post_view, request_abilities, safe_view
+from dashboard.access import actor_of, page_host, post_view, request_abilities, safe_view
 from dashboard.lists import answer, answer_action
 from dashboard.sessions.advice import setting_of
 from dashboard.streams import actions as streams_actions
@@ -119,11 +118,6 @@ def preview(request: HttpRequest, app: str, name: str) -> HttpResponse:
     answer = JsonResponse({"ws_url": urls.ws_url, "flv_url": urls.flv_url})
     answer["Cache-Control"] = "private, no-store"
     return answer
-
-
-def page_host(request: HttpRequest) -> str:
-    """The host by which the browser reaches the dashboard, without a port."""
-    return urlsplit(f"//{request.get_host()}").hostname or media_urls.url_host("")
 
 
 def allow_preview(request: HttpRequest, response: HttpResponse) -> HttpResponse:

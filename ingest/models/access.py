@@ -216,6 +216,15 @@ class StreamKey(models.Model):
         db_default=False,
         help_text="What is published with it is measured and checked, but no player gets it.",
     )
+    link_of = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="test_links",
+        editable=False,
+        help_text="A test link's key: the key in whose place a streamer tests with it (docs/adr/0027-test-links.md).",
+    )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)

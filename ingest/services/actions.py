@@ -24,6 +24,7 @@ from ingest.services import (
     recording_import,
     recordings,
     sessions,
+    test_links,
 )
 from ingest.services.audit import Actor, audited
 from ingest.services.keys import NewKey
@@ -75,9 +76,9 @@ def set_enabled(actor: Actor, row: Stream | Application, enabled: bool) -> None:
         row.save(update_fields=["enabled"])
 
 
-def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta) -> media_urls.PlayLink:
+def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta, page: str = "") -> media_urls.PlayLink:
     """A token that plays the stream, and the URLs with it. The entry says until when, never the token."""
-    link = media_urls.make_play_link(stream, lifetime)
+    link = media_urls.make_play_link(stream, lifetime, page=page)
     audit.record(actor, "play_token.create", stream.path, stream=stream, expires_at=link.expires_at)
     return link
 
@@ -206,8 +207,16 @@ def rotate_key(actor: Actor, key: StreamKey, *, grace: timedelta = timedelta(0))
 
 def revoke_key(actor: Actor, key: StreamKey) -> None:
     """The key's sessions end within 2 s."""
-    with audited(actor, "key.revoke", key):
+    with audited(actor, "test_link.revoke" if key.link_of_id else "key.revoke", key):
         keys.revoke(key=key)
+
+
+def make_test_link(actor: Actor, key: StreamKey, *, lifetime: timedelta) -> NewKey:
+    """What is raised: as of `test_links.make`."""
+    with transaction.atomic():
+        made = test_links.make(key=key, lifetime=lifetime)
+        audit.record(actor, "test_link.create", key, expires_at=made.key.expires_at)
+    return made
 
 
 def enable_key(actor: Actor, key: StreamKey, enabled: bool) -> None:

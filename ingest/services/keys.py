@@ -94,6 +94,7 @@ def create(
     allowed_networks: Sequence[str] = (),
     enabled: bool = True,
     test_only: bool = False,
+    link_of: StreamKey | None = None,
     secret: str | None = None,
 ) -> NewKey:
     """Makes a key for the stream. `secret` brings one over from another server; nothing of it is kept for recognition.
@@ -117,6 +118,7 @@ def create(
         over_limit=over_limit,
         allowed_networks=list(allowed_networks),
         test_only=test_only,
+        link_of=link_of,
     )
     try:
         with transaction.atomic():
@@ -196,15 +198,20 @@ def rotate(*, key: StreamKey, grace: timedelta = timedelta(0)) -> NewKey:
         rows = StreamKey.objects.filter(pk=key.pk, revoked_at__isnull=True)
         if not rows.update(revoked_at=key.revoked_at, grace_until=key.grace_until):
             raise ValidationError("This key was revoked or rotated already. Rotate its successor, or make a new key.")
-        return create(stream=key.stream, **{name: getattr(key, name) for name in RIGHTS})
+        made = create(stream=key.stream, **{name: getattr(key, name) for name in RIGHTS})
+        StreamKey.objects.filter(link_of=key).update(link_of=made.key)
+        return made
 
 
 def revoke(*, key: StreamKey) -> None:
-    """The key's sessions end within 2 s, on whichever node they are: nodes read it each second. So does a grace."""
+    """The key's sessions end within 2 s, on whichever node they are: nodes read it each second. So does a grace. Its
+    test links are revoked as well."""
     if key.revoked_at is None:
         key.revoked_at = timezone.now()
     key.grace_until = None
-    key.save(update_fields=["revoked_at", "grace_until"])
+    with transaction.atomic():
+        key.save(update_fields=["revoked_at", "grace_until"])
+        StreamKey.objects.filter(link_of=key, revoked_at__isnull=True).update(revoked_at=key.revoked_at)
 
 
 def rests_until(*, key: StreamKey, now: datetime) -> datetime | None:

@@ -63,13 +63,14 @@ def node_url(plain: Sequence[tuple[str, int]], tls: Sequence[tuple[str, int]]) -
     return ""
 
 
-def server_base() -> str:
-    """rtmp://host[:port], as encoders reach it. RTMPWEB_RTMP_HOST names the host; a wildcard listener has no name."""
-    return _base("rtmp", *(settings.RTMP_ADDRESS or ("", PORTS["rtmp"])))
+def server_base(page: str = "") -> str:
+    """rtmp://host[:port], as encoders reach it. RTMPWEB_RTMP_HOST names the host; a listener on all addresses has no
+    name, but is behind `page` too: the host by which the dashboard was reached."""
+    return _base("rtmp", *(settings.RTMP_ADDRESS or ("", PORTS["rtmp"])), page)
 
 
-def _base(scheme: str, host: str, port: int) -> str:
-    host = url_host(settings.RTMP_HOST or host)
+def _base(scheme: str, host: str, port: int, page: str = "") -> str:
+    host = url_host(settings.RTMP_HOST or (page if page and host in WILDCARDS else host))
     return f"{scheme}://{host}" if port == PORTS[scheme] else f"{scheme}://{host}:{port}"
 
 
@@ -79,12 +80,18 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def server(*, app: str) -> str:
-    return f"{server_base()}/{app}"
+def server(*, app: str, page: str = "") -> str:
+    return f"{server_base(page)}/{app}"
 
 
-def server_of(*, stream: Stream) -> str:
-    return server(app=_instance_path(stream))
+def server_of(*, stream: Stream, page: str = "") -> str:
+    return server(app=_instance_path(stream), page=page)
+
+
+def rtmps_server_of(*, stream: Stream, page: str = "") -> str:
+    """ "": RTMPS is off."""
+    base = _base("rtmps", *settings.RTMPS_ADDRESS, page) if settings.RTMPS_ADDRESS else ""
+    return base and f"{base}/{_instance_path(stream)}"
 
 
 def _instance_path(stream: Stream) -> str:
@@ -92,25 +99,23 @@ def _instance_path(stream: Stream) -> str:
     return f"{app}/{instance}" if instance else app
 
 
-def play_url(*, stream: Stream) -> str:
-    return name_url(app=stream.application.name, name=stream.name)
+def play_url(*, stream: Stream, page: str = "") -> str:
+    return name_url(app=stream.application.name, name=stream.name, page=page)
 
 
-def name_url(*, app: str, name: str) -> str:
-    return f"{server(app=app)}/{quote(name, safe=SAFE)}"
+def name_url(*, app: str, name: str, page: str = "") -> str:
+    return f"{server(app=app, page=page)}/{quote(name, safe=SAFE)}"
 
 
-def strings(*, stream: Stream, secret: str) -> ConnectionStrings:
-    address = server_of(stream=stream)
+def strings(*, stream: Stream, secret: str, page: str = "") -> ConnectionStrings:
+    address = server_of(stream=stream, page=page)
     return ConnectionStrings(
         stream=stream.path,
         key=secret,
         server=address,
         publish_url=f"{address}/{secret}",
-        play_url=play_url(stream=stream),
-        rtmps_server=(
-            f"{_base('rtmps', *settings.RTMPS_ADDRESS)}/{_instance_path(stream)}" if settings.RTMPS_ADDRESS else ""
-        ),
+        play_url=play_url(stream=stream, page=page),
+        rtmps_server=rtmps_server_of(stream=stream, page=page),
     )
 
 
@@ -136,27 +141,35 @@ class PlayLink:
     """FLV over WebSocket, likewise."""
 
 
-def make_play_link(row: Stream | Recording, lifetime: timedelta = play_tokens.PLAY.lifetime) -> PlayLink:
+def make_play_link(
+    row: Stream | Recording, lifetime: timedelta = play_tokens.PLAY.lifetime, *, page: str = ""
+) -> PlayLink:
     """Of a stream and its recordings, or of this recording and no other of its name."""
     kind = play_tokens.PLAY if isinstance(row, Stream) else play_tokens.RECORDING
-    return _link(row, kind, lifetime, media_base())
+    return _link(row, kind, lifetime, page)
+
+
+def live_url(*, stream: Stream, page: str = "") -> str:
+    """FLV over HTTP, of what is live; empty where the media listener is off."""
+    base = media_base(page)
+    return base and f"{base}{_file(stream)}"
 
 
 def make_preview(*, stream: Stream, page: str) -> PlayLink | None:
     """Whoever has one of its URLs can look at the live stream, if that begins soon. `page`: the host by which who asks
     reaches the dashboard. None where the media listener is off."""
-    base = media_base(page)
-    return _link(stream, play_tokens.PREVIEW, play_tokens.PREVIEW.lifetime, base) if base else None
+    has_media = settings.MEDIA_ADDRESS is not None
+    return _link(stream, play_tokens.PREVIEW, play_tokens.PREVIEW.lifetime, page) if has_media else None
 
 
-def _link(row: Stream | Recording, kind: play_tokens.Kind, lifetime: timedelta, base: str) -> PlayLink:
-    now = timezone.now().replace(microsecond=0)
+def _link(row: Stream | Recording, kind: play_tokens.Kind, lifetime: timedelta, page: str) -> PlayLink:
+    now, base = timezone.now().replace(microsecond=0), media_base(page)
     token = kind.issue(row.pk, lifetime=lifetime, now=now)
     rest = f"{_file(row)}?token={token}"
     return PlayLink(
         token=token,
         expires_at=now + lifetime,
-        play_url=f"{name_url(app=row.application.name, name=row.name)}?token={token}",
+        play_url=f"{name_url(app=row.application.name, name=row.name, page=page)}?token={token}",
         flv_url=f"{base}{rest}" if base else "",
         ws_url=f"{_ws(base)}{rest}" if base else "",
     )

@@ -36,7 +36,7 @@ def test_a_key_is_made_with_its_stream_and_shown_once(manager: Client, stream: S
     secret = secret_of(answer)
     text = answer.content.decode()
     assert re.search(r'id="made-server-label">Server<.*?rtmp://', text, re.DOTALL)
-    assert re.search(rf'id="made-key-label">Stream key<.*?{secret}', text, re.DOTALL)
+    assert re.search(rf'id="made-key-label">Stream Key<.*?{secret}', text, re.DOTALL)
     assert lacks(text, f"/live/{secret}", f"/live/cam-2?key={secret}") == []
     key = keys.find(secret=secret)
     assert key is not None

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
+from tests.browser import quiet
 from tests.e2e.programs import LOOPED, publishing
 from tests.e2e.test_secrets import holders
 from tests.server_process import ServerProcess, program, wait_for
@@ -102,7 +103,8 @@ def test_a_test_is_judged_while_the_stream_is_on_air(page: Page, server: ServerP
 
 def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, server: ServerProcess, clip: Path) -> None:
     rtmp, old = make(page, server, "live/rotated")
-    page.click("#made .solid")
+    page.click("#made [data-do=close].solid")
+    page.click("#made [data-made=leave]")
     expect(page.locator("#made")).to_be_hidden()
     assert old not in page.content()
     page.locator("#list").get_by_role("link", name="for live/rotated", exact=True).click()
@@ -117,3 +119,105 @@ def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, serv
         with program(*publishing(clip, f"{rtmp}/{secret}", *LOOPED)):
             server.wait_for_state("live/rotated", "live", timeout_s=30)
         server.wait_for_state("live/rotated", "offline", timeout_s=30)
+
+
+@pytest.mark.parametrize("by", ["esc", "close", "backdrop", "done"])
+def test_a_key_that_nobody_copied_is_asked_about(page: Page, server: ServerProcess, by: str) -> None:
+    _, key = make(page, server, f"live/asked-{by}")
+    leave = {
+        "esc": lambda: page.keyboard.press("Escape"),
+        "close": lambda: page.click("#made .dlg-head [data-do=close]"),
+        "backdrop": lambda: page.mouse.click(5, 5),
+        "done": lambda: page.click("#made [data-do=close].solid"),
+    }[by]
+    leave()
+    asked = page.locator("#made [data-part=ask]")
+    expect(asked).to_contain_text("Nothing was copied")
+    expect(page.locator("#made-key")).to_be_hidden()
+    page.click("#made [data-made=back]")
+    expect(page.locator("#made-key")).to_have_text(key)
+    leave()
+    expect(asked).to_be_visible()
+    page.click("#made [data-made=leave]")
+    expect(page.locator("#made")).to_be_hidden()
+    assert key not in page.content()
+
+
+def test_no_number_of_escapes_loses_a_key(page: Page, server: ServerProcess) -> None:
+    _, key = make(page, server, "live/escaped")
+    for _ in range(5):
+        page.keyboard.press("Escape")
+    expect(page.locator("#made")).to_be_visible()
+    assert key in page.content()
+    with page.expect_event("dialog") as asked:
+        page.evaluate("setTimeout(() => location.assign('/sessions/'))")
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    assert page.url == f"{server.http}/keys/"
+
+
+def test_a_colleague_is_sent_all_that_is_needed(page: Page, server: ServerProcess) -> None:
+    rtmp, key = make(page, server, "live/colleague")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#made [data-do='copy:made-message']")
+    expect(page.locator("#made-message")).to_contain_text("whoever has the key can go on air")
+    text = page.evaluate("navigator.clipboard.readText()")
+    for part in ("live/colleague", f"Server: {rtmp}\n", f"Stream Key: {key}\n", "Keyframe Interval: 2 s", "Custom..."):
+        assert part in text
+    assert "&" not in text
+    page.click("#made [data-do=close].solid")
+    expect(page.locator("#made")).to_be_hidden()
+    assert key not in page.content()
+
+
+def test_a_key_that_was_selected_and_copied_is_not_asked_about(page: Page, server: ServerProcess) -> None:
+    make(page, server, "live/by-hand")
+    page.evaluate("getSelection().selectAllChildren(document.getElementById('made-key'))")
+    page.keyboard.press("Control+C")
+    page.keyboard.press("Escape")
+    expect(page.locator("#made")).to_be_hidden()
+
+
+@pytest.mark.slow("health is judged by what streams did for seconds")
+def test_a_streamer_without_a_log_in_tests_by_a_link(
+    page: Page, server: ServerProcess, browser: Browser, clip: Path
+) -> None:
+    rtmp, real = make(page, server, "live/streamer")
+    page.click("#made [data-do=close].solid")
+    page.click("#made [data-made=leave]")
+    page.locator("#list").get_by_role("link", name="for live/streamer", exact=True).click()
+    page.click("[data-do='open:link']")
+    page.select_option("#link-lifetime", "1h")
+    page.click("#link button[type=submit]")
+    url = (page.locator("#made-link").text_content() or "").strip()
+    page.click("#made [data-do='copy:made-message']")
+    expect(page.locator("#made-message")).to_contain_text(url)
+    page.click("#made [data-do=close].solid")
+    expect(page.locator("#links [data-link]")).to_have_count(1)
+    assert url not in page.content()
+    stranger = browser.new_context(viewport={"width": 390, "height": 844})
+    with quiet(stranger, but="404") as own:
+        own.goto(url)
+        expect(own.locator("#stream")).to_have_text("live/streamer")
+        expect(own.locator("#server")).to_have_text(rtmp)
+        key = (own.locator("#key").text_content() or "").strip()
+        assert key == url.partition("#")[2] != real
+        with program(*publishing(clip, f"{rtmp}/rk_{'y' * 32}", *LOOPED)) as wrong:
+            wrong.wait(timeout=30)
+        expect(own.locator('#refusals [data-reason="key_unknown"]')).to_contain_text("Copy the key of this page again")
+        with program(*publishing(clip, f"{rtmp}/{key}", *LOOPED)):
+            for name in ("connect", "key", "publish", "video", "audio", "keyframes", "bitrate"):
+                expect(step(own, name)).to_have_attribute("data-state", "good", timeout=25_000)
+            expect(own.locator("#waits")).to_have_text("Your encoder publishes")
+            assert server.stream("live/streamer")["state"] == "offline"
+            expect(step(own, "verdict").locator("b")).not_to_have_text("Verdict", timeout=25_000)
+        expect(own.locator("#waits")).to_have_text("The encoder has stopped", timeout=15_000)
+        expect(step(own, "verdict").locator("b")).to_have_text(re.compile("It worked|Ended"))
+        expect(step(own, "keyframes")).to_have_attribute("data-state", "good")
+        page.click("#links [data-link] button")
+        expect(page.locator("#links")).to_contain_text("Revoked")
+        expect(own.locator("#closed")).to_contain_text("This link is unknown, has expired or was revoked.")
+        expect(own.locator("#test")).to_be_hidden()
+    stranger.close()
+    assert key not in server.log
+    assert holders(server.folder, key) == []

@@ -22,6 +22,11 @@ export function openForm(id, values) {
   openDialog(id);
 }
 
+/** As Esc would: whoever listens to `cancel` can keep it open. */
+export function closeDialog(dialog) {
+  if (dialog.dispatchEvent(new Event("cancel", { cancelable: true }))) dialog.close();
+}
+
 /** Of the page's forms, for requests that no form makes. */
 export const csrfToken = () => document.querySelector("[name=csrfmiddlewaretoken]").value;
 
@@ -40,7 +45,7 @@ export function listenToActions() {
         event.clientX <= box.right &&
         event.clientY >= box.top &&
         event.clientY <= box.bottom;
-      if (!inside) event.target.close();
+      if (!inside) closeDialog(event.target);
     }
   });
   document.addEventListener("submit", async (event) => {
@@ -65,7 +70,7 @@ export function listenToActions() {
 const ACTIONS = {
   theme: toggleTheme,
   open,
-  close: (button) => button.closest("dialog").close(),
+  close: (button) => closeDialog(button.closest("dialog")),
   copy,
   print: () => window.print(),
 };
@@ -82,19 +87,26 @@ function open(button, id) {
   openDialog(id);
 }
 
-/** The clipboard needs a secure context; without one the text is selected, to be copied by hand. */
+/**
+ * What is copied is shown. The clipboard needs a secure context: without one the text is selected and copied as a press
+ * of Ctrl+C would. The event `copied` bubbles from the button, with the text.
+ */
 async function copy(button, id) {
   const source = document.getElementById(id);
   const label = button.querySelector("span");
-  const word = label.textContent;
+  button.dataset.word ??= label.textContent;
+  const text = source.textContent.trim();
+  source.hidden = false;
+  let copied = true;
   try {
-    await navigator.clipboard.writeText(source.textContent.trim());
-    setText(label, "Copied");
+    await navigator.clipboard.writeText(text);
   } catch {
     getSelection().selectAllChildren(source);
-    setText(label, "Selected");
+    copied = document.execCommand("copy");
   }
-  setTimeout(() => setText(label, word), COPIED_MS);
+  if (copied) button.dispatchEvent(new CustomEvent("copied", { bubbles: true, detail: text }));
+  setText(label, copied ? "Copied" : "Selected");
+  setTimeout(() => setText(label, button.dataset.word), COPIED_MS);
 }
 
 /** {failure, words}: why not, or null and the server's words. */

@@ -1,15 +1,55 @@
-// Keys: forms that make one show its secret in a dialog, once. It is in the dialog alone: closing it takes it out of the
-// page.
+// Keys and test links: forms that make one show its secret in a dialog, once. It is in the dialog alone: closing it takes
+// it out of the page, and is asked about while nothing was copied.
 
-import { openDialog } from "./actions.js";
+import { closeDialog, openDialog } from "./actions.js";
 import { setText } from "./dom.js";
 import { refreshParts } from "./refresh.js";
 
 const made = document.getElementById("made");
 
+let secret = ""; // What is shown and was not copied yet.
+
+const part = (name) => made.querySelector(`[data-part=${name}]`);
+
+function ask(whether) {
+  part("ask").hidden = !whether;
+  part("shown").hidden = whether;
+  made.querySelector(whether ? "[data-made=back]" : "h2").focus();
+}
+
+function noteCopied(text) {
+  if (!secret || !text.includes(secret)) return;
+  secret = "";
+  if (!part("ask").hidden) ask(false);
+}
+
+function warn(event) {
+  if (secret) event.preventDefault();
+}
+
+made?.addEventListener("cancel", (event) => {
+  if (!secret) return;
+  event.preventDefault();
+  ask(part("ask").hidden); // Asked already: Esc leads back.
+});
 made?.addEventListener("close", () => {
+  if (secret) {
+    openDialog("made"); // Browsers let nobody hold a dialog against a second Esc.
+    return ask(true);
+  }
   made.replaceChildren();
+  removeEventListener("beforeunload", warn);
   if (made.dataset.leave) location.reload(); // The page of the key that was rotated is of another now.
+});
+made?.addEventListener("copied", (event) => noteCopied(event.detail));
+made?.addEventListener("copy", () => noteCopied(getSelection().toString()));
+made?.addEventListener("click", (event) => {
+  const choice = event.target.closest("[data-made]")?.dataset.made;
+  if (choice === "back") ask(false);
+  if (choice === "leave") {
+    secret = "";
+    closeDialog(made);
+  }
 });
 
 document.querySelectorAll("form[data-makes-key]").forEach((form) => form.addEventListener("submit", (event) => {
@@ -45,9 +85,11 @@ function show(form, markup) {
   const page = new DOMParser().parseFromString(markup, "text/html");
   made.replaceChildren(...document.adoptNode(page.body).childNodes);
   if (form.closest("#rotate")) made.dataset.leave = "1";
+  secret = made.querySelector("[data-secret]").textContent.trim();
+  addEventListener("beforeunload", warn);
   openDialog("made");
   made.querySelector("h2").focus();
-  refreshParts(["list", "counted"]);
+  refreshParts(["list", "counted", "links"]);
 }
 
 /** What is wrong stands at its field; of the whole, above them. */
