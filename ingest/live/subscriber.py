@@ -325,8 +325,8 @@ class Subscriber(PlayerQueue):
         self._sent_bytes += size
 
     def is_slow(self, now: float, kbps: float | None = None) -> bool:
-        """Whether more than 2 s wait for it and it does not catch up, or frames were dropped for it of late. To be asked
-        about once a second. `kbps`: of the stream, by which what its connection holds is a time.
+        """Whether more than 2 s wait for it and it does not catch up, or frames were dropped for it of late. To be
+        asked about once a second. `kbps`: of the stream, by which what its connection holds is a time.
 
         What was dropped has left the queue: who is slow without end has an empty one, now and then.
         """

@@ -131,8 +131,8 @@ class Outlet:
             self.blocked_bytes = self.unsent_bytes()
 
     def held_bytes(self) -> int:
-        """Of what was written, what the peer has not taken, about. The kernel, which holds some of it for every peer, is
-        asked once the transport has more than it takes; and with TLS, which hides that.
+        """Of what was written, what the peer has not taken, about. The kernel, which holds some of it for every peer,
+        is asked once the transport has more than it takes; and with TLS, which hides that.
         """
         waiting = self.transport.get_write_buffer_size()
         return waiting + undelivered_bytes(self._socket) if waiting or self.joins else 0

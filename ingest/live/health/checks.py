@@ -319,7 +319,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         expected=lambda figures, passed: f"{passed.limit:g}{NBSP}% of them at most" if passed.limit else "none",
         title=_slow_title,
         advice=(
-            "One: its own network or machine is too slow. Many at once: this server's uplink is full, or the bitrate too "
+            "One alone: its own network or machine is too slow. Many: this server's uplink is full, or the bitrate too "
             "high for their networks; lower it."
         ),
     ),
