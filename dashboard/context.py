@@ -28,18 +28,22 @@ class Page:
     """Whether it is among the few tabs of a phone; else it is under More."""
     group: int = 0
     """Pages of one group stand together."""
+    short: str = ""
+    """Its label where there is little room: on tabs, and in the narrow rail. "": the same."""
 
 
 PAGES = (
     Page("Wall", "wall", "dashboard:wall", Ability.VIEW, ("dashboard:wall", "dashboard:stream")),
     Page("Sessions", "sessions", "dashboard:sessions", Ability.VIEW, ("dashboard:session",)),
-    Page("Attempts", "ban", "dashboard:attempts", Ability.VIEW, ("dashboard:attempts",)),
+    Page("Refused connections", "ban", "dashboard:attempts", Ability.VIEW, ("dashboard:attempts",), short="Refused"),
     Page("Keys", "keys", "dashboard:keys", Ability.MANAGE_KEYS, ("dashboard:key",)),
     Page("Recordings", "play", "dashboard:recordings", Ability.VIEW, ("dashboard:recording",), tab=False),
     Page("Analytics", "analytics", "dashboard:analytics", Ability.VIEW, ("dashboard:analytics",), tab=False),
     Page("Reports", "reports", "dashboard:reports", Ability.VIEW, ("dashboard:report",), tab=False),
     Page("Alerts", "mail", "dashboard:alerts", Ability.VIEW, ("dashboard:alert", "dashboard:webhook"), tab=False),
-    Page("Jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1),
+    Page(
+        "Analytics jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1, short="Jobs"
+    ),
     Page("Nodes", "nodes", "dashboard:nodes", Ability.VIEW, ("dashboard:node",), tab=False, group=1),
     Page("Audit", "audit", "dashboard:audit", Ability.SEE_AUDIT, ("dashboard:audit",), tab=False, group=1),
     Page("Settings", "settings", "dashboard:settings", Ability.MANAGE_KEYS, ("dashboard:setting",), tab=False, group=1),
@@ -50,6 +54,7 @@ PAGES = (
 @dataclass(frozen=True, slots=True)
 class Item:
     label: str
+    short: str
     icon: str
     url: str
     current: bool
@@ -67,7 +72,17 @@ def navigation(request: HttpRequest, abilities: frozenset[Ability]) -> list[Item
         if page.needs not in abilities:
             continue
         current = view.startswith(page.owns)
-        items.append(Item(page.label, page.icon, reverse(page.view), current, page.tab, page.group != group))
+        items.append(
+            Item(
+                page.label,
+                page.short or page.label,
+                page.icon,
+                reverse(page.view),
+                current,
+                page.tab,
+                page.group != group,
+            )
+        )
         group = page.group
     return items
 

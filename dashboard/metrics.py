@@ -277,7 +277,7 @@ class InstallationCollector(Collector):
         refused = recent.values_list("reason").annotate(Sum("count")).order_by("reason")
         yield _family(
             "attempts_refused_recent",
-            "Refused attempts, of the rows that grew in the last 5 min: one more each time, for up to an hour.",
+            "Refused connections, of the rows that grew in the last 5 min: one more each time, for up to an hour.",
             ("reason",),
             [([reason], count) for reason, count in refused],
         )

@@ -220,6 +220,11 @@ def moment(text: str) -> datetime | None:
         return None
 
 
+def at_moment(page: str, at: datetime) -> str:
+    """The address of a stream's or a session's page, at a moment: it shows what was measured then."""
+    return f"{page}?at={at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def given(values: Mapping[str, Any], name: str) -> str:
     """What an input of this name was sent with, as a text that `moment` reads as what the input showed."""
     at = _shown(values, name)

@@ -115,7 +115,6 @@ SELDOM_SHOWN = (
     "missing_frames_est",
     "media_faults",
     "timestamp_repairs",
-    "slow_players",
     "dropped_frames",
 )
 LEFT_OUT = ("metadata", "slowest", "counters")

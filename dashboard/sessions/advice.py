@@ -66,36 +66,36 @@ RULES = (
     # The server's own side comes first: no encoder can repair it.
     Rule(
         "Bring the node back",
-        "Its node is down: encoders and players of it are off air until it runs again. Look at the server's log.",
+        "Its node is down: its encoders and players are off air until it runs again. Check the server's log.",
         node=("down",),
         back=AWAY,
     ),
     Rule(
         "Point the encoder at another node",
-        "Its node is draining and takes nothing new: the encoder comes back elsewhere, or after the drain ends.",
+        "Its node is draining and takes no new streams: the encoder reconnects elsewhere, or once the drain ends.",
         node=("draining",),
         back=AWAY,
     ),
     # On air again.
     Rule("Nothing", "It is on air again, and good.", back=("good",)),
     # Still on air, without an issue (those with one are answered by the issue's own advice).
-    Rule("Nothing", "It is on air, and no check has anything against it.", back=("on",)),
+    Rule("Nothing", "It is on air, and all checks are good.", back=("on",)),
     # A key that can't be used keeps the encoder out, whatever ended the session.
     Rule(
         "Give out another key",
-        "The key is revoked: an encoder that comes back with it is refused.",
+        "The key is revoked: an encoder that reconnects with it is refused.",
         key=("revoked", "gone"),
         back=AWAY,
     ),
     Rule(
         "Enable the key",
-        "The key is disabled: an encoder that comes back with it is refused. Enable it, or give out another.",
+        "The key is disabled: an encoder that reconnects with it is refused. Enable it, or give out another.",
         key=("disabled",),
         back=AWAY,
     ),
     Rule(
-        "Move the key's expiry",
-        "The key has expired: an encoder that comes back with it is refused. Move its expiry, or make a new one.",
+        "Extend the key",
+        "The key has expired: an encoder that reconnects with it is refused. Extend it, or make a new one.",
         key=("expired",),
         back=AWAY,
     ),
@@ -111,71 +111,71 @@ RULES = (
     ),
     # On air again, but not well.
     Rule(
-        "Look at the stream",
-        "It is on air again, but not good: its page says which check, and what to do.",
+        "Open the stream",
+        "It is on air again, but with an issue: its page says which, and what to do.",
         back=("warning", "bad"),
     ),
     # What an operator or another encoder did.
     Rule(
         "Decide whether it may come back",
-        "An operator ended it. The encoder may come back by itself; revoke its key to keep it out.",
+        "An operator kicked it. The encoder may reconnect by itself; revoke its key to keep it out.",
         reason=("kicked",),
     ),
     Rule(
         "Stop one of the two encoders",
-        "Another encoder took the stream over. If that was not meant, two are set to this stream.",
+        "Another encoder took the stream over. If that was not meant, two encoders are set to this stream.",
         reason=("replaced",),
     ),
-    Rule("Nothing, if this was meant", "The encoder said that it stops.", reason=("client_unpublish",)),
+    Rule("Nothing, if this was meant", "The encoder was stopped by its operator.", reason=("client_unpublish",)),
     Rule(
         "Nothing",
-        "What a test-only key publishes ends by itself. To go on air, use a key that is not for tests.",
+        "Tests end by themselves. To go on air, use a key that is not for tests.",
         reason=("test_over",),
     ),
     # Why the connection was lost, by what the last minute showed.
     Rule(
         "Check the encoder, then its uplink",
-        "Nothing arrived any more at the end: is the encoder running, is its machine on the network?",
+        "Nothing was received at the end: is the encoder running, is its machine on the network?",
         reason=LOST,
         seen=("silent",),
     ),
     Rule(
-        "Lower the bitrate, or use a cable",
-        "The uplink did not carry the rate any more before the connection was lost.",
+        "Lower the bitrate, or use wired Ethernet",
+        "The uplink no longer carried the bitrate before the connection was lost.",
         reason=LOST,
         seen=("falling",),
     ),
     Rule(
-        "Look at the network on the way",
-        "The round trip was long before the connection was lost: Wi-Fi, a mobile network or a full line.",
+        "Check the network on the way",
+        "The RTT was high before the connection was lost: Wi-Fi, a mobile network or a full line.",
         reason=LOST,
         seen=("far",),
     ),
     Rule(
-        "Relieve the encoder",
-        "It made too few frames before the connection was lost: use a faster preset or a smaller picture.",
+        "Reduce the encoder's load",
+        "The frame rate was low before the connection was lost: use a faster preset or a lower resolution.",
         reason=LOST,
         seen=("slow",),
     ),
     Rule(
-        "Call the place and start the encoder again",
-        "All was well until the connection ended: the encoder was stopped, crashed, or lost its network at once.",
+        "Call the venue and restart the encoder",
+        "All was good until the connection was lost: the encoder crashed, or its power or network failed.",
         reason=LOST,
         seen=("steady",),
     ),
     Rule(
         "Check that the encoder is running",
-        "The connection ended; nothing was measured of its last minute. Then look at its uplink.",
+        "The connection was lost; nothing was measured of its last minute. Then check its uplink.",
         reason=LOST,
     ),
     Rule(
-        "Look at the encoder's version and settings",
-        "It sent what the protocol does not allow; the description says what.",
+        "Check the encoder's version and settings",
+        "It sent what RTMP does not allow; the description says what.",
         reason=("protocol_error",),
     ),
     Rule(
         "Wait a minute",
-        "The server ended it; encoders come back by themselves. If this one does not, start it again.",
+        "The server ended it; encoders reconnect by themselves. If this one does not, restart it.",
         reason=SERVER_ENDS,
     ),
     Rule(
@@ -188,12 +188,12 @@ CHECK_ACTIONS = {
     "starving": "Check the encoder, then its uplink",
     "no_video": "Check the encoder's video source",
     "no_audio": "Check the encoder's audio source",
-    "fps_low": "Relieve the encoder",
-    "bitrate_low": "Lower the bitrate, or use a cable",
+    "fps_low": "Reduce the encoder's load",
+    "bitrate_low": "Lower the bitrate, or use wired Ethernet",
     "bitrate_high": "Lower the bitrate",
-    "bitrate_unstable": "Lower the bitrate, or use a cable",
-    "rtt_high": "Use a nearer server, or a cable",
-    "flapping": "Look at how its sessions ended",
+    "bitrate_unstable": "Lower the bitrate, or use wired Ethernet",
+    "rtt_high": "Use a nearer server, or wired Ethernet",
+    "flapping": "Check how its sessions ended",
     "drift": "Lower the bitrate",
     "no_keyframes": "Turn the encoder's intra refresh off",
     "gop_long": "Set the keyframe interval to 2\u00a0s",
@@ -201,8 +201,8 @@ CHECK_ACTIONS = {
     "faster_than_realtime": "Send the file in real time",
     "av_skew": "Check the encoder's audio delay",
     "ts_discontinuity": "Check the encoder's load and sources",
-    "slow_players": "Offer a lower bitrate, too",
-    "recording_failed": "Look at the disk of the recordings",
+    "slow_players": "Offer a lower bitrate as well",
+    "recording_failed": "Check the disk of the recordings",
 }
 """By check: the one action, in a few words. What others follow from comes first."""
 CHECK_SETTINGS = {
@@ -223,7 +223,7 @@ def setting_of(check: str, path: str) -> tuple[str, str]:
     return f"{reverse('dashboard:stream-settings', args=[app, name])}?of={part}", words
 
 
-OTHERWISE = Advice("Look at its events", "Nothing that is known says what to do.")
+OTHERWISE = Advice("Check its events", "The cause is not known.")
 
 
 def cause_rank(check: str) -> int:
@@ -234,8 +234,11 @@ def cause_rank(check: str) -> int:
 def advise(situation: Situation) -> Advice:
     if (issue := situation.issue) is not None and situation.back == "on":
         why = f"{issue['title'].rstrip('.')}. {issue['advice']}".strip()
-        return Advice(CHECK_ACTIONS.get(issue["check"], "Look at the stream"), why)
+        return Advice(CHECK_ACTIONS.get(issue["check"], "Open the stream"), why)
     if situation.refused and situation.back in AWAY and situation.node == "up":
-        hint = attempt_advice(situation.refused) or "Look at the refused attempts."
-        return Advice("Let it in again", f"It tries, and is refused: {reason_words(situation.refused).lower()}. {hint}")
+        hint = attempt_advice(situation.refused) or "See the refused connections."
+        return Advice(
+            "Let it in again",
+            f"It tries to reconnect and is refused: {reason_words(situation.refused).lower()}. {hint}",
+        )
     return next((rule for rule in RULES if rule.matches(situation)), OTHERWISE)

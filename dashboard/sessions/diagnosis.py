@@ -174,27 +174,30 @@ class Diagnosis:
         if session.ended_at is None:
             _, style, word = chip_for(self.live["health"] if self.live else "none")
             for_ = f"For {lasted(session.started_at, self.at)}."
-            return Finding(question, style, f"It is on air: {word.lower()}", for_, stream, "See the stream.")
+            return Finding(question, style, f"It is on air: {word.lower()}", for_, stream, "Open the stream")
         if self._open is not None and self.after is not None:
             bad = {"warning": ", with a warning", "bad": ", but bad"}.get(self.back, "")
             off = lasted(session.ended_at, self.after.started_at)
             detail = f"Off for {off}, then {_same(session, self.after)}."
             text = f"Yes, since {_time(self._open.started_at)}{bad}"
-            return Finding(question, chip_for(self.back).classes, text, detail, stream, "See the stream.")
+            return Finding(question, chip_for(self.back).classes, text, detail, stream, "Open the stream")
         if self.after is not None and self.after.ended_at is not None:
             link = reverse("dashboard:session", args=[self.after.pk])
             came = _time(self.after.started_at)
             detail = f"It came back at {came} with {_same(session, self.after)}, and ended again."
-            return Finding(question, "bad", "No, it was and ended again", detail, link, "See the next session.")
-        text, detail = f"No, off air for {lasted(session.ended_at, self.at)}", "Nobody has published the stream since."
-        return Finding(question, self._end_style, text, detail, stream, "See the stream.")
+            return Finding(question, "bad", "No, it came back and ended again", detail, link, "Open the next session")
+        text, detail = (
+            f"No, off air for {lasted(session.ended_at, self.at)}",
+            "No encoder has published the stream since.",
+        )
+        return Finding(question, self._end_style, text, detail, stream, "Open the stream")
 
     def _why(self) -> Finding:
         session = self.session
         if session.ended_at is None:
             question, issues = "What is wrong?", self._issues
             if not issues:
-                return Finding(question, "good", "No check has anything against it", self.last.sentence)
+                return Finding(question, "good", "Nothing: all checks are good", self.last.sentence)
             text = f"{len(issues)} open issue{'s' if len(issues) != 1 else ''}"
             named = " ".join(f"{issue['title'].rstrip('.')}." for issue in issues[:ISSUES_NAMED])
             return Finding(question, chip_for(issues[0]["level"]).classes, text, f"{named} {self.last.sentence}")
@@ -205,7 +208,7 @@ class Diagnosis:
     def _key_or_node(self) -> Finding:
         question, session = "One key or the whole node?", self.session
         if session.node is None:
-            return Finding(question, "none", "Not known", "The node is not in the database any more.")
+            return Finding(question, "none", "Not known", "The node is no longer in the database.")
         name = session.node.name
         at = session.ended_at or self.at
         same = Session.objects.filter(node=session.node, kind=Session.Kind.PUBLISH).exclude(pk=session.pk)
@@ -217,7 +220,7 @@ class Diagnosis:
         if self.node_state == "down":
             seen = f"{name} was last seen at {_time(session.node.seen_at)}."
             return Finding(question, "bad", "The node is down", f"{seen} {_count(fell)} ended within 30 s of it.")
-        running = f"{_count(unaffected)} on {name} kept running" if unaffected else f"No other publisher was on {name}"
+        running = f"{_count(unaffected)} on {name} kept running" if unaffected else f"No other encoder was on {name}"
         if fell:
             text = "Several at once" if unaffected else "All of the node"
             detail = f"{_count(fell)} on {name} ended within 30 s of it. {running}. {now}"
@@ -245,10 +248,10 @@ class Diagnosis:
         return Finding(question, style, text, words)
 
     def _attempts(self) -> Finding:
-        question, session = "Rejected attempts since?", self.session
+        question, session = "Refused connections since?", self.session
         count, reason, last = self._refused
         if last is None:
-            detail = f"No encoder was refused since its {'end' if session.ended_at else 'begin'}."
+            detail = f"No encoder was refused since its {'end' if session.ended_at else 'start'}."
             if self.after is not None and session.ended_at:
                 detail = f"The next one, at {_time(self.after.started_at)}, was accepted."
             return Finding(question, "good", "None", detail)
@@ -256,7 +259,7 @@ class Diagnosis:
         query = urlencode({"app": session.app, "name": session.name, "action": "publish"})
         link = f"{reverse('dashboard:attempts')}?{query}"
         detail = f"The last at {_time(latest)} from {last.address}: {last.description or words}"
-        return Finding(question, "warn", f"{count:,}: {words}", detail, link, "See them all.")
+        return Finding(question, "warn", f"{count:,}: {words}", detail, link, "Show all")
 
 
 def _same(one: Session, other: Session) -> str:
@@ -274,7 +277,7 @@ def _load(figures: NodeFigures | None) -> str:
 
 
 def _count(publishers: int) -> str:
-    return f"{publishers:,} other publisher{'s' if publishers != 1 else ''}" if publishers else "No other publisher"
+    return f"{publishers:,} other encoder{'s' if publishers != 1 else ''}" if publishers else "No other encoder"
 
 
 def _time(at: datetime) -> str:

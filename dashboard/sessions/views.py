@@ -37,7 +37,7 @@ from ingest.models import Node, Session
 from ingest.services.roles import Ability
 
 DASH = "–"
-AT_ITS_END = "known at its end"
+AT_ITS_END = "known when it ends"
 """What a session that is on air does not tell yet."""
 MIN_DIFFERENCE = 0.1
 """Figures that are further apart than this share of the larger differ."""
@@ -111,8 +111,8 @@ TEXTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
     ("Key", lambda row: str(row.key or row.login or DASH)),
     ("Video", _media_words),
     ("Audio", lambda row: row.audio_codec or DASH),
-    ("Claimed frame rate", lambda row: str(_summary(row, "metadata", "framerate") or DASH)),
-    ("Claimed video bitrate", lambda row: _claimed_kbps(_summary(row, "metadata", "videodatarate"))),
+    ("Frame rate setting", lambda row: str(_summary(row, "metadata", "framerate") or DASH)),
+    ("Video bitrate setting", lambda row: _claimed_kbps(_summary(row, "metadata", "videodatarate"))),
 )
 Value = tuple[float | None, str]
 """A figure, and its text."""
@@ -146,11 +146,11 @@ def _keyframe_every(session: Session) -> Value:
 
 
 FIGURES: dict[str, Callable[[Session], Value]] = {
-    "Lasted": _lasted,
+    "Duration": _lasted,
     "Data": _data,
-    "Mean bitrate, all that was sent": lambda row: _rate(_bytes(row) * 8 / 1000, row, "kbit/s", 0),
-    "Frames a second": lambda row: _rate(row.video_frames, row, "", 1),
-    "Keyframe every": _keyframe_every,
+    "Mean bitrate, audio and video": lambda row: _rate(_bytes(row) * 8 / 1000, row, "kbit/s", 0),
+    "Frame rate": lambda row: _rate(row.video_frames, row, "", 1),
+    "Keyframe interval": _keyframe_every,
 }
 
 
@@ -248,13 +248,16 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
 
 @safe_view(Ability.VIEW)
 def data(request: HttpRequest, pk: uuid.UUID) -> JsonResponse:
-    """What the page draws: lanes, events and samples. `points` and `span` (seconds): for a comparison."""
+    """What the page draws: lanes, events and samples. `points` and `span` (seconds): for a comparison. `from` and
+    `until` (seconds since the epoch): a part of it.
+    """
     row = get_object_or_404(session_rows(), pk=pk)
-    series = measurements.samples(row, points=_whole(request, "points", POINTS, MOST_POINTS), span_s=_span(request))
-    events = measurements.events_of(row)
+    points, window = _whole(request, "points", POINTS, MOST_POINTS), _window(request, row)
+    series = measurements.samples(row, points=points, span_s=_span(request), window=window)
+    events = measurements.events_of(row, window)
     response = JsonResponse(
         {
-            "lanes": measurements.lanes(row, events, series.gaps),
+            "lanes": measurements.lanes(row, events, series.gaps, window),
             "events": events,
             "at": series.at,
             "step_s": series.step_s,
@@ -328,3 +331,14 @@ def _whole(request: HttpRequest, name: str, usual: int, most: int) -> int:
 
 def _span(request: HttpRequest) -> float | None:
     return float(_whole(request, "span", 60, MAX_SPAN_S)) if "span" in request.GET else None
+
+
+def _window(request: HttpRequest, row: Session) -> measurements.Window | None:
+    """The part of the session that is asked for; None: all of it, as where that can't be understood."""
+    begin, end = row.started_at.timestamp(), measurements.ended(row).timestamp()
+    try:
+        first, last = (float(request.GET[name]) for name in ("from", "until"))
+    except (KeyError, ValueError):
+        return None
+    first, last = max(begin, first), min(end, last)
+    return (first, last) if last > first else None  # Not a number is neither.

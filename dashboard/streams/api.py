@@ -122,12 +122,12 @@ class StreamOut(Schema):
         None, description="Times in the session that a clock jumped or went back; players get a time that goes on."
     )
     slow_players: int = Field(
-        description="Players for which more than 2 s wait, or frames were dropped in the last 30 s."
+        description="Players over 2 s behind and not catching up, or that lost frames in the last 30 s."
     )
     dropped_frames: int = Field(description="Frames that slow players did not get in the last minute.")
     thumbnail: int | None = Field(None, description="When the last picture was taken, in ms since the epoch.")
     slowest: list[SlowPlayerOut] = Field(
-        [], description="The players that lost most and are still there, five at most."
+        [], description="The players that lost most or are furthest behind, five at most; `queued_ms`: by how much."
     )
     video_codec: str | None = None
     video_codec_string: str | None = Field(None, description="For browsers and manifests (RFC 6381).")

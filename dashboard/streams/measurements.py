@@ -5,7 +5,7 @@ Times of lanes are seconds since the epoch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from django.conf import settings
@@ -46,8 +46,17 @@ def target_kbps(session: Session) -> float | None:
     return own or (claimed(metadata, "videodatarate", most=MOST_KBPS) if isinstance(metadata, dict) else None)
 
 
-def samples(session: Session, *, points: int, span_s: float | None = None) -> Series:
-    """All of its samples. `span_s`: as if it had lasted so many seconds, for two with spans of one length."""
+Window = tuple[float, float]
+"""A part of a session, from and to, in seconds since the epoch."""
+
+
+def samples(session: Session, *, points: int, span_s: float | None = None, window: Window | None = None) -> Series:
+    """All of its samples, or those of a `window`. `span_s`: as if it had lasted so many seconds, for two with spans of
+    one length.
+    """
+    if window is not None:
+        since, until = (datetime.fromtimestamp(at, UTC) for at in window)
+        return _read(session, since, until + AFTER if until >= ended(session) else until, points, BUDGET_S)
     until = ended(session) + AFTER if span_s is None else session.started_at + timedelta(seconds=span_s)
     return _read(session, session.started_at, until, points, BUDGET_S)
 
@@ -80,6 +89,8 @@ EDGE = 5
 
 FALLEN = 0.7
 """A bitrate that ended below this share of where it began, or of its target, fell."""
+STEADY = 0.15
+"""A bitrate whose end is within this share of its mean was steady."""
 SILENT_MS = 2000
 FAR_MS = 200
 SLOW = 0.9
@@ -88,11 +99,15 @@ NBSP = "\u00a0"
 
 @dataclass(frozen=True, slots=True)
 class LastMinute:
-    """kbit/s of audio and video at its begin and end, ms, frames a second. None: not measured."""
+    """kbit/s (audio and video together) at its begin, its end and on the mean; ms; fps. None: not measured."""
 
     seen: LastMinuteKind = "nothing"
+    span_s: float = LAST_S
+    """How much of it was measured: a session may have been shorter."""
     kbps_from: float | None = None
     kbps_to: float | None = None
+    mean_kbps: float | None = None
+    """By all its bytes, as the session's mean is."""
     wire_kbps: float | None = None
     rtt_ms: float | None = None
     fps: float | None = None
@@ -100,22 +115,28 @@ class LastMinute:
 
     @property
     def sentence(self) -> str:
-        """ "In the last 60 s the bitrate fell from 3,900 to 1,320 kbit/s and the round trip rose to 480 ms." """
+        """ "In the last 60 s the total bitrate fell from 3,900 to 1,320 kbit/s and the RTT rose to 480 ms." """
         if self.seen == "nothing" or self.kbps_from is None or self.kbps_to is None:
-            return "Nothing was measured in the last 60 s."
-        fell = self.kbps_to < self.kbps_from * FALLEN
-        begin, end = (_rounded(value) for value in (self.kbps_from, self.kbps_to))
+            return "Nothing was measured of its last minute."
         if self.silent_s:
-            parts = [f"no media arrived for the last {self.silent_s:.0f}{NBSP}s"]
-        elif fell:
-            parts = [f"the bitrate fell from {begin} to {end}{NBSP}kbit/s"]
+            parts = [f"nothing was received for the last {self.silent_s:.0f}{NBSP}s"]
         else:
-            parts = [f"the bitrate was {'steady at' if self.seen != 'falling' else 'low,'} {end}{NBSP}kbit/s"]
+            parts = [f"the total bitrate {self._bitrate(self.kbps_from, self.kbps_to)}{NBSP}kbit/s"]
         if self.rtt_ms is not None and self.rtt_ms > FAR_MS:
-            parts.append(f"the round trip rose to {self.rtt_ms:,.0f}{NBSP}ms")
+            parts.append(f"the RTT rose to {self.rtt_ms:,.0f}{NBSP}ms")
         if self.seen == "slow" and self.fps is not None:
-            parts.append(f"only {self.fps:.1f} frames a second came")
-        return f"In the last 60{NBSP}s {' and '.join(parts)}."
+            parts.append(f"the frame rate was only {self.fps:.1f}{NBSP}fps")
+        return f"In the last {self.span_s:.0f}{NBSP}s {' and '.join(parts)}."
+
+    def _bitrate(self, begin: float, end: float) -> str:
+        mean = end if self.mean_kbps is None else self.mean_kbps
+        if end < begin * FALLEN:
+            return f"fell from {_rounded(begin)} to {_rounded(end)}"
+        if self.seen == "falling":
+            return f"was low, {_rounded(end)}"
+        if abs(end - mean) <= STEADY * mean:
+            return f"was steady at {_rounded(mean)}"
+        return f"was {_rounded(mean)} on average, at the end {_rounded(end)}"
 
 
 def summarize_last_minute(
@@ -130,8 +151,10 @@ def summarize_last_minute(
     spoken = [value for value in total if value]
     begin, end = _mean(total[:EDGE]) or 0.0, _mean(total[-EDGE:]) or 0.0
     minute = LastMinute(
+        span_s=min(LAST_S, series.totals.measured_s or LAST_S),
         kbps_from=begin,
         kbps_to=end,
+        mean_kbps=series.totals.mean_kbps,
         wire_kbps=_mean(series.values["wire_kbps"]),
         rtt_ms=max((value for value in series.values["rtt_ms"][-EDGE:] if value is not None), default=None),
         fps=_mean(series.values["fps"][-EDGE:]),
@@ -170,24 +193,38 @@ RANK = {"good": 0, "warning": 1, "bad": 2}
 Span = dict[str, Any]
 
 
-def events_of(session: Session) -> list[dict[str, Any]]:
-    """The latest events, newest first, as pages get them."""
+def events_of(session: Session, window: Window | None = None) -> list[dict[str, Any]]:
+    """The latest events, or the latest up to the end of a window, newest first, as pages get them."""
     events = StatusEvent.objects.filter(session=session).order_by("-at", "-sequence")
+    if window is not None:
+        events = events.filter(at__lte=datetime.fromtimestamp(window[1], UTC))
     return [event_payload(event) for event in events[:EVENTS]]
 
 
-def lanes(session: Session, events: Sequence[dict[str, Any]], gaps: Iterable[tuple[float, float]]) -> dict[str, Any]:
+def lanes(
+    session: Session,
+    events: Sequence[dict[str, Any]],
+    gaps: Iterable[tuple[float, float]],
+    window: Window | None = None,
+) -> dict[str, Any]:
     """`range` [from, to]; `state` and `health`: spans {from, to, level, label}; `dots` by lane: {at, label}."""
     begin, end = session.started_at.timestamp(), ended(session).timestamp()
+    first, last = window or (begin, end)
     ordered = sorted(events, key=lambda event: (event["at"], event["sequence"]))
+    shown = [event for event in ordered if first <= event["at"] <= last + AFTER.total_seconds()]
+    healths = _healths(ordered, begin, end) if session.kind == Session.Kind.PUBLISH else []
     return {
-        "range": [begin, max(end, begin + 1)],
+        "range": [first, max(last, first + 1)],
         "open": session.ended_at is None,
         "end": ended_words(session) if session.ended_at else "",
-        "state": _states(begin, end, gaps),
-        "health": _healths(ordered, begin, end) if session.kind == Session.Kind.PUBLISH else [],
-        "status": [event for event in ordered if event["kind"] in STATUS],
-        "operator": [event for event in ordered if event["kind"].startswith("operator.")],
+        "state": _states(first, last, gaps),
+        "health": [
+            span | {"from": max(span["from"], first), "to": min(span["to"], last)}
+            for span in healths
+            if span["to"] > first and span["from"] < last
+        ],
+        "status": [event for event in shown if event["kind"] in STATUS],
+        "operator": [event for event in shown if event["kind"].startswith("operator.")],
     }
 
 

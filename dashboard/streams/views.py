@@ -2,13 +2,13 @@
 mute. Each action by a form, with or without a script."""
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from csp.constants import SELF
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
@@ -138,7 +138,12 @@ AGAIN_S = 8
 
 @safe_view(Ability.VIEW)
 def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
+    """With `at`, a moment: the session that was on air then, or the last one before, if there is one."""
     row = stream_row(app, name)
+    if at := zones.moment(request.GET.get("at", "")):
+        before = row.sessions.filter(kind=Session.Kind.PUBLISH, started_at__lte=at + timedelta(seconds=1))
+        if found := before.order_by("-started_at").first():
+            return redirect(zones.at_moment(reverse("dashboard:session", args=[found.pk]), at))
     now = Now.read()
     snapshot = now.of_stream(row)
     sessions = row.sessions.filter(kind=Session.Kind.PUBLISH).order_by("-started_at")
@@ -162,6 +167,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
                 "urls": {
                     "preview": reverse("dashboard:preview", args=[app, name]),
                     "samples": reverse("api-1:stream-samples", args=[app, name]),
+                    "session": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
                 },
             },
             "session": open_publisher(row),
@@ -214,9 +220,9 @@ def _day_time(at: datetime) -> str:
 
 
 KICK_WORDS = {
-    Kick.ASKED: "The publisher of {path} is being disconnected.",
-    Kick.OFF_AIR: "Nobody publishes {path} now.",
-    Kick.OTHER: "Another publisher is on {path} by now; nothing was done. Look again, then kick.",
+    Kick.ASKED: "The encoder of {path} is being disconnected.",
+    Kick.OFF_AIR: "No encoder publishes {path} now.",
+    Kick.OTHER: "Another encoder is on {path} by now; nothing was done. Check again, then kick.",
 }
 
 MUTE_HOURS = {"1": 1.0, "8": 8.0, "": None}

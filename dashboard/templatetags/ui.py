@@ -16,6 +16,7 @@ from django.utils.text import capfirst
 from dashboard.models import Alert
 from ingest import command_line
 from ingest.contracts import end_of
+from ingest.live.health.engine import span
 from ingest.models import Session
 from ingest.services.refusals import REASONS
 
@@ -238,12 +239,8 @@ def session_link(session: UUID, words: str) -> SafeString:
 
 @register.simple_tag
 def lasted(start: datetime, end: datetime) -> str:
-    """How long something lasted: 42 s, 3 min 05 s, 1 h 38 min, 6 d 4 h."""
-    seconds = max(0, round((end - start).total_seconds()))
-    for large, large_name, small, small_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= large:
-            return f"{seconds // large}\u00a0{large_name} {seconds % large // small}\u00a0{small_name}"
-    return f"{seconds}\u00a0s"
+    """How long something lasted: 42 s, 3 min 5 s, 1 h 38 min, 6 d 4 h."""
+    return span(round((end - start).total_seconds()))
 
 
 @register.filter

@@ -50,30 +50,29 @@ ENDS: dict[EndReason, End] = {
     "client_unpublish": End(
         "Encoder stopped", "Nothing to do, if this was meant.", "Player left", "Nothing to do.", is_expected=True
     ),
-    "completed": End("Played to its end", "Nothing to do.", is_expected=True),
+    "completed": End("Finished", "Nothing to do.", is_expected=True),
     "unreadable": End(
         "Recording unreadable",
-        "Look at the folder of recordings and its disk: the session's description says what was wrong.",
+        "Check the folder of recordings and its disk; the session says what was wrong.",
     ),
     "unsupported_codec": End(
         "Codec not supported",
-        "The player can't decode what is published: use another player, or another codec.",
+        "The player can't decode this codec: use another player, or another codec in the encoder.",
     ),
     "tcp_reset": End(
         "Connection reset",
         "Check that the encoder is running, then its uplink.",
-        player_advice="Nothing, if the player was closed; else look at its network.",
+        player_advice="Nothing, if the player was closed; else check its network.",
     ),
     "idle_timeout": End(
-        "No media arrived",
+        "Timed out",
         "Check that the encoder is running, then its uplink.",
-        "Nothing heard from it",
-        "Nothing, if the player was closed; else look at its network.",
+        player_advice="Nothing, if the player was closed; else check its network.",
     ),
     "kicked": End(
         "Kicked by an operator",
-        "The encoder may come back by itself; revoke its key to keep it out.",
-        player_advice="The player may come back by itself.",
+        "The encoder may reconnect by itself; revoke its key to keep it out.",
+        player_advice="The player may reconnect by itself.",
         is_expected=True,
     ),
     "key_revoked": End(
@@ -84,32 +83,32 @@ ENDS: dict[EndReason, End] = {
     ),
     "replaced": End("Replaced by another encoder", is_expected=True),
     "elsewhere": End(
-        "Published on another node",
-        "Have the player connect to the node that is named, or the encoder to the players' node.",
+        "Live on another node",
+        "Connect the player to the node that is named, or the encoder to the players' node.",
     ),
-    "protocol_error": End("Protocol error", "Look at the encoder's version and settings."),
+    "protocol_error": End("Protocol error", "Check the encoder's version and settings."),
     "too_slow": End(
-        "Player too slow",
-        "The player's network or machine takes less than the stream has: offer a lower bitrate, too.",
+        "Too slow",
+        "Its network or machine can't keep up with the bitrate: offer a lower bitrate as well.",
     ),
     "over_limit": End("Over the key's bitrate limit", "Lower the encoder's bitrate, or raise the limit of its key."),
     "test_over": End(
-        "Test at its end",
-        "Nothing: a test ends by itself. To go on air, use a key that is not for tests.",
+        "Test finished",
+        "Nothing to do: tests end by themselves. To go on air, use a key that is not for tests.",
         is_expected=True,
     ),
     "node_shutdown": End(
         "Server stopped",
-        "Encoders come back by themselves once the server runs again.",
-        player_advice="Players that try again come back once the server runs.",
+        "Encoders reconnect by themselves once the server runs again.",
+        player_advice="Players that retry are back once the server runs again.",
         is_expected=True,
     ),
     "node_lost": End(
-        "Server lost",
-        "Look at the server's log; encoders come back by themselves.",
-        player_advice="Look at the server's log; players that try again come back.",
+        "Server went down",
+        "Check the server's log; encoders reconnect by themselves.",
+        player_advice="Check the server's log; players that retry are back.",
     ),
-    "lease_lost": End("Lease lost", "Look at the database and at the server's log."),
+    "lease_lost": End("Ownership lost (other node)", "Check the database and the server's log."),
 }
 """The words stand in static/dashboard/js/events.js as well, for what arrives live."""
 

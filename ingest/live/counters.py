@@ -189,6 +189,8 @@ NOTHING_READ: Final = Reading()
 class Audience:
     players: int = 0
     slow_players: int = 0
+    losing_players: int = 0
+    """Of the slow ones: those that lose picture."""
     out_bytes: int = 0
     dropped_frames: int = 0
 

@@ -73,12 +73,16 @@ class Fanout:
         self._queued.clear()
         return {kind: since for kind, since in former.items() if kind not in kinds}
 
-    def audience(self, now: float) -> Audience:
-        """The players' figures, those that left included in what was sent and dropped."""
+    def audience(self, now: float, kbps: float | None = None) -> Audience:
+        """The players' figures, those that left included in what was sent and dropped. `kbps`: of the stream."""
         if not self._players:
             return self._departed
-        slow = sum(1 for player in self.players if player.is_slow(now) and player.is_counted)
-        return _joined(self._departed, self.players, count=self.count, slow=slow)
+        slow = losing = 0
+        for player in self.players:
+            if player.is_slow(now, kbps) and player.is_counted:
+                slow += 1
+                losing += player.is_losing
+        return _joined(self._departed, self.players, count=self.count, slow=slow, losing=losing)
 
     # --- At the live edge or behind ---
 
@@ -158,10 +162,11 @@ class Fanout:
         self._log.be_read(self.place, bool(self._players))
 
 
-def _joined(before: Audience, players: Several, *, count: int = 0, slow: int = 0) -> Audience:
+def _joined(before: Audience, players: Several, *, count: int = 0, slow: int = 0, losing: int = 0) -> Audience:
     return Audience(
         players=count,
         slow_players=slow,
+        losing_players=losing,
         out_bytes=before.out_bytes + sum(player.sent_bytes for player in players),
         dropped_frames=before.dropped_frames + sum(player.dropped_frames for player in players),
     )

@@ -235,6 +235,7 @@ class Meter:
         figures.nominal_fps = video.nominal_fps
         figures.rtt_ms = socket.rtt_ms
         figures.players, figures.slow_players = audience.players, audience.slow_players
+        figures.losing_players = audience.losing_players
         figures.dropped_frames = self._dropped.sum
         figures.idle_s = self.idle_s(now)
         if self.last_media is not None:

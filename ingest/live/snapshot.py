@@ -10,7 +10,7 @@ from typing import Final
 from ingest.contracts import MediaCounters, PlayerSample, Sample, SlowPlayer, StreamSnapshot
 from ingest.live.counters import sum_counters
 from ingest.live.stream import LiveStream, Registry
-from ingest.live.subscriber import Subscriber
+from ingest.live.subscriber import SLOW_MS, Subscriber
 
 SLOWEST: Final = 5
 
@@ -72,10 +72,10 @@ def _slowest(players: Iterable[Subscriber]) -> list[SlowPlayer]:
             dropped_video=each.dropped_video,
             dropped_audio=each.dropped_audio,
             sheds=each.sheds,
-            queued_ms=each.pending_ms,
+            queued_ms=each.behind_ms,
         )
-        for each in nlargest(SLOWEST, players, key=lambda each: each.dropped_frames)
-        if each.dropped_frames
+        for each in nlargest(SLOWEST, players, key=lambda each: (each.dropped_frames, each.behind_ms))
+        if each.dropped_frames or each.behind_ms > SLOW_MS
     ]
 
 

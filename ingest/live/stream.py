@@ -211,7 +211,8 @@ class LiveStream(MediaPath):
     def tick(self, now: float, wall: float) -> list[Sample]:
         """Samples since the last tick: the last ones of sessions that ended, and one of the session that goes on."""
         samples, self._finished = self._finished, []
-        self._audience = self._fanout.audience(now)
+        kbps = self.publication.meter.wire_kbps if self.publication is not None else None
+        self._audience = self._fanout.audience(now, kbps)
         if self.publication is not None:
             samples.append(self.publication.tick(now, wall, self._audience))
         if self._log.is_read and self.lacks_keyframes:

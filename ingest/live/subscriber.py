@@ -86,9 +86,13 @@ def in_chunks(stream_id: int) -> Form:
 
 
 SLOW_MS: Final = 2000
-"""A player whose queue spans more is slow,"""
+"""A player that is further behind, and not catching up, is slow,"""
 SLOW_FOR_S: Final = 30.0
 """and one for which frames were dropped, for so long."""
+LOSING_MS: Final = 5000
+"""One that is further behind than this sees a picture that stands, before any frame is dropped for it."""
+CATCHES_UP_MS: Final = 100
+"""By how much less than a second ago one that catches up is behind."""
 
 
 Write = Callable[[bytes], bool]
@@ -124,8 +128,11 @@ class Subscriber(PlayerQueue):
         "_given_before",
         "_known_dropped",
         "_sent_bytes",
+        "behind_ms",
         "form",
+        "held",
         "is_counted",
+        "is_losing",
         "muted",
         "session_id",
         "stream_id",
@@ -141,12 +148,13 @@ class Subscriber(PlayerQueue):
         *,
         write: Write | None = None,
         form: Form | None = None,
+        held: Callable[[], int] | None = None,
         session_id: str = "",
         is_counted: bool = True,
         takes: int = ALL_EXTENSIONS,
     ) -> None:
         """`write`: None: it takes messages one by one, always. `form`: None: in chunks; what others are sent is counted
-        by payloads."""
+        by payloads. `held`: how many bytes were written to the peer that it has not taken; asked once a second."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
         self.session_id = session_id
@@ -157,6 +165,7 @@ class Subscriber(PlayerQueue):
         self._sent_bytes = 0
         self.write = write
         self.form = form or in_chunks(stream_id)
+        self.held = held
         self._counts_payloads = form is not None
         self._given = self._given_before = NOTHING_GIVEN
         """While it is at the live edge: what those are given, and had been when it came there."""
@@ -166,6 +175,10 @@ class Subscriber(PlayerQueue):
         """Frames, as of the latest time that it was asked whether it is slow,"""
         self._dropped_at = -inf
         """and when it was first told of them."""
+        self.behind_ms = 0
+        """How much waits for it then, in its queue and in its connection,"""
+        self.is_losing = False
+        """and whether it loses picture by that."""
 
     # --- The stream's side ---
 
@@ -311,14 +324,20 @@ class Subscriber(PlayerQueue):
         """By so many bytes more (or less) it was sent than was counted."""
         self._sent_bytes += size
 
-    def is_slow(self, now: float) -> bool:
-        """Whether more than 2 s wait for it, or frames were dropped for it of late. To be asked about once a second.
+    def is_slow(self, now: float, kbps: float | None = None) -> bool:
+        """Whether more than 2 s wait for it and it does not catch up, or frames were dropped for it of late. To be
+        asked about once a second. `kbps`: of the stream, by which what its connection holds is a time.
 
         What was dropped has left the queue: who is slow without end has an empty one, now and then.
         """
         if self.dropped_frames != self._known_dropped:
             self._known_dropped, self._dropped_at = self.dropped_frames, now
-        return self.pending_ms > SLOW_MS or now - self._dropped_at < SLOW_FOR_S
+        held = self.held() if self.held is not None and kbps and not self.muted else 0
+        before, self.behind_ms = self.behind_ms, self.pending_ms + (round(held * 8 / kbps) if held and kbps else 0)
+        is_behind = self.behind_ms > SLOW_MS and self.behind_ms > before - CATCHES_UP_MS
+        has_lost = now - self._dropped_at < SLOW_FOR_S
+        self.is_losing = has_lost or (is_behind and self.behind_ms > LOSING_MS)
+        return has_lost or is_behind
 
     def totals(self, now: float) -> Totals:
         """Of the player's session so far; frames are those that were taken."""

@@ -86,10 +86,14 @@ def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float) ->
         return
     if now - outlet.blocked_since < deadlines.write_s or outlet.is_delivered:
         return
-    plays = any(session.event == "rtmp.stop" for session in connection.sessions.values())
-    reason: EndReason = "too_slow" if plays else "idle_timeout"
-    connection.end(reason, f"The peer took nothing for {deadlines.write_s:g} s.", notify=False, linger_s=0)
+    connection.end(_unread(connection), f"The peer took nothing for {deadlines.write_s:g} s.", notify=False, linger_s=0)
     connection.transport.abort()
+
+
+def _unread(connection: BaseConnection) -> EndReason:
+    """What the end of a peer is called that leaves unread what it was sent."""
+    plays = any(session.event == "rtmp.stop" for session in connection.sessions.values())
+    return "too_slow" if plays else "idle_timeout"
 
 
 def _may_rest(connection: BaseConnection, deadlines: Deadlines, now: float) -> bool:
@@ -185,7 +189,11 @@ def _ping(connection: Connection, deadlines: Deadlines, now: float) -> None:
         return
     if now - connection.ping_sent < deadlines.ping_answer_s or _may_rest(connection, deadlines, now):
         return
-    connection.end("idle_timeout", f"No byte within {deadlines.ping_answer_s:g} s of a ping.")
+    waited = f"within {deadlines.ping_answer_s:g} s of a ping."
+    if connection.outlet.held_bytes():  # The ping waits behind media that the peer is slow to take.
+        connection.end(_unread(connection), f"It has not read all that it was sent {waited}")
+    else:
+        connection.end("idle_timeout", f"No byte {waited}")
 
 
 def _round_trip(connection: Connection, deadlines: Deadlines, now: float) -> None:

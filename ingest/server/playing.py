@@ -235,6 +235,7 @@ class Playing(LiveOutput[Connection], Player):
             connection.server.config.queue,
             self._wake,
             write=connection.outlet.write_shared,
+            held=connection.outlet.held_bytes,
             session_id=self.session_id,
             takes=connection.rtmp.capabilities.caps_ex or 0,
         )

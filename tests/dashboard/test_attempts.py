@@ -1,4 +1,4 @@
-"""Refused attempts: told to the open page while they come, filters and counts of page and API, the bans it can lift."""
+"""Refused connections: told to the open page as they come, filters and counts of page and API, bans that it lifts."""
 
 import json
 import re

@@ -76,7 +76,7 @@ def test_navigation_has_what_the_role_may_open(db: None) -> None:
         return [item.label for item in client.get("/").context["navigation"]]
 
     plain = labels(client_of(make_user("viewer", name="a")))
-    assert plain[:3] == ["Wall", "Sessions", "Attempts"]
+    assert plain[:3] == ["Wall", "Sessions", "Refused connections"]
     assert "Keys" not in plain
     keeper = make_user("key manager", name="b")
     keeper.is_staff = True

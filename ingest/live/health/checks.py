@@ -67,14 +67,13 @@ def _fps_advice(figures: Figures, passed: Passed) -> str:
 
 
 def _slow(figures: Figures) -> str:
-    return f"{figures.slow_players} of {figures.players} players"
+    return f"{figures.losing_players} of {figures.players} player{'' if figures.players == 1 else 's'}"
 
 
 def _slow_title(figures: Figures, passed: Passed) -> str:
     lost = figures.dropped_frames
-    dropped = f" {whole(lost)} frames were dropped for them in the last minute." if lost else ""
-    most = at_most(passed.value, passed.limit, "%")
-    return f"{_slow(figures)} can't keep up, {percent(passed.value)} of them{most}.{dropped}"
+    dropped = f" {whole(lost)} frames dropped for slow players in the last minute." if lost else ""
+    return f"{_slow(figures)} can't keep up and lose{'s' if figures.losing_players == 1 else ''} picture.{dropped}"
 
 
 def _missing(kind: str, without_s: Callable[[Figures], float], expects: Callable[[Figures], bool]) -> Check[Figures]:
@@ -312,13 +311,16 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
     ),
     Check(
         code="slow_players",
-        warning=25,
-        hold_s=10,
+        warning=0,
         unit="%",
         in_silence=True,
-        measure=measures.slow_share,
-        actual=lambda figures, passed: f"{_slow(figures)} ({percent(passed.value)})",
+        measure=measures.losing_share,
+        actual=lambda figures, passed: f"{_slow(figures)} ({passed.value:.2g}{NBSP}%)",
+        expected=lambda figures, passed: f"{passed.limit:g}{NBSP}% of them at most" if passed.limit else "none",
         title=_slow_title,
-        advice="Their downlinks can't carry the bitrate, or this node's uplink is full: lower it, or see the node.",
+        advice=(
+            "One alone: its own network or machine is too slow. Many: this server's uplink is full, or the bitrate too "
+            "high for their networks; lower it."
+        ),
     ),
 )

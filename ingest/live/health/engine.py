@@ -18,13 +18,12 @@ NBSP: Final = "\N{NO-BREAK SPACE}"
 
 
 def span(seconds: float) -> str:
-    """A length of time: 14 s, 1 min 52 s, 2 h 5 min."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}{NBSP}s"
-    if whole < 3600:
-        return f"{whole // 60}{NBSP}min {whole % 60}{NBSP}s"
-    return f"{whole // 3600}{NBSP}h {whole % 3600 // 60}{NBSP}min"
+    """A length of time, as on all pages: 14 s, 1 min 52 s, 2 h 5 min, 6 d 4 h."""
+    whole = max(0, int(seconds))
+    for large, large_name, small, small_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= large:
+            return f"{whole // large}{NBSP}{large_name} {whole % large // small}{NBSP}{small_name}"
+    return f"{whole}{NBSP}s"
 
 
 def whole(value: float) -> str:

@@ -140,7 +140,9 @@ class Figures:
     """Of the stream in the last 10 min, this one included, on any node."""
     players: int = 0
     slow_players: int = 0
-    """More than 2 s wait for them, or frames were dropped for them in the last 30 s."""
+    """They are more than 2 s behind and do not catch up, or frames were dropped for them in the last 30 s."""
+    losing_players: int = 0
+    """Of these: frames were dropped for them, or they are more than 5 s behind."""
     dropped_frames: int = 0
     """For slow players, in the last minute."""
 
@@ -257,5 +259,5 @@ def skew_ms(figures: Figures) -> float | None:
     return max(0.0, -skew - (1000 / figures.nominal_fps if figures.nominal_fps else 0.0))
 
 
-def slow_share(figures: Figures) -> float | None:
-    return 100 * figures.slow_players / figures.players if figures.players else None
+def losing_share(figures: Figures) -> float | None:
+    return 100 * figures.losing_players / figures.players if figures.players else None

@@ -122,7 +122,7 @@ def test_htmx_gets_the_results_alone_and_empty_lists_say_what_to_do(viewer: Clie
     part = viewer.get("/sessions/", headers={"HX-Request": "true"}).content.decode()
     assert "<tbody>" in part
     assert "<html" not in part
-    assert "No session matches" in text_of(viewer, "/sessions/", encoder="x")
+    assert "No match" in text_of(viewer, "/sessions/", encoder="x")
 
 
 @pytest.mark.both_forms

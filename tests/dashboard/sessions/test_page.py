@@ -18,7 +18,7 @@ from ingest.live.health import CHECKS
 from ingest.live_store import get_livestore
 from ingest.models import Attempt, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.telemetry import Rotation, TelemetryWriter
-from ingest.telemetry.series import GAUGES, Series
+from ingest.telemetry.series import GAUGES, Series, SeriesTotals
 from tests.dashboard.conftest import (
     api_token,
     audited,
@@ -76,10 +76,10 @@ def test_why_it_ended_and_its_last_minute(viewer: Client, stream: Stream, measur
     said = answers(viewer, session)
     assert said[2] == (
         "Connection reset",
-        "The encoder's side closed TCP. In the last 60\u00a0s the bitrate fell from 3,900 to 1,320\u00a0kbit/s and the "
-        "round trip rose to 480\u00a0ms.",
+        "The encoder's side closed TCP. In the last 60\u00a0s the total bitrate fell from 3,900 to 1,320\u00a0kbit/s "
+        "and the RTT rose to 480\u00a0ms.",
     )
-    assert said[6][0] == "Lower the bitrate, or use a cable"
+    assert said[6][0] == "Lower the bitrate, or use wired Ethernet"
 
 
 @pytest.mark.both_forms
@@ -93,7 +93,7 @@ def test_it_is_back_with_the_same_key_and_address(viewer: Client, stream: Stream
     assert said[1][1] == "Off for 38\u00a0s, then the same key and the same address."
     assert said[4] == ("None of these", "Main OBS is enabled, has no expiry, and stayed under its 8,000 kbit/s.")
     assert said[5][1].endswith("was accepted.")
-    assert said[6][0] == "Look at the stream"
+    assert said[6][0] == "Open the stream"
 
 
 def test_it_is_not_back(viewer: Client, stream: Stream) -> None:
@@ -101,7 +101,7 @@ def test_it_is_not_back(viewer: Client, stream: Stream) -> None:
     assert answers(viewer, session)[1][0] == "No, off air for 4\u00a0min 0\u00a0s"
     again = make_session(stream, age_s=200, ended_ago_s=100, end_reason="tcp_reset", address="192.0.2.99")
     assert answers(viewer, session)[1] == (
-        "No, it was and ended again",
+        "No, it came back and ended again",
         f"It came back at {again.started_at:%H:%M:%S} with another address, 192.0.2.99, and ended again.",
     )
 
@@ -114,11 +114,11 @@ def test_one_key_or_the_whole_node(viewer: Client, stream: Stream) -> None:
     make_session(make_stream("third"), age_s=500)
     put_node()
     said = answers(viewer, session)[3]
-    assert said == ("Only this one", "2 other publishers on n1 kept running. It is up; CPU 12 %, disk 60 % free.")
+    assert said == ("Only this one", "2 other encoders on n1 kept running. It is up; CPU 12 %, disk 60 % free.")
     Session.objects.filter(name="other").update(ended_at=timezone.now() - timedelta(seconds=10))
     said = answers(viewer, session)[3]
     assert said[0] == "Several at once"
-    assert said[1].startswith("1 other publisher on n1 ended within 30 s of it. 1 other publisher on n1 kept running.")
+    assert said[1].startswith("1 other encoder on n1 ended within 30 s of it. 1 other encoder on n1 kept running.")
     Node.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
     assert answers(viewer, session)[3][0] == "Several at once", "it tells its figures: it can't write that it lives"
     get_livestore().remove_node("n1")
@@ -131,7 +131,7 @@ def test_one_key_or_the_whole_node(viewer: Client, stream: Stream) -> None:
     [
         ({"revoked_at": datetime.fromisoformat("2026-01-02T03:04+00:00")}, "It is revoked", "Give out another key"),
         ({"enabled": False}, "It is disabled", "Enable the key"),
-        ({"expires_at": datetime.fromisoformat("2026-01-02T03:04+00:00")}, "It has expired", "Move the key's expiry"),
+        ({"expires_at": datetime.fromisoformat("2026-01-02T03:04+00:00")}, "It has expired", "Extend the key"),
         ({"max_kbps": 1000}, "Over its limit", "Set the bitrate below the key's limit"),
     ],
 )
@@ -157,7 +157,8 @@ def test_rejected_attempts_since(viewer: Client, stream: Stream) -> None:
     assert said[5][0] == "3: Busy"
     assert said[6] == (
         "Let it in again",
-        "It tries, and is refused: busy. Stop the other encoder, or let newer publishers take the stream over.",
+        "It tries to reconnect and is refused: busy. "
+        "Stop the other encoder, or let newer publishers take the stream over.",
     )
 
 
@@ -283,7 +284,7 @@ def test_a_player_s_session_has_the_same_shell(viewer: Client, stream: Stream) -
     about: dict[str, Any] = {"age_s": 300, "ended_ago_s": 10, "kind": "play"}
     play = make_session(stream, end_reason="too_slow", bytes_out=9_000_000, summary={"dropped_frames": 42}, **about)
     text = text_of(viewer, f"/sessions/{play.pk}/")
-    assert "Player too slow" in text
+    assert "Too slow" in text
     left = make_session(stream, end_reason="client_unpublish", **about)
     for path in (f"/sessions/{left.pk}/", "/sessions/?kind=play", "/nodes/n1/"):
         assert "Player left" in viewer.get(path).content.decode()
@@ -296,7 +297,7 @@ def test_a_player_s_session_has_the_same_shell(viewer: Client, stream: Stream) -
 def test_totals_that_nobody_knows_are_no_zeros(viewer: Client, stream: Stream) -> None:
     """Its node died: until its samples have told what it counted, or for good."""
     row = make_session(stream, age_s=300, ended_ago_s=200, end_reason="node_lost")
-    assert "not known: its server died" in viewer.get(f"/sessions/{row.pk}/").content.decode()
+    assert "unknown: the server went down" in viewer.get(f"/sessions/{row.pk}/").content.decode()
     headers = api_token()
     told = viewer.get(f"/api/v1/sessions/{row.pk}", headers=headers).json()
     totals = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
@@ -315,13 +316,13 @@ def test_two_side_by_side(viewer: Client, stream: Stream) -> None:
     facts = {fact.name: fact for fact in page.context["pair"].facts}
     assert facts["Encoder"].differs
     assert not facts["Video"].differs
-    assert not facts["Mean bitrate, all that was sent"].differs
-    assert facts["Lasted"].a == "1\u00a0min 40\u00a0s"
+    assert not facts["Mean bitrate, audio and video"].differs
+    assert facts["Duration"].a == "1\u00a0min 40\u00a0s"
     live = make_session(stream, age_s=300, summary={"metadata": {"videodatarate": 1171.875}})
     page = viewer.get("/sessions/compare/", {"a": str(a.pk), "b": str(live.pk)})
     facts = {fact.name: fact for fact in page.context["pair"].facts}
-    assert (facts["Data"].b, facts["Data"].differs) == ("known at its end", False)
-    assert facts["Claimed video bitrate"].b == "1,172\u00a0kbit/s"
+    assert (facts["Data"].b, facts["Data"].differs) == ("known when it ends", False)
+    assert facts["Video bitrate setting"].b == "1,172\u00a0kbit/s"
     for query in ({}, {"a": str(a.pk)}, {"a": "x", "b": "y"}):
         assert "Choose two sessions" in viewer.get("/sessions/compare/", query).content.decode()
 
@@ -338,15 +339,15 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
 @pytest.mark.parametrize(
     ("known", "action"),
     [
-        ({"reason": "tcp_reset", "seen": "falling"}, "Lower the bitrate, or use a cable"),
+        ({"reason": "tcp_reset", "seen": "falling"}, "Lower the bitrate, or use wired Ethernet"),
         ({"reason": "tcp_reset", "seen": "silent"}, "Check the encoder, then its uplink"),
-        ({"reason": "tcp_reset", "seen": "far"}, "Look at the network on the way"),
-        ({"reason": "tcp_reset", "seen": "slow"}, "Relieve the encoder"),
-        ({"reason": "tcp_reset", "seen": "steady"}, "Call the place and start the encoder again"),
+        ({"reason": "tcp_reset", "seen": "far"}, "Check the network on the way"),
+        ({"reason": "tcp_reset", "seen": "slow"}, "Reduce the encoder's load"),
+        ({"reason": "tcp_reset", "seen": "steady"}, "Call the venue and restart the encoder"),
         ({"reason": "idle_timeout", "seen": "nothing"}, "Check that the encoder is running"),
         ({"reason": "tcp_reset", "seen": "falling", "back": "good"}, "Nothing"),
-        ({"reason": "tcp_reset", "seen": "falling", "back": "bad"}, "Look at the stream"),
-        ({"reason": "tcp_reset", "seen": "falling", "back": "again_off"}, "Lower the bitrate, or use a cable"),
+        ({"reason": "tcp_reset", "seen": "falling", "back": "bad"}, "Open the stream"),
+        ({"reason": "tcp_reset", "seen": "falling", "back": "again_off"}, "Lower the bitrate, or use wired Ethernet"),
         ({"reason": "tcp_reset", "seen": "falling", "node": "down"}, "Bring the node back"),
         ({"reason": "node_shutdown", "node": "draining"}, "Point the encoder at another node"),
         ({"reason": "node_shutdown", "node": "up"}, "Wait a minute"),
@@ -355,18 +356,18 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
         ({"reason": "key_revoked", "key": "fine"}, "Give the encoder another key"),
         ({"reason": "tcp_reset", "key": "disabled"}, "Enable the key"),
         ({"reason": "tcp_reset", "key": "expired", "back": "good"}, "Nothing"),
-        ({"reason": "tcp_reset", "key": "expired", "refused": ""}, "Move the key's expiry"),
+        ({"reason": "tcp_reset", "key": "expired", "refused": ""}, "Extend the key"),
         ({"reason": "tcp_reset", "key": "over_limit"}, "Set the bitrate below the key's limit"),
         ({"reason": "over_limit", "key": "fine"}, "Lower the bitrate, or raise the limit"),
         ({"reason": "tcp_reset", "refused": "busy"}, "Let it in again"),
         ({"reason": "tcp_reset", "refused": "busy", "back": "good"}, "Nothing"),
         ({"reason": "tcp_reset", "refused": "busy", "node": "down"}, "Bring the node back"),
         ({"reason": "kicked"}, "Decide whether it may come back"),
-        ({"reason": "replaced", "back": "bad"}, "Look at the stream"),
+        ({"reason": "replaced", "back": "bad"}, "Open the stream"),
         ({"reason": "client_unpublish"}, "Nothing, if this was meant"),
         ({"reason": "", "back": "on"}, "Nothing"),
-        ({"reason": "", "back": "on", "issue": issue("bitrate_low")}, "Lower the bitrate, or use a cable"),
-        ({"reason": "", "back": "on", "issue": issue("a_new_one")}, "Look at the stream"),
+        ({"reason": "", "back": "on", "issue": issue("bitrate_low")}, "Lower the bitrate, or use wired Ethernet"),
+        ({"reason": "", "back": "on", "issue": issue("a_new_one")}, "Open the stream"),
     ],
 )
 def test_the_one_action(known: dict[str, Any], action: str) -> None:
@@ -403,7 +404,9 @@ def minute(**columns: Any) -> Series:
         given = columns.get(name, {"video_kbps": 3800.0, "audio_kbps": 100.0, "fps": 30.0, "idle_ms": 10.0}.get(name))
         before, after = given if isinstance(given, tuple) else (given, given)
         values[name] = [before] * 50 + [after] * 10
-    return Series(at=[float(second) for second in range(60)], values=values, health=["good"] * 60)
+    total = [(a or 0) + (v or 0) for a, v in zip(values["audio_kbps"], values["video_kbps"], strict=True)]
+    totals = SeriesTotals(samples=60, measured_s=60.0, mean_kbps=sum(total) / 60)
+    return Series(at=[float(second) for second in range(60)], values=values, health=["good"] * 60, totals=totals)
 
 
 @pytest.mark.parametrize(
@@ -412,13 +415,23 @@ def minute(**columns: Any) -> Series:
         (
             {"video_kbps": (3800.0, 1220.0), "rtt_ms": (40.0, 480.0)},
             "falling",
-            "the bitrate fell from 3,900 to 1,320 kbit/s and the round trip rose to 480 ms",
+            "the total bitrate fell from 3,900 to 1,320 kbit/s and the RTT rose to 480 ms",
         ),
-        ({}, "steady", "the bitrate was steady at 3,900 kbit/s"),
-        ({"idle_ms": (10.0, 7000.0)}, "silent", "no media arrived for the last 7 s"),
-        ({"rtt_ms": 300.0}, "far", "the bitrate was steady at 3,900 kbit/s and the round trip rose to 300 ms"),
-        ({"fps": (30.0, 20.0)}, "slow", "the bitrate was steady at 3,900 kbit/s and only 20.0 frames a second came"),
-        ({"video_kbps": 1000.0}, "falling", "the bitrate was low, 1,100 kbit/s"),
+        ({}, "steady", "the total bitrate was steady at 3,900 kbit/s"),
+        ({"video_kbps": (3800.0, 4400.0)}, "steady", "the total bitrate was steady at 4,000 kbit/s"),
+        (
+            {"video_kbps": (3000.0, 5000.0)},
+            "steady",
+            "the total bitrate was 3,430 on average, at the end 5,100 kbit/s",
+        ),
+        ({"idle_ms": (10.0, 7000.0)}, "silent", "nothing was received for the last 7 s"),
+        ({"rtt_ms": 300.0}, "far", "the total bitrate was steady at 3,900 kbit/s and the RTT rose to 300 ms"),
+        (
+            {"fps": (30.0, 20.0)},
+            "slow",
+            "the total bitrate was steady at 3,900 kbit/s and the frame rate was only 20.0 fps",
+        ),
+        ({"video_kbps": 1000.0}, "falling", "the total bitrate was low, 1,100 kbit/s"),
     ],
 )
 def test_the_last_minute_in_a_sentence(columns: dict[str, Any], seen: str, words: str) -> None:
@@ -429,4 +442,4 @@ def test_the_last_minute_in_a_sentence(columns: dict[str, Any], seen: str, words
 
 def test_nothing_measured_says_so() -> None:
     assert summarize_last_minute(Series()) == LastMinute()
-    assert LastMinute().sentence == "Nothing was measured in the last 60 s."
+    assert LastMinute().sentence == "Nothing was measured of its last minute."

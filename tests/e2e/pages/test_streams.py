@@ -294,4 +294,4 @@ def test_the_charts_go_back_into_the_lake_and_become_a_table(
         expect(charts.locator('[data-chart="players"] output')).not_to_contain_text("now")
         charts.get_by_role("button", name="Show as a table").click()
         expect(charts.locator("tbody tr").first).to_contain_text("Good", timeout=20_000)
-        expect(charts.locator("thead")).to_contain_text("Round trip, ms")
+        expect(charts.locator("thead")).to_contain_text("RTT, ms")

@@ -170,6 +170,20 @@ def test_slow() -> None:
     assert not subscriber.is_slow(6.0)
 
 
+def test_what_its_connection_holds_makes_it_slow() -> None:
+    held = 0
+    subscriber = Subscriber(1, QueueLimits(), lambda _: None, held=lambda: held)
+    seen = []
+    for second in range(9):
+        held = 125_000 * (second if second < 7 else 14 - second)  # 1,000 kbit/s: one second more each second.
+        seen.append((subscriber.is_slow(float(second), 1000.0), subscriber.is_losing, subscriber.behind_ms))
+    assert [slow for slow, _, _ in seen] == [False, False, False, True, True, True, True, True, False]
+    assert [second for second, (_, losing, _) in enumerate(seen) if losing] == [6, 7], "it does not catch up yet"
+    assert seen[5][2] == 5000
+    subscriber.muted = {"video": 9.0}
+    assert not subscriber.is_slow(9.0, 1000.0), "who pauses need not read"
+
+
 def test_who_lost_frames_is_slow_for_a_while() -> None:
     """What was dropped leaves an empty queue: else nobody who looks once a second would see it."""
     subscriber, _ = player(QueueLimits(messages=4))

@@ -2,7 +2,7 @@
 
 import { element, icon, setAttribute, setText } from "./dom.js";
 import { mediaWords } from "./events.js";
-import { clock, duration, number, timeWithUtc, unit } from "./format.js";
+import { duration, number, timeWithUtc, unit } from "./format.js";
 import { acknowledges, health } from "./health.js";
 import { SPAN_S, Sparkline } from "./sparkline.js";
 
@@ -110,7 +110,7 @@ export class Card {
       this.spark.draw(this.points, now, this.audioOnly() ? null : stream.target_kbps);
       this.renderPicture(now);
     }
-    setText(fields.up, stream.since === null ? "–" : clock(now - stream.since));
+    setText(fields.up, stream.since === null ? "–" : duration(now - stream.since));
     if (stream.state === "waiting") setText(fields.note, waitingWords(stream, now));
     if (!this.dirty) return;
     this.dirty = false;
@@ -135,7 +135,7 @@ export class Card {
           ? `of ${unit(stream.target_kbps, "kbit/s")}`
           : "kbit/s",
     );
-    setText(fields.players, number(stream.players));
+    setText(fields.players, playersWords(stream));
     setText(fields.fps, number(stream.fps, 1));
     setText(fields.keyframe_interval, unit(stream.keyframe_interval, "s", 1));
   }
@@ -230,6 +230,11 @@ export class Card {
       ...(more > 0 ? [element("li", { class: "dim" }, icon("more"), `${number(more)} more`)] : []),
     );
   }
+}
+
+/** How many there are, and how many of them fall behind: "12, 1 slow". */
+function playersWords({ players, slow_players: slow }) {
+  return slow ? `${number(players)}, ${number(slow)} slow` : number(players);
 }
 
 /** "Bitrate is far below its target: 2,310 kbit/s, 4,200 at least." A title that is a sentence already stays as it is. */

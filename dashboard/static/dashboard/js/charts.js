@@ -10,7 +10,10 @@ const GUTTER = 44; // All sizes in CSS px at a root font of 16 px.
 const AXIS = 20;
 const TOP = 8;
 const TICK_APART = 64;
+const MOST_TICKS = 14; // More are no easier to read, however wide the page.
 const DIGIT = 6.2;
+const LABEL_ROW = 13;
+const LABEL_ROWS = 3; // Of marks that are close together; what fits into none has its line alone.
 const MANY = 10_000; // From here on a scale is in thousands.
 const LINE = { ok: 1.5, warn: 2.25, bad: 2.75 };
 const STEPS_S = [1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 604800];
@@ -43,15 +46,30 @@ export function listenToTable(id) {
   });
 }
 
+/** The place of the time that is nearest to `at`; null: there are none. */
+function nearest(times, at) {
+  let best = null;
+  times.forEach((time, place) => {
+    if (best === null || Math.abs(time - at) < Math.abs(times[best] - at)) best = place;
+  });
+  return best;
+}
+
 function levelOf(limits, value) {
   if (value < limits.badBelow || value > limits.badAbove) return "bad";
   if (value < limits.warnBelow || value > limits.warnAbove) return "warn";
   return "ok";
 }
 
-/** Charts that share their crosshair. Pointer, touch and arrow keys move it; Escape takes it away. */
+/**
+ * Charts that share their crosshair. Pointer, touch and arrow keys move it; Escape takes it away. `pick(at)`: somebody
+ * clicked on a moment, or pressed Enter on it; `select(from, until)`: dragged over some time. Without them nothing is.
+ */
 export class ChartGroup {
-  constructor() {
+  constructor({ pick = null, select = null } = {}) {
+    this.pick = pick;
+    this.select = select;
+    this.pinned = null;
     this.key = `charts-${Math.random().toString(36).slice(2)}`;
     this.charts = [];
     this.resize = new ResizeObserver((entries) => entries.forEach((entry) => entry.target.chart.fit()));
@@ -63,6 +81,15 @@ export class ChartGroup {
     this.charts.push(chart);
     this.resize.observe(chart.host);
     return chart;
+  }
+
+  /** A moment that stays marked in all charts, whose values they show while nobody points elsewhere; null: none. */
+  pin(at) {
+    this.pinned = at;
+    for (const chart of this.charts) {
+      chart.plot.redraw(false, false);
+      chart.paintValue();
+    }
   }
 
   /** Put the crosshair on the `index`th point of every chart; null takes it away. */
@@ -114,6 +141,7 @@ export class Chart {
     );
     this.host.tabIndex = 0;
     this.host.addEventListener("keydown", (event) => this.onKey(event));
+    if (group.pick) this.plot.over.addEventListener("click", () => this.onClick());
     this.host.addEventListener("blur", () => {
       this.output?.setAttribute("aria-live", "off");
     });
@@ -135,6 +163,7 @@ export class Chart {
         "--surface",
         "--series",
         "--median",
+        "--accent",
         "--warn-mark",
         "--bad-mark",
       ].map((token) => [token, colour(token)]),
@@ -153,7 +182,7 @@ export class Chart {
       padding: [TOP * scale, 2, this.options.axis ? 0 : 5 * scale, 0],
       cursor: {
         y: false,
-        drag: { x: false, y: false },
+        drag: { x: Boolean(this.group.select), y: false, setScale: false, dist: 8 },
         sync: { key: this.group.key, scales: ["x", null], setSeries: false },
         points: {
           size: 8 * scale,
@@ -187,8 +216,28 @@ export class Chart {
         drawAxes: [() => this.paintBack()],
         draw: [() => this.paintFront()],
         setCursor: [() => this.paintValue()],
+        setSelect: [() => this.onSelect()],
       },
     };
+  }
+
+  onSelect() {
+    const { left, width } = this.plot.select;
+    if (!width) return;
+    this.isSelecting = true; // The click that ends it is none.
+    const [from, until] = [left, left + width].map((x) => this.plot.posToVal(x, "x"));
+    this.plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.group.select(from, until);
+  }
+
+  onClick() {
+    if (this.isSelecting) {
+      this.isSelecting = false;
+      return;
+    }
+    const { left, idx } = this.plot.cursor;
+    const at = left >= 0 && idx !== null && idx !== undefined ? this.plot.data[0][idx] : null;
+    if (at !== null) this.group.pick?.(at);
   }
 
   height() {
@@ -219,7 +268,8 @@ export class Chart {
 
   timeStep() {
     const span = this.range[1] - this.range[0];
-    const room = Math.max(2, Math.floor(this.plot.bbox.width / uPlot.pxRatio / (TICK_APART * this.scale)));
+    const fit = Math.floor(this.plot.bbox.width / uPlot.pxRatio / (TICK_APART * this.scale));
+    const room = Math.max(2, Math.min(fit, MOST_TICKS));
     return STEPS_S.find((step) => span / step <= room) ?? STEPS_S.at(-1);
   }
 
@@ -304,8 +354,19 @@ export class Chart {
     ctx.clip();
     if (this.high) this.paintSpread();
     this.paintLine();
+    if (this.group.pinned !== null) this.paintPin(this.x(this.group.pinned));
     ctx.restore();
     this.paintLabels();
+  }
+
+  paintPin(x) {
+    const { ctx, bbox } = this.plot;
+    ctx.beginPath();
+    ctx.lineWidth = 2 * uPlot.pxRatio;
+    ctx.strokeStyle = this.colours["--accent"];
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
   }
 
   /** One shape for each run without a gap. */
@@ -366,11 +427,18 @@ export class Chart {
       if (zone.label && this.options.labels && to - from > ctx.measureText(zone.label).width)
         write(zone.label, (from + to) / 2, bbox.top + bbox.height - 6 * ratio, "center");
     }
+    const rows = Array.from({ length: LABEL_ROWS }, () => []); // What is taken of each: [from, to].
     for (const mark of this.marks) {
       if (!mark.label || !this.options.labels || mark.at < this.range[0]) continue;
       const x = this.x(mark.at);
       const right = x > bbox.left + bbox.width * 0.72;
-      write(mark.label, x + (right ? -5 : 5) * ratio, bbox.top + 8 * ratio, right ? "right" : "left");
+      const width = ctx.measureText(mark.label).width + 10 * ratio;
+      const [from, to] = right ? [x - width, x] : [x, x + width];
+      const row = rows.findIndex((taken) => taken.every(([begin, end]) => to <= begin || from >= end));
+      if (row < 0) continue;
+      rows[row].push([from, to]);
+      const y = bbox.top + (8 + LABEL_ROW * row) * this.scale * ratio;
+      write(mark.label, x + (right ? -5 : 5) * ratio, y, right ? "right" : "left");
     }
     ctx.restore();
   }
@@ -382,14 +450,17 @@ export class Chart {
     const [times, values] = this.plot.data;
     const index = this.plot.cursor.left >= 0 ? this.plot.cursor.idx : null;
     const pointed = index !== null && index !== undefined;
-    const value = pointed
-      ? values[index]
-      : this.options.now !== undefined
-        ? this.options.now
-        : values.findLast((one) => one !== null);
+    const pinned = !pointed && this.group.pinned !== null ? nearest(times, this.group.pinned) : null;
+    const shown = pointed ? index : pinned;
+    const value =
+      shown !== null
+        ? values[shown]
+        : this.options.now !== undefined
+          ? this.options.now
+          : values.findLast((one) => one !== null);
     if (!this.output.firstElementChild)
       this.output.append(document.createElement("small"), document.createElement("span"));
-    setText(this.output.firstElementChild, `${pointed ? this.options.moment(times[index]) : this.options.nowWord} `);
+    setText(this.output.firstElementChild, `${shown !== null ? this.options.moment(times[shown]) : this.options.nowWord} `);
     const text =
       value === null || value === undefined
         ? "no data"
@@ -401,6 +472,7 @@ export class Chart {
     const last = this.plot.data[0].length - 1;
     const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -30, PageDown: 30 };
     if (event.key === "Escape") this.group.moveTo(null);
+    else if (event.key === "Enter" && this.group.pick) this.onClick();
     else if (event.key in moves) {
       const from = this.plot.cursor.left >= 0 && this.plot.cursor.idx !== null ? this.plot.cursor.idx : last;
       this.output?.setAttribute("aria-live", "polite");

@@ -1,35 +1,33 @@
 // What happened to a stream or session, in words: why it ended, what arrived, what people did; and the feed of it.
 
-import { element, icon } from "./dom.js";
+import { element, icon, setText } from "./dom.js";
 import { day, seconds, when } from "./format.js";
 
 const MAX_EVENTS = 200;
+const POINTED_S = 0.5; // A link's moment is a whole second.
 
 export const END_WORDS = {
   client_unpublish: "Encoder stopped",
-  completed: "Played to its end",
+  completed: "Finished",
   unreadable: "Recording unreadable",
   unsupported_codec: "Codec not supported",
   tcp_reset: "Connection reset",
-  idle_timeout: "No media arrived",
+  idle_timeout: "Timed out",
   kicked: "Kicked by an operator",
   key_revoked: "Key revoked or disabled",
   replaced: "Replaced by another encoder",
-  elsewhere: "Published on another node",
+  elsewhere: "Live on another node",
   protocol_error: "Protocol error",
   node_shutdown: "Server stopped",
-  node_lost: "Server lost",
-  lease_lost: "Lease lost",
-  too_slow: "Player too slow",
+  node_lost: "Server went down",
+  lease_lost: "Ownership lost (other node)",
+  too_slow: "Too slow",
   over_limit: "Over the key's bitrate limit",
-  test_over: "Test at its end",
+  test_over: "Test finished",
 };
 
 /** Those that say something else of a player. */
-const PLAYER_END_WORDS = {
-  client_unpublish: "Player left",
-  idle_timeout: "Nothing heard from it",
-};
+const PLAYER_END_WORDS = { client_unpublish: "Player left" };
 
 /** What arrives, in few words: "1920 × 1080, H.264 and AAC". */
 export function mediaWords(media) {
@@ -56,9 +54,13 @@ export function describeEvent(event, plays = false) {
 
 /** The feed of events, newest first. A heading parts the days. */
 export class Feed {
-  /** `list` shows what happened to publishers, or with `plays` to one player. */
-  constructor(list, none, plays = false) {
+  /**
+   * `list` shows what happened to publishers, or with `plays` to one player. `pageOf(event)`: where what was measured then
+   * is shown; null: nowhere.
+   */
+  constructor(list, none, { plays = false, pageOf = () => null } = {}) {
     this.plays = plays;
+    this.pageOf = pageOf;
     this.list = list;
     this.none = none;
     this.events = new Map();
@@ -97,39 +99,72 @@ export class Feed {
     this.list.replaceChildren(...rows);
   }
 
+  /** Marks what happened at the moment, or last before it, and brings it into view within the list. */
+  point(at) {
+    const rows = [...this.list.querySelectorAll("[data-at]")];
+    const found = at === null ? null : (rows.find((row) => Number(row.dataset.at) <= at + POINTED_S) ?? null);
+    for (const row of rows) row.toggleAttribute("data-pointed", row === found);
+    const box = this.list.parentElement;
+    if (found) box.scrollTop += found.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
+  }
+
   row(event) {
     const { text, code, icon: name, classes } = describeEvent(event, this.plays);
+    const page = this.pageOf(event);
     return element(
       "li",
-      { "data-event": event.kind, "data-level": event.level || null },
-      when(event.at),
+      { "data-event": event.kind, "data-level": event.level || null, "data-at": event.at },
+      page ? element("a", { href: page, title: "What was measured then" }, when(event.at)) : when(event.at),
       icon(name, classes),
-      element("span", {}, `${text} `, element("code", {}, code)),
+      element("span", {}, `${text} `, element("code", { class: "code" }, code)),
     );
   }
 }
 
 const lower = (text) => text[0].toLowerCase() + text.slice(1);
 
+/* ---- codes (NetStream.Publish.Start, tcp_reset) stand beside their words for who wants them, on all pages ---- */
+
+const CODES_KEY = "rtmpweb-codes";
+
+function showCodes(shown) {
+  document.documentElement.toggleAttribute("data-codes", shown);
+  for (const button of document.querySelectorAll("[data-codes-toggle]")) {
+    button.setAttribute("aria-pressed", String(shown));
+    setText(button, shown ? "Hide codes" : "Show codes");
+  }
+}
+
+/** Buttons with data-codes-toggle show and hide them; the browser remembers it. */
+export function listenToCodes() {
+  showCodes(localStorage.getItem(CODES_KEY) === "1");
+  document.addEventListener("click", ({ target }) => {
+    if (!target.closest("[data-codes-toggle]")) return;
+    const shown = !document.documentElement.hasAttribute("data-codes");
+    localStorage.setItem(CODES_KEY, shown ? "1" : "0");
+    showCodes(shown);
+  });
+}
+
 // An event's kind: what it says where the event itself brings no description, and its icon.
 const EVENT_KINDS = {
   "session.started": ["Session started", "live"],
   "session.ended": ["Session ended", "out"],
-  "publish.takeover": ["The stream was taken over", "live"],
-  "record.started": ["A recording began", "info"],
-  "record.closed": ["A recording is complete", "info"],
+  "publish.takeover": ["Another encoder took the stream over", "live"],
+  "record.started": ["Recording started", "info"],
+  "record.closed": ["Recording finished", "info"],
   "record.failed": ["Recording failed", "bad"],
   "health.opened": ["Issue opened", "warn"],
-  "health.cleared": ["Issue cleared", "good"],
-  "config.changed": ["The encoder sends something else", "info"],
-  "limit.breached": ["The key's bitrate limit was passed", "bad"],
-  metadata: ["The encoder described its media", "info"],
+  "health.cleared": ["Issue resolved", "good"],
+  "config.changed": ["The encoder changed its settings", "info"],
+  "limit.breached": ["Over the key's bitrate limit", "bad"],
+  metadata: ["Encoder's settings received", "info"],
   onstatus: ["Status sent", "info"],
-  "operator.note": ["A note", "note"],
-  "operator.ack": ["An issue was acknowledged", "check"],
-  "operator.mute": ["Alerts were muted", "mute"],
-  "operator.unmute": ["Alerts are on again", "mail"],
-  "operator.kick": ["The publisher was kicked", "kick"],
+  "operator.note": ["Note", "note"],
+  "operator.ack": ["Issue acknowledged", "check"],
+  "operator.mute": ["Alerts muted", "mute"],
+  "operator.unmute": ["Alerts unmuted", "mail"],
+  "operator.kick": ["Encoder kicked", "kick"],
 };
 
 // Levels as the health checks and as onStatus name them.
@@ -156,11 +191,11 @@ const SENTENCES = {
     return [`${words}: ${lower(why)}.`, event.description].filter(Boolean).join(" ");
   },
   "health.cleared": (event) =>
-    `${endedWithSession(event) ? "Ended with the session" : "Cleared"}: ${lower(event.description || event.code)}`,
+    `${endedWithSession(event) ? "Not fixed when the session ended" : "Resolved"}: ${lower(event.description || event.code)}`,
   "operator.note": (event) => `${by(event)}: “${event.description}”`,
   "operator.ack": (event) => `${by(event)} acknowledged: ${lower(event.detail.name)}${quoted(event)}`,
   "operator.mute": (event) => `${by(event)} muted ${alertsOf(event)}${quoted(event)}`,
-  "operator.unmute": (event) => `${by(event)} lifted the mute of ${alertsOf(event)}`,
-  "operator.kick": (event) => `${by(event)} kicked the publisher${quoted(event)}`,
+  "operator.unmute": (event) => `${by(event)} unmuted ${alertsOf(event)}`,
+  "operator.kick": (event) => `${by(event)} kicked the encoder${quoted(event)}`,
   metadata: (event, words) => mediaWords(event.detail?.media ?? {}) || words,
 };

@@ -37,27 +37,24 @@ export const bitrate = (kbps) => bitrateParts(kbps).join(NBSP);
 
 const two = (value) => String(value).padStart(2, "0");
 
-/** A duration as a clock: 0:06, 03:48, 1:12:40, 6 d 04 h. */
+/** A place in a recording or session, as a player shows it: 0:03:48, 1:12:40. How long something lasts: `duration`. */
 export function clock(seconds) {
   const s = Math.max(0, Math.floor(seconds));
-  if (s >= 172800) return `${Math.floor(s / 86400)}${NBSP}d ${two(Math.floor((s % 86400) / 3600))}${NBSP}h`;
-  if (s >= 3600) return `${Math.floor(s / 3600)}:${two(Math.floor((s % 3600) / 60))}:${two(s % 60)}`;
-  return s < 60 ? `0:${two(s)}` : `${two(Math.floor(s / 60))}:${two(s % 60)}`;
+  return `${Math.floor(s / 3600)}:${two(Math.floor((s % 3600) / 60))}:${two(s % 60)}`;
 }
 
-/** A duration in a sentence: 14 s, 1 min 52 s, 3 h 5 min, 6 days. */
+const SPANS = [
+  [86400, "d", 3600, "h"],
+  [3600, "h", 60, "min"],
+  [60, "min", 1, "s"],
+];
+
+/** How long something lasts, as `span` of Python has it: 14 s, 1 min 52 s, 3 h 5 min, 6 d 4 h. */
 export function duration(seconds) {
-  const s = Math.max(0, Math.round(seconds));
-  if (s < 60) return unit(s, "s");
-  if (s < 3600)
-    return s % 60 && s < 600
-      ? `${unit(Math.floor(s / 60), "min")} ${unit(s % 60, "s")}`
-      : unit(Math.floor(s / 60), "min");
-  if (s < 172800) {
-    const minutes = Math.floor((s % 3600) / 60);
-    return minutes ? `${unit(Math.floor(s / 3600), "h")} ${unit(minutes, "min")}` : unit(Math.floor(s / 3600), "h");
-  }
-  return unit(Math.floor(s / 86400), "days");
+  const s = Math.max(0, Math.floor(seconds));
+  const [large, name, small, smallName] = SPANS.find(([least]) => s >= least) ?? [];
+  if (!large) return unit(s, "s");
+  return `${unit(Math.floor(s / large), name)} ${unit(Math.floor((s % large) / small), smallName)}`;
 }
 
 const shown = (at) => new Date((at + offset(at)) * 1000);
@@ -97,6 +94,9 @@ export function when(at, words = time(at), classes = null) {
 
 /** Seconds since the epoch from what a message carries: a number, or an ISO 8601 text. */
 export const seconds = (at) => (typeof at === "number" ? at : Date.parse(at) / 1000);
+
+/** A moment as addresses of pages have it (`instant` in templates): 2026-11-28T20:14:03Z. */
+export const instant = (at) => `${new Date(at * 1000).toISOString().slice(0, 19)}Z`;
 
 /** "1 stream", "4 streams". */
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;

@@ -1,9 +1,10 @@
 // The open issues of a stream: what is wrong, since when, what to do; who knows of it; whose alerts are muted.
 
 import { csrfToken, openForm } from "./actions.js";
-import { element, icon, setText } from "./dom.js";
+import { element, icon, setAttribute, setText } from "./dom.js";
 import { count, day, duration, seconds, time, timeWithUtc } from "./format.js";
 import { acknowledges, health } from "./health.js";
+import { atMoment } from "./moments.js";
 import { isUtc } from "./zone.js";
 
 const clock = (at) => (isUtc ? time(at) : timeWithUtc(at));
@@ -40,7 +41,8 @@ export class Issues {
     this.acks = [event, ...this.acks];
   }
 
-  paint(stream, now) {
+  /** `page`: of the session on air, to which the time leads at which an issue opened. */
+  paint(stream, now, page) {
     const issues = stream.issues
       .map((issue) => ({ issue, ack: this.ackOf(issue, stream.session_id) }))
       .sort(
@@ -60,9 +62,11 @@ export class Issues {
       this.muted.hidden = mutes.length === 0;
       this.muted.replaceChildren(...mutes.map((mute) => this.muteRow(mute)));
     }
-    issues.forEach(({ issue }, index) =>
-      setText(this.list.children[index].querySelector(".since"), `open for ${duration(now - issue.since)}`),
-    );
+    issues.forEach(({ issue }, index) => {
+      const since = this.list.children[index].querySelector(".since a");
+      setText(since, `open for ${duration(now - issue.since)}`);
+      setAttribute(since, "href", page ? atMoment(page, issue.since) : null);
+    });
   }
 
   ackOf(issue, session) {
@@ -127,7 +131,7 @@ export class Issues {
       },
       icon(style, `w-${style}`),
       element("h3", { tabindex: -1 }, element("span", { class: "vh" }, `${word}: `), element("span", {}, issue.title)),
-      element("span", { class: "since" }),
+      element("span", { class: "since" }, element("a", { title: "What was measured when it opened" })),
       element(
         "dl",
         { class: "ave" },

@@ -3,10 +3,11 @@
 
 import { ChartGroup } from "./charts.js";
 import { element, icon, pageData, setText } from "./dom.js";
-import { Feed } from "./events.js";
+import { Feed, listenToCodes } from "./events.js";
 import { day, duration, number, time, when } from "./format.js";
 import { health } from "./health.js";
 import { compareMetadata, metadataRow } from "./metadata.js";
+import { Moments, atMoment } from "./moments.js";
 import { refreshParts } from "./refresh.js";
 import { CHART_NAMES, CHARTS, clockWords, expectations, view } from "./sessioncharts.js";
 import { Timeline } from "./timeline.js";
@@ -19,17 +20,32 @@ const DAY_S = 86400;
 const boot = pageData("boot");
 const part = (id) => document.getElementById(id);
 const timeline = new Timeline(part("lanes"));
-const feed = new Feed(part("events").querySelector(".feed"), part("no-events"), !boot.publish);
-const charts = new ChartGroup();
+const feed = new Feed(part("events").querySelector(".feed"), part("no-events"), {
+  plays: !boot.publish,
+  pageOf: (event) => atMoment(location.pathname, event.at),
+});
+const moments = new Moments(part("moment"), load);
+const charts = new ChartGroup({
+  pick: (at) => moments.pick(at),
+  select: (from, until) => moments.select(from, until),
+});
 const plots = {};
 let asTable = false;
-let latest = null;
+let whole = null; // Of the session,
+let latest = null; // and of what is shown of it.
+
+async function read(span = null) {
+  const asked = span ? `?from=${span[0]}&until=${span[1]}` : "";
+  const response = await fetch(boot.data + asked, { headers: { Accept: "application/json" } });
+  if (!response.ok) throw new Error(`answered ${response.status}`);
+  return response.json();
+}
 
 async function load() {
   try {
-    const response = await fetch(boot.data, { headers: { Accept: "application/json" } });
-    if (!response.ok) throw new Error(`answered ${response.status}`);
-    latest = await response.json();
+    if (!whole || boot.open) whole = await read();
+    const span = moments.within(whole.lanes.range);
+    latest = span ? await read(span) : whole;
   } catch (error) {
     setText(part("chart-note"), `What was measured can't be read now: ${error.message}. Load the page again.`);
     return;
@@ -37,13 +53,23 @@ async function load() {
   paint();
 }
 
+/** Nothing where the moment is not within what is shown. */
+function pinned() {
+  const [from, to] = latest.lanes.range;
+  return moments.at !== null && moments.at >= from - 1 && moments.at <= to + 1 ? moments.at : null;
+}
+
 function paint() {
   timeline.show(latest.lanes);
   feed.replace(latest.events);
+  timeline.pin(pinned());
+  charts.pin(pinned());
+  if (moments.at !== null) feed.point(moments.at);
   if (!boot.publish) return;
   paintFigures();
   paintClaims();
   const note = [...latest.problems];
+  if (moments.at !== null && pinned() === null) note.unshift(`This session was not on air at ${time(moments.at)}, ${day(moments.at)}.`);
   if (!latest.at.length)
     note.unshift(
       boot.open ? "Nothing was measured yet." : "Nothing is kept of what was measured: it is too long ago, or no media came.",
@@ -114,7 +140,7 @@ function paintTable() {
 }
 
 function paintFigures() {
-  const { totals, values } = latest;
+  const { totals, values } = whole;
   const sum = (name) => values[name].reduce((all, one) => all + (one ?? 0), 0);
   const share = (seconds) =>
     totals.measured_s ? `${number((100 * seconds) / totals.measured_s, 1)}\u00a0% of ${duration(totals.measured_s)}` : "";
@@ -141,7 +167,7 @@ function mean(values) {
 }
 
 function paintClaims() {
-  const { values } = latest;
+  const { values } = whole;
   const rows = compareMetadata({
     metadata: boot.metadata,
     media: boot.media,
@@ -161,10 +187,18 @@ part("table-toggle")?.addEventListener("click", (event) => {
   event.currentTarget.setAttribute("aria-pressed", String(asTable));
   if (latest) paint();
 });
+// An event's time marks its moment on this page.
+part("events").addEventListener("click", (event) => {
+  const row = event.target.closest("[data-at] > a")?.parentElement;
+  if (!row || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  moments.pick(Number(row.dataset.at));
+});
 part("events").addEventListener("change", (event) => {
   if (event.target.name === "only") part("events").querySelector(".feed").dataset.only = event.target.value;
 });
 
+listenToCodes();
 load();
 if (boot.open)
   setInterval(() => {

@@ -8,20 +8,20 @@ import { CHART_NAMES, CHARTS } from "./sessioncharts.js";
 
 const POINTS = 400;
 const TITLES = {
-  bitrate: "Bitrate",
-  fps: "Frames a second",
+  bitrate: "Video bitrate",
+  fps: "Frame rate",
   keyframe_interval: "Keyframe interval",
   drift_dev: "Drift deviation",
-  rtt_ms: "Round trip",
+  rtt_ms: "RTT",
   players: "Players",
 };
 const TOTALS = [
-  ["Mean bitrate, measured", "mean_kbps", (value) => `${number(value)}\u00a0kbit/s`],
-  ["p95 bitrate", "p95_kbps", (value) => `${number(value)}\u00a0kbit/s`],
+  ["Mean bitrate, audio and video", "mean_kbps", (value) => `${number(value)}\u00a0kbit/s`],
+  ["95th percentile of it", "p95_kbps", (value) => `${number(value)}\u00a0kbit/s`],
   ["In warning", "warning_s", duration],
-  ["In bad health", "bad_s", duration],
-  ["Missing frames, estimated", "missing_frames", number],
-  ["Players, peak", "most_players", number],
+  ["In bad", "bad_s", duration],
+  ["Dropped frames (estimate)", "missing_frames", number],
+  ["Peak players", "most_players", number],
 ];
 const APART = 0.1;
 

@@ -3,11 +3,12 @@
 import { openForm } from "./actions.js";
 import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { icon, pageData, setAttribute, setText } from "./dom.js";
-import { Feed } from "./events.js";
-import { bitrateParts, clock, count, duration, number, seconds, unit } from "./format.js";
+import { Feed, listenToCodes } from "./events.js";
+import { bitrateParts, count, duration, number, seconds, unit } from "./format.js";
 import { health } from "./health.js";
 import { Issues } from "./issues.js";
 import { compareMetadata, metadataRow } from "./metadata.js";
+import { atMoment, showLink } from "./moments.js";
 import { Preview } from "./preview.js";
 import { refreshParts, throttle } from "./refresh.js";
 import { nominalFps, Samples, StreamCharts } from "./streamcharts.js";
@@ -28,16 +29,27 @@ const samples = new Samples();
 const fields = Object.fromEntries(
   [...document.querySelectorAll("#stream [data-field], #waiting [data-field]")].map((field) => [field.dataset.field, field]),
 );
-const feed = new Feed(document.querySelector("#events .feed"), section("no-events"));
+const NO_SESSION = "00000000-0000-0000-0000-000000000000"; // Stands for a session's id in the address of its page.
+const sessionPage = (id) => boot.urls.session.replace(NO_SESSION, id);
+const feed = new Feed(document.querySelector("#events .feed"), section("no-events"), {
+  pageOf: (event) => atMoment(sessionPage(event.session_id), event.at),
+});
 const issues = new Issues(section("issues"), boot.limits, boot.settings);
 const preview = new Preview(section("preview"), boot.urls.preview);
 const charts = new StreamCharts(section("charts"), samples, {
   limits: boot.limits,
   url: boot.urls.samples,
   isStill: () => link.state.link === "stale",
+  pick: pinMoment,
 });
 const kick = document.getElementById("kick-open");
 let stream = null;
+
+/** A moment of the charts, with the link to it: it leads to the session that was on air then, once this page has gone on. */
+function pinMoment(at) {
+  charts.group.pin(at);
+  showLink(section("moment"), at, location.pathname);
+}
 
 /* ---- messages ---- */
 
@@ -106,7 +118,7 @@ function paint() {
   section("last-end").hidden = onAir;
   section("tiles").hidden = !live;
   section("claims").hidden = !live;
-  issues.paint(stream, now);
+  issues.paint(stream, now, stream.session_id ? sessionPage(stream.session_id) : null);
   section("issues").hidden = !live && section("issues").querySelector(".mutes").hidden;
   // While the lake is looked at, the card stays whatever there is.
   const seen = charts.paint(stream, now, feed.events.values());
@@ -134,7 +146,7 @@ function paintHead(now, onAir) {
   }
   const since = stream.since === null || stream.since === undefined ? null : now - stream.since;
   const up = stream.state === "live" ? "Live" : "Connected";
-  setText(fields.up, since === null ? "Live" : `${up} for ${clock(since)}`);
+  setText(fields.up, since === null ? "Live" : `${up} for ${duration(since)}`);
   setText(fields.players, count(stream.players ?? 0, "player"));
   setText(fields.source, [stream.address, stream.encoder].filter(Boolean).join(", "));
   setText(fields.node, stream.node ?? "");
@@ -148,9 +160,9 @@ function paintHead(now, onAir) {
 function waitingWords(now) {
   if (stream.state === "waiting" && stream.session_id) {
     const since = stream.since ? `, ${duration(now - stream.since)} ago` : "";
-    return `An encoder is accepted${since}, but no media has arrived. Start streaming in it.`;
+    return `An encoder connected${since}, but has sent no media. Start streaming in it.`;
   }
-  const itself = "This page turns to the live stream by itself.";
+  const itself = "This page shows the live stream by itself.";
   if (stream.state === "waiting")
     return `${count(stream.players, "player waits", "players wait")} for it. Start streaming. ${itself}`;
   return `Start streaming. ${itself}`;
@@ -163,15 +175,15 @@ function paintTiles() {
   const claimed = stream.metadata?.audiodatarate;
   const [out, outUnit] = bitrateParts(stream.out_kbps);
   const slow = stream.slow_players
-    ? `${number(stream.slow_players)} slow, ${count(stream.dropped_frames, "frame")} dropped in a minute`
-    : "none is slow";
+    ? [`${number(stream.slow_players)} slow`, ...droppedWords(stream.dropped_frames)].join(", ")
+    : "none slow";
   const words = {
     video_kbps: number(stream.video_kbps),
     "video-limit": stream.target_kbps ? `of ${number(stream.target_kbps)}, 5 s mean` : "5 s mean",
     audio_kbps: number(stream.audio_kbps),
     "audio-limit": positive(claimed) ? `of ${number(claimed)}, 5 s mean` : "5 s mean",
     fps: number(stream.fps, 1),
-    "fps-limit": nominal ? `of ${number(nominal, nominal % 1 ? 2 : 0)}` : "by wall time",
+    "fps-limit": nominal ? `of ${number(nominal, nominal % 1 ? 2 : 0)}` : "as received",
     keyframe_interval: number(stream.keyframe_interval, 1),
     "keyframe-limit": atMost(boot.limits.gop_long, "s"),
     missing_frames_est: number(stream.missing_frames_est),
@@ -184,14 +196,18 @@ function paintTiles() {
   };
   for (const [name, text] of Object.entries(words)) setText(tiles.querySelector(`[data-field="${name}"]`), text);
   tiles.querySelector("[data-field=slow]").title = stream.slowest
-    .map((player) => `${player.session_id.slice(0, 8)}: ${player.dropped_video} pictures, ${player.dropped_audio} sounds`)
+    .map(
+      ({ session_id: id, queued_ms: behind, dropped_video: video, dropped_audio: audio }) =>
+        `${id.slice(0, 8)}: ${unit(behind / 1000, "s", 1)} behind, ${count(video, "video frame")} and ${count(audio, "audio frame")} dropped`,
+    )
     .join("\n");
 }
 
+const droppedWords = (frames) => (frames ? [`${count(frames, "frame")} dropped in the last minute`] : []);
 const positive = (value) => typeof value === "number" && value > 0;
 const atMost = (limit, name) => {
   const bound = limit?.warning ?? limit?.bad ?? null;
-  return bound === null ? "" : `${unit(bound, name, bound % 1 ? 1 : 0)} at most`;
+  return bound === null ? "" : `limit ${unit(bound, name, bound % 1 ? 1 : 0)}`;
 };
 
 function pictureWords({ media, fps }) {
@@ -206,6 +222,9 @@ function thumbnail() {
 
 /* ---- go ---- */
 
+section("moment").querySelector("[data-whole]").addEventListener("click", () => pinMoment(null));
+
+listenToCodes();
 // The session that is meant is the one that was seen when the dialog was opened, whoever publishes by then.
 kick?.addEventListener("click", () => openForm("kick", { session_id: stream.session_id ?? "" }));
 apply({ kind: "snapshot", ...boot });

@@ -21,8 +21,8 @@ const PAST_MS = { 1800: 15000, 10800: 60000 }; // How often the lake is asked ag
 const percent = (limit, value) => (limit === null || limit === undefined ? undefined : (limit / 100) * value);
 
 export class StreamCharts {
-  /** `limits`: {check: {name, warning, bad}}; `url` answers with the samples of some time. */
-  constructor(card, samples, { limits, url, isStill }) {
+  /** `limits`: {check: {name, warning, bad}}; `url` answers with the samples of some time; `pick(at)`: see ChartGroup. */
+  constructor(card, samples, { limits, url, isStill, pick }) {
     this.card = card;
     this.samples = samples;
     this.limits = limits;
@@ -31,8 +31,8 @@ export class StreamCharts {
     this.span = WINDOW_S;
     this.asTable = false;
     this.askedAt = 0;
-    const group = new ChartGroup();
-    const add = (name, options) => group.add(this.figure(name), options);
+    this.group = new ChartGroup({ pick });
+    const add = (name, options) => this.group.add(this.figure(name), options);
     this.plots = {
       bitrate: add("bitrate", { unit: "kbit/s", ticks: 4, labels: true }),
       fps: add("fps", { unit: "fps", decimals: 1, tickDecimals: 0 }),
@@ -139,9 +139,9 @@ export class StreamCharts {
     const target = stream.target_kbps || null;
     const nominal = nominalFps(stream);
     const isLive = stream.state === "live";
-    const mean = this.span === WINDOW_S ? "5 s mean" : "video, mean";
+    const mean = this.span === WINDOW_S ? "video, 5 s mean" : "video, mean";
     this.caption("bitrate", target ? `${mean}; dashed: target ${number(target)}` : mean);
-    this.caption("fps", nominal ? `by wall time, nominal ${number(nominal, nominal % 1 ? 2 : 0)}` : "by wall time");
+    this.caption("fps", nominal ? `nominal ${number(nominal, nominal % 1 ? 2 : 0)}` : "as received");
     for (const [name, plot] of Object.entries(this.plots)) {
       const values = view.columns[name];
       plot.show({

@@ -8,6 +8,7 @@ import { health } from "./health.js";
 
 const HEIGHTS = { good: [24, 3], warning: [18, 9], bad: [8, 19], none: [24, 3] };
 const WORDS_APART = 0.16; // Of the width: a word needs so much room up to the next.
+const WORD = 0.08; // A word alone.
 const RIGHT = 0.78; // From here on words stand to the left of their dot.
 const MOST_DOTS = 60;
 const SENTENCES = 3;
@@ -18,6 +19,7 @@ export class Timeline {
   constructor(host) {
     this.host = host;
     this.crosses = [];
+    this.pins = [];
   }
 
   show(lanes) {
@@ -27,16 +29,17 @@ export class Timeline {
     const rows = [
       this.lane("State", stateWords(lanes), this.states(lanes, share)),
       lanes.health.length ? this.lane("Health", healthWords(lanes), this.healths(lanes, share)) : null,
-      this.lane("onStatus", dotWords(lanes.status), this.dots(lanes.status, share, "f-ink")),
+      this.lane("Status", dotWords(lanes.status), this.dots(lanes.status, share, "f-ink")),
       this.lane("Operator", dotWords(lanes.operator), this.dots(lanes.operator, share, "f-acc")),
     ].filter(Boolean);
     this.host.replaceChildren(...rows.flat());
   }
 
   lane(name, words, shapes) {
-    const cross = svg("line", { class: "cross", y1: 0, y2: 32, visibility: "hidden" });
-    const drawn = svg("svg", { role: "img", "aria-label": `${name}: ${words}` }, ...shapes, cross);
+    const [cross, pin] = ["cross", "pin"].map((style) => svg("line", { class: style, y1: 0, y2: 32, visibility: "hidden" }));
+    const drawn = svg("svg", { role: "img", "aria-label": `${name}: ${words}` }, ...shapes, pin, cross);
     this.crosses = [...this.crosses.filter((one) => one.isConnected), cross];
+    this.pins = [...this.pins.filter((one) => one.isConnected), pin];
     return [
       element("span", {}, name, " ", element("small", { class: "only-s dim" }, words)),
       drawn,
@@ -69,7 +72,8 @@ export class Timeline {
         { x: percent(x), width: percent(share(span.to) - x), y, height, class: `f-${icon}` },
         svg("title", {}, `${word}, ${time(span.from)} to ${time(span.to)}`),
       );
-      if (span.level === "good" || (lastWord >= 0 && x - lastWord < WORDS_APART)) return [bar];
+      const isNarrow = share(span.to) - x < WORD; // The next one's bar would stand on the word.
+      if (span.level === "good" || isNarrow || (lastWord >= 0 && x - lastWord < WORDS_APART)) return [bar];
       lastWord = x;
       const left = x > RIGHT ? { "text-anchor": "end", dx: -6 } : {};
       const at = span.level === "bad" && x <= RIGHT ? { y: 6 } : { y: 13 };
@@ -103,24 +107,55 @@ export class Timeline {
 
   /** The crosshair of the charts, in every lane; null takes it away. */
   pointAt(at) {
-    for (const cross of this.crosses) {
-      cross.setAttribute("visibility", at === null ? "hidden" : "visible");
+    this.place(this.crosses, at);
+  }
+
+  /** The moment that stays marked, in every lane. */
+  pin(at) {
+    this.place(this.pins, at);
+  }
+
+  place(lines, at) {
+    for (const line of lines) {
+      line.setAttribute("visibility", at === null ? "hidden" : "visible");
       if (at === null) continue;
       const x = percent((at - this.range[0]) / (this.range[1] - this.range[0]));
-      cross.setAttribute("x1", x);
-      cross.setAttribute("x2", x);
+      line.setAttribute("x1", x);
+      line.setAttribute("x2", x);
     }
   }
 }
 
 const BRIEF = { "operator.note": "Note", "operator.ack": "Acknowledged", "operator.mute": "Muted", "operator.unmute": "Unmuted" };
 
-/** Few words: the status's code without its class, or what an operator did and who. */
+// Statuses that are sent to encoders and players, in few words.
+const STATUS_BRIEF = {
+  "Publish.Start": "Publishing",
+  "Publish.BadName": "Refused",
+  "Publish.Failed": "Publishing failed",
+  "Unpublish.Success": "Stopped",
+  "Play.Start": "Playing",
+  "Play.Stop": "Stopped",
+  "Play.Complete": "Finished",
+  "Play.Failed": "Playing failed",
+  "Play.InsufficientBW": "Too slow",
+  "Play.PublishNotify": "Live again",
+  "Play.UnpublishNotify": "Off air",
+  "Pause.Notify": "Paused",
+  "Unpause.Notify": "Resumed",
+  "Seek.Notify": "Seek",
+  "Record.Start": "Recording",
+  "Record.Stop": "Recording stopped",
+};
+
+/** Few words: of a status, or what an operator did and who. */
 function brief(event) {
   if (event.kind.startsWith("operator."))
     return [BRIEF[event.kind] ?? event.kind, event.detail?.by ? `by ${event.detail.by}` : ""].filter(Boolean).join(" ");
-  if (event.kind === "metadata") return "Metadata";
-  return (event.code || event.kind).replace(/^Net(Stream|Connection)\./, "");
+  if (event.kind === "metadata") return "Encoder’s settings";
+  if (event.kind !== "onstatus") return describeEvent(event).text;
+  const code = event.code.replace(/^Net(Stream|Connection)\./, "");
+  return STATUS_BRIEF[code] ?? code;
 }
 
 function stateWords({ state, open, end, range }) {

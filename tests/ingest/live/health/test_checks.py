@@ -111,9 +111,9 @@ def late(**fields: Any) -> Figures:
         (Figures(publishes=6), ["flapping bad"]),
         (Figures(recording_failed_s=0.0), ["recording_failed warning"]),
         (Figures(recording_failed_s=30.0), ["recording_failed bad"]),
-        (Figures(players=4, slow_players=1), []),
-        (Figures(players=3, slow_players=1), ["slow_players warning"]),
-        (Figures(players=1, slow_players=1), ["slow_players warning"]),
+        (Figures(players=1, slow_players=1), []),
+        (Figures(players=1000, slow_players=1, losing_players=1), ["slow_players warning"]),
+        (Figures(players=1, slow_players=1, losing_players=1), ["slow_players warning"]),
     ],
 )
 def test_limits(figures: Figures, expected: list[str]) -> None:
@@ -181,9 +181,9 @@ def test_limits(figures: Figures, expected: list[str]) -> None:
             "The stream is not recorded. No space left on device. | not recorded for 14~s | recorded | 14 | 0",
         ),
         (
-            Figures(players=4, slow_players=2, dropped_frames=1625),
-            "2 of 4 players can't keep up, 50~% of them (25~% at most). 1,625 frames were dropped for them in the "
-            "last minute. | 2 of 4 players (50~%) | 25~% at most | 50 | 25",
+            Figures(players=1000, slow_players=2, losing_players=1, dropped_frames=1625),
+            "1 of 1000 players can't keep up and loses picture. 1,625 frames dropped for slow players in the "
+            "last minute. | 1 of 1000 players (0.1~%) | none | 0.1 | 0",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, Viewer, check_a_stuck_player_is_closed, playing, publishing
 from tests.ingest.server.conftest import OnStage, Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame, sound
+from tests.ingest.server.waiting import set_deadlines
 
 HOUR = 3600.0
 KIB = 1024
@@ -159,3 +160,42 @@ async def test_messages_are_gathered_into_one_write(serve: Serve, flush_ms: int)
         await publisher.flush()
         await player.wait_count(events.VideoReceived, 101)
         assert [event.payload for event in player.of(events.VideoReceived)][1:] == [key_frame(n) for n in range(100)]
+
+
+async def test_one_whose_ping_waits_behind_what_it_does_not_read_is_too_slow(app: ScriptedApp, serve: Serve) -> None:
+    server = await serve(ping_after_s=0.1, ping_answer_s=HOUR, write_s=HOUR)
+    async with publishing(server) as (publisher, stream_id), playing(server) as stuck:
+        stuck.pause_reading()
+        player = server.registry.streams["live/cam1"].subscribers[0]
+        await publisher.send_video(stream_id, 0, AVC_HEADER)
+        async with asyncio.timeout(10):
+            while not (player.held and player.held()):
+                await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
+        set_deadlines(server, ping_answer_s=0.2)
+        stopped = await app.event("rtmp.stop", connection=1)
+        assert not publisher.closed
+    assert (stopped["reason"], "of a ping" in stopped["description"]) == ("too_slow", True)
+
+
+KBPS = 540
+SHOWN_S = 4.0
+
+
+async def test_one_that_does_not_read_is_told_within_seconds_at_a_low_bitrate(
+    app: ScriptedApp, on_stage: OnStage
+) -> None:
+    """The connection and the kernels hold many seconds of it before its queue does."""
+    stage = await on_stage()
+    camera, _other = await stage.camera("cam1"), await stage.viewer("cam1")
+    loop, frame = asyncio.get_running_loop(), key_frame(1, KBPS * 125 // 25)
+    stuck = await stage.viewer("cam1")
+    stuck.client.pause_reading()
+    began = loop.time()
+    for number in range(round(2 * SHOWN_S * 25)):
+        await camera.client.send_video(camera.stream_id, 40 * number, frame)
+        shown = [stream["slow_players"] for stream in app.ticks[-1]["streams"]] if app.ticks else []
+        if 1 in shown:
+            break
+        await asyncio.sleep(max(0.0, began + 0.04 * (number + 1) - loop.time()))
+    assert shown == [1], "the other is not slow"
+    assert loop.time() - began < SHOWN_S + 1.0
