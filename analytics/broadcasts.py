@@ -117,7 +117,7 @@ def computed_broadcasts(app: str, name: str, period: Period, most: int) -> list[
     is computed, and its figures.
     """
     own = partial(Rollups, Dimension.BROADCAST, app=app, name=name)
-    since, until, beyond = period.since, period.until, period.grain
+    since, until, beyond = period.since, period.end_hour, period.grain
     if period.grain == Grain.HOUR and hours_in_lake(Dimension.BROADCAST, None, None).exists():
         # What they have before and after its days is taken from days: one that goes on for months has many files.
         since, until, beyond = day_of(since), day_of(until - HOUR) + DAY, Grain.DAY

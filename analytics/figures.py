@@ -19,6 +19,11 @@ from analytics.models import Rollup
 
 H_MS = 3_600_000
 MINUTE_MS = 60_000
+
+BAD_SHARE, WARNING_SHARE = 0.05, 0.01
+"""Of the time in which health was known: from which on the whole of it is called so."""
+LEAST_MS = 10_000
+"""What lasted shorter makes nothing bad."""
 RANKS = tuple(percent / 100 for percent in PERCENTILES.values())
 
 Quantiles = tuple[float | None, float | None, float | None]
@@ -136,6 +141,9 @@ class Figures:
     live_h = _ByFormula[float]()
     uptime_percent = _ByFormula[float | None]()
     health_percent = _ByFormula[float | None]()
+    bad_percent = _ByFormula[float | None]()
+    warning_percent = _ByFormula[float | None]()
+    lost_min = _ByFormula[float]()
     below_percent = _ByFormula[float | None]()
     starvation_percent = _ByFormula[float | None]()
     reconnects_per_hour = _ByFormula[float | None]()
@@ -158,12 +166,24 @@ class Figures:
 
     @property
     def health(self) -> str:
-        """The worst health that held for at least a minute in all, or for half of the measured time; "none" without."""
-        least = min(MINUTE_MS, self.measured_ms / 2)
-        for word, held in (("bad", self.bad_ms), ("warning", self.warning_ms), ("good", self.good_ms)):
-            if held and held >= least:
+        """By share of the measured time: bad from BAD_SHARE of it on, a warning where both came to WARNING_SHARE;
+        neither for seconds (LEAST_MS, or half of a shorter time). "none" where nothing was measured.
+        """
+        if not self.measured_ms:
+            return "none"
+        least = min(LEAST_MS, self.measured_ms / 2)
+        for word, held, share in (
+            ("bad", self.bad_ms, BAD_SHARE),
+            ("warning", self.bad_ms + self.warning_ms, WARNING_SHARE),
+        ):
+            if held >= max(least, share * self.measured_ms):
                 return word
-        return "none"
+        return "good"
+
+    @property
+    def badness(self) -> tuple[float, float]:
+        """By which the worst is the greatest: the share of the time in bad health, then that with a warning."""
+        return (self.bad_percent or 0, self.warning_percent or 0)
 
     @property
     def video_kbps_mean(self) -> float | None:

@@ -74,12 +74,13 @@ class Kind(StrEnum):
 
 
 class Shown(NamedTuple):
-    """How pages show it. `low_is_bad`: sorted by it, its low end comes first."""
+    """How pages show it. `low_is_bad`: sorted by it, its low end comes first. `as_percent`: a share, as per cent."""
 
     label: str
     decimals: int = 0
     low_is_bad: bool = False
     note: str = ""
+    as_percent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,11 @@ class Figure:
     @property
     def head(self) -> str:
         """Of a column: "Uptime, %"."""
-        return f"{self.shown.label}, {self.unit}" if self.unit else self.shown.label
+        return f"{self.shown.label}, {self.shown_unit}" if self.shown_unit else self.shown.label
+
+    @property
+    def shown_unit(self) -> str:
+        return "%" if self.shown.as_percent else self.unit
 
     @property
     def words(self) -> str:
@@ -319,6 +324,26 @@ DERIVED = (
         "100 * (good_ms + 0.5 * warning_ms) / (good_ms + warning_ms + bad_ms)",
     ),
     Derived(
+        "bad_percent",
+        "%",
+        "Of the time in which its health was known, that in bad health.",
+        "100 * bad_ms / (good_ms + warning_ms + bad_ms)",
+    ),
+    Derived(
+        "warning_percent",
+        "%",
+        "Of the time in which its health was known, that with a warning.",
+        "100 * warning_ms / (good_ms + warning_ms + bad_ms)",
+    ),
+    Derived(
+        "lost_min",
+        "min",
+        "Lost time: the gaps before reconnects, and of the sessions the time without media or that in bad health, "
+        "whichever is longer.",
+        "(recovery_ms + max(bad_ms, elapsed_ms - live_ms)) / 60_000",
+        always=True,
+    ),
+    Derived(
         "below_percent",
         "%",
         "Of the live time in which a target was known, that with video of less than 70 % of it.",
@@ -330,17 +355,17 @@ DERIVED = (
         "Of the time, that without media beyond the first 2 s of each silence.",
         "100 * starved_ms / elapsed_ms",
     ),
-    Derived("reconnects_per_hour", "an hour", "Reconnects of live time.", "reconnects / live_h"),
+    Derived("reconnects_per_hour", "per hour", "Reconnects per hour of live time.", "reconnects / live_h"),
     Derived(
         "mtbf_h",
         "h",
-        "Live time between unplanned ends; null without one: then it is more than live_h.",
+        "Live time between drops (unplanned ends); null without one: then it is more than live_h.",
         "live_h / unplanned_ends",
     ),
     Derived(
         "mttr_s",
         "s",
-        "Mean time to the next publish, of the gaps that were recovered from.",
+        "Mean time to the next publish, over the gaps before reconnects.",
         "recovery_ms / 1000 / reconnects",
     ),
     Derived(
@@ -355,7 +380,7 @@ DERIVED = (
         "Of all video frames, those that did not come, by the timestamps.",
         "100 * missing_frames_est / (video_frames + missing_frames_est)",
     ),
-    Derived("gaps_per_hour", "an hour", "Jumps of the timestamps forward, of live time.", "ts_gaps / live_h"),
+    Derived("gaps_per_hour", "per hour", "Jumps of the timestamps forward, per hour of live time.", "ts_gaps / live_h"),
     Derived(
         "keyframe_late_percent",
         "%",
@@ -378,30 +403,34 @@ ALL: tuple[Figure, ...] = (*METRICS, *DERIVED)
 BY_NAME = {figure.name: figure for figure in ALL}
 
 SHOWN = {
-    "health_percent": Shown("Health", 1, low_is_bad=True),
+    "health_percent": Shown("Health score", 1, low_is_bad=True),
+    "bad_percent": Shown("Time in bad", 1),
+    "warning_percent": Shown("Time in warning", 1),
+    "lost_min": Shown("Lost time", 1),
     "uptime_percent": Shown("Uptime", 1, low_is_bad=True),
-    "live_h": Shown("Live", 1),
-    "video_kbps_mean": Shown("Mean", low_is_bad=True),
+    "live_h": Shown("Live time", 1),
+    "video_kbps_mean": Shown("Mean bitrate", low_is_bad=True),
     "below_percent": Shown("Below target", 1),
-    "reconnects": Shown("Reconnects"),
-    "reconnects_per_hour": Shown("Reconnects", 2),
-    "mtbf_h": Shown("Between failures", 1, low_is_bad=True),
-    "mttr_s": Shown("Mean recovery", 1),
-    "missing_percent": Shown("Missing frames, est.", 2),
-    "cv": Shown("Variation (CV)", 3),
-    "keyframe_late_percent": Shown("Keyframes over 4 s", 1),
+    "unplanned_ends": Shown("Drops"),
+    "mtbf_h": Shown("Mean time between drops", 1, low_is_bad=True),
+    "mttr_s": Shown("Mean time to recover", 1),
+    "reconnects": Shown(
+        "Reconnects", note="publishes within 5 min of the end before, after drops and clean stops alike"
+    ),
+    "missing_percent": Shown("Dropped frames (estimate)", 2),
+    "cv": Shown("Bitrate variation", as_percent=True),
+    "keyframe_late_percent": Shown("Keyframe intervals > 4 s", 1),
     "peak_players": Shown("Peak players"),
     "average_players": Shown("Average players", 1),
     "player_hours": Shown("Player hours", 1),
-    "delivered_gb": Shown("Delivered", 3),
-    "success_percent": Shown("Publishes accepted", 1, low_is_bad=True),
-    "unplanned_ends": Shown("Unplanned ends"),
-    "starvation_percent": Shown("Starved beyond 2 s", 2),
-    "gaps_per_hour": Shown("Timestamp gaps", 2),
-    "media_faults": Shown("Media faults"),
+    "delivered_gb": Shown("Egress", 3),
+    "success_percent": Shown("Connections accepted", 1, low_is_bad=True),
+    "starvation_percent": Shown("No data > 2 s", 2),
+    "gaps_per_hour": Shown("Timestamp jumps", 2),
+    "media_faults": Shown("Malformed media"),
     "keyframe_interval_max": Shown("Longest keyframe interval", 1),
-    "plays": Shown("Plays begun"),
-    "unique_players": Shown("Distinct players", note=f"by address, with {DISTINCT_PLAYERS_ERROR}"),
-    "dropped_frames": Shown("Frames dropped for slow players"),
+    "plays": Shown("Play sessions"),
+    "unique_players": Shown("Unique players", note=f"by address, with {DISTINCT_PLAYERS_ERROR}"),
+    "dropped_frames": Shown("Frames skipped for slow players"),
 }
 """Those that pages have as a tile's or a column's."""

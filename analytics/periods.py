@@ -78,7 +78,7 @@ class Period:
     @property
     def starts(self) -> list[datetime]:
         """The beginnings of the whole hours (UTC) that it touches, or of its days."""
-        count = round((self.end_hour - self.first_hour) / self.step)
+        count = -(-(self.end_hour - self.first_hour) // self.step)
         return [self.first_hour + number * self.step for number in range(count)]
 
     @property

@@ -99,6 +99,13 @@ def level_words(level: str) -> str:
     return LEVELS.get(level, NO_DATA).replace(" ", NBSP)
 
 
+def share_words(level: str, bad_percent: float | None, warning_percent: float | None) -> str:
+    """For how much of the time it was so bad: "12.5 %"; of a warning, with what was worse. "" where it was good."""
+    shares = {"bad": bad_percent, "warning": None if warning_percent is None else warning_percent + (bad_percent or 0)}
+    share = shares.get(level)
+    return "" if share is None else with_unit(percent(share), "%")
+
+
 def marked(text: str) -> list[tuple[str, bool]]:
     """The parts of a text, and whether each stands between ** and so is bold."""
     parts = text.split("**")

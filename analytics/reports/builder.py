@@ -23,7 +23,7 @@ from analytics.reports.figures import Gathered
 from analytics.reports.findings import RANK, Found, Seen
 from analytics.rollups import DISTINCT_PLAYERS_WORDS
 from analytics.scopes import Scope
-from analytics.wording import percent, plural, short, tiles, with_unit
+from analytics.wording import number, percent, plural, short, tiles, with_unit
 from ingest.delivery.engine import enqueue, requeue
 from ingest.models import Stream
 from ingest.services import audit
@@ -38,9 +38,12 @@ TITLES: dict[str, str] = {
     Kind.BROADCAST: "Broadcast report",
 }
 FOOTNOTE = (
-    "Health is 100 for good, 50 for warning and 0 for bad, weighed by time. Uptime is of the sessions' time and the "
-    "gaps that they came back from. Missing frames are estimates from timestamps. Percentiles are of all seconds, "
-    f"within 1 % of their values. Distinct players are told apart by address: {DISTINCT_PLAYERS_WORDS}."
+    "A drop is a session that ended although neither the encoder nor the server meant it to. Lost time is the gaps of "
+    "up to 5 min within broadcasts, plus the time without data or in bad health, whichever is longer; streams are in "
+    "the order of lost time × audience. Uptime is of sessions and these gaps, and the mean time to recover is theirs. "
+    "The health score is 100 for good, 50 for warning and 0 for bad, weighted by time. Dropped frames are estimated "
+    "from timestamps. Percentiles are of all seconds, within 1 % of their values. Unique players are told apart by "
+    f"address: {DISTINCT_PLAYERS_WORDS}."
 )
 MOST_CHARTS = 3
 MOST_BEST = 3
@@ -74,7 +77,8 @@ def build_document(
     worst = next((summary.worst_episode(path, rows) for path, rows in hours.items() if path in troubled), None)
     called = period.before_words
     lacking = [_lacking(note, period) for note in completeness.notes]
-    document: Document = {
+    made: Document = {
+        "version": document.VERSION,
         "kind": period.kind,
         "title": TITLES[period.kind],
         "scope": scope.text,
@@ -112,8 +116,8 @@ def build_document(
         "footnote": FOOTNOTE,
     }
     if before:
-        document["former"] = figures.figures_of_document(before)
-    return document
+        made["former"] = figures.figures_of_document(before)
+    return made
 
 
 def _targets(gathered: Gathered) -> dict[str, int]:
@@ -125,20 +129,14 @@ def _targets(gathered: Gathered) -> dict[str, int]:
 
 
 def _rows(gathered: Gathered, found: Sequence[Found]) -> list[StreamRow]:
-    """Worst first: by the worst of what was found, by health, and by how long it was bad."""
+    """Most affected first: by lost minutes times audience, then by name."""
     reasons: dict[str, Found] = {}
     for each in sorted(found, key=lambda each: (RANK[each.level], -each.weight)):
         reasons.setdefault(each.stream, each)
 
-    def order(item: tuple[str, Figures]) -> tuple[float, ...]:
+    def order(item: tuple[str, Figures]) -> tuple[float, str]:
         path, of = item
-        reason = reasons.get(path)
-        return (
-            RANK[reason.level] if reason else RANK["good"],
-            RANK[of.health],
-            -(reason.weight if reason else of.bad_ms),
-            -of.live_ms,
-        )
+        return -of.lost_min * findings.audience(of), path
 
     return [_row(path, of, reasons.get(path)) for path, of in sorted(gathered.on_air.items(), key=order)]
 
@@ -149,7 +147,7 @@ def _row(path: str, of: Figures, found: Found | None) -> StreamRow:
 
 
 def _best(rows: Sequence[StreamRow]) -> list[StreamRow]:
-    """Without trouble, the longest on air first; none of a single stream."""
+    """Without trouble, by uptime, health and time on air; none of a single stream."""
     if len(rows) < 2:
         return []
     least = BEST_LIVE_SHARE * max(row["live_h"] for row in rows)
@@ -160,12 +158,8 @@ def _best(rows: Sequence[StreamRow]) -> list[StreamRow]:
 
 def _praise(row: StreamRow) -> str:
     live, up = with_unit(short(row["live_h"]), "h"), with_unit(percent(row["uptime_percent"]), "%")
-    breaks = (
-        "without a break"
-        if not row["reconnects"]
-        else f"with {row['reconnects']} {plural(row['reconnects'], 'reconnect')}"
-    )
-    return f"was up {up} of {live}, {breaks}"
+    drops = document.breaks(row)
+    return f"uptime {up} over {live} live, {number(drops) if drops else 'no'} {plural(drops, 'drop')}"
 
 
 def _charted(rows: Sequence[StreamRow]) -> list[str]:
@@ -198,8 +192,8 @@ def _notes(period: Period, completeness: Completeness, lacking: Sequence[Lacking
     notes = []
     if missing:
         notes.append(
-            f"{missing} of {completeness.expected} hours were not computed when this was made: their figures are "
-            "missing here. Run the analytics, then make the report again."
+            f"{missing} of {completeness.expected} hours were not computed yet when this was made: their figures are "
+            "missing here. Update the analytics, then make the report again."
         )
     if lacking:
         words = " ".join(each["words"] for each in lacking)
@@ -207,7 +201,9 @@ def _notes(period: Period, completeness: Completeness, lacking: Sequence[Lacking
     if widened := period.widened_words:
         notes.append(widened)
     if not has_media and not missing and not lacking:
-        notes.append("Nothing was recorded in this period. Was an encoder to publish, see in the attempts why not.")
+        notes.append(
+            "Nothing was published in this period. If an encoder should have, see Refused connections for why."
+        )
     return notes
 
 

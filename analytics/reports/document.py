@@ -5,10 +5,13 @@ Times are ISO 8601 in UTC unless said otherwise; bitrates kbit/s; shares percent
 
 from typing import Literal, NotRequired, TypedDict
 
-from analytics.wording import Tile
+from analytics.wording import Tile, share_words
+
+VERSION = 2
+"""Of the document's shape. What was made before 2 has none, and counts reconnects where later ones count drops."""
 
 MOST_ROWS = 200
-"""Streams, worst first, that a page or a PDF shows: the CSV and the API have all of them."""
+"""Streams, the most affected first, that a page or a PDF shows: the CSV and the API have all of them."""
 
 Level = Literal["bad", "warning", "good"]
 Worst = Literal["bad", "warning", "good", "none"]
@@ -51,6 +54,8 @@ class Finding(TypedDict):
 
 
 class StreamRow(TypedDict):
+    """In the order of `lost_min` times audience. What is not required is there since version 2."""
+
     stream: str
     worst: Worst
     reason: str  # Why it is among the worst, or the best; empty where nothing is to be said.
@@ -66,6 +71,11 @@ class StreamRow(TypedDict):
     peak_players: int
     delivered_gb: float
     player_hours: float
+    unplanned_ends: NotRequired[int]  # Drops.
+    lost_min: NotRequired[float]
+    average_players: NotRequired[float | None]
+    bad_percent: NotRequired[float | None]
+    warning_percent: NotRequired[float | None]
 
 
 class Tick(TypedDict):
@@ -93,8 +103,14 @@ Chart = TypedDict(
 )
 
 
+OTHER = "other"
+"""What was refused for reasons that nobody counted."""
+
+
 class Refusal(TypedDict):
-    reason: str  # A key of ingest.services.refusals.REASONS.
+    """Together they are `refused` of the figures."""
+
+    reason: str  # A key of ingest.services.refusals.REASONS, or OTHER.
     words: str
     count: int
 
@@ -141,6 +157,7 @@ class Figures(TypedDict):
 
 
 class Document(TypedDict):
+    version: NotRequired[int]
     kind: str  # ReportPlan.Kind
     title: str  # "Weekly stream report"
     scope: str  # As Report.scope.
@@ -155,10 +172,28 @@ class Document(TypedDict):
     tiles: list[Tile]
     more: list[Tile]  # What else was counted.
     findings: list[Finding]  # Worst first.
-    streams: list[StreamRow]  # Worst first.
+    streams: list[StreamRow]  # Most affected first.
     best: list[StreamRow]
     charts: list[Chart]
-    refusals: list[Refusal]  # Most first.
+    refusals: list[Refusal]  # Most first, OTHER last.
     figures: Figures
     former: NotRequired[Figures]  # Of the period before; not there when nothing was recorded in it.
     footnote: str
+
+
+def breaks_head(document: Document) -> str:
+    """What a column of `breaks` counts."""
+    return "Drops" if document.get("version", 1) >= 2 else "Reconnects"
+
+
+def breaks(row: StreamRow) -> int:
+    return row.get("unplanned_ends", row["reconnects"])
+
+
+def share(row: StreamRow) -> str:
+    """Of its time, that in bad health or a warning, where it is called so; "" before version 2."""
+    return share_words(row["worst"], row.get("bad_percent"), row.get("warning_percent"))
+
+
+def lost_min(row: StreamRow) -> float | None:
+    return row.get("lost_min")

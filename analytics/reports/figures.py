@@ -175,8 +175,8 @@ MINUTE = timedelta(minutes=1)
 BY_MINUTE = 6 * HOUR
 """A period of at most this length is shown by minute."""
 
-BY_HOUR_WORDS = "Median and the band from p5 to p95, kbit/s. Gaps are hours off air."
-BY_MINUTE_WORDS = "Mean and the band from the least to the greatest second, kbit/s. Gaps are minutes off air."
+BY_HOUR_WORDS = "Median, and the band from the 5th to the 95th percentile, kbit/s. Gaps are hours off air."
+BY_MINUTE_WORDS = "Mean, and the band from the lowest to the highest second, kbit/s. Gaps are minutes off air."
 
 STEPS = (*(timedelta(minutes=count) for count in (1, 2, 5, 10, 15, 30)), HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR)
 """Between ticks of a period of at most two days: the first with which there are not too many."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from analytics.figures import MINUTE_MS, Figures
-from analytics.reports.document import Finding, Level, Refusal
+from analytics.reports.document import OTHER, Finding, Level, Refusal
 from analytics.wording import listed, number, percent, plural, short, span, times, with_unit
 
 REFUSAL_WORDS = {
-    "unknown_app": "for an application that there is not",
-    "instance_unknown": "for an instance that there is not",
-    "too_many_instances": "for an instance too many of the application",
+    "unknown_app": "for an unknown application",
+    "instance_unknown": "for an unknown instance",
+    "too_many_instances": "because the application had too many instances",
     "app_disabled": "because the application is disabled",
     "key_missing": "without a key",
     "key_unknown": "with an unknown key",
@@ -22,37 +22,43 @@ REFUSAL_WORDS = {
     "key_other_app": "with another application's key",
     "key_other_stream": "with another stream's key",
     "login_wrong": "with a wrong user or password",
-    "login_challenge": "with an answer to another log-in's challenge",
-    "login_method": "with an unknown way to log in",
+    "login_challenge": "with a wrong or late answer to the log-in's challenge",
+    "login_method": "with an unsupported log-in method",
     "login_disabled": "with a disabled log-in",
     "login_revoked": "with a revoked log-in",
     "login_expired": "with an expired log-in",
     "login_other_stream": "with another stream's log-in",
     "network_not_allowed": "from a network that the key does not allow",
-    "name_invalid": "with a name that can't be a stream's",
+    "name_invalid": "with an invalid stream name",
     "stream_disabled": "because the stream is disabled",
-    "stream_unknown": "for a stream that there is not",
+    "stream_unknown": "for an unknown stream",
     "busy": "because the stream was busy",
-    "over_limit": "soon after a bitrate over the key's limit",
-    "test_over": "soon after a test's end",
+    "over_limit": "right after exceeding the key's bitrate limit",
+    "test_over": "right after a test finished",
     "banned": "from a banned address",
     "database_slow": "because the database was slow",
-    "database_error": "because the database was away",
+    "database_error": "because the database was unavailable",
     "callback_refused": "by the authorisation service",
     "callback_failed": "because the authorisation service failed",
-    "draining": "because the server was draining",
+    "draining": "because the node was draining",
     "too_many_connections": "because of too many connections",
-    "internal_error": "by an error of the server",
+    "internal_error": "because of a server error",
 }
 """By reason, those of publishes and of connects: as in "6 with an expired key"."""
 
 
 def refusals_by_reason(together: Figures) -> list[Refusal]:
-    """Most first."""
+    """Most first, and last those of which no reason was counted: together all that were refused."""
     found = sorted(together.refusals.items(), key=lambda item: (-item[1], item[0]))
+    if (rest := together.refused - sum(count for _, count in found)) > 0:
+        found.append((OTHER, rest))
     return [
         {"reason": reason, "words": reason.replace("_", " ").capitalize(), "count": count} for reason, count in found
     ]
+
+
+MOST_REASONS = 3
+"""In the finding, before the rest as one number."""
 
 
 def refusals_finding(together: Figures, streams: Mapping[str, Figures]) -> Finding | None:
@@ -63,16 +69,20 @@ def refusals_finding(together: Figures, streams: Mapping[str, Figures]) -> Findi
     for path, figures in streams.items():
         for reason, count in figures.refusals.items():
             by_reason.setdefault(reason, Counter())[path] += count
+    known = [each for each in refusals_by_reason(together) if each["reason"] != OTHER]
+    named = known if len(known) <= MOST_REASONS + 1 else known[:MOST_REASONS]
     parts = [
         f"{number(each['count'])} {REFUSAL_WORDS.get(each['reason']) or 'by ' + each['reason'].replace('_', ' ')}"
         f"{_for_stream(each, by_reason.get(each['reason'], Counter()))}"
-        for each in refusals_by_reason(together)
+        for each in named
     ]
     count = together.refused
+    if (rest := count - sum(each["count"] for each in named)) > 0:
+        parts.append(f"{number(rest)} for {'other reasons' if named else 'reasons that were not recorded'}")
     return {
         "level": "warning",
-        "what": f"{number(count)} {plural(count, 'publish was', 'publishes were')} refused.",
-        "advice": f"{listed(parts, most=4)}." if parts else "",
+        "what": f"{number(count)} {plural(count, 'connection was', 'connections were')} refused.",
+        "advice": f"{listed(parts, most=len(parts))}.",
         "stream": "",
     }
 
@@ -114,7 +124,9 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`text` goes on after the stream's name, without a full stop. `weight`: of two of a level the greater is first."""
+    """`text` goes on after the stream's name, without a full stop. `weight`: how long it lasted, ms; of two of a level
+    that with the greater weight times audience is first.
+    """
 
     level: Callable[[Figures], Level | None]
     text: Callable[[Figures], str]
@@ -183,18 +195,18 @@ def _breaks(figures: Figures) -> Level | None:
 
 
 def _breaks_text(figures: Figures) -> str:
-    back = f" and came back {times(figures.reconnects)}" if figures.reconnects else ""
-    after = f", after {span(1000 * figures.mttr_s)} on average" if figures.mttr_s and figures.reconnects else ""
-    return f"broke off {times(figures.unplanned_ends)}{back}{after}"
+    """Drops alone: reconnects come after clean stops as well, and would make another number of it."""
+    back = f" (mean time to recover {span(1000 * figures.mttr_s)})" if figures.mttr_s else ""
+    return f"dropped {times(figures.unplanned_ends)}{back}"
 
 
 BREAKS = {
     "tcp_reset": "The connection was reset: check that the encoder is running, then its uplink.",
-    "idle_timeout": "No media arrived any more: check that the encoder is running, then its uplink.",
+    "idle_timeout": "It timed out with no data: check that the encoder is running, then its uplink.",
     "protocol_error": "Look at the encoder's version and settings.",
     "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
-    "node_lost": "The server was lost: look at its log.",
-    "lease_lost": "Look at the database, and at the server's log.",
+    "node_lost": "Its node died: look at the node's log.",
+    "lease_lost": "Its node lost the ownership of the stream: look at the database and at the node's log.",
 }
 """By why most of the sessions ended."""
 
@@ -202,7 +214,7 @@ BREAKS = {
 def _breaks_advice(seen: Seen) -> str:
     known = {reason: count for reason, count in seen.figures.end_reasons.items() if reason in BREAKS}
     reason = max(known, key=lambda each: (known[each], each), default="")
-    return BREAKS.get(reason, "See in the sessions how they ended.")
+    return BREAKS.get(reason, "See its sessions for how they ended.")
 
 
 def _below_advice(seen: Seen) -> str:
@@ -211,14 +223,14 @@ def _below_advice(seen: Seen) -> str:
     step = 500 if carried >= 2000 else 100
     kbps = math.floor(carried / step) * step
     if not 300 <= kbps < (seen.target_kbps or math.inf):
-        return "Give it a wired uplink, or lower its bitrate."
-    return f"Give it a wired uplink, or set {with_unit(number(kbps), 'kbit/s')}."
+        return "Use wired Ethernet, or lower the bitrate."
+    return f"Use wired Ethernet, or lower the bitrate to {with_unit(number(kbps), 'kbit/s')}."
 
 
 def _keyframes_text(figures: Figures) -> str:
     longest = with_unit(short(figures.keyframe_interval_max), "s")
     share = with_unit(percent(figures.keyframe_late_percent), "%")
-    return f"sent {share} of its keyframes over 4{_S} apart, up to {longest}"
+    return f"had keyframe intervals over 4{_S} ({share} of them, up to {longest})"
 
 
 _S = with_unit("", "s")
@@ -231,14 +243,14 @@ RULES = (
     ),
     Rule(
         level=_lasting(lambda of: (of.starved_ms, of.starvation_percent), Limits(HALF_HOUR, 10), Limits(MINUTES, 1)),
-        text=lambda of: f"was connected and sent nothing for {span(of.starved_ms)} in all",
+        text=lambda of: f"was connected but silent for {span(of.starved_ms)}",
         advice=lambda _: "Check that the encoder is running, then its uplink.",
         weight=lambda of: of.starved_ms,
     ),
     Rule(
         level=_down,
-        text=lambda of: f"was up only {with_unit(percent(of.uptime_percent), '%')} of its time",
-        advice=lambda _: "See in its sessions when they ended and began, then check the encoder and its uplink.",
+        text=lambda of: f"had only {with_unit(percent(of.uptime_percent), '%')} uptime",
+        advice=lambda _: "See its sessions for when it was off, then check the encoder and its uplink.",
         weight=_down_ms,
         alone=True,
     ),
@@ -259,23 +271,23 @@ RULES = (
     ),
     Rule(
         level=_share(lambda of: of.missing_percent, bad=5, warning=0.5),
-        text=lambda of: f"lost about {with_unit(percent(of.missing_percent), '%')} of its frames",
-        advice=lambda _: "The encoder leaves frames out: check its load, use a faster preset or a smaller picture.",
+        text=lambda of: f"dropped about {with_unit(percent(of.missing_percent), '%')} of its frames",
+        advice=lambda _: "The encoder skips frames: check its CPU, use a faster preset or a lower resolution.",
         weight=lambda of: of.live_ms * (of.missing_percent or 0) / 100,
     ),
     Rule(
         level=_lasting(
             lambda of: (of.bad_ms, _of(of.bad_ms, of.measured_ms)), Limits(HALF_HOUR, 20), Limits(MINUTES, 5)
         ),
-        text=lambda of: f"was bad for {span(of.bad_ms)}",
-        advice=lambda _: "See in its history when, and in its sessions what was wrong.",
+        text=lambda of: f"was in bad health for {span(of.bad_ms)}",
+        advice=lambda _: "See its history for when, and its sessions for what was wrong.",
         weight=lambda of: of.bad_ms,
         alone=True,
     ),
     Rule(
         level=_share(lambda of: _of(of.warning_ms, of.measured_ms), bad=math.inf, warning=20),
         text=lambda of: f"had a warning for {span(of.warning_ms)}",
-        advice=lambda _: "See in its sessions which check warned.",
+        advice=lambda _: "See its sessions for which check warned.",
         weight=lambda of: of.warning_ms,
         alone=True,
     ),
@@ -286,12 +298,18 @@ def _of(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
+def audience(figures: Figures) -> float:
+    """Average players while it was live; at least one, as what is watched elsewhere counts, too."""
+    return max(1.0, figures.average_players or 0)
+
+
 def evaluate(seen: Seen) -> list[Found]:
     found: list[Found] = []
     for rule in RULES:
         level = rule.level(seen.figures)
         if level is not None and not (rule.alone and found):
-            found.append(Found(seen.path, level, rule.text(seen.figures), rule.advice(seen), rule.weight(seen.figures)))
+            weight = rule.weight(seen.figures) * audience(seen.figures)
+            found.append(Found(seen.path, level, rule.text(seen.figures), rule.advice(seen), weight))
     return found
 
 

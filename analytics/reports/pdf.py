@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 from analytics.reports import charts
-from analytics.reports.document import MOST_ROWS, Chart, Document, StreamRow
+from analytics.reports.document import MOST_ROWS, Chart, Document, StreamRow, breaks, breaks_head, lost_min, share
 from analytics.wording import Tile, level_words, marked, number, percent, short, with_unit
 
 if TYPE_CHECKING:
@@ -148,11 +148,11 @@ def _story(document: Document) -> "Iterator[Flowable]":
         yield from _heading("Best streams")
         yield _level_rows([("good", row["stream"], f"{row['reason']}.") for row in document["best"]])
     if document["streams"]:
-        yield from _streams(document["streams"])
+        yield from _streams(document)
     if document["refusals"]:
-        yield from _heading("Refused publishes, by reason")
+        yield from _heading("Refused connections, by reason")
         yield _listing([(row["words"], number(row["count"]), "") for row in document["refusals"]])
-    yield from _heading("What else was counted")
+    yield from _heading("More figures")
     more = document["more"]
     yield _listing([(tile["label"], with_unit(tile["value"], tile["unit"]), tile["comparison"]) for tile in more])
     yield _paragraph(_text(document["footnote"]), "small", colour=ASIDE)
@@ -204,24 +204,33 @@ def _chart(chart: Chart) -> "Iterator[Flowable]":
     yield drawn
 
 
+BREAKS = "breaks"
+"""The column whose head the document says."""
+
 COLUMNS: tuple[tuple[str, float, Callable[[StreamRow], str]], ...] = (
-    ("Health, %", 40, lambda row: number(row["health_percent"])),
-    ("Live, h", 36, lambda row: short(row["live_h"])),
+    ("Lost, min", 36, lambda row: short(lost_min(row))),
+    (BREAKS, 38, lambda row: number(breaks(row))),
     ("Uptime, %", 42, lambda row: percent(row["uptime_percent"])),
+    ("Live, h", 36, lambda row: short(row["live_h"])),
+    ("Health score", 40, lambda row: number(row["health_percent"])),
     ("Median, kbit/s", 44, lambda row: number(row["p50"])),
-    ("p5 to p95", 66, lambda row: "" if row["p5"] is None else f"{number(row['p5'])} to {number(row['p95'])}"),
+    (
+        "5th–95th percentile",
+        66,
+        lambda row: "" if row["p5"] is None else f"{number(row['p5'])} to {number(row['p95'])}",
+    ),
     ("Below target, %", 44, lambda row: percent(row["below_percent"])),
-    ("Recon-\nnects", 38, lambda row: number(row["reconnects"])),
-    ("Missing, %", 42, lambda row: percent(row["missing_percent"])),
     ("Peak players", 42, lambda row: number(row["peak_players"])),
 )
-"""Of a stream, after its name and the worst: head, width, what stands there."""
+"""Of a stream, after its name and its health: head, width, what stands there."""
 NAME_WIDTH = WIDTH - sum(width for _, width, _ in COLUMNS)
 
 
-def _streams(streams: Sequence[StreamRow]) -> "Iterator[Flowable]":
-    yield from _heading("Streams, worst first")
-    head = [_small("Stream"), *(_small(name, right=True) for name, _, _ in COLUMNS)]
+def _streams(document: Document) -> "Iterator[Flowable]":
+    streams = document["streams"]
+    yield from _heading("Streams, most affected first")
+    heads = (breaks_head(document) if name == BREAKS else name for name, _, _ in COLUMNS)
+    head = [_small("Stream"), *(_small(name, right=True) for name in heads)]
     rows = [
         [_name(row), *(_small(show(row), TEXT, right=True) for _, _, show in COLUMNS)] for row in streams[:MOST_ROWS]
     ]
@@ -232,7 +241,7 @@ def _streams(streams: Sequence[StreamRow]) -> "Iterator[Flowable]":
 
 
 def _name(row: StreamRow) -> "list[Flowable]":
-    word = _text(level_words(row["worst"]))
+    word = _text(f"{level_words(row['worst'])} {share(row)}".rstrip())
     worst = f'<font color="{COLOURS[row["worst"]]}"><b>{word}</b></font>'
     reason = f" {_text(row['reason'])}" if row["reason"] else ""
     return [_small(row["stream"], TEXT), _paragraph(f"{worst}{reason}", "small", colour=ASIDE)]

@@ -11,6 +11,7 @@ from analytics.reports.document import Lacking
 from analytics.reports.figures import Gathered
 from analytics.reports.findings import STEADY_PERCENT, Found
 from analytics.wording import (
+    NBSP,
     NOTHING,
     Compare,
     Show,
@@ -65,24 +66,24 @@ def _player_hours(now: Figures, then: Figures, called: str) -> str:
     return f"{with_unit(number(abs(change)), '%')} {'more' if change > 0 else 'less'}"
 
 
-def _attempts(now: Figures, _: Figures, __: str) -> str:
+def _refused(now: Figures, _: Figures, __: str) -> str:
     tried = now.accepted + now.refused
-    return f"{number(now.accepted)} of {number(tried)} {plural(tried, 'attempt')}" if tried else "no attempts"
+    return f"of {number(tried)} {plural(tried, 'attempt')}" if tried else "no attempts"
 
 
 def _row(label: str, show: Show, compare: Compare | None = None) -> TileRow:
     """Without words of its own it says what it was."""
-    return TileRow(label, show, compare or _was(show), compares_always=compare is _attempts)
+    return TileRow(label, show, compare or _was(show), compares_always=compare is _refused)
 
 
 HEAD_TILES = (
     _row("Live time", plain("live_h", "h"), _more("live_h", lambda hours: with_unit(short(hours), "h"))),
     _row("Uptime", plain("uptime_percent", "%", percent)),
-    _row("Reconnects", plain("reconnects", "", number), _more("reconnects", number, "fewer")),
-    _row("Publish success", plain("success_percent", "%", percent), _attempts),
+    _row("Drops", plain("unplanned_ends", "", number), _more("unplanned_ends", number, "fewer")),
+    _row("Refused connections", plain("refused", "", number), _refused),
     _row("Player hours", plain("player_hours"), _player_hours),
     _row(
-        "Delivered",
+        "Egress",
         lambda figures: data_size(figures.delivered_gb),
         _more("delivered_gb", lambda gigabytes: with_unit(*data_size(gigabytes))),
     ),
@@ -93,29 +94,36 @@ def _spread(figures: Figures) -> tuple[str, str]:
     return number(None if figures.cv is None else 100 * figures.cv), "%"
 
 
+def _lost(figures: Figures) -> tuple[str, str]:
+    value, _, unit = span(MINUTE_MS * figures.lost_min).rpartition(NBSP)
+    return value, unit
+
+
 def _between(figures: Figures) -> tuple[str, str]:
-    """More than all of the live time, where nothing broke."""
+    """More than all of the live time, where nothing dropped."""
     if figures.mtbf_h is None:
         return (f"> {short(figures.live_h)}" if figures.live_h else NOTHING), "h"
     return short(figures.mtbf_h), "h"
 
 
 FURTHER_TILES = (
-    _row("Health", plain("health_percent", "%", percent)),
-    _row("Time between breaks", _between),
-    _row("Back after a break", plain("mttr_s", "s")),
-    _row("Reconnects an hour", plain("reconnects_per_hour")),
+    _row("Health score", plain("health_percent", "%", percent)),
+    _row("Time in bad health", plain("bad_percent", "%", percent)),
+    _row("Time in warning", plain("warning_percent", "%", percent)),
+    _row("Lost time", _lost),
+    _row("Mean time between drops", _between),
+    _row("Mean time to recover", plain("mttr_s", "s")),
     _row("Below 70 % of target", plain("below_percent", "%", percent)),
-    _row("Connected, nothing sent", plain("starvation_percent", "%", percent)),
-    _row("Missing frames, estimated", plain("missing_percent", "%", percent)),
-    _row("Timestamp jumps an hour", plain("gaps_per_hour")),
-    _row("Bitrate's spread", _spread),
-    _row("Keyframes over 4 s apart", plain("keyframe_late_percent", "%", percent)),
+    _row("Connected but silent", plain("starvation_percent", "%", percent)),
+    _row("Dropped frames (estimate)", plain("missing_percent", "%", percent)),
+    _row("Timestamp jumps per hour", plain("gaps_per_hour")),
+    _row("Bitrate variation", _spread),
+    _row("Keyframe intervals > 4 s", plain("keyframe_late_percent", "%", percent)),
     _row("Average players", plain("average_players")),
     _row("Peak players", plain("peak_players", "", number)),
-    _row("Streams at once", plain("peak_streams", "", number)),
-    _row("Plays", plain("plays", "", number)),
-    _row("Distinct players", plain("unique_players", "", number)),
+    _row("Peak streams", plain("peak_streams", "", number)),
+    _row("Play sessions", plain("plays", "", number)),
+    _row("Unique players", plain("unique_players", "", number)),
 )
 
 
@@ -124,9 +132,9 @@ Kind = ReportPlan.Kind
 PARTS = ((5, "night"), (12, "morning"), (18, "afternoon"), (23, "evening"), (24, "night"))
 """Of a day: the hour that each ends before."""
 UNKNOWN = {
-    "damaged_files": "files of it could not be read",
-    "late_rows": "records of it came too late to count",
-    "strays": "records of it lay among those of another hour",
+    "damaged_files": "some of its files could not be read",
+    "late_rows": "some of its records came too late to count",
+    "strays": "some of its records lay among those of another hour",
 }
 """Why nobody knows what was published, by what hours lack (Lacking)."""
 SHORT = 6 * HOUR
@@ -151,7 +159,7 @@ class Episode:
 
 
 def _trouble_ms(row: Rollup) -> int:
-    """The time in which something was wrong, a break as a minute of it."""
+    """The time in which something was wrong, a drop as a minute of it."""
     return max(row.bad_ms, row.below_ms, row.starved_ms) + row.unplanned_ends * MINUTE_MS
 
 
@@ -189,9 +197,8 @@ def summary_sentences(
             return f"Whether anything was published in this {period.noun} is not known: {UNKNOWN[lacking[0]['what']]}."
         known = "was published in" if is_whole else "has been computed yet of what was published in"
         return f"Nothing {known} this {period.noun}."
-    return " ".join(
-        filter(None, (_overall(period, now, found, worst), _uptime(period, now, then), _episode(period, worst)))
-    )
+    said = (_overall(period, now, found, worst), _uptime(period, now, then), _episode(period, now, worst))
+    return " ".join(filter(None, said))
 
 
 def _overall(period: Period, now: Gathered, found: Sequence[Found], worst: Episode | None) -> str:
@@ -203,11 +210,11 @@ def _overall(period: Period, now: Gathered, found: Sequence[Found], worst: Episo
     if not found:
         return f"A steady {noun}: no stream had trouble."
     if period.kind == Kind.BROADCAST:
-        return "A broadcast with trouble." if bad else "A broadcast with small trouble."
+        return "A broadcast with trouble." if bad else "A broadcast with minor trouble."
     if not bad:
         streams = len({each.stream for each in found})
         return (
-            f"{calm}{',' if steady else ''} with small trouble on {count_words(streams)} {plural(streams, 'stream')}."
+            f"{calm}{',' if steady else ''} with minor trouble on {count_words(streams)} {plural(streams, 'stream')}."
         )
     if len(bad) == 1 and worst and worst.share >= 0.6 and worst.until - worst.since <= SHORT and noun != "day":
         return f"{calm} with one bad {_part(period, worst)}."
@@ -221,12 +228,11 @@ def _part(period: Period, worst: Episode) -> str:
 
 
 def _uptime(period: Period, now: Gathered, then: Figures | None) -> str:
-    """ "Streams were up 99.4 % of their time, 0.3 points less than the week before." """
+    """ "Uptime 99.4 %, 0.3 points less than the week before." """
     uptime = now.together.uptime_percent
     if uptime is None:
         return ""
-    subject = ("Streams were", "their") if len(now.on_air) > 1 else ("The stream was", "its")
-    text = f"{subject[0]} up {with_unit(percent(uptime), '%')} of {subject[1]} time"
+    text = f"Uptime {with_unit(percent(uptime), '%')}"
     former = then.uptime_percent if then else None
     if former is None:
         return f"{text}."
@@ -237,11 +243,11 @@ def _uptime(period: Period, now: Gathered, then: Figures | None) -> str:
     return f"{text}, {with_unit(f'{abs(change):.1f}', 'points')} {more} than the {period.before_words}."
 
 
-def _episode(period: Period, worst: Episode | None) -> str:
-    """ "On Sunday from 20:00 to 23:00 **live/arena-main** fell to 1,920 kbit/s and broke off four times." """
+def _episode(period: Period, now: Gathered, worst: Episode | None) -> str:
+    """ "On Sunday from 20:00 to 23:00 **live/arena-main** fell to 1,920 kbit/s and dropped four times." """
     if worst is None:
         return ""
-    did = _did(worst.hours)
+    did = _did(worst.hours, now.streams[worst.stream].unplanned_ends)
     if not did:
         return ""
     when = _when(period, worst)
@@ -261,7 +267,8 @@ def _when(period: Period, worst: Episode) -> str:
     return f"On {day} {hours}"
 
 
-def _did(hours: Sequence[Rollup]) -> list[str]:
+def _did(hours: Sequence[Rollup], drops: int) -> list[str]:
+    """`drops`: the stream's in the whole period, so that another number is not taken for it."""
     below = [row for row in hours if row.below_ms >= MINUTE_MS and row.video_kbps_p5 is not None]
     starved, ends = sum(row.starved_ms for row in hours), sum(row.unplanned_ends for row in hours)
     bad = sum(row.bad_ms for row in hours)
@@ -269,13 +276,13 @@ def _did(hours: Sequence[Rollup]) -> list[str]:
     if below:
         troubles.append(f"fell to {with_unit(number(min(row.video_kbps_p5 or 0 for row in below)), 'kbit/s')}")
     if ends:
-        troubles.append(f"broke off {times(ends)}")
+        troubles.append(f"dropped {times(ends)}" if ends >= drops else f"had {ends} of its {number(drops)} drops")
     if starved >= MINUTE_MS:
-        troubles.append(f"sent nothing for {span(starved)}")
-    return troubles or ([f"was bad for {span(bad)}"] if bad >= MINUTE_MS else [])
+        troubles.append(f"was silent for {span(starved)}")
+    return troubles or ([f"was in bad health for {span(bad)}"] if bad >= MINUTE_MS else [])
 
 
 def _cause(hours: Sequence[Rollup]) -> str:
     below = sum(row.below_ms for row in hours)
     live = sum(row.live_ms for row in hours)
-    return "; its uplink did not carry its bitrate" if below > live / 4 else ""
+    return "; its uplink could not carry its bitrate" if below > live / 4 else ""

@@ -7,6 +7,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from analytics import wording
+from analytics.reports import document
 from analytics.wording import marked
 
 register = template.Library()
@@ -17,6 +18,10 @@ register.filter("number", wording.number)
 register.filter("percent", wording.percent)
 register.filter("short", wording.short)
 register.filter("level", wording.level_words)
+register.filter("breaks_head", document.breaks_head)
+register.filter("breaks", document.breaks)
+register.filter("lost_min", document.lost_min)
+register.filter("share", document.share)
 
 
 @register.filter

@@ -26,12 +26,13 @@ def value_of(column: Figure, figures: Figures) -> float | None:
 
 
 def column_text(column: Figure, figures: Figures) -> str:
-    return figure(value_of(column, figures), column.shown.decimals)
+    value = value_of(column, figures)
+    return figure(100 * value if column.shown.as_percent and value is not None else value, column.shown.decimals)
 
 
 def text_with_unit(column: Figure, figures: Figures) -> str:
     text = column_text(column, figures)
-    return text if text == NO_FIGURE else with_unit(text, column.unit)
+    return text if text == NO_FIGURE else with_unit(text, column.shown_unit)
 
 
 def _columns(names: str) -> tuple[Figure, ...]:
@@ -39,14 +40,16 @@ def _columns(names: str) -> tuple[Figure, ...]:
 
 
 COMPARED = _columns(
-    "health_percent uptime_percent live_h video_kbps_mean below_percent reconnects reconnects_per_hour mtbf_h mttr_s "
-    "missing_percent cv keyframe_late_percent peak_players average_players player_hours delivered_gb success_percent"
+    "bad_percent warning_percent lost_min uptime_percent live_h unplanned_ends mtbf_h mttr_s video_kbps_mean "
+    "below_percent health_percent missing_percent cv keyframe_late_percent peak_players average_players player_hours "
+    "delivered_gb success_percent"
 )
 """Of the comparison, each of which it can be sorted by."""
 
 FURTHER = _columns(
-    "health_percent video_kbps_mean cv below_percent mtbf_h unplanned_ends starvation_percent missing_percent "
-    "gaps_per_hour media_faults keyframe_late_percent keyframe_interval_max success_percent plays unique_players "
+    "health_percent bad_percent warning_percent lost_min unplanned_ends mtbf_h reconnects starvation_percent "
+    "video_kbps_mean cv below_percent missing_percent gaps_per_hour media_faults keyframe_late_percent "
+    "keyframe_interval_max success_percent plays unique_players "
     "average_players player_hours delivered_gb dropped_frames"
 )
 """Of a stream's page, below its tiles: beside the period before."""
@@ -119,7 +122,7 @@ class Comparison:
         return cls(
             Dimension(by) if by in DIMENSIONS else Dimension.STREAM,
             PagePeriod.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
-            column.name if column else "live_h",
+            column.name if column else "bad_percent",
             sort.startswith("-") or column is None,
             int(page) if page.isdecimal() and len(page) < 6 and int(page) else 1,
             tuple(picks)[:MAX_CHOSEN],
@@ -141,11 +144,12 @@ class Comparison:
 
     @cached_property
     def lines(self) -> list[ComparisonRow]:
-        """All of them, sorted, as yet without percentiles. Without a value, last."""
+        """All of them, sorted, as yet without percentiles: those alike by how bad they were, without a value last."""
         found = self._all.sums("app", "name", "value", longest_live=MAX_ROWS)
         labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
         lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
         column = self.column
+        lines.sort(key=lambda line: (*(-share for share in line.figures.badness), -line.figures.live_ms, line.label))
         lines.sort(key=lambda line: value_of(column, line.figures) or 0, reverse=self.is_descending)
         return sorted(lines, key=lambda line: value_of(column, line.figures) is None)
 
@@ -221,7 +225,12 @@ class Comparison:
             }
             for line in self.chosen
         ]
-        return {"from": period.since.timestamp(), "step": period.step.total_seconds(), "lines": lines}
+        axis = {
+            "from": period.since.timestamp(),
+            "until": period.until.timestamp(),
+            "step": period.step.total_seconds(),
+        }
+        return {**axis, "lines": lines}
 
     # --- Addresses ---
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from analytics.models import Grain
-from analytics.periods import DAY, STEPS, Period, days_words, of_days
+from analytics.periods import DAY, Period, days_words, of_days
 from dashboard import zones
 
 RANGES = {"24h": DAY, "7d": timedelta(days=7), "30d": timedelta(days=30), "90d": timedelta(days=90)}
@@ -32,8 +32,9 @@ LONGEST = {Grain.HOUR: timedelta(days=92), Grain.DAY: timedelta(days=800)}
 
 @dataclass(frozen=True)
 class PagePeriod(Period):
-    """From `since` up to (not with) `until`, which begin an hour or a day of UTC. `kind`: its range's name in a page's
-    address.
+    """From `since`, which begins an hour or a day of UTC, up to (not with) `until`: of dates that begins one as well. A
+    range ends now: it has its whole hours or days, and the one that goes on besides. `kind`: its range's name in a
+    page's address.
     """
 
     fault: str = ""
@@ -63,9 +64,10 @@ class PagePeriod(Period):
 
     @classmethod
     def _of_range(cls, name: str, grain: Grain, fault: str) -> Self:
-        now = timezone.now().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-        until = (now.replace(hour=0) if grain == Grain.DAY else now) + STEPS[grain]
-        return cls(name, until - RANGES[name], until, _zone(grain), grain, fault)
+        now = timezone.now().astimezone(UTC)
+        begun = now.replace(minute=0, second=0, microsecond=0)
+        begun = begun.replace(hour=0) if grain == Grain.DAY else begun
+        return cls(name, begun - RANGES[name], now, _zone(grain), grain, fault)
 
     @classmethod
     def _of_dates(cls, first: date, last: date, grain: Grain) -> Self:
@@ -86,12 +88,18 @@ class PagePeriod(Period):
     @property
     def before(self) -> "PagePeriod":
         """The one of the same length that ends where it begins."""
-        return replace(self, since=self.since - (self.until - self.since), until=self.since, dates=None)
+        length = RANGES.get(self.kind, self.until - self.since)
+        return replace(self, kind="", since=self.since - length, until=self.since, dates=None)
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it ends now."""
+        return self.kind in RANGES
 
     @property
     def length_days(self) -> int:
         """A day on which the clocks change is one as well."""
-        return max(1, round((self.until - self.since) / DAY))
+        return max(1, round(RANGES.get(self.kind, self.until - self.since) / DAY))
 
     @property
     def first_day(self) -> date:
@@ -115,6 +123,8 @@ class PagePeriod(Period):
         """ "7 to 13 Nov 2026", with hours where it begins or ends in a day."""
         first, last = self.first_day, self.last_day
         since, until = self.local_since, self.local_until
+        if self.is_range:
+            return f"{since:%-d %b, %H:%M} to now, {until:%-d %b %Y, %H:%M}"
         if not self.dates and (since.time(), until.time()) != (time(), time()):
             return f"{since:%-d %b, %H:%M} to {until:%-d %b %Y, %H:%M}"
         return f"{last:%-d %b %Y}" if first == last else days_words(first, last, "%b")

@@ -19,7 +19,7 @@ from analytics.models import Dimension, Grain, Report, ReportPlan, Rollup
 from analytics.periods import STEPS, Period
 from analytics.rollups import DIMENSION_WORDS, MOST_HOURS, Rollups, distinct_players, hours_in_lake
 from analytics.wording import Compare, TileRow, plain, with_unit
-from dashboard.history.periods import PagePeriod
+from dashboard.history.periods import LONGEST, PagePeriod
 from dashboard.templatetags.ui import figure
 from ingest.models import Stream
 
@@ -74,7 +74,9 @@ def _strip(name: str, words: tuple[str, str, str], period: Period, levels: list[
 
 
 def _bars(period: Period, levels: list[str]) -> list[Bar]:
-    share = 100 / len(levels)
+    """On the chart's axis, where what goes on now ends now."""
+    length = (period.until - period.since) / period.step
+    share = 100 / length
     single = len(levels) <= MAX_BARS
     alike: Callable[[int], object] = (lambda index: index) if single else levels.__getitem__
     bars = []
@@ -82,7 +84,7 @@ def _bars(period: Period, levels: list[str]) -> list[Bar]:
         run = list(places)
         level = levels[run[0]]
         top, height = SHAPES[level]
-        width = share * (len(run) - (BAR_GAP if single else 0))
+        width = share * (min(run[-1] + 1, length) - run[0]) * (1 - BAR_GAP if single else 1)
         start = period.since + run[0] * period.step
         bars.append(Bar(start, level, f"{run[0] * share:.3f}%", f"{width:.3f}%", top, height))
     return bars
@@ -122,9 +124,8 @@ def _live_more(now: Figures, then: Figures, before: str) -> str:
     return _more(now.live_h * size, then.live_h * size if then.elapsed_ms else None, before, unit, 1)
 
 
-def _reconnects(now: Figures, then: Figures, before: str) -> str:
-    more = _more(now.reconnects, then.reconnects if then.elapsed_ms else None, before)
-    return f"{figure(now.reconnects)} in all, {more}"
+def _drops(now: Figures, then: Figures, before: str) -> str:
+    return _more(now.unplanned_ends, then.unplanned_ends if then.elapsed_ms else None, before)
 
 
 def _peak_at(now: Figures, _: Figures, __: str) -> str:
@@ -144,9 +145,9 @@ PAGE_TILES = (
         plain("below_percent", "% of time", partial(figure, decimals=1)),
         lambda *of: _was("below_percent")(*of) if of[0].targeted_ms else "no target bitrate is known",
     ),
-    TileRow("Reconnects", plain("reconnects_per_hour", "an hour", partial(figure, decimals=2)), _reconnects),
+    TileRow("Drops", plain("unplanned_ends", "", figure), _drops),
     TileRow(
-        "Mean recovery",
+        "Mean time to recover",
         plain("mttr_s", "s", figure),
         lambda now, then, before: (
             _more(now.mttr_s, then.mttr_s, before, "s") if now.reconnects else "nothing to recover from"
@@ -198,6 +199,9 @@ SLOT_FIELDS = (
     *("video_kbps_p5", "video_kbps_p50", "video_kbps_p95"),
 )
 
+ORDERS = {"newest": "Newest first", "worst": "Worst first"}
+"""Of the figures' table, by the address' `order`."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -213,6 +217,7 @@ class StreamHistory:
 
     path: str
     period: PagePeriod
+    order: str = "newest"
 
     @property
     def app(self) -> str:
@@ -281,6 +286,7 @@ class StreamHistory:
         slots = self._slots
         return {
             "from": self.period.since.timestamp(),
+            "until": self.period.until.timestamp(),
             "step": self.period.step.total_seconds(),
             "p5": [slot and slot["video_kbps_p5"] for slot in slots],
             "p50": [slot and slot["video_kbps_p50"] for slot in slots],
@@ -305,25 +311,30 @@ class StreamHistory:
         return Grain.HOUR if self.period.until - self.period.since <= HOURS_IN_TABLE else Grain.DAY
 
     def table(self) -> list[Row]:
-        """Hours of a short period, else its days (the first and the last whole), newest first, TABLE_ROWS at most."""
-        return self._rows(self.table_grain)
+        """Hours of a short period, else its days (the first whole), on air, TABLE_ROWS at most: newest first, or by the
+        share of their time in bad health, then with a warning.
+        """
+        if self.order == "newest":
+            return self._rows(self.table_grain)
+        rows = self._rows(self.table_grain, LONGEST[Grain.DAY].days)
+        return sorted(rows, key=lambda row: row.figures.badness, reverse=True)[:TABLE_ROWS]
 
     def chart_table(self) -> list[Row]:
-        """What the chart shows, newest first, TABLE_ROWS at most."""
+        """What the chart shows, newest first, TABLE_ROWS at most, without what was off air."""
         return self._rows(self.period.grain)
 
-    def _rows(self, grain: Grain) -> list[Row]:
+    def _rows(self, grain: Grain, most: int = TABLE_ROWS) -> list[Row]:
         found = self.rollups
         if grain != self.period.grain:
             since = self.period.since.replace(hour=0) if grain == Grain.DAY else self.period.since
             found = self._rollups(replace(self.period, grain=grain, since=since))
-        rows = found.page(0, TABLE_ROWS)
-        return [Row(row.start, row.start + STEPS[grain], Figures.of_row(row), row) for row in rows]
+        rows = found.page(0, most)
+        return [Row(row.start, row.start + STEPS[grain], Figures.of_row(row), row) for row in rows if row.elapsed_ms]
 
     @property
     def more_slots(self) -> int:
         """Hours or days that the chart's table has no room for."""
-        return max(0, sum(slot is not None for slot in self._slots) - TABLE_ROWS)
+        return max(0, sum(bool(slot and slot["elapsed_ms"]) for slot in self._slots) - TABLE_ROWS)
 
 
 def history_of(query: Mapping[str, str]) -> StreamHistory:
@@ -341,7 +352,8 @@ def history_of(query: Mapping[str, str]) -> StreamHistory:
                 period = replace(by_day, fault=f"{fault} {MOST_HOURS // 24} days at most.")
                 break
     path = query.get("stream", "").strip().replace("\0", "")
-    return StreamHistory(path if "/" in path else latest_path(), period)
+    order = query.get("order", "")
+    return StreamHistory(path if "/" in path else latest_path(), period, order if order in ORDERS else "newest")
 
 
 def latest_path() -> str:
@@ -354,10 +366,25 @@ def latest_path() -> str:
     return ""
 
 
-def paths() -> list[str]:
-    """The streams with a history, by name. One that was deleted is found by the comparison."""
+class Choice(NamedTuple):
+    path: str
+    label: str
+
+
+def choices() -> list[Choice]:
+    """The streams with a history, by name; then those that were deleted since and have a day of it."""
     own = Rollup.objects.filter(
         dimension=Dimension.STREAM, grain__in=Grain.values, app=OuterRef("application__name"), name=OuterRef("name")
     )
     found = Stream.objects.filter(Exists(own)).order_by("application__name", "name")
-    return [f"{app}/{name}" for app, name in found.values_list("application__name", "name")[:MAX_STREAMS]]
+    paths = [f"{app}/{name}" for app, name in found.values_list("application__name", "name")[:MAX_STREAMS]]
+    there = Stream.objects.filter(application__name=OuterRef("app"), name=OuterRef("name"))
+    days = Rollup.objects.filter(~Exists(there), dimension=Dimension.STREAM, grain=Grain.DAY)
+    gone = days.order_by("app", "name").values_list("app", "name").distinct()[:MAX_STREAMS]
+    return [
+        *(Choice(path, path) for path in paths),
+        *(Choice(path, f"{path} {DELETED}") for path in map("/".join, gone)),
+    ]
+
+
+DELETED = "(deleted)"

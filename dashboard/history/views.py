@@ -2,7 +2,8 @@
 it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,6 +22,7 @@ from analytics.histograms import in_file
 from analytics.java import JavaMissing, find_java
 from analytics.metrics import BITRATES, GOP_BINS, PERCENTILES
 from analytics.models import FIGURES, IDENTITY, AnalyticsRun, Grain, Rollup
+from analytics.reports.findings import refusals_by_reason
 from analytics.rollups import UNPACKED, Rollups
 from analytics.wording import tiles
 from dashboard import lists
@@ -28,8 +30,16 @@ from dashboard.access import actor_of, post_view, safe_view
 from dashboard.history.comparison import COMPARED, DIMENSIONS, FURTHER, MAX_CHOSEN, MAX_ROWS, Comparison, text_with_unit
 from dashboard.history.events import MOST_EVENTS_IN_FILE as MOST_EVENTS
 from dashboard.history.events import history_events
-from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS
-from dashboard.history.stream import MOST_BROADCASTS_IN_FILE, PAGE_TILES, StreamHistory, broadcasts, history_of, paths
+from dashboard.history.periods import GRAIN_WORDS, RANGE_WORDS, PagePeriod
+from dashboard.history.stream import (
+    MOST_BROADCASTS_IN_FILE,
+    ORDERS,
+    PAGE_TILES,
+    StreamHistory,
+    broadcasts,
+    choices,
+    history_of,
+)
 from ingest.services import audit
 from ingest.services.roles import Ability
 
@@ -88,13 +98,14 @@ FEW_STREAMS = 50
 @safe_view(Ability.VIEW)
 def analytics(request: HttpRequest) -> HttpResponse:
     history = history_of(request.GET)
-    names = paths()
+    streams = choices()
     context = {
         **run_context(),
         "history": history,
         "period": history.period,
-        "paths": names,
-        "by_typing": len(names) > FEW_STREAMS,
+        "streams": streams,
+        "is_listed": any(each.path == history.path for each in streams),
+        "by_typing": len(streams) > FEW_STREAMS,
         "ranges": RANGE_WORDS,
         "grains": GRAIN_WORDS,
         "query": request.GET.urlencode(),
@@ -103,7 +114,9 @@ def analytics(request: HttpRequest) -> HttpResponse:
         "fixed": [("stream", history.path)],
         "chart_by_day": history.period.grain == Grain.DAY,
         "table_by_day": history.table_grain == Grain.DAY,
+        "orders": ORDERS,
         "completeness": completeness(history.period.since, history.period.until),
+        "computed": computed_to(history.period),
     }
     if history.path and not history.is_empty:
         context |= _shown(history)
@@ -120,7 +133,7 @@ def _shown(history: StreamHistory) -> dict[str, Any]:
         "happenings": found,
         "dots": [(one, f"{100 * ((one.at - period.since) / length):.3f}%") for one in found],
         "intervals": _intervals(history),
-        "refusals": sorted(figures.refusals.items(), key=lambda item: -item[1]),
+        "refusals": [(each["reason"], each["count"]) for each in refusals_by_reason(figures)],
         "broadcasts": broadcasts(history.app, history.name, period),
         "figures": figures,
     }
@@ -178,6 +191,27 @@ PARTS: dict[str, Part] = {
 """By the address' `part`: columns and rows of the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """`run`: the last that computed what there was; what was recorded until it began is in the figures."""
+
+    run: AnalyticsRun
+    until: datetime
+
+    @property
+    def to(self) -> datetime | None:
+        return self.run.started_at
+
+
+def computed_to(period: PagePeriod) -> Computed | None:
+    """Up to when a period that ends now has been computed; None of others, and before the first run."""
+    whole = AnalyticsRun.objects.filter(
+        state=AnalyticsRun.State.DONE, since__isnull=True, until__isnull=True, started_at__isnull=False
+    ).exclude(kind=AnalyticsRun.Kind.DAILY)
+    run = whole.order_by("-started_at").first() if period.is_range else None
+    return Computed(run, period.until) if run else None
+
+
 def run_context() -> dict[str, Any]:
     """The run that goes on or waits, the last that ended, and whether Spark can run here."""
     active = services.active_run()
@@ -210,6 +244,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "comparison": comparison,
         "period": comparison.period,
         "completeness": completeness(comparison.period.since, comparison.period.until),
+        "computed": computed_to(comparison.period),
         "columns": COMPARED,
         "dimensions": DIMENSIONS,
         "words": DIMENSIONS[comparison.dimension],

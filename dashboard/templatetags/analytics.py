@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Literal
 
 from django import template
 from django.template import Context
@@ -13,11 +14,12 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from analytics.models import METRIC_VERSION, AnalyticsRun, Grain, Partition, RunLine
-from analytics.wording import marked
+from analytics.reports import document
+from analytics.wording import marked, share_words
 from dashboard import zones
 from dashboard.system.parts import run_advice
 from dashboard.templatetags.times import when
-from dashboard.templatetags.ui import NO_FIGURE, Chip, chip_for, icon, lasted, show_chip
+from dashboard.templatetags.ui import NO_FIGURE, Chip, chip_for, figure, icon, lasted, show_chip
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -133,6 +135,9 @@ LINE_MARKS = {
 """By a line's level: icon, its class, what it says to those who don't see it."""
 
 register.filter("run_advice", run_advice)
+register.filter("breaks_head", document.breaks_head)
+register.filter("breaks", document.breaks)
+register.filter("lost_min", document.lost_min)
 
 
 @register.simple_tag
@@ -173,6 +178,26 @@ def bolded(text: str) -> SafeString:
     """What stands between pairs of asterisks in bold."""
     parts = ((format_html("<b>{}</b>", part) if is_bold else part,) for part, is_bold in marked(text))
     return format_html_join("", "{}", parts)
+
+
+@register.simple_tag
+def health_share(
+    health: str, bad_percent: float | Literal[""] | None, warning_percent: float | Literal[""] | None
+) -> SafeString:
+    """A health, and for how much of the time it was so bad. "" is what a template makes of what is not there."""
+    known = chip_for(health)
+    words = (
+        f"{known.word} {share_words(health, bad_percent or 0, warning_percent or 0)}"
+        if warning_percent != ""
+        else known.word
+    )
+    return show_chip(known._replace(word=words.rstrip()), format_html(' data-health="{}"', health))
+
+
+@register.filter
+def spread(low: float | Literal[""] | None, high: float | Literal[""] | None) -> str:
+    """From a percentile to another: 1,034 to 1,419."""
+    return NO_FIGURE if low in (None, "") else f"{figure(low)} to {figure(high)}"
 
 
 @register.simple_tag

@@ -66,7 +66,7 @@ def test_figures_have_each_sum_and_each_that_follows_and_few_more() -> None:
     assert all(own[name] is int for name in SUM_FIELDS)
     methods = {"of_row", "of_sums", "derived"}
     properties = {name for name in dir(Figures) if not name.startswith("_") and name not in own} - methods
-    assert properties - set(BY_NAME) == {"health", "measured_ms", "keyframe_intervals"}
+    assert properties - set(BY_NAME) == {"health", "badness", "measured_ms", "keyframe_intervals"}
     assert properties >= set(FOLLOWING)
 
 
@@ -98,6 +98,10 @@ def test_the_docs_tell_each_as_the_table_does() -> None:
         ("live_h", {"live_ms": 5_400_000}, 1.5),
         ("uptime_percent", {"live_ms": 900, "elapsed_ms": 950, "recovery_ms": 50}, 90.0),
         ("health_percent", {"good_ms": 60, "warning_ms": 20, "bad_ms": 20}, 70.0),
+        ("bad_percent", {"good_ms": 60, "warning_ms": 20, "bad_ms": 20}, 20.0),
+        ("warning_percent", {"good_ms": 60, "warning_ms": 10, "bad_ms": 30}, 10.0),
+        ("lost_min", {"recovery_ms": 60_000, "bad_ms": 30_000, "elapsed_ms": 600_000, "live_ms": 480_000}, 3.0),
+        ("lost_min", {"recovery_ms": 60_000, "bad_ms": 180_000, "elapsed_ms": 600_000, "live_ms": 480_000}, 4.0),
         ("below_percent", {"below_ms": 1, "targeted_ms": 4, "live_ms": 100}, 25.0),
         ("starvation_percent", {"starved_ms": 1, "elapsed_ms": 10}, 10.0),
         ("reconnects_per_hour", {"reconnects": 3, "live_ms": 7_200_000}, 1.5),
@@ -121,7 +125,7 @@ def test_each_metric_has_its_formula(name: str, fields: dict[str, int], expected
 def test_what_is_not_defined_is_none() -> None:
     empty = Figures()
     assert {one.name for one in DERIVED if getattr(empty, one.name) is not None} == {
-        *("live_h", "player_minutes", "player_hours", "delivered_gb")
+        *("live_h", "lost_min", "player_minutes", "player_hours", "delivered_gb")
     }
     assert (empty.health, empty.quantiles) == ("none", (None, None, None))
 
@@ -133,11 +137,27 @@ def test_percentiles_are_of_all_samples() -> None:
     assert merged_quantiles([one, (packed([10.0]), *NO_QUANTILES, 10.0, 10.0)]) == pytest.approx((1, 2, 10), rel=0.01)
 
 
-def test_the_worst_health_is_that_of_a_minute_or_of_half_the_time() -> None:
-    assert Figures(good_ms=3_000_000, bad_ms=60_000).health == "bad"
-    assert Figures(good_ms=3_000_000, bad_ms=59_000, warning_ms=60_000).health == "warning"
-    assert Figures(good_ms=10_000, bad_ms=10_000).health == "bad"
-    assert Figures(good_ms=10_001, bad_ms=9_999).health == "good"
+@pytest.mark.parametrize(
+    ("good_s", "warning_s", "bad_s", "health"),
+    [
+        (3_600, 0, 0, "good"),
+        (3_599, 0, 1, "good"),  # One bad second.
+        (3_540, 0, 60, "warning"),  # A bad minute of an hour, 1.7 %.
+        (86_340, 0, 60, "good"),  # A bad minute of a day, 0.07 %.
+        (3_420, 0, 180, "bad"),  # 5 %.
+        (3_564, 18, 18, "warning"),  # 1 % together.
+        (3_565, 35, 0, "good"),
+        (95, 0, 5, "good"),  # 5 %, but seconds.
+        (10, 0, 10, "bad"),
+        (0, 0, 4, "bad"),
+        (0, 0, 0, "none"),
+    ],
+)
+def test_health_is_by_the_share_of_the_time_and_not_by_a_bad_second(
+    good_s: int, warning_s: int, bad_s: int, health: str
+) -> None:
+    of = Figures(good_ms=1000 * good_s, warning_ms=1000 * warning_s, bad_ms=1000 * bad_s)
+    assert of.health == health
 
 
 def test_the_variation_of_steady_samples_is_zero() -> None:

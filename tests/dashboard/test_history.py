@@ -15,7 +15,7 @@ from analytics import services
 from analytics.models import METRIC_VERSION, AnalyticsRun, Dimension, Grain, Partition, Rollup
 from dashboard.history.periods import PagePeriod
 from dashboard.history.views import FEW_STREAMS, UNTAKEN_AFTER
-from ingest.models import StatusEvent, Stream
+from ingest.models import AuditEntry, StatusEvent, Stream
 from ingest.services import audit
 from ingest.services.audit import Actor
 from rtmpweb.celery import app as celery_app
@@ -44,7 +44,13 @@ def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Str
     make_stream("older")
     make_rollup(5, name="older")
     make_rollup(
-        1, peak_at=hour(1) + timedelta(minutes=41), targeted_ms=1000, below_ms=25, reconnects=2, recovery_ms=60_000
+        1,
+        peak_at=hour(1) + timedelta(minutes=41),
+        targeted_ms=1000,
+        below_ms=25,
+        unplanned_ends=2,
+        reconnects=2,
+        recovery_ms=60_000,
     )
     page = text_of(viewer, URL)
     assert "History of live/cam-1" in page
@@ -60,24 +66,31 @@ def test_the_latest_stream_is_shown_with_its_figures(viewer: Client, stream: Str
         "Live time": ("59.0", "min", "none the day before"),
         "Median bitrate": ("2,500", "kbit/s", "none the day before"),
         "Below target": ("2.5", "% of time", "no history the day before"),
-        "Reconnects": ("2.03", "an hour", "2 in all, none the day before"),
-        "Mean recovery": ("30", "s", "none the day before"),
+        "Drops": ("2", "", "none the day before"),
+        "Mean time to recover": ("30", "s", "none the day before"),
         "Peak players": ("1,234", "", f"{hour(1):%a %-d %b, %H}:41"),
     }
 
 
 def test_the_period_before_is_compared_in_words(viewer: Client) -> None:
-    make_rollup(1, reconnects=3, recovery_ms=60_000, targeted_ms=100, below_ms=20)
+    make_rollup(1, unplanned_ends=3, reconnects=3, recovery_ms=60_000, targeted_ms=100, below_ms=20)
     make_rollup(
-        24, live_ms=1_740_000, reconnects=1, recovery_ms=30_000, targeted_ms=100, below_ms=10, video_kbps_p50=2600.0
+        26,
+        live_ms=1_740_000,
+        unplanned_ends=1,
+        reconnects=1,
+        recovery_ms=30_000,
+        targeted_ms=100,
+        below_ms=10,
+        video_kbps_p50=2600.0,
     )
     tiles = {tile["label"]: tile["comparison"] for tile in viewer.get(URL).context["tiles"]}
     assert tiles["Uptime"] == "day before: 47.9\u00a0%"
     assert tiles["Live time"] == "30.0\u00a0min more"
     assert tiles["Median bitrate"] == "100 less"
     assert tiles["Below target"] == "day before: 10.0\u00a0%"
-    assert tiles["Reconnects"] == "3 in all, 2 more"
-    assert tiles["Mean recovery"] == "10\u00a0s less"
+    assert tiles["Drops"] == "2 more"
+    assert tiles["Mean time to recover"] == "10\u00a0s less"
 
 
 @pytest.mark.both_forms
@@ -91,26 +104,27 @@ def test_the_median_of_a_period_is_that_of_all_its_samples(viewer: Client) -> No
 
 def test_hours_without_media_are_gaps_in_the_chart(viewer: Client) -> None:
     make_rollup(0)
-    make_rollup(2, bad_ms=60_000)
+    make_rollup(2, bad_ms=300_000)
     chart = viewer.get(URL).context["chart"]
     assert chart["p50"][-3:] == [2500.5, None, 2500.5]
     assert chart["p5"][-1] == 2000.0
-    assert len(chart["p50"]) == 24
-    assert chart["from"] + 24 * chart["step"] > timezone.now().timestamp() >= chart["from"] + 23 * chart["step"]
+    assert len(chart["p50"]) == 25
+    assert chart["from"] == hour(24).timestamp()
+    assert chart["until"] == timezone.now().timestamp()
     health, uptime = viewer.get(URL).context["history"].strips
     assert [bar.level for bar in health.bars][-3:] == ["bad", "none", "good"]
     assert [bar.level for bar in uptime.bars][-3:] == ["warning", "none", "warning"]
-    assert (health.counts["bad"], health.counts["none"]) == (1, 22)
+    assert (health.counts["bad"], health.counts["none"]) == (1, 23)
 
 
 @pytest.mark.parametrize(
     ("query", "starts"),
     [
-        ("range=24h", 24),
-        ("range=7d", 168),
-        ("range=30d", 30),
-        ("range=90d&grain=hour", 2160),
-        ("range=24h&grain=day", 1),
+        ("range=24h", 25),
+        ("range=7d", 169),
+        ("range=30d", 31),
+        ("range=90d&grain=hour", 2161),
+        ("range=24h&grain=day", 2),
         ("from={day}&to={day}", 24),
         ("from={day}&to={day}&grain=day", 1),
     ],
@@ -168,7 +182,7 @@ def test_the_ledger_says_how_many_recorded_hours_are_processed(viewer: Client) -
     Partition.objects.create(grain="hour", start=hour(3), state="pending")
     Partition.objects.create(grain="hour", start=hour(30), **done)
     Partition.objects.create(grain="day", start=hour(1), **done)
-    assert "1 of 3 hours processed" in text_of(viewer, URL)
+    assert "1 of 3 hours computed" in text_of(viewer, URL)
 
 
 def test_a_day_leads_to_its_hours_and_its_sessions(viewer: Client) -> None:
@@ -191,6 +205,7 @@ def test_what_happened_is_marked(viewer: Client, stream: Stream) -> None:
     StatusEvent.objects.create(session=again, sequence=4, at=at, kind="metadata", description="no mark")
     audit.record(Actor("mira", None, "192.0.2.20"), "key.rotate", "studio", stream=stream)
     audit.record(Actor("mira", None, "192.0.2.20"), "session.note", "not a mark", stream=stream)
+    AuditEntry.objects.update(at=timezone.now() - timedelta(seconds=1))
     context = viewer.get(URL).context
     assert [(one.words, one.detail, one.is_mark) for one in context["happenings"]] == [
         ("Key rotated", "studio", True),
@@ -246,9 +261,57 @@ def test_streams_are_typed_where_there_are_many(viewer: Client) -> None:
     assert 'list="streams"' in page
 
 
+def test_a_deleted_stream_is_offered_as_such(viewer: Client) -> None:
+    make_stream("cam-1")
+    make_rollup(1)
+    make_rollup(1, name="gone")
+    make_rollup(name="gone", grain=Grain.DAY)
+    page = text_of(viewer, f"{URL}?stream=live/gone")
+    assert '<option value="live/gone" selected>live/gone (deleted)</option>' in page
+    assert '<option value="live/cam-1">live/cam-1</option>' in page
+    assert '<span class="chip plain">Deleted</span>' in page
+    assert "(deleted)" in text_of(viewer, f"{URL}?stream=live/cam-1")
+
+
+def test_a_range_ends_now_and_says_what_is_not_computed_yet(viewer: Client) -> None:
+    now = timezone.now()
+    make_rollup(1)
+    done = {"state": "done", "trigger": "schedule", "kind": "all", "ended_at": now}
+    AnalyticsRun.objects.create(**done, started_at=now - timedelta(minutes=14))
+    AnalyticsRun.objects.create(**done, started_at=now, since=hour(3), until=hour(2))
+    AnalyticsRun.objects.create(**done | {"state": "failed"}, started_at=now)
+    page = text_of(viewer, URL)
+    assert f"{hour(24):%-d %b, %H:%M} to now, {now:%-d %b %Y, %H:%M}" in page
+    assert "the last 14\u00a0min 0\u00a0s follow with the next update" in page
+    assert f"{now - timedelta(minutes=14):%H:%M}" in page.partition('id="computed"')[2].partition("next update")[0]
+    period = viewer.get(URL).context["period"]
+    assert (period.until, period.before.until, period.before.since) == (now, hour(24), hour(48))
+    assert 'id="computed"' not in text_of(viewer, f"{URL}?from=2026-11-01&to=2026-11-02")
+    bars = viewer.get(URL).context["history"].strips[0].bars
+    assert float(bars[-1].x[:-1]) + float(bars[-1].width[:-1]) <= 100
+
+
+def test_the_worst_hours_have_the_largest_share_of_their_time_in_bad_health(viewer: Client) -> None:
+    whole = {"good_ms": 3_600_000}
+    make_rollup(1, **whole)
+    make_rollup(2, good_ms=3_599_000, bad_ms=1000)
+    make_rollup(3, good_ms=3_240_000, bad_ms=360_000)
+    make_rollup(4, good_ms=1_800_000, warning_ms=1_800_000)
+    make_rollup(5, **dict.fromkeys(("samples", "elapsed_ms", "live_ms", "good_ms"), 0), refused=2)  # Off air.
+
+    def rows(query: str) -> list[int]:
+        found = viewer.get(f"{URL}?{query}").context["history"].table()
+        return [round((hour() - row.start).total_seconds() / 3600) for row in found]
+
+    assert rows("") == [1, 2, 3, 4]
+    assert rows("order=worst") == [3, 2, 4, 1]
+    page = text_of(viewer, f"{URL}?order=worst")
+    assert lacks(page, "</svg>Bad 10.0\u00a0%</span>", "</svg>Warning 50.0\u00a0%</span>", "</svg>Good</span>") == []
+
+
 def test_many_hours_of_one_look_are_one_bar(viewer: Client) -> None:
     make_rollup(0)
-    make_rollup(100, bad_ms=60_000)
+    make_rollup(100, bad_ms=300_000)
     health, _ = viewer.get(f"{URL}?range=90d&grain=hour").context["history"].strips
     assert [bar.level for bar in health.bars] == ["none", "bad", "none", "good"]
 

@@ -57,7 +57,7 @@ def history(lake: Path) -> None:
             }
             make_rollup(hours_ago, name, **own)
             make_rollup(hours_ago, name, dimension=Dimension.KEY, value="", **own)
-            begun = f"{hour(hours_ago - hours_ago % 4 + 3):%Y-%m-%dT%H:%M:%SZ}"
+            begun = f"{hour(hours_ago - (hours_ago - 1) % 4 + 3):%Y-%m-%dT%H:%M:%SZ}"
             make_rollup(hours_ago, name, dimension=Dimension.BROADCAST, value=begun, **own)
         make_rollup(hours_ago, dimension=Dimension.APP, value="live", **own)
         make_rollup(hours_ago, dimension=Dimension.NODE, value="n1", **own)
@@ -114,7 +114,7 @@ def report(scope: str, lake: Path) -> Any:
 def test_pages_files_and_answers_say_the_same(viewer: Client, lake: Path, settings: Settings) -> None:
     before = shown(viewer)
     reports = {scope: report(scope, lake) for scope in ("", "live", "live/cam-1")}
-    assert before["live/cam-1"][0].samples == 24 * 20
+    assert before["live/cam-1"][0].samples == 25 * 20
     settings.HOURS_IN_DATABASE = BY_SIZE
     bring(lake, since=hour(11))
     assert not Rollup.objects.filter(dimension=Dimension.STREAM, start__gte=hour(11)).exists()
@@ -137,13 +137,13 @@ def test_hours_that_can_t_be_read_are_told(viewer: Client, lake: Path, settings:
     figures_file(lake, HOUR, hour(2)).write_bytes(b"no Parquet")
     page = viewer.get("/analytics/?stream=live/cam-1&range=24h")
     assert "One hour of streams is kept in the lake, where this process can't read" in unescaped(page)
-    assert page.context["history"].figures.samples == 23 * 20
+    assert page.context["history"].figures.samples == 24 * 20
     figures_file(lake, HOUR, hour(26)).unlink()
     page = viewer.get("/analytics/?stream=live/cam-2&range=24h&grain=hour")
     assert page.context["history"].lacking_before.startswith("One hour of streams")
     settings.LAKE_DIR = tmp_path / "another"
     text = unescaped(viewer.get("/analytics/?stream=live/cam-1&range=24h"))
-    lacking = "24 hours of streams are kept in the lake, where this process can't read: their figures are missing here."
+    lacking = "25 hours of streams are kept in the lake, where this process can't read: their figures are missing here."
     assert lacking in text
     assert "Not readable here" in text
     assert "Off air" not in text
@@ -153,7 +153,7 @@ def test_hours_that_can_t_be_read_are_told(viewer: Client, lake: Path, settings:
         assert (answer.status_code, answer.content.decode()) == (503, lacking)
     assert viewer.get("/analytics/rollups.csv?stream=live/cam-1&part=events").status_code == 200
     answer = viewer.get("/api/v1/rollups?stream=live/cam-1")
-    assert (answer.status_code, answer.json()["detail"]) == (503, lacking.replace("24", str(HOURS)))
+    assert (answer.status_code, answer.json()["detail"]) == (503, lacking.replace("25", str(HOURS)))
     assert viewer.get("/api/v1/rollups?by=app").status_code == 200, "what is in the database is as it was"
     assert viewer.get("/api/v1/rollups?grain=day").json()["count"] == 1
     assert any("hours of streams are kept in the lake" in note for note in report("live", lake)["notes"])
@@ -186,7 +186,7 @@ def test_a_stream_is_found_by_its_days(viewer: Client, stream: Any, lake: Path) 
     make_rollup(24, stream.name, grain=Grain.DAY)
     page = viewer.get("/analytics/")
     assert page.context["history"].path == f"live/{stream.name}"
-    assert page.context["paths"] == [f"live/{stream.name}"]
+    assert [each.path for each in page.context["streams"]] == [f"live/{stream.name}"]
     assert services.active_run() is None
     assert Scope.asked(f"live/{stream.name}")
 
@@ -306,7 +306,10 @@ def test_reports_of_whole_hours_say_nothing_of_it(client: Client) -> None:
 def test_where_all_files_were_damaged_no_report_says_that_nothing_was_recorded(client: Client) -> None:
     done(NOON, damaged_files=3)
     document = made(client, "")
-    assert document["lede"] == "Whether anything was published in this day is not known: files of it could not be read."
+    assert (
+        document["lede"]
+        == "Whether anything was published in this day is not known: some of its files could not be read."
+    )
     (note,) = document["notes"]
     assert note.startswith("1 hour is incomplete, as 3 files could not be read: 4 Nov 2026, 13:00.")
 

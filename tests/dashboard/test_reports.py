@@ -13,7 +13,7 @@ from django.utils import timezone
 from analytics.mails import report_content
 from analytics.models import ReportDelivery, ReportPlan
 from analytics.reports import subprocess_jobs
-from analytics.reports.document import MOST_ROWS, Chart
+from analytics.reports.document import MOST_ROWS, VERSION, Chart
 from dashboard.reports import charts as reports_charts
 from ingest.models import Stream
 from tests.dashboard.conftest import csv_rows, lacks, text_of
@@ -130,6 +130,40 @@ def test_the_sheet_says_what_the_document_says(viewer: Client) -> None:
     assert viewer.get(f"{URL}{10**6}/").status_code == 404
 
 
+def test_a_report_of_the_former_shape_stays_readable(viewer: Client) -> None:
+    """It counts reconnects, and has no lost time; what is made now counts drops."""
+    newer = {"lost_min": 12.5, "unplanned_ends": 3, "average_players": 2.0, "bad_percent": 6.25, "warning_percent": 1.0}
+    former = make_report(document(streams=[stream_row("cam-1", worst="bad")]))
+    now = make_report(document(version=VERSION, streams=[stream_row("cam-1", worst="bad", **newer)]), kind="daily")
+    for report, head, count, lost, health in (
+        (former, "Reconnects", 7, "–", "Bad"),
+        (now, "Drops", 3, "12.5", "Bad 6.2\u00a0%"),
+    ):
+        page = text_of(viewer, f"{URL}{report.pk}/")
+        assert (
+            lacks(page, f'<th class="num">{head}</th>', f'<td class="num">{lost}</td><td class="num">{count}</td>')
+            == []
+        )
+        assert f"</svg>{health}</span>" in page
+        mail = report_content(report)
+        assert f"lost {lost} min, {head.lower()} {count}," in " ".join(mail.text.split())
+        assert f'<th class="num">{head}</th>' in mail.html
+        assert "6.2" in mail.html or report is former
+        paper = pypdf.PdfReader(io.BytesIO(viewer.get(f"{URL}{report.pk}/report.pdf").content))
+        assert head in "".join(sheet.extract_text() for sheet in paper.pages)
+        (row,) = csv_rows(viewer.get(f"{URL}{report.pk}/report.csv"))
+        assert (row["reconnects"], row["unplanned_ends"]) == ("7", "3" if report is now else "")
+
+
+def test_the_sheet_has_its_tiles_and_the_rest_folded(viewer: Client) -> None:
+    page = text_of(viewer, f"{URL}{make_report().pk}/")
+    head, folded, rest = page.partition('<details class="folded" data-printed>')
+    assert folded
+    assert "Uptime" in head
+    assert "Mean recovery" not in head
+    assert "Mean recovery" in rest.partition("</details>")[0]
+
+
 def test_streams_lead_to_their_history_in_its_days(viewer: Client) -> None:
     page = text_of(viewer, f"{URL}{make_report().pk}/")
     assert page.count('href="/analytics/?stream=live/cam-1&amp;from=2026-11-08&amp;to=2026-11-15"') == 2
@@ -171,7 +205,7 @@ def test_of_very_many_streams_the_page_and_the_pdf_show_the_worst(viewer: Client
     report = make_report(document(streams=many))
     page = text_of(viewer, f"{URL}{report.pk}/")
     assert page.count("data-stream=") == MOST_ROWS
-    assert f"5 more, after the worst {MOST_ROWS}, are in the CSV." in page
+    assert f"5 more, after the {MOST_ROWS} most affected, are in the CSV." in page
     paper = pypdf.PdfReader(io.BytesIO(viewer.get(f"{URL}{report.pk}/report.pdf").content))
     said = "".join(sheet.extract_text() for sheet in paper.pages)
     assert "5 more are in the CSV." in said

@@ -85,7 +85,7 @@ def test_metrics_follow_from_the_sums_and_are_null_where_they_are_not_defined(vi
     assert (item["mttr_s"], item["success_percent"], item["below_percent"]) == (30.0, 75.0, 30.0)
     assert item["missing_percent"] == 1.0
     undefined = {name for name in DERIVED if empty[name] is None}
-    defined = {"live_h", "player_minutes", "player_hours", "delivered_gb"}
+    defined = {"live_h", "lost_min", "player_minutes", "player_hours", "delivered_gb"}
     assert undefined == set(DERIVED) - defined
 
 
@@ -248,7 +248,7 @@ def test_the_page_has_them_beside_the_time_before(viewer: Client) -> None:
     hour(MONDAY + 3 * DAY, "bob", "cy")
     answer = viewer.get("/analytics/?stream=live/cam-1&grain=hour&from=2026-11-02&to=2026-11-08")
     further = {column.shown.label: (now, then) for column, now, then in answer.context["further"]}
-    assert further["Distinct players"] == ("3", "1")
+    assert further["Unique players"] == ("3", "1")
     assert "standard deviation of 1.6\u00a0%" in answer.content.decode()
 
 
@@ -262,7 +262,7 @@ def test_a_week_s_report_has_them(client: Client, scope: str, count: str) -> Non
     answer = client.post("/api/v1/reports", wish, content_type="application/json", headers=api_token("analyst"))
     document = answer.json()["document"]
     assert document["figures"]["unique_players"] == int(count)
-    assert {tile["label"]: tile["value"] for tile in document["more"]}["Distinct players"] == count
+    assert {tile["label"]: tile["value"] for tile in document["more"]}["Unique players"] == count
     assert "1.6\u00a0%" in document["footnote"]
 
 
@@ -278,7 +278,8 @@ def labels(client: Client, query: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("streams", "words"), [(0, "Nothing to compare in this time"), (1, "<h2>1 stream</h2>"), (2, "<h2>2 streams</h2>")]
+    ("streams", "words"),
+    [(0, "Nothing to compare in this period"), (1, "<h2>1 stream</h2>"), (2, "<h2>2 streams</h2>")],
 )
 def test_the_heading_counts_what_is_compared(viewer: Client, streams: int, words: str) -> None:
     for number in range(streams):
@@ -289,7 +290,7 @@ def test_the_heading_counts_what_is_compared(viewer: Client, streams: int, words
 def test_days_are_summed(viewer: Client) -> None:
     whole_day(days_ago=0, values=[100.0] * 60, reconnects=1, recovery_ms=10_000, unplanned_ends=2, peak_players=5)
     whole_day(days_ago=1, values=[900.0] * 40, live_ms=60_000, player_ms=7_200_000, bad_ms=3_540_000)
-    whole_day(days_ago=7, live_ms=999)
+    whole_day(days_ago=8, live_ms=999)
     make_rollup(0, live_ms=999)
     comparison = viewer.get(COMPARED).context["comparison"]
     (line,) = comparison.shown
@@ -301,13 +302,24 @@ def test_days_are_summed(viewer: Client) -> None:
     assert (figures.average_players, figures.player_hours) == (27.0, 27.0)
 
 
+def test_the_worst_come_first_by_the_share_of_their_time(viewer: Client) -> None:
+    whole_day("second", good_ms=80_000_000, bad_ms=1000, warning_ms=0)
+    whole_day("quarter", good_ms=75_000, bad_ms=25_000)
+    whole_day("warned", good_ms=1000, warning_ms=999_000)
+    whole_day("fine")
+    assert labels(viewer) == ["live/quarter", "live/second", "live/warned", "live/fine"]
+    page = text_of(viewer, COMPARED)
+    assert "</svg>Bad 25.0\u00a0%</span>" in page
+
+
 def test_the_last_day_is_summed_by_hour(viewer: Client) -> None:
     make_rollup(0, live_ms=1)
     make_rollup(23, live_ms=2)
     make_rollup(24, live_ms=4)
+    make_rollup(25, live_ms=16)
     whole_day(live_ms=8)
     (line,) = viewer.get(f"{COMPARED}?range=24h").context["comparison"].shown
-    assert line.figures.live_ms == 3
+    assert line.figures.live_ms == 7  # 24 whole hours, and what is going on.
 
 
 @pytest.mark.both_forms
@@ -377,7 +389,7 @@ def test_the_chosen_are_in_one_chart(viewer: Client) -> None:
     assert chart["lines"][1]["values"][index - 1 : index + 1] == ([400.0, 500.0] if index else [500.0])
     assert "pick=live%2Fcam-1&" not in chart["lines"][1]["without"]
     gone = viewer.get(f"{COMPARED}?pick=live/gone&pick=live/cam-1").content.decode()
-    assert "1 of the chosen has nothing in this time" in gone
+    assert "1 of the selected has no data in this period" in gone
     assert viewer.get(f"{COMPARED}?range=30d&pick=live/cam-1").context["chart"]["step"] == 86_400
 
 

@@ -45,7 +45,7 @@ def test_a_report_is_made_printed_and_kept(week: None) -> None:
     report = Report.objects.get()
     assert said.splitlines() == [
         f"Weekly stream report, 2 to 8 November 2026: report {report.pk}.",
-        "A steady week: no stream had trouble. The stream was up 100 % of its time.",
+        "A steady week: no stream had trouble. Uptime 100 %.",
         "- Nothing went wrong.",
     ]
     assert AuditEntry.objects.get().action == "report.make"

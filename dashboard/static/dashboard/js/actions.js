@@ -67,6 +67,14 @@ export function listenToActions() {
   });
 }
 
+/** On paper all is shown, what is folded on the screen as well. */
+function unfoldForPaper() {
+  const folded = [...document.querySelectorAll("details[data-printed]:not([open])")];
+  for (const part of folded) part.open = true;
+  addEventListener("afterprint", () => folded.forEach((part) => (part.open = false)), { once: true });
+}
+addEventListener("beforeprint", unfoldForPaper);
+
 const ACTIONS = {
   theme: toggleTheme,
   open,

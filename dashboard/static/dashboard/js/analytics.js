@@ -66,7 +66,7 @@ function drawHistory() {
     dashed: data.target,
   });
   const { times, p5, p50, p95 } = spread(data);
-  const range = [data.from, data.from + data.step * data.p50.length];
+  const range = [data.from, data.until];
   const marks = data.marks.filter((mark) => mark.is_line).map(({ at }) => ({ at }));
   chart.show({ times, values: p50, low: p5, high: p95, range, marks });
   listenToHappenings(group, times);
@@ -85,7 +85,7 @@ function listenToHappenings(group, times) {
 }
 
 /** A value for each slot becomes one at its middle, and at the outer edges of each run: an hour alone is a short line. */
-function spread({ from, step, p5, p50, p95 }) {
+function spread({ from, until, step, p5, p50, p95 }) {
   const out = { times: [], p5: [], p50: [], p95: [] };
   const put = (at, index) => {
     out.times.push(at);
@@ -95,13 +95,14 @@ function spread({ from, step, p5, p50, p95 }) {
   };
   p50.forEach((value, index) => {
     const start = from + index * step;
+    const end = Math.min(start + step, until); // What goes on now ends now.
     if (value === null) {
-      put(start + step / 2, null);
+      put((start + end) / 2, null);
       return;
     }
     if (index === 0 || p50[index - 1] === null) put(start, index);
-    put(start + step / 2, index);
-    if (index === p50.length - 1 || p50[index + 1] === null) put(start + step - 1, index);
+    put((start + end) / 2, index);
+    if (index === p50.length - 1 || p50[index + 1] === null) put(end - 1, index);
   });
   return out;
 }
@@ -137,23 +138,23 @@ function drawComparison() {
   const chart = new Overlay(group, figure, options);
   group.charts.push(chart);
   group.resize.observe(chart.host);
-  chart.showLines(data.lines, { from: data.from, step: data.step, onMove: legend(data.lines) });
+  chart.showLines(data.lines, { from: data.from, until: data.until, step: data.step, onMove: legend(data.lines) });
   table(data, options);
 }
 
 /** A chart of several lines on one scale; the value of each under the crosshair stands in the list below it. */
 class Overlay extends Chart {
   /** `values` of each line are by slot; null is a gap. */
-  showLines(lines, { from, step, onMove }) {
+  showLines(lines, { from, until, step, onMove }) {
     this.lines = lines;
-    this.step = step;
+    this.edges = lines[0].values.map((_value, index) => [from + index * step, Math.min(from + (index + 1) * step, until)]);
     this.onMove = onMove;
-    const times = lines[0].values.map((_value, index) => from + (index + 0.5) * step);
+    const times = this.edges.map(([start, end]) => (start + end) / 2);
     const tallest = times.map((_time, index) => {
       const known = lines.map((line) => line.values[index]).filter((value) => value !== null);
       return known.length ? Math.max(...known) : null;
     });
-    this.show({ times, values: tallest, range: [from, from + step * times.length] });
+    this.show({ times, values: tallest, range: [from, until] });
   }
 
   paintLine() {
@@ -172,9 +173,10 @@ class Overlay extends Chart {
         if (value === null) return;
         const y = this.y(value);
         // A run's outer slots reach to their edges, so that one alone is a short line.
-        if (gap(index - 1)) ctx.moveTo(this.x(times[index] - this.step / 2), y);
+        const [start, end] = this.edges[index];
+        if (gap(index - 1)) ctx.moveTo(this.x(start), y);
         ctx.lineTo(this.x(times[index]), y);
-        if (gap(index + 1)) ctx.lineTo(this.x(times[index] + this.step / 2), y);
+        if (gap(index + 1)) ctx.lineTo(this.x(end), y);
       });
       ctx.stroke();
     });
@@ -214,7 +216,8 @@ function legend(lines) {
 function table(data, { moment, utc }) {
   const head = element("tr", {}, element("th", {}, utc ? "Day, UTC" : `Time, ${zone}`));
   head.append(...data.lines.map(({ label }) => element("th", { class: "num" }, `${label}, kbit/s`)));
-  const rows = data.lines[0].values.map((_value, index) =>
+  const onAir = data.lines[0].values.map((_value, index) => index).filter((index) => data.lines.some(({ values }) => values[index] !== null));
+  const rows = onAir.map((index) =>
     element(
       "tr",
       {},
