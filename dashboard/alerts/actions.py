@@ -78,6 +78,8 @@ class WebhookForm(ScopeForm, forms.ModelForm[Webhook]):
 
 
 class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
+    field_order = ("name", "enabled", "kinds", "emails", "services", "webhooks", "level", "checks")
+    """What it is about and for whom; then the rest, which may stay as it is."""
     kinds = Boxes(
         label="Alert on",
         choices=[(kind.code, format_html("{} <small>{}</small>", kind.label, kind.help)) for kind in KINDS.values()],

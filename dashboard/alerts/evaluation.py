@@ -98,13 +98,13 @@ def silence_reason(alert: Alert, now: datetime) -> str:
     """Why nobody is told of an open alert now; "": somebody is."""
     rule = alert.rule
     if now < alert.due_at:
-        return "It has not lasted long enough yet."
+        return "Within the rule's delay."
     if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
         return "The stream is muted."
     if is_acknowledged(alert):
-        return "Somebody has acknowledged it."
+        return "Acknowledged."
     if rule.began(now) is None:
-        return "It is outside of the rule's hours."
+        return "Outside the rule's hours."
     return ""
 
 

@@ -363,6 +363,48 @@ def test_an_acknowledgement_holds_until_it_gets_worse(publisher: Told, first: st
     assert evaluation.is_acknowledged(Alert.objects.get()) == (not more)
 
 
+@pytest.mark.parametrize(("reason", "outcome"), [("tcp_reset", "dropped"), ("kicked", "ended")])
+def test_a_webhook_tells_an_all_clear_from_an_end(publisher: Told, webhook: Webhook, reason: str, outcome: str) -> None:
+    rule().webhooks.add(webhook)
+    publisher.opened()
+    publisher.opened("gop_long")
+    run()
+    publisher.cleared("gop_long")
+    dies(publisher, reason)
+    run()
+    cleared = {
+        row.body["alert"]["check"]: row.body["alert"]
+        for row in Delivery.objects.filter(kind="alert.cleared", channel="webhook")
+    }
+    assert (cleared["gop_long"]["outcome"], cleared["gop_long"]["end_reason"]) == ("fixed", "")
+    assert (cleared["starving"]["outcome"], cleared["starving"]["end_reason"]) == (outcome, reason)
+    events = Delivery.objects.filter(kind="health.cleared").order_by("number")
+    assert [row.body["health"].get("by") for row in events] == [None, "session.ended"]
+
+
+@pytest.mark.parametrize(
+    ("happens", "outcome", "why"),
+    [
+        (lambda node: nodes.seen(name=node, now=timezone.now()), "fixed", "Back within limits."),
+        (lambda _: Node.objects.update(state="down"), "dropped", "The node is down. The issue was not fixed: The disk"),
+        (
+            lambda _: Node.objects.update(state="down", stopped_at=timezone.now()),
+            "ended",
+            "The node was stopped. The issue was not fixed: The disk",
+        ),
+    ],
+)
+def test_a_node_that_is_gone_has_put_nothing_right(happens: Callable[[str], object], outcome: str, why: str) -> None:
+    rule(checks=["disk_free"])
+    full_disk()
+    run()
+    happens("n1")
+    run()
+    alert = Alert.objects.get()
+    assert alert.outcome == outcome
+    assert alert.cleared_why.startswith(why)
+
+
 def test_a_rule_alerts_on_several_kinds(publisher: Told, stream: Stream) -> None:
     """As what would wake somebody, which a new rule has."""
     AlertRule.objects.create(name="Wake", delay_s=0, emails="a@example.org")

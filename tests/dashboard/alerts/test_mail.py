@@ -74,7 +74,8 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
     assert [message["To"] for message in mailbox.got] == ["a@example.org", "b@example.org"] * 2
     opened, cleared = mailbox.got[0], mailbox.got[2]
     alert = Alert.objects.get()
-    began, over = (f"{at:%H:%M:%S} UTC, {at:%-d %b}" for at in (alert.opened_at, alert.cleared_at) if at)
+    assert alert.cleared_at is not None
+    began, over = f"{alert.opened_at:%H:%M:%S} UTC, {alert.opened_at:%-d %b}", f"{alert.cleared_at:%H:%M:%S}"
     since = f"{alert.opened_at:%H:%M} UTC"
     assert opened["Subject"] == f"Bad: live/cam-1: Nothing has arrived for 14 s (5 s at most), since {since}"
     assert cleared["Subject"].startswith(f"Resolved: live/cam-1: {CHECK_NAMES['starving']}, after ")
