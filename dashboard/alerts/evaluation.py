@@ -98,7 +98,7 @@ def silence_reason(alert: Alert, now: datetime) -> str:
     """Why nobody is told of an open alert now; "": somebody is."""
     rule = alert.rule
     if now < alert.due_at:
-        return "Within the rule's delay."
+        return "It has not lasted long enough yet."
     if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
         return "The stream is muted."
     if is_acknowledged(alert):
