@@ -2,12 +2,13 @@
 are not worth sending any more."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from dashboard import zones
 from dashboard.alerts.kinds import KINDS, Ended, live_since
 from dashboard.models import Alert, AlertRule
 from dashboard.templatetags import ui
@@ -61,7 +62,7 @@ def superseded(row: Delivery) -> str:
     if alert is None or alert.cleared_at is None:
         return ""
     if row.kind != "alert.cleared":
-        return f"It was over at {_clock(alert.cleared_at, alert.rule.zone)}, before it could be sent."
+        return f"It was over at {_clock(alert.cleared_at, _zone(alert))}, before it could be sent."
     if alert.outcome == Outcome.DROPPED or _was_delivered(row):
         return ""
     return "Nobody had been notified of it before it was over."
@@ -106,7 +107,7 @@ def _heading(alert: Alert) -> str:
 
 def _subject(alert: Alert, label: str, *, is_still: bool) -> str:
     """What it is now, where, what and when: "Bad: live/cam-1: Nothing received for 7 s, since 13:31 UTC"."""
-    began = f"since {alert.opened_at.astimezone(alert.rule.zone):%H:%M %Z}"
+    began = f"since {alert.opened_at.astimezone(_zone(alert)):%H:%M %Z}"
     if not alert.cleared_at:
         begin = f"Still {_lower(label)}" if is_still else label
         return _line(f"{begin}: {alert.subject}: {_sentence(alert.title)}, {began}")
@@ -119,7 +120,7 @@ def _subject(alert: Alert, label: str, *, is_still: bool) -> str:
 
 
 def _stands(row: Delivery, alert: Alert, now: datetime, *, is_known: bool) -> list[str]:
-    began, zone = alert.opened_at, alert.rule.zone
+    began, zone = alert.opened_at, _zone(alert)
     happened, at = _clock(began, zone), _clock(now, zone, began)
     found = []
     if alert.cleared_at:
@@ -165,6 +166,11 @@ def _as_it_was(body: dict[str, Any]) -> Alert:
     times = {name: datetime.fromisoformat(alert[name]) if alert[name] else None for name in ("opened_at", "cleared_at")}
     about = {name: alert.get(name, "") for name in words}
     return Alert(rule=AlertRule(name=body["rule"]), check_code=alert["check"], **about, **times)
+
+
+def _zone(alert: Alert) -> tzinfo:
+    """The rule's; UTC, if this machine doesn't know that."""
+    return zones.named(alert.rule.time_zone) or UTC
 
 
 def _clock(at: datetime, zone: tzinfo, beside: datetime | None = None) -> str:

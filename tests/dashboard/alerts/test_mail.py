@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from email.message import EmailMessage as Received
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
@@ -207,6 +208,16 @@ def test_a_stream_that_dropped_with_its_issue_is_no_all_clear(away: int, publish
     with mail_receiver(away) as back:
         run()
     assert "Live again since " in plain(back.got[0])
+
+
+@pytest.mark.parametrize(("zone", "name"), [("Asia/Tokyo", "JST"), ("Mars/Base", "UTC")])
+def test_times_are_of_the_rule_s_zone(mailbox: MailReceiver, publisher: Told, zone: str, name: str) -> None:
+    AlertRule.objects.update(time_zone=zone)
+    publisher.opened()
+    run()
+    began = Alert.objects.get().opened_at.astimezone(ZoneInfo(zone if name == "JST" else "UTC"))
+    assert f"Happened {began:%H:%M:%S} {name}, {began:%-d %b};" in plain(mailbox.got[0])
+    assert str(mailbox.got[0]["Subject"]).endswith(f", since {began:%H:%M} {name}")
 
 
 def test_an_end_that_was_meant_is_told_quietly(mailbox: MailReceiver, publisher: Told) -> None:
