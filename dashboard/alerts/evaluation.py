@@ -102,9 +102,9 @@ def silence_reason(alert: Alert, now: datetime) -> str:
     if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
         return "The stream is muted."
     if is_acknowledged(alert):
-        return "Somebody has acknowledged it."
+        return "Acknowledged."
     if rule.began(now) is None:
-        return "It is outside of the rule's hours."
+        return "Outside the rule's hours."
     return ""
 
 
