@@ -1,4 +1,4 @@
-"""What receivers are told: of events, of alerts, and to try a webhook. Each is a row that the engine delivers."""
+"""What receivers are told: of events, of alerts, and to try a receiver. Each is a row that the engine delivers."""
 
 import uuid
 from datetime import datetime
@@ -8,12 +8,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.models import Alert
-from ingest.models import Delivery, OutboxEvent, Webhook
+from ingest.delivery.services import TEST, ServiceChannel
+from ingest.models import Delivery, OutboxEvent, Service, Webhook
 from ingest.services.media_urls import absolute_url
-
-TEST = "test"
-"""The kind of what a webhook is sent to try it."""
-
 
 ALERT_FIELDS = ("id", "subject", "level", "title", "actual", "expected", "advice", "cleared_why")
 """Of an alert, as it is."""
@@ -32,7 +29,7 @@ def event_delivery(event: OutboxEvent, webhook: Webhook) -> Delivery:
 
 
 def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
-    """What those are told whom the rule names: addresses and webhooks, one message each."""
+    """What those are told whom the rule names: webhooks, services and addresses, one message each."""
     event = uuid.uuid4()
     body: dict[str, Any] = {
         "id": str(event),
@@ -58,6 +55,16 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
         ),
         *(
             Delivery(
+                once=f"{once}:service:{service.pk}",
+                channel=ServiceChannel.name,
+                service=service,
+                series=f"service:{service.pk}:{about}",
+                **common,
+            )
+            for service in alert.rule.services.filter(enabled=True)
+        ),
+        *(
+            Delivery(
                 once=f"{once}:{channel}:{address}"[:255],
                 channel=channel,
                 address=address,
@@ -69,11 +76,15 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
     ]
 
 
-def test_delivery(webhook: Webhook) -> Delivery:
+def test_delivery(to: Webhook | Service) -> Delivery:
     event = uuid.uuid4()
-    body = {"id": str(event), "kind": TEST, "at": _time(timezone.now()), "webhook": webhook.name}
+    body = {"id": str(event), "kind": TEST, "at": _time(timezone.now())}
     once = f"{TEST}:{event}"
-    return Delivery(once=once, webhook=webhook, kind=TEST, series=_series(webhook, once), body=body)
+    if isinstance(to, Webhook):
+        body |= {"webhook": to.name}
+        return Delivery(once=once, webhook=to, kind=TEST, series=_series(to, once), body=body)
+    body |= {"service": to.name, "url": absolute_url(reverse("dashboard:alerts"))}
+    return Delivery(once=once, channel=ServiceChannel.name, service=to, kind=TEST, series=once, body=body)
 
 
 def _series(webhook: Webhook, of: object) -> str:

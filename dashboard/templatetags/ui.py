@@ -12,7 +12,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from ingest.contracts import end_of
-from ingest.models import Session
+from ingest.models import Delivery, Session
 from ingest.services.refusals import REASONS
 
 register = template.Library()
@@ -183,6 +183,14 @@ def chip(of: Literal["part", "node"], state: str) -> SafeString:
 def delivery_chip(state: str, error: str) -> SafeString:
     """What became of a message. One that failed and is to be tried again is said to be."""
     return show_chip(TRIED_AGAIN if state == "waiting" and error else DELIVERY_CHIPS.get(state, GIVEN_UP))
+
+
+@register.filter
+def delivery_words(row: Delivery) -> str:
+    """What became of a message, in a sentence: Delivered in 0.4 s."""
+    if row.state == Delivery.State.DONE:
+        return f"Delivered in {row.duration_ms / 1000:.1f} s." if row.duration_ms is not None else "Delivered."
+    return row.error or "On its way."
 
 
 @register.filter

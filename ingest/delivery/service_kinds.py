@@ -33,6 +33,7 @@ class Field:
     is_secret: bool = True
     is_required: bool = True
     default: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +161,9 @@ KINDS: Mapping[str, ServiceKind] = {
                 "Region",
                 "us|eu",
                 "us",
-                "eu, if you log in at eu.pagerduty.com; else us.",
                 is_secret=False,
                 default="us",
+                choices=(("us", "US (app.pagerduty.com)"), ("eu", "EU (app.eu.pagerduty.com)")),
             ),
         ),
         "region {region}, key …{key}",

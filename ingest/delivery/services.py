@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from apprise import NotifyBase
 
 TEST = "test"
-"""The kind of what is sent to try a service: once."""
+"""The kind of what is sent to try a receiver; to a service once."""
 MAX_TITLE = 250
 MAX_TEXT = 1000
 SHOWN_OF_SECRET = 4
@@ -82,10 +82,18 @@ SIGNS = {
     "bad": "\N{NO ENTRY}",
     "warning": "\N{WARNING SIGN}\ufe0f",
     "over": "\N{WHITE HEAVY CHECK MARK}",
+    "gone": "\N{WARNING SIGN}\ufe0f",
     "test": "\N{BELL}",
 }
 """By a message's level."""
-BEGINS = {"alert.repeated": "Still: ", "alert.cleared": "Resolved: "}
+BEGINS = {
+    "alert.repeated": "Still: ",
+    "eased": "Eased: ",
+    "dropped": "Dropped, not fixed: ",
+    "ended": "Ended, not fixed: ",
+    "withdrawn": "No longer watched: ",
+}
+"""By kind, or by what became of the alert: all else that is over is resolved."""
 
 
 def message_of(row: Delivery) -> Message:
@@ -99,8 +107,10 @@ def message_of(row: Delivery) -> Message:
     began = _clock(alert["opened_at"])
     when = f"From {began} until {_clock(alert['cleared_at'])}" if is_over else f"Since {began}"
     more = alert["cleared_why"] if is_over else alert["advice"]
-    title = f"{BEGINS.get(row.kind, '')}{alert['subject']}: {fact}"
-    level, key = "over" if is_over else alert["level"], f"rtmpweb-alert-{alert['id']}"
+    begins = BEGINS.get(alert.get("outcome", ""), "Resolved: ") if is_over else BEGINS.get(row.kind, "")
+    title = f"{begins}{alert['subject']}: {fact}"
+    level = ("gone" if alert.get("outcome") == "dropped" else "over") if is_over else alert["level"]
+    key = f"rtmpweb-alert-{alert['id']}"
     return _message(title, "\n".join(filter(None, (more, when))), row.body["url"], level, key)
 
 
@@ -180,7 +190,12 @@ def request_of(kind: str, values: Mapping[str, str], message: Message) -> Reques
     from apprise import NotifyFormat, NotifyType
     from apprise.exception import AppriseException
 
-    types = {"bad": NotifyType.FAILURE, "warning": NotifyType.WARNING, "over": NotifyType.SUCCESS}
+    types = {
+        "bad": NotifyType.FAILURE,
+        "warning": NotifyType.WARNING,
+        "over": NotifyType.SUCCESS,
+        "gone": NotifyType.SUCCESS,
+    }
     token = _recorded.set([])
     try:
         _plugin(KINDS[kind], values, message).notify(

@@ -135,6 +135,13 @@ ROWS: dict[str, str | Write] = {
     "POST /alerts/webhooks/{webhook}/rotate": "manage_alerts",
     "POST /alerts/webhooks/{webhook}/test": "manage_alerts",
     "POST /alerts/webhooks/{webhook}/delete": "manage_alerts",
+    "GET /alerts/services/create": "manage_alerts",
+    "GET /alerts/services/create/slack": "manage_alerts",
+    "POST /alerts/services/create/slack": "manage_alerts",
+    "GET /alerts/services/{service}/": "manage_alerts",
+    "POST /alerts/services/{service}/": "manage_alerts",
+    "POST /alerts/services/{service}/test": "manage_alerts",
+    "POST /alerts/services/{service}/delete": "manage_alerts",
     "GET /alerts/deliveries/": "view",
     "POST /alerts/deliveries/{delivery}/again": "manage_alerts",
     "GET /system/": "view",
@@ -200,6 +207,7 @@ ROWS: dict[str, str | Write] = {
     "GET /api/v1/audit": "see_audit",
     "GET /api/v1/alerts": "view",
     "GET /api/v1/webhooks": "view",
+    "GET /api/v1/services": "view",
     "GET /api/v1/deliveries": "view",
     "GET /api/v1/system": "view",
 }
@@ -390,7 +398,7 @@ ELSEWHERE = {
 """Routes that have no row, and why."""
 
 ANY = "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"
-NUMBERED = ("stream", "recording", "key", "rule", "webhook", "report", "run")
+NUMBERED = ("service", "stream", "recording", "key", "rule", "webhook", "report", "run")
 IDS = dict.fromkeys(("session", "again", "delivery"), ANY) | dict.fromkeys(NUMBERED, "1")
 
 
