@@ -13,7 +13,7 @@ from django.utils.html import format_html
 
 from dashboard.alerts import evaluation, messages
 from dashboard.alerts.kinds import KINDS
-from dashboard.models import ADDRESSED, DAYS, AlertRule
+from dashboard.models import ADDRESSED, DAYS, AlertRule, waking_kinds
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine, services
 from ingest.delivery.service_kinds import KINDS as SERVICE_KINDS
@@ -145,6 +145,7 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
     kinds = Boxes(
         label="Alert on",
         choices=[(kind.code, format_html("{} <small>{}</small>", kind.label, kind.help)) for kind in KINDS.values()],
+        initial=waking_kinds,
         error_messages={"required": "Choose at least one."},
     )
     checks = Boxes(

@@ -125,6 +125,8 @@ def _notify_open(alert: Alert, now: datetime) -> bool:
     if silence_reason(alert, now):
         return False
     deliveries = messages.alert_deliveries(alert, "alert.repeated" if alert.told else "alert.opened", now)
+    if alert.told:
+        deliveries = messages.without_waiting(deliveries)
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, told=alert.told, cleared_at__isnull=True)
         if not mine.update(told=alert.told + 1, told_at=now):

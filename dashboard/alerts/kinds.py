@@ -69,7 +69,7 @@ class Health(Kind):
                 self._opened(event, rules)
             case Happened.HEALTH_CLEARED:
                 if event.payload["health"].get("by") != SESSION_ENDED:
-                    clear(self._of_check(event), event.at, Outcome.FIXED, "The issue is over.")
+                    clear(self._of_check(event), event.at, Outcome.FIXED, BACK_WITHIN_LIMITS)
             case Happened.UNPUBLISH:
                 of_session = Alert.objects.filter(kind=self.code, session=event.session_id)
                 self._ended(of_session, event.at, event.payload["end"]["reason"])
@@ -149,7 +149,7 @@ class Health(Kind):
     def _of_node(self, node: Node | None, alert: Alert) -> tuple[Outcome, str]:
         """What became of a node's issue that it doesn't tell of any more."""
         if node is None or node.state != Node.State.DOWN:
-            return Outcome.FIXED, "The issue is over."
+            return Outcome.FIXED, BACK_WITHIN_LIMITS
         if node.stopped_at is not None:
             return Outcome.ENDED, f"The node was stopped. {self.still(alert)}"
         return Outcome.DROPPED, f"The node is down. {self.still(alert)}"
@@ -243,6 +243,7 @@ class NotLive(Kind):
 KINDS: dict[str, Kind] = {kind.code: kind for kind in (Health(), Ended(), NotLive())}
 """By code, as `AlertRule.kinds` and `Alert.kind` have it, in the order of the form."""
 
+BACK_WITHIN_LIMITS = "Back within limits."
 RULE_CHANGED = "The rule was changed."
 SESSION_ENDED = "session.ended"
 """What an issue cleared `by` that was not put right: its session's end follows, and says why."""
@@ -264,6 +265,12 @@ def live(streams: Iterable[Stream | int]) -> set[int]:
     open_ = Session.objects.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
     found = open_.filter(stream__in=list(streams)).values_list("stream", flat=True)
     return {pk for pk in found if pk is not None}
+
+
+def live_since(stream: int) -> datetime | None:
+    """Since when somebody publishes it, for more than a test; None: it is off air."""
+    open_ = Session.objects.filter(stream=stream, kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
+    return open_.order_by("started_at").values_list("started_at", flat=True).first()
 
 
 def ended_words(reason: str) -> str:

@@ -42,6 +42,8 @@ class Channel(ABC, Generic[M]):
     """The field of a delivery that has its receiver's row, where receivers have rows."""
     at_once: ClassVar[int] = 1
     """Messages of different series that one receiver is sent at the same time."""
+    is_read: ClassVar[bool] = False
+    """By people, who are not sent what is superseded (`ingest.delivery.kinds`). Programs get all, in order."""
     is_exclusive: ClassVar[bool] = False
     """A receiver that a worker is busy with is left to it, whatever comes."""
 

@@ -21,7 +21,7 @@ from ingest.models import Delivery
 
 logger = logging.getLogger(__name__)
 
-NO_MAIL_SERVER = "No mail server is set: RTMPWEB_EMAIL_URL."
+NO_MAIL_SERVER = "No mail server is set (RTMPWEB_EMAIL_URL)."
 
 TAKEN = 250
 """SMTP's word for it."""
@@ -48,6 +48,7 @@ class EmailChannel(Channel[EmailMultiAlternatives | None]):
     """Each message is claimed just before it is sent: servers may be slow."""
 
     name = "email"
+    is_read = True
     claim_s = 180.0  # Some ten steps of EMAIL_TIMEOUT.
 
     def __init__(self) -> None:

@@ -4,8 +4,9 @@ leaves a claim that runs out, and another goes on.
 A message is claimed by compare-and-swap before it is sent, so that no two workers send it at the same time, and counted
 as tried from then on. It may arrive twice where a worker dies between the answer and its row: each has an id that
 receivers can tell it by. One whose kind is sent at most once (`ingest.delivery.kinds`) is given up then. Of a series
-(what one receiver is told of a stream, or of an alert) the next waits for the one before to arrive or to be given up. A
-receiver that can't be reached is left alone for as long as the message that found it so."""
+(what one receiver is told of a stream, or of an alert) the next waits for the one before to arrive or to be given up.
+What people would read too late is dropped. A receiver that can't be reached is left alone for as long as the message
+that found it so."""
 
 import logging
 import random
@@ -70,7 +71,8 @@ def enqueue(messages: Iterable[Delivery]) -> None:
 def requeue(rows: "QuerySet[Any]", **fields: object) -> int:
     """Has them sent once more, with all their tries, at somebody's wish; how many were not on their way just now."""
     now = timezone.now()
-    return rows.filter(_unclaimed(now)).update(state=Waiting, attempts=0, next_at=now, ended_at=None, **fields)
+    again = {"state": Waiting, "attempts": 0, "next_at": now, "ended_at": None, "asked_at": now}
+    return rows.filter(_unclaimed(now)).update(**again, **fields)
 
 
 def due(now: datetime) -> "QuerySet[Delivery]":
@@ -109,6 +111,7 @@ def deliver(channel: str, receiver: int | None = None) -> int:
             lost = [row for row in rows if row.claim is not None and kind_of(row).at_most_once]
             for row in lost:
                 _give_up(channel, row)
+            lost += _superseded(sender, [row for row in rows if row not in lost])
             messages = [(row, _message(sender, row)) for row in rows if row not in lost]
             claimed = [(row, message) for row, message in messages if _claim(row, sender.claim_s)]
             if not (claimed or lost):
@@ -128,6 +131,19 @@ def _due_to(channel: str, receiver: int | None, now: datetime) -> "QuerySet[Deli
 def _next(channel: str, receiver: int | None, now: datetime) -> "QuerySet[Delivery]":
     last = Case(When(rows_that(lambda kind: kind.comes_last), then=1), default=0)
     return _due_to(channel, receiver, now).select_related("webhook", "service").order_by(last, "number")
+
+
+def _superseded(channel: Channel[Any], rows: Sequence[Delivery]) -> list[Delivery]:
+    """Those of them that are not sent, as they would help nobody any more."""
+    dropped = []
+    for row in rows:
+        asked = kind_of(row).superseded
+        if channel.is_read and asked is not None and row.asked_at is None and (why := asked(row)):
+            now = timezone.now()
+            waits = Delivery.objects.filter(_unclaimed(now), pk=row.pk, state=Waiting)
+            waits.update(state=Delivery.State.DROPPED, claim=None, claimed_until=None, ended_at=now, error=why)
+            dropped.append(row)
+    return dropped
 
 
 def _message(channel: Channel[Any], row: Delivery) -> Any:

@@ -12,13 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a service says. `key`: of what is the same incident; `level`: warning, bad, over or test."""
+    """What a service says. `level`: bad, warning, over or test. `key`: of what is the same incident, which ends with
+    the message that is `is_over`.
+    """
 
     title: str
     text: str
     url: str
     level: str
     key: str
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
