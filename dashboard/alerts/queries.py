@@ -12,6 +12,7 @@ from analytics.models.reports import REPORT
 from dashboard.alerts import evaluation
 from dashboard.alerts.kinds import KINDS, Health
 from dashboard.models import DAYS, LEVELS, Alert, AlertRule
+from dashboard.streams.silences import Silences
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery.email import NO_MAIL_SERVER, EmailChannel, is_mail_set
 from ingest.models import Delivery, Service, Webhook
@@ -31,8 +32,8 @@ class OpenAlert:
 def open_alerts() -> list[OpenAlert]:
     now = timezone.now()
     rows = list(alerts().filter(cleared_at__isnull=True))
-    why = _undelivered(rows)
-    return [OpenAlert(alert, evaluation.silence_reason(alert, now), why.get(alert.pk, [])) for alert in rows]
+    why, held = _undelivered(rows), Silences.load(now)
+    return [OpenAlert(alert, evaluation.silence_reason(alert, held), why.get(alert.pk, [])) for alert in rows]
 
 
 def alerts() -> QuerySet[Alert]:

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -19,12 +20,15 @@ from dashboard.access import actor_of, post_view, require_ability, safe_view
 from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import queries as alerts_queries
 from dashboard.alerts.actions import RuleForm, ServiceForm, WebhookForm
-from dashboard.lists import active_filters, narrow, page_context
-from dashboard.models import AlertRule
+from dashboard.lists import active_filters, answer, answer_action, narrow, page_context
+from dashboard.models import AlertRule, Mute
+from dashboard.streams import silences
+from dashboard.streams.actions import NOTE_LENGTH, ActionProblem
+from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery.email import is_mail_set
 from ingest.delivery.service_kinds import KINDS as SERVICE_KINDS
 from ingest.delivery.webhook import secret_of
-from ingest.models import Delivery, Service, Webhook
+from ingest.models import Application, Delivery, Service, Webhook
 from ingest.services.roles import Ability
 
 
@@ -39,6 +43,10 @@ def alerts(request: HttpRequest) -> HttpResponse:
         "is_watched": any(rule.enabled for rule in rules),
         "webhooks": [(webhook, alerts_queries.scope(webhook)) for webhook in alerts_queries.webhooks()],
         "services": list(alerts_queries.services()),
+        "silences": silences.shown(),
+        "applications": list(Application.objects.values_list("name", flat=True)),
+        "checks": CHECK_NAMES,
+        "note_length": NOTE_LENGTH,
         "mail_is_missing": not is_mail_set() and any(rule.emails for rule in rules),
     }
     return render(request, "dashboard/alerts.html", context)
@@ -88,6 +96,33 @@ def _row(kind: str, pk: int) -> AlertRule | Webhook:
 def done(request: HttpRequest, words: str) -> HttpResponse:
     messages.success(request, words)
     return HttpResponseRedirect(reverse("dashboard:alerts"))
+
+
+EVERYTHING = "*"
+"""In place of an application's name."""
+
+
+@post_view(Ability.NOTE)
+def silence(request: HttpRequest) -> HttpResponse:
+    """Of an application `of`, or of everything ("*"), for a `length`."""
+    given = request.POST
+    of, check = given.get("of", ""), given.get("check", "")
+    target = Application.objects.filter(name=of).first()
+
+    def act() -> None:
+        if target is None and of != EVERYTHING:
+            raise ActionProblem("There is no such application: choose one, or everything.")
+        until = silences.end_of_form(given.get("length", ""), given.get("at", ""), timezone.now())
+        silences.silence(target, actor_of(request), check=check, until=until, note=given.get("note", ""))
+
+    return answer_action(request, act, ActionProblem, "Alerts are silenced.", 201, reverse("dashboard:alerts"))
+
+
+@post_view(Ability.NOTE)
+def lift(request: HttpRequest, pk: int) -> HttpResponse:
+    lifted = silences.lift(get_object_or_404(Mute, pk=pk), actor_of(request))
+    words = "Alerts are on again." if lifted else "This silence has ended already."
+    return answer(request, words, 200, reverse("dashboard:alerts"))
 
 
 SERVICE_SHOWN = 5

@@ -67,8 +67,8 @@ VERBS_PAST = {
     "send": "sent",
     "password": "given another password",
     "acknowledge": "acknowledged",
-    "mute": "muted",
-    "unmute": "heard again",
+    "mute": "silenced",
+    "unmute": "no longer silenced",
     "note": "noted",
 }
 

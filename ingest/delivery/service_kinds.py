@@ -51,6 +51,8 @@ class ServiceKind:
     library: tuple[str, str]
     arguments: Callable[[Mapping[str, str], Message], dict[str, Any]]
     refusals: Mapping[int, str] = field(default_factory=dict)
+    resolves: bool = False
+    """The message that an alert is over ends what the first one opened, there."""
 
 
 def _slack(values: Mapping[str, str], message: Message) -> dict[str, Any]:
@@ -173,6 +175,7 @@ KINDS: Mapping[str, ServiceKind] = {
         ("pagerduty", "NotifyPagerDuty"),
         _pagerduty,
         {400: "the integration key is wrong"},
+        resolves=True,
     ),
     "ntfy": ServiceKind(
         "Subscribe to a topic in the ntfy app and enter the same here. On ntfy.sh whoever knows a topic can read it: "

@@ -127,7 +127,7 @@ const EVENT_KINDS = {
   onstatus: ["Status sent", "info"],
   "operator.note": ["A note", "note"],
   "operator.ack": ["An issue was acknowledged", "check"],
-  "operator.mute": ["Alerts were muted", "mute"],
+  "operator.mute": ["Alerts silenced", "mute"],
   "operator.unmute": ["Alerts are on again", "mail"],
   "operator.kick": ["The publisher was kicked", "kick"],
 };
@@ -159,8 +159,8 @@ const SENTENCES = {
     `${endedWithSession(event) ? "Ended with the session" : "Cleared"}: ${lower(event.description || event.code)}`,
   "operator.note": (event) => `${by(event)}: “${event.description}”`,
   "operator.ack": (event) => `${by(event)} acknowledged: ${lower(event.detail.name)}${quoted(event)}`,
-  "operator.mute": (event) => `${by(event)} muted ${alertsOf(event)}${quoted(event)}`,
-  "operator.unmute": (event) => `${by(event)} lifted the mute of ${alertsOf(event)}`,
+  "operator.mute": (event) => `${by(event)} silenced ${alertsOf(event)}${quoted(event)}`,
+  "operator.unmute": (event) => `${by(event)} lifted the silence of ${alertsOf(event)}`,
   "operator.kick": (event) => `${by(event)} kicked the publisher${quoted(event)}`,
   metadata: (event, words) => mediaWords(event.detail?.media ?? {}) || words,
 };

@@ -113,7 +113,7 @@ export class Timeline {
   }
 }
 
-const BRIEF = { "operator.note": "Note", "operator.ack": "Acknowledged", "operator.mute": "Muted", "operator.unmute": "Unmuted" };
+const BRIEF = { "operator.note": "Note", "operator.ack": "Acknowledged", "operator.mute": "Silenced", "operator.unmute": "Silence lifted" };
 
 /** Few words: the status's code without its class, or what an operator did and who. */
 function brief(event) {
