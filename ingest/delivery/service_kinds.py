@@ -121,8 +121,8 @@ KINDS: Mapping[str, ServiceKind] = {
         _discord,
     ),
     "teams": ServiceKind(
-        "In Teams, at the channel's … choose Workflows, then “Send webhook alerts to a channel” (or “Post to a channel "
-        "when a webhook request is received”), and copy the URL that it ends with.",
+        "In Teams, in the channel's menu (…), choose Workflows, then “Send webhook alerts to a channel” (or “Post to a "
+        "channel when a webhook request is received”), and copy the URL that it ends with.",
         (
             Field(
                 "url",

@@ -43,6 +43,11 @@ export function listenToActions() {
       if (!inside) event.target.close();
     }
   });
+  // Who enters a time means it.
+  document.addEventListener("input", ({ target }) => {
+    const at = target.type === "datetime-local" && target.closest(".lengths")?.querySelector("[value=at]");
+    if (at) at.checked = true;
+  });
   document.addEventListener("submit", async (event) => {
     const form = event.target.closest("form[data-act]");
     if (!form) return;

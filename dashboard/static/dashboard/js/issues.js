@@ -162,7 +162,7 @@ export class Issues {
   muteRow({ check, of, until, note, by }) {
     const what = [check && `“${this.checks[check]?.name ?? check}”`, of].filter(Boolean).join(", ");
     const words = [
-      `Silenced ${until === null ? "until somebody lifts it" : `until ${moment(until)}`}`,
+      `Silenced ${until === null ? "until somebody lifts it" : `until ${moment(until).replace(/(\d\d:\d\d):00/g, "$1")}`}`,
       by ? ` by ${by}` : "",
       what ? ` (${what})` : "",
       note ? `: ${note}` : ".",
