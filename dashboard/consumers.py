@@ -359,12 +359,14 @@ class LiveConsumer(Relay):
             return
         try:
             now = Now.of(await get_livestore().aread())
-            snapshot = now.by_id.get(message["stream"])
-            found = await read_marks([snapshot] if snapshot else [])
+            one = message["stream"]
+            snapshots = [found for pk, found in now.by_id.items() if one in (None, pk)]
+            marks = await read_marks(snapshots)
         except AWAY as error:
             logger.warning("No marks for %s: %s", self.scope["path"], type(error).__name__)
         else:
-            await self.send_timed(marks_text(now.at, {message["stream"]: found.get(message["stream"]) or no_marks()}))
+            shown = now.by_id if one is None else [one]
+            await self.send_timed(marks_text(now.at, {pk: marks.get(pk) or no_marks() for pk in shown}))
 
 
 websocket_urlpatterns = [

@@ -43,13 +43,18 @@ OVER = {
 }
 
 
+LEVELS = dict.fromkeys(OVER, "over") | {Outcome.EASED: "warning", Outcome.DROPPED: "bad"}
+"""How bad it is then."""
+
+
 @dataclass(frozen=True, slots=True)
 class AlertWords:
-    """`stands`: when it happened, and how it stands now."""
+    """`level`: bad, warning or over. `stands`: when it happened, and how it stands now."""
 
     subject: str
     label: str
     colour: str
+    level: str
     heading: str
     stands: tuple[str, ...]
     advice: str
@@ -73,7 +78,8 @@ def alert_mail(row: Delivery) -> MailContent:
     words = alert_words(row, timezone.now())
     context = {"words": words, "rule": row.body["rule"], "url": row.body["url"]}
     text, html = (render_to_string(f"dashboard/mail/alert.{form}", context) for form in ("txt", "html"))
-    return MailContent(words.subject, text, html)
+    brief = "\n".join(filter(None, (words.advice or words.heading, *words.stands)))
+    return MailContent(words.subject, text, html, brief, words.level)
 
 
 def alert_words(row: Delivery, now: datetime) -> AlertWords:
@@ -89,6 +95,7 @@ def alert_words(row: Delivery, now: datetime) -> AlertWords:
     return AlertWords(
         subject=_subject(alert, label, is_still=row.kind == "alert.repeated"),
         label=label,
+        level=LEVELS[alert.outcome] if alert.cleared_at else alert.level,
         colour=colour,
         heading=_heading(alert),
         stands=tuple(_stands(row, alert, now, is_known=known is not None)),

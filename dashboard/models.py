@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 
-from ingest.models import Session, Stream, Webhook
+from ingest.models import Application, Service, Session, Stream, Webhook
 from ingest.models.deliveries import MAX_ADDRESS, Scope, keep_scoped
 from ingest.services.roles import ROLES
 
@@ -75,6 +75,7 @@ class AlertRule(Scope):
     )
     emails = models.TextField("e-mail", blank=True, validators=[validate_addresses])
     webhooks = models.ManyToManyField(Webhook, blank=True, related_name="rules")
+    services = models.ManyToManyField(Service, blank=True, related_name="rules")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     unjudged_since = models.DateTimeField(
         null=True,
@@ -250,9 +251,12 @@ class Heartbeat(models.Model):
 
 
 class Mute(models.Model):
-    """No alerts of a stream for a while, at an operator's wish. Its issues open and clear on the pages as ever."""
+    """A silence: no alerts for a while, at an operator's wish, of a stream, of an application's streams, or, with
+    neither, of anything. Issues open and clear on the pages as ever.
+    """
 
-    stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="mutes")
+    stream = models.ForeignKey(Stream, on_delete=models.CASCADE, null=True, blank=True, related_name="mutes")
+    application = models.ForeignKey(Application, on_delete=models.CASCADE, null=True, blank=True, related_name="mutes")
     check_code = models.CharField("check", max_length=32, blank=True, help_text="Empty: every check.")
     until = models.DateTimeField(null=True, blank=True, help_text="Empty: until it is lifted.")
     note = models.CharField(max_length=200, blank=True)
@@ -264,7 +268,18 @@ class Mute(models.Model):
         ordering = ["-at"]
 
     def __str__(self) -> str:
-        return f"{self.stream}: {self.check_code or 'all'}"
+        return f"{self.subject}: {self.check_code or 'all'}"
+
+    @property
+    def subject(self) -> str:
+        """Of what: live/cam1, live/*, or everything."""
+        if self.stream is not None:
+            return self.stream.path
+        return f"{self.application.name}/*" if self.application is not None else "everything"
+
+    @property
+    def is_over(self) -> bool:
+        return self.lifted_at is not None or (self.until is not None and self.until <= timezone.now())
 
 
 class Preferences(models.Model):

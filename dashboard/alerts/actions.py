@@ -1,6 +1,7 @@
-"""What people do with rules, webhooks and deliveries: the forms, and each act with its entry of the audit log, in one
-transaction."""
+"""What people do with rules, webhooks, services and deliveries: the forms, and each act with its entry of the audit
+log, in one transaction."""
 
+import re
 from typing import Any
 
 from django import forms
@@ -14,9 +15,10 @@ from dashboard.alerts import evaluation, messages
 from dashboard.alerts.kinds import KINDS
 from dashboard.models import ADDRESSED, DAYS, AlertRule, waking_kinds
 from ingest.contracts.figures import CHECK_NAMES
-from ingest.delivery import engine
+from ingest.delivery import engine, services
+from ingest.delivery.service_kinds import KINDS as SERVICE_KINDS
 from ingest.delivery.webhook import is_private
-from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook
+from ingest.models import Application, Delivery, OutboxEvent, Service, Stream, Webhook
 from ingest.models.deliveries import new_salt
 from ingest.services import audit
 from ingest.services.audit import Actor
@@ -56,25 +58,87 @@ class WebhookForm(ScopeForm, forms.ModelForm[Webhook]):
         label="Events",
         choices=OutboxEvent.Kind.choices,
         required=False,
-        help_text="None chosen: all. Alerts reach it where a rule names it, whatever is chosen here.",
+        help_text="None chosen: all. Alerts are sent where a rule names it, whatever is chosen here.",
     )
 
     class Meta:
         model = Webhook
         fields = ("name", "url", "enabled", "kinds", "applications", "streams")
         help_texts = {
-            "url": "It gets a POST with JSON. Its certificate is checked, redirects are not followed.",
-            "enabled": "While it is off nothing new is written for it, and what waits goes on waiting.",
+            "url": "Receives a POST with JSON. Its certificate is checked; redirects are not followed.",
+            "enabled": "While off, no new events are queued; queued ones are still sent later.",
         }
         error_messages = {"name": {"unique": "Another webhook has this name: take another."}}
 
     def clean_url(self) -> str:
         url: str = self.cleaned_data["url"]
         if is_private(url) and not settings.WEBHOOK_PRIVATE:
-            raise ValidationError(
-                "This is an address of a private network or of this machine. RTMPWEB_WEBHOOK_PRIVATE=1 allows those."
-            )
+            raise ValidationError(PRIVATE)
         return url
+
+
+PRIVATE = "This is an address of a private network or of this machine. RTMPWEB_WEBHOOK_PRIVATE=1 allows those."
+
+
+class ServiceForm(forms.ModelForm[Service]):
+    """Of one kind: its name, what that kind is filled in with, and whether it is on. Secrets that are kept are not
+    shown; what is left empty stays.
+    """
+
+    class Meta:
+        model = Service
+        fields = ("name", "enabled")
+        help_texts = {
+            "name": "As rules and deliveries name it, such as #ops.",
+            "enabled": "While off, no new alerts are queued; queued ones are still sent later.",
+        }
+        error_messages = {"name": {"unique": "Another service has this name: take another."}}
+
+    def __init__(self, data: Any = None, *, instance: Service) -> None:
+        super().__init__(data, instance=instance)
+        self.of_kind = SERVICE_KINDS[instance.kind]
+        self.kept = _kept(instance) if instance.pk else {}
+        for each in self.of_kind.fields:
+            is_kept = each.is_secret and each.name in self.kept
+            hint = f"Saved, ending in {self.kept[each.name][-4:]}. Leave it empty to keep it." if is_kept else each.hint
+            initial = "" if each.is_secret else self.kept.get(each.name, each.default)
+            common: dict[str, Any] = {"label": each.label, "initial": initial, "help_text": hint}
+            if each.choices:
+                self.fields[each.name] = forms.ChoiceField(choices=each.choices, **common)
+                continue
+            shown = {"placeholder": "Unchanged" if is_kept else each.example, "autocomplete": "off", "spellcheck": "false"}
+            self.fields[each.name] = forms.CharField(
+                max_length=500, required=each.is_required and not is_kept, widget=forms.TextInput(shown), **common
+            )
+        self.order_fields(["name", *(each.name for each in self.of_kind.fields), "enabled"])
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        for each in self.of_kind.fields:
+            given = values.get(each.name) or ""
+            if given and not re.fullmatch(each.pattern, given):
+                self.add_error(each.name, f"This is no {each.label} of {self.instance.get_kind_display()}'s.")
+        server = values.get("server") or ""
+        if server and is_private(server) and not settings.WEBHOOK_PRIVATE:
+            self.add_error("server", PRIVATE)
+        if server and server != self.kept.get("server", server) and not values.get("topic"):
+            self.add_error("topic", "The server is another: enter the topic, and the access token, again.")
+        return values
+
+    def save(self, commit: bool = True) -> Service:
+        given = {each.name: self.cleaned_data[each.name] for each in self.of_kind.fields}
+        moved = given.get("server") != self.kept.get("server")
+        kept = {} if moved else self.kept
+        services.keep(self.instance, {name: value or kept.get(name, "") for name, value in given.items()})
+        return super().save(commit)
+
+
+def _kept(service: Service) -> dict[str, str]:
+    """All that was entered; of one whose secrets can't be read the rest."""
+    try:
+        return services.values_of(service)
+    except ValueError:
+        return dict(service.options)
 
 
 class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
@@ -99,12 +163,15 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
     webhooks = forms.ModelMultipleChoiceField(
         Webhook.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
     )
+    services = forms.ModelMultipleChoiceField(
+        Service.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
+    )
 
     class Meta:
         model = AlertRule
         fields = (
             *("name", "enabled", "kinds", "checks", "level", "applications", "streams", "days", "from_time"),
-            *("until_time", "time_zone", "delay_s", "repeat_min", "emails", "webhooks"),
+            *("until_time", "time_zone", "delay_s", "repeat_min", "emails", "services", "webhooks"),
         )
         help_texts = {
             "level": "Of health issues only.",
@@ -122,19 +189,19 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
         for kind in (KINDS[code] for code in values.get("kinds", ())):
             if kind.needs_streams and not (values.get("streams") or values.get("applications")):
                 raise ValidationError(f"{kind.label}: choose the streams or applications.")
-        if not any(values.get(field) for field in (*ADDRESSED.values(), "webhooks")):
-            raise ValidationError("Add a recipient: an e-mail address or a webhook.")
+        if not any(values.get(field) for field in (*ADDRESSED.values(), "services", "webhooks")):
+            raise ValidationError("Add a recipient: an e-mail address, a service or a webhook.")
         if bool(values.get("from_time")) != bool(values.get("until_time")):
             raise ValidationError("Hours need a beginning and an end.")
         return values
 
 
-SUBJECTS: dict[type, str] = {AlertRule: "alert_rule", Webhook: "webhook"}
+SUBJECTS: dict[type, str] = {AlertRule: "alert_rule", Service: "service", Webhook: "webhook"}
 """By what is made, changed and deleted: its name in the audit log."""
 
 
 @transaction.atomic
-def save(form: RuleForm | WebhookForm, actor: Actor) -> AlertRule | Webhook:
+def save(form: RuleForm | ServiceForm | WebhookForm, actor: Actor) -> AlertRule | Service | Webhook:
     verb = "change" if form.instance.pk else "create"
     if isinstance(form.instance, AlertRule):
         form.instance.unjudged_since = timezone.now()
@@ -146,9 +213,9 @@ def save(form: RuleForm | WebhookForm, actor: Actor) -> AlertRule | Webhook:
 
 
 @transaction.atomic
-def delete(row: AlertRule | Webhook, actor: Actor) -> None:
-    """A rule with its alerts: what waits to be delivered of them is delivered all the same. A webhook with its
-    deliveries, whether they arrived or not.
+def delete(row: AlertRule | Service | Webhook, actor: Actor) -> None:
+    """A rule with its alerts: what waits to be delivered of them is delivered all the same. A webhook or service with
+    its deliveries, whether they arrived or not.
     """
     audit.record(actor, f"{SUBJECTS[type(row)]}.delete", row.name)
     row.delete()
@@ -164,11 +231,11 @@ def rotate_secret(webhook: Webhook, actor: Actor) -> Webhook:
 
 
 @transaction.atomic
-def send_test(webhook: Webhook, actor: Actor) -> Delivery:
-    message = messages.test_delivery(webhook)
+def send_test(to: Webhook | Service, actor: Actor) -> Delivery:
+    message = messages.test_delivery(to)
     engine.enqueue([message])
-    audit.record(actor, "webhook.test", webhook.name)
-    deliver_soon(message.channel, message.webhook_id)
+    audit.record(actor, f"{SUBJECTS[type(to)]}.test", to.name)
+    deliver_soon(message.channel, message.receiver_id)
     return message
 
 

@@ -1,4 +1,5 @@
-"""/alerts, /webhooks and /deliveries: what is open or was, who is notified, what became of each message. No secrets."""
+"""/alerts, /webhooks, /services and /deliveries: what is open or was, who is notified, and what became of each message.
+No secrets."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -20,7 +21,13 @@ ALERT_LOOKUPS = {
     "until": "opened_at__lt",
 }
 
-DELIVERY_LOOKUPS = {"webhook": "webhook__name", "state": "state", "kind": "kind", "since": "created_at__gte"}
+DELIVERY_LOOKUPS = {
+    "webhook": "webhook__name",
+    "service": "service__name",
+    "state": "state",
+    "kind": "kind",
+    "since": "created_at__gte",
+}
 
 
 class AlertOut(Schema):
@@ -75,6 +82,21 @@ class WebhookOut(Schema):
         return alerts_queries.scope(row)
 
 
+class ServiceOut(Schema):
+    """A chat or pager that alerts are sent to. Of its secrets the last characters are given."""
+
+    id: int
+    name: str
+    kind: Literal["slack", "discord", "teams", "telegram", "pagerduty", "ntfy"]
+    shown: str
+    enabled: bool
+    waiting: int
+    dead: int
+    last_state: str | None
+    last_at: datetime | None
+    last_error: str | None
+
+
 class DeliveryOut(Schema):
     """One message to one receiver."""
 
@@ -109,6 +131,7 @@ class AlertFilters(Paging):
 
 class DeliveryFilters(Paging):
     webhook: Text | None = Field(None, description="By its name.")
+    service: Text | None = Field(None, description="By its name.")
     state: Literal["waiting", "done", "dead", "dropped"] | None = None
     kind: Text | None = None
     since: When | None = Field(None, description="Made at this time or later.")
@@ -126,7 +149,13 @@ def webhooks(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
     return listed(alerts_queries.webhooks().order_by("-pk"), paging)
 
 
+@router.get("/services", response=ListOf[ServiceOut])
+def services(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
+    """Chats and pagers that alerts are sent to, the last made first."""
+    return listed(alerts_queries.services().order_by("-pk"), paging)
+
+
 @router.get("/deliveries", response=ListOf[DeliveryOut])
 def deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> dict[str, object]:
-    """What was sent to webhooks and by e-mail, and what became of it; the latest first."""
+    """What was sent to webhooks, services and by e-mail, and what became of it; the latest first."""
     return listed(alerts_queries.deliveries(), filters, DELIVERY_LOOKUPS)

@@ -1,9 +1,9 @@
 """Alerts: what rules make of what happened, and when somebody is told.
 
-An alert opens by an event or by how things are, and clears likewise, whatever the hour and whether it is muted: as its
-kind says (`dashboard.alerts.kinds`). It is told once it has lasted the rule's delay, in the rule's hours, unless the
-stream is muted or somebody has acknowledged the issue; again each so many minutes, if the rule says so; and once more
-when it clears. One that cleared before it was told is forgotten."""
+An alert opens by an event or by how things are, and clears likewise, whatever the hour and whether it is silenced: as
+its kind says (`dashboard.alerts.kinds`). It is told once it has lasted the rule's delay, in the rule's hours, unless it
+is silenced or somebody has acknowledged the issue; again each so many minutes, if the rule says so, and as a silence
+ends; and once more when it clears. One that cleared before it was told is forgotten."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -13,8 +13,11 @@ from dashboard.alerts.kinds import KINDS, RULE_CHANGED, covering
 from dashboard.alerts.rows import Outcome, clear, isolated, open_ones, paced_transaction
 from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
+from dashboard.streams import silences
 from dashboard.streams.actions import ACKNOWLEDGED, is_of_level
+from dashboard.streams.silences import Silences
 from ingest.delivery import engine
+from ingest.delivery.service_kinds import KINDS as SERVICE_KINDS
 from ingest.models import OutboxEvent, StatusEvent
 from ingest.models.deliveries import scoped
 
@@ -85,22 +88,24 @@ def notify(now: datetime) -> int:
     """Has told what is to be told by now; how many alerts."""
     sent = 0
     rows = Alert.objects.filter(rule__enabled=True).select_related("rule", "stream").order_by("opened_at")
+    held = Silences.load(now)
     for alert in open_ones(rows.filter(due_at__lte=now)):
         with isolated(f"The alert {alert.pk}"):
-            sent += _notify_open(alert, now)
+            sent += _notify_open(alert, held)
     for alert in rows.filter(told__gt=0, cleared_at__isnull=False, clear_told_at__isnull=True):
         with isolated(f"The end of the alert {alert.pk}"):
-            sent += _notify_cleared(alert, now)
+            sent += _notify_cleared(alert, held)
     return sent
 
 
-def silence_reason(alert: Alert, now: datetime) -> str:
+def silence_reason(alert: Alert, held: Silences) -> str:
     """Why nobody is told of an open alert now; "": somebody is."""
-    rule = alert.rule
+    rule, now = alert.rule, held.now
     if now < alert.due_at:
         return "It has not lasted long enough yet."
-    if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
-        return "The stream is muted."
+    silence = held.of(alert)
+    if silence is not None:
+        return silences.words(silence)
     if is_acknowledged(alert):
         return "Acknowledged."
     if rule.began(now) is None:
@@ -118,11 +123,11 @@ def is_acknowledged(alert: Alert) -> bool:
     return any(is_of_level(ack, alert.level) for ack in acks.filter(code=alert.check_code))
 
 
-def _notify_open(alert: Alert, now: datetime) -> bool:
-    repeat = timedelta(minutes=alert.rule.repeat_min)
-    if alert.told_at is not None and (not repeat or now < alert.told_at + repeat):
+def _notify_open(alert: Alert, held: Silences) -> bool:
+    now = held.now
+    if alert.told_at is not None and not _is_to_be_told_again(alert, alert.told_at, held):
         return False
-    if silence_reason(alert, now):
+    if silence_reason(alert, held):
         return False
     deliveries = messages.alert_deliveries(alert, "alert.repeated" if alert.told else "alert.opened", now)
     if alert.told:
@@ -135,13 +140,21 @@ def _notify_open(alert: Alert, now: datetime) -> bool:
     return True
 
 
-def _notify_cleared(alert: Alert, now: datetime) -> bool:
+def _is_to_be_told_again(alert: Alert, told_at: datetime, held: Silences) -> bool:
+    """As the rule repeats it, or since a silence ended in which it was open."""
+    repeat = timedelta(minutes=alert.rule.repeat_min)
+    return bool(repeat and held.now >= told_at + repeat) or held.ended_since(alert, told_at)
+
+
+def _notify_cleared(alert: Alert, held: Silences) -> bool:
+    """Silenced, pagers alone hear of it: what they opened would stay open."""
+    now = held.now
     deliveries = messages.alert_deliveries(alert, "alert.cleared", now)
+    if held.of(alert) is not None:
+        deliveries = [row for row in deliveries if row.service and SERVICE_KINDS[row.service.kind].resolves]
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, clear_told_at__isnull=True)
         if not mine.update(clear_told_at=now):
             return False
-        if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
-            return False
         engine.enqueue(deliveries)
-    return True
+    return bool(deliveries)

@@ -1,4 +1,4 @@
-"""What receivers are told: of events, of alerts, and to try a webhook. Each is a row that the engine delivers."""
+"""What receivers are told: of events, of alerts, and to try a receiver. Each is a row that the engine delivers."""
 
 import uuid
 from datetime import datetime
@@ -9,12 +9,9 @@ from django.utils import timezone
 
 from dashboard.models import Alert
 from ingest.delivery.engine import CHANNELS
-from ingest.models import Delivery, OutboxEvent, Webhook
+from ingest.delivery.services import TEST, ServiceChannel
+from ingest.models import Delivery, OutboxEvent, Service, Webhook
 from ingest.services.media_urls import absolute_url
-
-TEST = "test"
-"""The kind of what a webhook is sent to try it."""
-
 
 ALERT_FIELDS = (
     *(
@@ -47,7 +44,7 @@ def event_delivery(event: OutboxEvent, webhook: Webhook) -> Delivery:
 
 
 def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
-    """What those are told whom the rule names: addresses and webhooks, one message each."""
+    """What those are told whom the rule names: webhooks, services and addresses, one message each."""
     event = uuid.uuid4()
     body: dict[str, Any] = {
         "id": str(event),
@@ -73,6 +70,16 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
         ),
         *(
             Delivery(
+                once=f"{once}:service:{service.pk}",
+                channel=ServiceChannel.name,
+                service=service,
+                series=f"service:{service.pk}:{about}",
+                **common,
+            )
+            for service in alert.rule.services.filter(enabled=True)
+        ),
+        *(
+            Delivery(
                 once=f"{once}:{channel}:{address}"[:255],
                 channel=channel,
                 address=address,
@@ -91,11 +98,15 @@ def without_waiting(repeated: list[Delivery]) -> list[Delivery]:
     return [row for row in repeated if not (CHANNELS[row.channel].is_read and row.series in series)]
 
 
-def test_delivery(webhook: Webhook) -> Delivery:
+def test_delivery(to: Webhook | Service) -> Delivery:
     event = uuid.uuid4()
-    body = {"id": str(event), "kind": TEST, "at": _time(timezone.now()), "webhook": webhook.name}
+    body = {"id": str(event), "kind": TEST, "at": _time(timezone.now())}
     once = f"{TEST}:{event}"
-    return Delivery(once=once, webhook=webhook, kind=TEST, series=_series(webhook, once), body=body)
+    if isinstance(to, Webhook):
+        body |= {"webhook": to.name}
+        return Delivery(once=once, webhook=to, kind=TEST, series=_series(to, once), body=body)
+    body |= {"service": to.name, "url": absolute_url(reverse("dashboard:alerts"))}
+    return Delivery(once=once, channel=ServiceChannel.name, service=to, kind=TEST, series=once, body=body)
 
 
 def _series(webhook: Webhook, of: object) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import CharField, Count, Max, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Coalesce, Concat
@@ -11,9 +12,10 @@ from analytics.models.reports import REPORT
 from dashboard.alerts import evaluation
 from dashboard.alerts.kinds import KINDS, Health
 from dashboard.models import DAYS, LEVELS, Alert, AlertRule
+from dashboard.streams.silences import Silences
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery.email import NO_MAIL_SERVER, EmailChannel, is_mail_set
-from ingest.models import Delivery, Webhook
+from ingest.models import Delivery, Service, Webhook
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class OpenAlert:
 def open_alerts() -> list[OpenAlert]:
     now = timezone.now()
     rows = list(alerts().filter(cleared_at__isnull=True))
-    why = _undelivered(rows)
-    return [OpenAlert(alert, evaluation.silence_reason(alert, now), why.get(alert.pk, [])) for alert in rows]
+    why, held = _undelivered(rows), Silences.load(now)
+    return [OpenAlert(alert, evaluation.silence_reason(alert, held), why.get(alert.pk, [])) for alert in rows]
 
 
 def alerts() -> QuerySet[Alert]:
@@ -83,7 +85,8 @@ class RuleRow:
 
 def rules() -> list[RuleRow]:
     open_ = Count("alerts", filter=Q(alerts__cleared_at__isnull=True), distinct=True)
-    rows = AlertRule.objects.prefetch_related("applications", "streams__application", "webhooks").annotate(open=open_)
+    rows = AlertRule.objects.prefetch_related("applications", "streams__application", "webhooks", "services")
+    rows = rows.annotate(open=open_)
     return [RuleRow(rule, _kinds(rule), _checks(rule), scope(rule), hours(rule)) for rule in rows]
 
 
@@ -100,25 +103,36 @@ def _checks(rule: AlertRule) -> str:
 
 def webhooks() -> QuerySet[Webhook]:
     """With the last that each was sent, and how many messages wait or were given up."""
-    last = Delivery.objects.filter(webhook=OuterRef("pk"), attempts__gt=0).order_by("-number")
-    return Webhook.objects.prefetch_related("applications", "streams__application").annotate(
-        last_state=Subquery(last.values("state")[:1]),
-        last_error=Subquery(last.values("error")[:1]),
-        last_at=Subquery(last.values("created_at")[:1]),
-        waiting=_count(Delivery.State.WAITING),
-        dead=_count(Delivery.State.DEAD),
-    )
+    return Webhook.objects.prefetch_related("applications", "streams__application").annotate(**_delivered("webhook"))
 
 
-def _count(state: Delivery.State) -> Coalesce:
-    """Of a webhook's deliveries in a state that has an index of its own: most are done."""
-    found = Delivery.objects.filter(webhook=OuterRef("pk"), state=state).order_by().values("webhook")
+def services() -> QuerySet[Service]:
+    """With the same."""
+    return Service.objects.annotate(**_delivered("service"))
+
+
+def _delivered(to: str) -> dict[str, Any]:
+    """Of a receiver's row, by the field of deliveries that names it."""
+    last = Delivery.objects.filter(**{to: OuterRef("pk")}, attempts__gt=0).order_by("-number")
+    return {
+        "last_state": Subquery(last.values("state")[:1]),
+        "last_error": Subquery(last.values("error")[:1]),
+        "last_at": Subquery(last.values("created_at")[:1]),
+        "last_ms": Subquery(last.values("duration_ms")[:1]),
+        "waiting": _count(to, Delivery.State.WAITING),
+        "dead": _count(to, Delivery.State.DEAD),
+    }
+
+
+def _count(to: str, state: Delivery.State) -> Coalesce:
+    """Of its deliveries in a state that has an index of its own: most are done."""
+    found = Delivery.objects.filter(**{to: OuterRef("pk")}, state=state).order_by().values(to)
     return Coalesce(Subquery(found.annotate(count=Count("*")).values("count")), 0)
 
 
 def deliveries() -> QuerySet[Delivery]:
     """Those of reports are on the reports' pages, for those who may send them."""
-    return Delivery.objects.exclude(kind=REPORT).select_related("webhook").order_by("-number")
+    return Delivery.objects.exclude(kind=REPORT).select_related("webhook", "service").order_by("-number")
 
 
 def hours(rule: AlertRule) -> str:

@@ -1,23 +1,18 @@
-"""What people do to a stream and its sessions: kick, note, acknowledge, mute alerts.
+"""What people do to a stream and its sessions: kick, note, acknowledge.
 
-Each is an event of the session, which open pages get at once, and an entry of the audit log. Muted are all of a
-stream's checks or one, for a while or until somebody lifts it: alerts ask `is_muted`; issues open and clear on the
-pages as ever."""
+Each is an event of the session, which open pages get at once, and an entry of the audit log."""
 
 import logging
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.db import transaction
-from django.db.models import Max, Q, QuerySet
-from django.utils import timezone
+from django.db.models import Max
 
-from dashboard.models import Mute
 from dashboard.streams.queries import Now, open_publisher
 from ingest import clean, pages
 from ingest.contracts import Issue
@@ -71,18 +66,27 @@ def put_event(
     return event
 
 
-def notify_pages(stream: int, kind: str, text: str) -> None:
+def notify_pages(stream: int, kind: str, text: str, *, is_on_walls: bool = True) -> None:
     """Sends to whoever has the stream's page open, after the transaction; walls look themselves at what they show of
     it. Whatever the layer's trouble: it is written down, and pages that are loaded again have it.
     """
+    _send_later(pages.stream_group(stream), {"type": kind, "text": text})
+    if is_on_walls:
+        notify_walls(stream)
 
+
+def notify_walls(stream: int | None) -> None:
+    """Has walls look at what operators said of a stream, or (None) of all."""
+    _send_later(pages.WALL, {"type": "live.marks", "stream": stream})
+
+
+def _send_later(group: str, message: dict[str, Any]) -> None:
     def send() -> None:
         layer = get_channel_layer()
         if layer is None:
             return
         try:
-            async_to_sync(layer.group_send)(pages.stream_group(stream), {"type": kind, "text": text})
-            async_to_sync(layer.group_send)(pages.WALL, {"type": "live.marks", "stream": stream})
+            async_to_sync(layer.group_send)(group, message)
         except Exception as error:
             logger.warning("The channel layer did not take an operator's act: %s", type(error).__name__)
 
@@ -213,74 +217,3 @@ def _record(
     with transaction.atomic():
         audit.record(actor, action, path, stream=session.stream, session=session, **about, note=note)
         return put_event(session, kind, actor, code=code, description=note, detail=detail)
-
-
-MOST_HOURS = 31 * 24
-
-
-def active_mutes(now: datetime | None = None) -> QuerySet[Mute]:
-    """Those that hold now, of all streams."""
-    now = now or timezone.now()
-    lasting = Q(until__isnull=True) | Q(until__gt=now)
-    return Mute.objects.filter(lasting, lifted_at__isnull=True).select_related("by")
-
-
-def is_muted(stream: int, check: str, now: datetime | None = None) -> bool:
-    """Whether the stream (its row id) has no alerts of the check."""
-    return active_mutes(now).filter(stream=stream, check_code__in=("", check)).exists()
-
-
-def mute(stream: Stream, actor: Actor, *, check: str = "", hours: float | None = None, note: str = "") -> Mute:
-    """Mutes a check's alerts, or all ("") for so many hours (None: until it is lifted), in place of an earlier mute."""
-    now = timezone.now()
-    with transaction.atomic():
-        active_mutes(now).filter(stream=stream, check_code=check).update(lifted_at=now)
-        created = Mute.objects.create(
-            stream=stream,
-            check_code=clean.text(check, 32),
-            until=None if hours is None else now + timedelta(hours=hours),
-            note=clean.text(note.strip(), NOTE_LENGTH),
-            by=actor.user,
-            at=now,
-        )
-        until = created.until.isoformat() if created.until else None
-        audit.record(actor, "stream.mute", stream.path, stream=stream, check=check, until=until, note=created.note)
-        _record_event(stream, "operator.mute", actor, created.check_code, created.note, {"until": until})
-    return created
-
-
-def unmute(stream: Stream, actor: Actor, *, check: str | None = None) -> int:
-    """Lifts the mutes of the stream, or only that of a check ("": of all checks). How many there were."""
-    now = timezone.now()
-    with transaction.atomic():
-        held = active_mutes(now).filter(stream=stream)
-        if check is not None:
-            held = held.filter(check_code=check)
-        lifted = held.update(lifted_at=now)
-        if lifted:
-            audit.record(actor, "stream.unmute", stream.path, stream=stream, check=check)
-            _record_event(stream, "operator.unmute", actor, check or "", "", {})
-    return lifted
-
-
-def mute_payloads(stream: int) -> list[dict[str, Any]]:
-    """What holds of the stream, as pages get it: times in seconds since the epoch."""
-    return [
-        {
-            "check": row.check_code,
-            "at": row.at.timestamp(),
-            "until": row.until.timestamp() if row.until else None,
-            "note": row.note,
-            "by": row.by.get_username() if row.by else "",
-        }
-        for row in active_mutes().filter(stream=stream)
-    ]
-
-
-def _record_event(stream: Stream, kind: str, actor: Actor, check: str, note: str, detail: dict[str, Any]) -> None:
-    """In the feed of the latest publisher, if there was one yet."""
-    session = latest_publisher(stream)
-    if session is not None:
-        named = {**detail, "name": STREAM_CHECKS.get(check, check)}
-        put_event(session, kind, actor, code=check, description=note, detail=named)
-    notify_pages(stream.pk, "stream.mutes", pages.to_json({"kind": "mutes", "mutes": mute_payloads(stream.pk)}))

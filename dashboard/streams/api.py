@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from ninja import Body, Field, Query, Router, Schema, Status
 from ninja.errors import HttpError
 
@@ -24,13 +25,15 @@ from dashboard.api_base import (
     Text,
     TokenIn,
     TokenOut,
+    When,
     allow,
     listed,
 )
 from dashboard.lists import narrow
 from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
-from dashboard.streams.actions import NOTE_LENGTH, Kick, kick_publisher
+from dashboard.streams import silences
+from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.queries import Now, stream_row
 from ingest.contracts import Health, StreamSnapshot, StreamState
 from ingest.models import Application, StatusEvent, Stream
@@ -279,11 +282,24 @@ class AcknowledgeIn(Schema):
 
 class MuteIn(Schema):
     check: Check = Field("", description="Empty: every check.")
-    hours: float | None = Field(None, gt=0, le=streams_actions.MOST_HOURS, description="null: until it is lifted.")
+    hours: float | None = Field(None, gt=0, le=silences.MOST_HOURS, description="How long.")
+    until: When | None = Field(None, description="Or until then. Neither: until it is lifted.")
     note: Note = ""
+
+    def end(self) -> datetime | None:
+        """409 where it is over already, or too late."""
+        now = timezone.now()
+        if self.until is None:
+            return now + timedelta(hours=self.hours) if self.hours is not None else None
+        try:
+            return silences.checked_end(self.until, now)
+        except ActionProblem as problem:
+            raise HttpError(409, str(problem)) from None
 
 
 class MuteOut(Schema):
+    id: int
+    of: str = Field(alias="subject", description="application/name, application/*, or everything.")
     check: str = Field(alias="check_code")
     at: datetime
     until: datetime | None
@@ -306,17 +322,17 @@ def acknowledge(request: HttpRequest, app: str, name: str, body: Body[Acknowledg
 
 @router.get(f"{ONE}/mute", response=ListOf[MuteOut])
 def mutes(request: HttpRequest, app: str, name: str) -> dict[str, object]:
-    """The mutes that hold now."""
-    rows = list(streams_actions.active_mutes().filter(stream=stream_row(app, name)))
+    """The stream's own silences that hold now."""
+    rows = list(silences.in_force().filter(stream=stream_row(app, name)))
     return {"items": rows, "count": len(rows)}
 
 
-@router.post(f"{ONE}/mute", response={201: MuteOut}, auth=allow(Ability.NOTE))
+@router.post(f"{ONE}/mute", response={201: MuteOut, 409: Problem}, auth=allow(Ability.NOTE))
 def mute(request: HttpRequest, app: str, name: str, body: Body[MuteIn | None] = None) -> Status[Mute]:
-    """No alerts of the stream for a while. In place of an earlier mute of the same check."""
-    body = body or MuteIn(check="", hours=None)
+    """No alerts of the stream for a while. In place of an earlier silence of the same check."""
+    body = body or MuteIn(check="", hours=None, until=None)
     row = stream_row(app, name)
-    made = streams_actions.mute(row, actor_of(request), check=body.check, hours=body.hours, note=body.note)
+    made = silences.silence(row, actor_of(request), check=body.check, until=body.end(), note=body.note)
     return Status(201, made)
 
 
@@ -326,9 +342,40 @@ class Which(Schema):
 
 @router.delete(f"{ONE}/mute", response={204: None}, auth=allow(Ability.NOTE))
 def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> Status[None]:
-    """Lift the stream's mutes. 404 when nothing was muted."""
-    if not streams_actions.unmute(stream_row(app, name), actor_of(request), check=which.check):
-        raise HttpError(404, "Nothing of it is muted.")
+    """Lift the stream's own silences. 404 when there was none."""
+    if not silences.lift_of(stream_row(app, name), actor_of(request), check=which.check):
+        raise HttpError(404, "Nothing of it is silenced.")
+    return Status(204, None)
+
+
+class SilenceIn(MuteIn):
+    app: Text | None = Field(None, description="All streams of this application. null: everything.")
+
+
+silences_router = Router(tags=["alerts"])
+
+
+@silences_router.get("/silences", response=ListOf[MuteOut])
+def all_silences(request: HttpRequest) -> dict[str, object]:
+    """Every silence that holds now, of streams, applications, or everything; the last made first."""
+    rows = list(silences.in_force())
+    return {"items": rows, "count": len(rows)}
+
+
+@silences_router.post("/silences", response={201: MuteOut, 409: Problem}, auth=allow(Ability.NOTE))
+def silence(request: HttpRequest, body: Body[SilenceIn | None] = None) -> Status[Mute]:
+    """No alerts of an application's streams, or of anything, for a while: a maintenance window."""
+    body = body or SilenceIn(check="", hours=None, until=None, app=None)
+    target = get_object_or_404(Application, name=body.app) if body.app is not None else None
+    made = silences.silence(target, actor_of(request), check=body.check, until=body.end(), note=body.note)
+    return Status(201, made)
+
+
+@silences_router.delete("/silences/{pk}", response={204: None}, auth=allow(Ability.NOTE))
+def lift(request: HttpRequest, pk: int) -> Status[None]:
+    """Lift one, by its id. 404 when it holds no more."""
+    if not silences.lift(get_object_or_404(silences.in_force(), pk=pk), actor_of(request)):
+        raise HttpError(404, "It holds no more.")
     return Status(204, None)
 
 

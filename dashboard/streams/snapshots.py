@@ -4,8 +4,9 @@ of streams, as the wall shows it: muted alerts, and issues that somebody takes c
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from dashboard.streams import actions as streams_actions
-from dashboard.streams.actions import ACKNOWLEDGED, FIRST_SEQUENCE, acknowledgements, active_mutes
+from dashboard.models import Mute
+from dashboard.streams import silences
+from dashboard.streams.actions import ACKNOWLEDGED, FIRST_SEQUENCE, acknowledgements
 from dashboard.streams.queries import Now, latest_events
 from ingest import clean
 from ingest.contracts import StreamSnapshot
@@ -37,12 +38,14 @@ def no_marks() -> Marks:
 
 
 def marks(snapshots: Iterable[StreamSnapshot]) -> dict[int, Marks]:
-    """By stream id, of those that have any. Two queries."""
-    live = {each["session_id"]: each["id"] for each in snapshots if each["session_id"]}
+    """By stream id, of those that have any; of these alone what a silence of more than a stream marks. Two queries."""
+    known = list(snapshots)
+    live = {each["session_id"]: each["id"] for each in known if each["session_id"]}
     by_stream: dict[int, Marks] = {}
-    for mute in active_mutes():
+    for mute in silences.in_force():
         until = mute.until.timestamp() if mute.until else None
-        by_stream.setdefault(mute.stream_id, no_marks())["muted"].append({"check": mute.check_code, "until": until})
+        for pk in _silenced(mute, known):
+            by_stream.setdefault(pk, no_marks())["muted"].append({"check": mute.check_code, "until": until})
     events = StatusEvent.objects.filter(session__in=list(live), sequence__gte=FIRST_SEQUENCE, kind=ACKNOWLEDGED)
     for session, check, detail in events.values_list("session_id", "code", "detail"):
         of = by_stream.setdefault(live[str(session)], no_marks())
@@ -50,6 +53,13 @@ def marks(snapshots: Iterable[StreamSnapshot]) -> dict[int, Marks]:
             {"check": check, "since": float(detail.get("since", 0)), "level": str(detail.get("level", ""))}
         )
     return by_stream
+
+
+def _silenced(mute: Mute, snapshots: Iterable[StreamSnapshot]) -> list[int]:
+    if mute.stream_id is not None:
+        return [mute.stream_id]
+    app = mute.application.name if mute.application else None
+    return [each["id"] for each in snapshots if app in (None, each["app"])]
 
 
 SAMPLE_FIELDS = tuple(CompactSample.__annotations__)
@@ -97,7 +107,7 @@ def stream_database_part(stream: int, session_id: str | None) -> dict[str, Any]:
     return {
         "events": latest_events(stream),
         "acks": acknowledgements(session_id),
-        "mutes": streams_actions.mute_payloads(stream),
+        "mutes": silences.payloads(stream),
     }
 
 

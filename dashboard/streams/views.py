@@ -18,7 +18,7 @@ from dashboard.access import actor_of, page_host, post_view, request_abilities, 
 from dashboard.lists import answer, answer_action
 from dashboard.sessions.advice import setting_of
 from dashboard.streams import actions as streams_actions
-from dashboard.streams import measurements
+from dashboard.streams import measurements, silences
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.measurements import summarize_last_minute
 from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
@@ -225,9 +225,6 @@ KICK_WORDS = {
     Kick.OTHER: "Another encoder is on {path} by now; nothing was done. Check again, then kick.",
 }
 
-MUTE_HOURS = {"1": 1.0, "8": 8.0, "": None}
-"""By the form's value; None: until it is lifted."""
-
 
 @post_view(Ability.KICK)
 def kick(request: HttpRequest, app: str, name: str) -> HttpResponse:
@@ -264,20 +261,22 @@ def acknowledge(request: HttpRequest, app: str, name: str) -> HttpResponse:
 
 @post_view(Ability.NOTE)
 def mute(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    """Alerts of a `check`, of all without one, for 1 or 8 `hours`; without, until it is lifted."""
-    row, hours, back = stream_row(app, name), request.POST.get("hours", ""), _page(app, name)
-    if hours not in MUTE_HOURS:
-        return answer(request, "Alerts are muted for 1 hour, for 8 hours, or until the mute is lifted.", 409, back)
-    check, text = request.POST.get("check", ""), request.POST.get("note", "")
-    streams_actions.mute(row, actor_of(request), check=check, hours=MUTE_HOURS[hours], note=text)
-    return answer(request, "Alerts are muted.", 201, back)
+    """Alerts of a `check`, of all without one, for a `length`; as `silences.end_of_form` reads it."""
+    row, given = stream_row(app, name), request.POST
+
+    def act() -> None:
+        until = silences.end_of_form(given.get("length", ""), given.get("at", ""), timezone.now())
+        check, text = given.get("check", ""), given.get("note", "")
+        silences.silence(row, actor_of(request), check=check, until=until, note=text)
+
+    return answer_action(request, act, ActionProblem, "Alerts are silenced.", 201, _page(app, name))
 
 
 @post_view(Ability.NOTE)
 def unmute(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    """Lift the mute of a `check`; "": the mute of all checks at once."""
-    lifted = streams_actions.unmute(stream_row(app, name), actor_of(request), check=request.POST.get("check", ""))
-    words = "Alerts are on again." if lifted else "This mute has ended already."
+    """Lift the silence of a `check`; "": that of all checks at once."""
+    lifted = silences.lift_of(stream_row(app, name), actor_of(request), check=request.POST.get("check", ""))
+    words = "Alerts are on again." if lifted else "This silence has ended already."
     return answer(request, words, 200, _page(app, name))
 
 

@@ -17,7 +17,7 @@ from dashboard.models import Alert
 from ingest import command_line
 from ingest.contracts import end_of
 from ingest.live.health.engine import span
-from ingest.models import Session
+from ingest.models import Delivery, Session
 from ingest.services.refusals import REASONS
 
 register = template.Library()
@@ -71,8 +71,8 @@ VERBS_PAST = {
     "send": "sent",
     "password": "given another password",
     "acknowledge": "acknowledged",
-    "mute": "muted",
-    "unmute": "heard again",
+    "mute": "silenced",
+    "unmute": "no longer silenced",
     "note": "noted",
 }
 
@@ -225,6 +225,14 @@ def table_name(opts: Any) -> str:
     from ingest.admin_site import label_of  # Mails are drawn by workers, which have no admin.
 
     return capfirst(label_of(opts.model))
+
+
+@register.filter
+def delivery_words(row: Delivery) -> str:
+    """What became of a message, in a sentence: Delivered in 0.4 s."""
+    if row.state == Delivery.State.DONE:
+        return f"Delivered in {row.duration_ms / 1000:.1f} s." if row.duration_ms is not None else "Delivered."
+    return row.error or "On its way."
 
 
 @register.filter

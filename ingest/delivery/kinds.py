@@ -18,11 +18,15 @@ from ingest.models import Delivery
 
 @dataclass(frozen=True, slots=True)
 class MailContent:
-    """What each recipient gets. `pictures`: PNG, by the content ids that the HTML names. `files`: name, text, type."""
+    """What each recipient gets. `brief`: what a chat or pager shows below the subject; `level`: how bad it is there,
+    bad, warning or over. `pictures`: PNG, by the content ids that the HTML names. `files`: name, text, type.
+    """
 
     subject: str
     text: str
     html: str
+    brief: str = ""
+    level: str = ""
     pictures: Mapping[str, bytes] = field(default_factory=dict)
     files: tuple[tuple[str, str, str], ...] = ()
 

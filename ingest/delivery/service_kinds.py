@@ -12,13 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a service says. `key`: of what is the same incident; `level`: warning, bad, over or test."""
+    """What a service says. `level`: bad, warning, over or test. `key`: of what is the same incident, which ends with
+    the message that is `is_over`.
+    """
 
     title: str
     text: str
     url: str
     level: str
     key: str
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Field:
     is_secret: bool = True
     is_required: bool = True
     default: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class ServiceKind:
     library: tuple[str, str]
     arguments: Callable[[Mapping[str, str], Message], dict[str, Any]]
     refusals: Mapping[int, str] = field(default_factory=dict)
+    resolves: bool = False
+    """The message that an alert is over ends what the first one opened, there."""
 
 
 def _slack(values: Mapping[str, str], message: Message) -> dict[str, Any]:
@@ -115,8 +121,8 @@ KINDS: Mapping[str, ServiceKind] = {
         _discord,
     ),
     "teams": ServiceKind(
-        "In Teams, at the channel's … choose Workflows, then “Send webhook alerts to a channel” (or “Post to a channel "
-        "when a webhook request is received”), and copy the URL that it ends with.",
+        "In Teams, in the channel's menu (…), choose Workflows, then “Send webhook alerts to a channel” (or “Post to a "
+        "channel when a webhook request is received”), and copy the URL that it ends with.",
         (
             Field(
                 "url",
@@ -160,15 +166,16 @@ KINDS: Mapping[str, ServiceKind] = {
                 "Region",
                 "us|eu",
                 "us",
-                "eu, if you log in at eu.pagerduty.com; else us.",
                 is_secret=False,
                 default="us",
+                choices=(("us", "US (app.pagerduty.com)"), ("eu", "EU (app.eu.pagerduty.com)")),
             ),
         ),
         "region {region}, key …{key}",
         ("pagerduty", "NotifyPagerDuty"),
         _pagerduty,
         {400: "the integration key is wrong"},
+        resolves=True,
     ),
     "ntfy": ServiceKind(
         "Subscribe to a topic in the ntfy app and enter the same here. On ntfy.sh whoever knows a topic can read it: "

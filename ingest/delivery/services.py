@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -24,8 +23,8 @@ from urllib.parse import urlencode
 from django.conf import settings
 
 from ingest import clean
-from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery.channel import Answer, Channel
+from ingest.delivery.kinds import kind_of
 from ingest.delivery.service_kinds import KINDS, Message, ServiceKind
 from ingest.delivery.webhook import post
 from ingest.models import Delivery, Service
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from apprise import NotifyBase
 
 TEST = "test"
-"""The kind of what is sent to try a service: once."""
+"""The kind of what is sent to try a receiver; to a service once."""
 MAX_TITLE = 250
 MAX_TEXT = 1000
 SHOWN_OF_SECRET = 4
@@ -85,39 +84,30 @@ SIGNS = {
     "test": "\N{BELL}",
 }
 """By a message's level."""
-BEGINS = {"alert.repeated": "Still: ", "alert.cleared": "Resolved: "}
 
 
 def message_of(row: Delivery) -> Message:
     if row.kind == TEST:
-        name = row.body["service"]
+        name, url = row.body["service"], row.body.get("url", "")
         text = "Alerts of rules that name this service arrive here."
-        return _message("Test message", text, row.body.get("url", ""), TEST, f"rtmpweb-test-{name}")
-    alert = row.body["alert"]
-    is_over = row.kind == "alert.cleared"
-    fact = str(CHECK_NAMES.get(alert["check"], alert["title"]) if is_over else alert["title"]).rstrip(".")
-    began = _clock(alert["opened_at"])
-    when = f"From {began} until {_clock(alert['cleared_at'])}" if is_over else f"Since {began}"
-    more = alert["cleared_why"] if is_over else alert["advice"]
-    title = f"{BEGINS.get(row.kind, '')}{alert['subject']}: {fact}"
-    level, key = "over" if is_over else alert["level"], f"rtmpweb-alert-{alert['id']}"
-    return _message(title, "\n".join(filter(None, (more, when))), row.body["url"], level, key)
+        return _message("Test message", text, url, TEST, f"rtmpweb-test-{name}")
+    mail = kind_of(row).mail
+    if mail is None:
+        raise ValueError(f"Nothing makes a message of the kind {row.kind}: see ingest/delivery/kinds.py.")
+    content = mail(row)
+    is_over = row.kind.endswith(".cleared")
+    return _message(content.subject, content.brief, row.body["url"], content.level, f"rtmpweb-{row.about}", is_over)
 
 
-def _message(title: str, text: str, url: str, level: str, key: str) -> Message:
+def _message(title: str, text: str, url: str, level: str, key: str, is_over: bool = False) -> Message:
     title = f"{SIGNS.get(level, SIGNS['bad'])} {_harmless(clean.text(title, MAX_TITLE))}"
     body = "\n".join(clean.text(line, MAX_TEXT) for line in text.split("\n"))
-    return Message(title, f"{_harmless(body)[:MAX_TEXT]}\n{url}".rstrip(), url, level, key)
+    return Message(title, f"{_harmless(body)[:MAX_TEXT]}\n{url}".rstrip(), url, level, key, is_over)
 
 
 def _harmless(text: str) -> str:
     """Names that people and encoders choose call nobody: no @everyone, no <at>."""
     return re.sub(r"@(?=\w)|<(?=[@!#]|/?at\b)", lambda found: f"{found[0]}\N{WORD JOINER}", text)
-
-
-def _clock(text: str) -> str:
-    at = datetime.fromisoformat(text)
-    return f"{at:%H:%M:%S} UTC, {at.day} {at:%b}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +170,14 @@ def request_of(kind: str, values: Mapping[str, str], message: Message) -> Reques
     from apprise import NotifyFormat, NotifyType
     from apprise.exception import AppriseException
 
-    types = {"bad": NotifyType.FAILURE, "warning": NotifyType.WARNING, "over": NotifyType.SUCCESS}
+    types = {"bad": NotifyType.FAILURE, "warning": NotifyType.WARNING}
+    said_as = NotifyType.SUCCESS if message.is_over else types.get(message.level, NotifyType.INFO)
     token = _recorded.set([])
     try:
         _plugin(KINDS[kind], values, message).notify(
             body=message.text,
             title=message.title,
-            notify_type=types.get(message.level, NotifyType.INFO),
+            notify_type=said_as,
             body_format=NotifyFormat.TEXT,
         )
         (made,) = _recorded.get()
@@ -204,6 +195,7 @@ class ServiceChannel(Channel[tuple[Request, tuple[str, ...]]]):
     name = "service"
     receiver = "service"
     claim_s = 60.0
+    is_read = True
     is_exclusive = True
 
     def prepare(self, row: Delivery) -> tuple[Request, tuple[str, ...]] | Answer:

@@ -171,6 +171,8 @@ class Delivery(models.Model):
             models.Index(fields=["service", "-number"], name="delivery_of_service"),
             models.Index(fields=["webhook"], name="delivery_left", condition=Q(state="waiting")),
             models.Index(fields=["webhook"], name="delivery_dead", condition=Q(state="dead")),
+            models.Index(fields=["service"], name="delivery_left_to", condition=Q(state="waiting")),
+            models.Index(fields=["service"], name="delivery_dead_to", condition=Q(state="dead")),
             models.Index(fields=["about", "state"], name="delivery_about"),
         ]
 

@@ -26,9 +26,22 @@ from analytics.models import (
 )
 from analytics.reports.document import Chart, Document, StreamRow
 from dashboard import access
-from dashboard.models import Alert, AlertRule
+from dashboard.models import Alert, AlertRule, Mute
+from ingest.delivery import services
 from ingest.delivery.engine import enqueue
-from ingest.models import Application, Attempt, Ban, Delivery, Node, Recording, Session, StatusEvent, Stream, Webhook
+from ingest.models import (
+    Application,
+    Attempt,
+    Ban,
+    Delivery,
+    Node,
+    Recording,
+    Service,
+    Session,
+    StatusEvent,
+    Stream,
+    Webhook,
+)
 from ingest.services import audit, keys
 from tests.analytics.packed import packed
 from tests.dashboard.conftest import make_session
@@ -236,8 +249,12 @@ def _alerts(session: Session) -> dict[str, Any]:
     """A rule that has alarmed, and a webhook that was told of it. Nothing is sent to its address: nobody may."""
     now = timezone.now()
     webhook = Webhook.objects.create(name="pager", url="http://127.0.0.1:9/", enabled=False)
+    service = Service(name="#ops", kind="slack", enabled=False)
+    services.keep(service, {"url": "https://hooks.slack.com/services/T01ABC/B01ABC/k3Qz7Lm2Rt5Wx8Yb1Nc4Vd6F"})
+    service.save()
     rule = AlertRule.objects.create(name="Bad streams", emails="ops@example.org", enabled=False)
     rule.webhooks.add(webhook)
+    rule.services.add(service)
     alert = Alert.objects.create(
         rule=rule,
         subject="live/cam-1",
@@ -263,7 +280,30 @@ def _alerts(session: Session) -> dict[str, Any]:
         status_code=500,
         error="The receiver answered 500.",
     )
-    return {"rule": rule.pk, "webhook": webhook.pk, "delivery": str(delivery.pk)}
+    Delivery.objects.create(
+        once="house service",
+        number=int(now.timestamp() * 1e6) + 1,
+        channel="service",
+        service=service,
+        kind="test",
+        body={"service": "#ops"},
+        state=Delivery.State.DEAD,
+        attempts=1,
+        ended_at=now,
+        status_code=404,
+        error="Slack answered 404 (no_service): the webhook was removed, or its address is wrong.",
+        duration_ms=212,
+    )
+    silence = Mute.objects.create(
+        application=Application.objects.get(name="live"), note="Encoder swap", check_code="drift"
+    )
+    return {
+        "rule": rule.pk,
+        "webhook": webhook.pk,
+        "service": service.pk,
+        "silence": silence.pk,
+        "delivery": str(delivery.pk),
+    }
 
 
 def _analytics(user: User) -> dict[str, Any]:

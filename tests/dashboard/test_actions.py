@@ -1,8 +1,9 @@
-"""Notes, acknowledgements, mutes and kicks, from the page and by the API: what is written down, and what pages hear."""
+"""Notes, acknowledgements, silences and kicks, by pages and the API: what is written down, and what pages hear."""
 
 import json
 from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from dashboard.models import Mute
 from dashboard.streams import actions as streams_actions
+from dashboard.streams import silences
 from dashboard.streams.queries import latest_events
 from ingest.contracts import Issue
 from ingest.models import Application, StatusEvent, Stream
@@ -20,11 +22,13 @@ from tests.dashboard.conftest import (
     api_token,
     audited,
     client_of,
+    lacks,
     make_session,
     make_stream,
     make_user,
     put_node,
     snapshot,
+    text_of,
 )
 from tests.dashboard.sockets import opened, said
 from tests.snapshots import issue
@@ -116,21 +120,19 @@ def test_an_acknowledgement_is_of_one_opening_and_no_worse_level(operator: Clien
 
 
 @pytest.mark.both_forms
-def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, stream: Stream) -> None:
+def test_a_silence_holds_for_its_time_or_until_it_is_lifted(operator: Client, stream: Stream) -> None:
     make_session(stream)
     assert post(operator, f"{API}/mute", {"check": "starving", "hours": 8, "note": "Rehearsal"}).status_code == 201
     assert post(operator, f"{API}/mute", {"check": "starving", "hours": 1}).json()["note"] == ""
-    held = streams_actions.active_mutes().get()
+    held = silences.in_force().get()
     assert held.until is not None
     assert 3590 < (held.until - timezone.now()).total_seconds() <= 3600
-    assert (streams_actions.is_muted(stream.pk, "starving"), streams_actions.is_muted(stream.pk, "gop_long")) == (
-        True,
-        False,
-    )
-    assert not streams_actions.is_muted(stream.pk, "starving", held.until)
-    assert operator.post(f"{PAGE}/mute", {"check": "", "hours": ""}, headers=AS_JSON).status_code == 201
-    assert streams_actions.is_muted(stream.pk, "gop_long")
-    assert not streams_actions.is_muted(make_stream("cam-2").pk, "gop_long")
+    assert silences.is_silenced(stream.pk, "starving")
+    assert not silences.is_silenced(stream.pk, "gop_long")
+    assert not silences.is_silenced(stream.pk, "starving", held.until)
+    assert operator.post(f"{PAGE}/mute", {"check": "", "length": "lifted"}, headers=AS_JSON).status_code == 201
+    assert silences.is_silenced(stream.pk, "gop_long")
+    assert not silences.is_silenced(make_stream("cam-2").pk, "gop_long")
     found = operator.get(f"{API}/mute").json()
     assert [(row["check"], row["by"], row["until"] is None) for row in found["items"]] == [
         ("", "omar", True),
@@ -139,20 +141,81 @@ def test_a_mute_holds_for_its_time_or_until_it_is_lifted(operator: Client, strea
     assert operator.post(f"{PAGE}/unmute", {"check": ""}, headers=AS_JSON).status_code == 200
     assert operator.delete(f"{API}/mute?check=gop_long").status_code == 404
     assert operator.delete(f"{API}/mute").status_code == 204
-    assert not streams_actions.active_mutes().exists()
+    assert not silences.in_force().exists()
     assert Mute.objects.count() == 3
     assert [kind for _, kind, _, _ in events()] == ["operator.mute"] * 3 + ["operator.unmute"] * 2
     assert audited("action") == ["stream.mute"] * 3 + ["stream.unmute"] * 2
 
 
+@pytest.mark.parametrize(
+    ("length", "at", "ends"),
+    [
+        ("30", "", "2026-07-01T21:30:00Z"),
+        ("120", "", "2026-07-01T23:00:00Z"),
+        ("morning", "", "2026-07-02T06:00:00Z"),
+        ("at", "2026-07-03T12:00", "2026-07-03T10:00:00Z"),
+        ("lifted", "", None),
+    ],
+)
+def test_each_end_that_a_form_offers(
+    operator: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch, length: str, at: str, ends: str | None
+) -> None:
+    """By the clocks of the page, in Berlin at 23:00."""
+    now = datetime.fromisoformat("2026-07-01T21:00:00Z")
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        until = silences.end_of_form(length, at, now)
+    assert until == (datetime.fromisoformat(ends) if ends else None)
+
+
+def test_after_midnight_the_morning_is_that_of_the_day() -> None:
+    with timezone.override(ZoneInfo("Europe/Berlin")):
+        morning = silences.next_morning(datetime.fromisoformat("2026-07-02T00:00:00Z"))
+    assert morning == datetime.fromisoformat("2026-07-02T06:00:00Z")
+
+
 @pytest.mark.parametrize("body", [{"hours": 0}, {"hours": 9000}, {"check": "x; drop"}, {"note": "x" * 201}])
-def test_a_mute_that_makes_no_sense_is_refused(operator: Client, stream: Stream, body: dict[str, Any]) -> None:
+def test_a_silence_that_makes_no_sense_is_refused(operator: Client, stream: Stream, body: dict[str, Any]) -> None:
     assert post(operator, f"{API}/mute", body).status_code == 422
-    assert operator.post(f"{PAGE}/mute", {"hours": "99"}, headers=AS_JSON).status_code == 409
+    for length, at in (("99", ""), ("at", ""), ("at", "2001-01-01T00:00"), ("at", "2999-01-01T00:00")):
+        form = {"length": length, "at": at}
+        assert operator.post(f"{PAGE}/mute", form, headers=AS_JSON).status_code == 409
+    assert post(operator, f"{API}/mute", {"until": "2001-01-01T00:00:00Z"}).status_code == 409
     assert not Mute.objects.exists()
 
 
-def test_a_stream_that_nobody_published_can_be_muted(operator: Client, stream: Stream) -> None:
+@pytest.mark.both_forms
+def test_silences_in_force_are_listed_and_lifted_where_alerts_are(operator: Client, stream: Stream) -> None:
+    form = {"length": "30", "note": "Encoder swap"}
+    assert operator.post("/alerts/silences/create", form | {"of": "*"}).status_code == 302
+    assert operator.post("/alerts/silences/create", form | {"of": "live", "check": "drift"}).status_code == 302
+    assert operator.post("/alerts/silences/create", form | {"of": "nowhere"}, headers=AS_JSON).status_code == 409
+    assert operator.post(f"{PAGE}/mute", form, headers=AS_JSON).status_code == 201
+    page = text_of(operator, "/alerts/")
+    assert lacks(page, "Everything", "live/*", "live/cam-1", "by omar: Encoder swap") == []
+    rows = operator.get("/api/v1/silences").json()["items"]
+    assert [(row["of"], row["check"]) for row in rows] == [
+        ("live/cam-1", ""),
+        ("live/*", "drift"),
+        ("everything", ""),
+    ]
+    held = silences.payloads(stream.pk)
+    assert [each["of"] for each in held] == ["", "live/*", "everything"]
+    assert operator.post(f"/alerts/silences/{rows[2]['id']}/lift").status_code == 302
+    assert operator.delete(f"/api/v1/silences/{rows[1]['id']}").status_code == 204
+    assert operator.delete(f"/api/v1/silences/{rows[1]['id']}").status_code == 404
+    assert post(operator, "/api/v1/silences", {"app": "live", "hours": 2}).json()["of"] == "live/*"
+    assert audited("action", "target") == [
+        ("alerts.mute", "everything"),
+        ("application.mute", "live/*"),
+        ("stream.mute", "live/cam-1"),
+        ("alerts.unmute", "everything"),
+        ("application.unmute", "live/*"),
+        ("application.mute", "live/*"),
+    ]
+
+
+def test_a_stream_that_nobody_published_can_be_silenced(operator: Client, stream: Stream) -> None:
     assert post(operator, f"{API}/mute", {}).status_code == 201
     assert (events(), audited("actor", "action", "target")) == ([], [("omar", "stream.mute", "live/cam-1")])
 

@@ -54,8 +54,8 @@ NO_ACT = {
 }
 
 BEFORE: dict[str, dict[str, dict[str, Any]]] = {
-    "unmute": {"POST /streams/live/cam-1/mute": {"hours": "1"}},
-    "DELETE /api/v1/streams/live/cam-1/mute": {"POST /streams/live/cam-1/mute": {"hours": "1"}},
+    "unmute": {"POST /streams/live/cam-1/mute": {"length": "30"}},
+    "DELETE /api/v1/streams/live/cam-1/mute": {"POST /streams/live/cam-1/mute": {"length": "30"}},
 }
 """What has to be done first."""
 

@@ -32,6 +32,7 @@ FILTERED = (
     "/analytics/compare/?by=stream&sort=-uptime",
     "/reports/?kind=daily&scope=live",
     "/alerts/deliveries/?state=dead",
+    "/alerts/deliveries/?service=%23ops",
     "/api/v1/sessions?app=live&since=2026-01-01T00:00:00Z",
     "/api/v1/recordings?app=live&name=a",
     "/api/v1/attempts?app=live&reason=bad_key",

@@ -68,7 +68,7 @@ ROWS: dict[str, str | Write] = {
     "POST /streams/live/cam-1/preview": "view",
     "POST /streams/live/cam-1/note": Write("note", "session.note", {"note": "Called the venue"}),
     "POST /streams/live/cam-1/acknowledge": Write("note", "issue.acknowledge", {"check": "starving"}),
-    "POST /streams/live/cam-1/mute": Write("note", "stream.mute", {"hours": "1"}),
+    "POST /streams/live/cam-1/mute": Write("note", "stream.mute", {"length": "30"}),
     "POST /streams/live/cam-1/unmute": Write("note", "stream.unmute"),
     "GET /streams/live/cam-1/settings": "manage_keys",
     "GET /live/recent/": "view",
@@ -141,6 +141,15 @@ ROWS: dict[str, str | Write] = {
     "POST /alerts/webhooks/{webhook}/rotate": "manage_alerts",
     "POST /alerts/webhooks/{webhook}/test": "manage_alerts",
     "POST /alerts/webhooks/{webhook}/delete": "manage_alerts",
+    "POST /alerts/silences/create": Write("note", "alerts.mute", {"of": "*", "length": "30"}),
+    "POST /alerts/silences/{silence}/lift": Write("note", "application.unmute"),
+    "GET /alerts/services/create": "manage_alerts",
+    "GET /alerts/services/create/slack": "manage_alerts",
+    "POST /alerts/services/create/slack": "manage_alerts",
+    "GET /alerts/services/{service}/": "manage_alerts",
+    "POST /alerts/services/{service}/": "manage_alerts",
+    "POST /alerts/services/{service}/test": "manage_alerts",
+    "POST /alerts/services/{service}/delete": "manage_alerts",
     "GET /alerts/deliveries/": "view",
     "POST /alerts/deliveries/{delivery}/again": "manage_alerts",
     "GET /system/": "view",
@@ -172,6 +181,9 @@ ROWS: dict[str, str | Write] = {
     "GET /api/v1/streams/live/cam-1/mute": "view",
     "POST /api/v1/streams/live/cam-1/mute": Write("note", "stream.mute", {"hours": 1}),
     "DELETE /api/v1/streams/live/cam-1/mute": Write("note", "stream.unmute"),
+    "GET /api/v1/silences": "view",
+    "POST /api/v1/silences": Write("note", "alerts.mute", {"hours": 1}),
+    "DELETE /api/v1/silences/{silence}": Write("note", "application.unmute"),
     "GET /api/v1/streams/live/cam-1/samples": "view",
     "POST /api/v1/streams/live/cam-1/token": Write("share", "play_token.create", {"hours": 1}),
     "GET /api/v1/sessions": "view",
@@ -206,6 +218,7 @@ ROWS: dict[str, str | Write] = {
     "GET /api/v1/audit": "see_audit",
     "GET /api/v1/alerts": "view",
     "GET /api/v1/webhooks": "view",
+    "GET /api/v1/services": "view",
     "GET /api/v1/deliveries": "view",
     "GET /api/v1/system": "view",
 }
@@ -404,7 +417,7 @@ ELSEWHERE = {
 """Routes that have no row, and why."""
 
 ANY = "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"
-NUMBERED = ("stream", "recording", "key", "rule", "webhook", "report", "run")
+NUMBERED = ("service", "silence", "stream", "recording", "key", "rule", "webhook", "report", "run")
 IDS = dict.fromkeys(("session", "again", "delivery"), ANY) | dict.fromkeys(NUMBERED, "1")
 
 

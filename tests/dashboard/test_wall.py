@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 
 from dashboard import consumers
 from dashboard.streams import actions as streams_actions
+from dashboard.streams import silences
 from dashboard.streams.queries import by_stream
 from ingest import pages
 from ingest.contracts import StreamSnapshot
@@ -114,7 +115,7 @@ async def test_what_an_operator_does_reaches_the_wall(viewer: Client, stream: St
     trouble = {"check": "drift", "level": "warning", "since": opened_at, "title": "Drift", "actual": "740 ms"}
     await put(time.time(), snapshot(stream, session_id=str(session.pk), issues=[trouble]))
     actor = Actor("vera")
-    await sync_to_async(streams_actions.mute)(stream, actor, check="drift")
+    await sync_to_async(silences.silence)(stream, actor, check="drift")
     async with opened("/ws/live/", viewer) as wall:
         muted = [{"check": "drift", "until": None}]
         assert (await said(wall))["marks"] == {str(stream.pk): {"muted": muted, "acknowledged": []}}
@@ -123,10 +124,17 @@ async def test_what_an_operator_does_reaches_the_wall(viewer: Client, stream: St
         update = await said(wall)
         assert update["marks"] == {str(stream.pk): {"muted": muted, "acknowledged": known}}
         assert (update["kind"], update["nodes"], update["streams"], update["gone"]) == ("update", [], [], [])
-        await sync_to_async(streams_actions.unmute)(stream, actor)
+        await sync_to_async(silences.lift_of)(stream, actor)
         while (found := (await said(wall))["marks"][str(stream.pk)])["muted"]:
             pass
         assert found["acknowledged"] == known
+        everything = await sync_to_async(silences.silence)(None, actor)
+        whole = [{"check": "", "until": None}]
+        while (await said(wall))["marks"] != {str(stream.pk): {"muted": whole, "acknowledged": known}}:
+            pass
+        await sync_to_async(silences.lift)(everything, actor)
+        while (await said(wall))["marks"][str(stream.pk)]["muted"]:
+            pass
 
 
 @pytest.mark.both_forms

@@ -13,7 +13,9 @@ from dashboard import tasks
 from dashboard.alerts import evaluation, kinds
 from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
-from ingest.models import Application, Delivery, Node, Session, StatusEvent, Stream, Webhook
+from dashboard.streams import silences
+from dashboard.streams.silences import Silences
+from ingest.models import Application, Delivery, Node, Service, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
 from tests.dashboard.alerts.conftest import Told, live
@@ -146,23 +148,79 @@ def test_it_is_repeated_as_the_rule_says(publisher: Told) -> None:
     assert told() == ["alert.opened", "alert.repeated", "alert.repeated"]
 
 
-def test_a_muted_stream_is_quiet_also_of_what_clears(publisher: Told, stream: Stream) -> None:
+def silence_reason(check: str) -> str:
+    return evaluation.silence_reason(Alert.objects.get(check_code=check), Silences.load(timezone.now()))
+
+
+def test_a_silenced_stream_is_quiet_also_of_what_clears(publisher: Told, stream: Stream) -> None:
     rule(repeat_min=10)
-    streams_actions.mute(stream, OPERATOR, check="starving")
+    silences.silence(stream, OPERATOR, check="starving", note="Encoder swap")
     publisher.opened()
     publisher.opened("gop_long")
     run()
     assert [row.body["alert"]["check"] for row in Delivery.objects.all()] == ["gop_long"]
-    assert evaluation.silence_reason(Alert.objects.get(check_code="starving"), timezone.now()) == "The stream is muted."
-    streams_actions.unmute(stream, OPERATOR)
+    assert silence_reason("starving") == "Silenced until somebody lifts it: Encoder swap"
+    silences.lift_of(stream, OPERATOR)
     run()
     assert told() == ["alert.opened"] * 2
-    streams_actions.mute(stream, OPERATOR)
+    silences.silence(stream, OPERATOR)
     publisher.cleared()
     run()
-    streams_actions.unmute(stream, OPERATOR)
+    silences.lift_of(stream, OPERATOR)
     run()
     assert told() == ["alert.opened"] * 2
+
+
+@pytest.mark.both_forms
+def test_what_is_still_open_as_a_silence_ends_is_told_then(publisher: Told, stream: Stream) -> None:
+    rule()
+    publisher.opened()
+    run()
+    silences.silence(stream, OPERATOR, until=after(minutes=30))
+    publisher.opened("gop_long")
+    for minutes in (1, 29):
+        run(after(minutes=minutes))
+    assert told() == ["alert.opened"]
+    for minutes in (31, 32, 40):
+        run(after(minutes=minutes))
+    assert told() == ["alert.opened", "alert.repeated", "alert.opened"]
+
+
+@pytest.mark.both_forms
+def test_a_maintenance_window_silences_an_application_or_everything(publisher: Told, stream: Stream) -> None:
+    rule()
+    other = Application.objects.create(name="elsewhere")
+    silences.silence(other, OPERATOR)
+    assert not silences.is_silenced(stream.pk, "starving")
+    window = silences.silence(stream.application, OPERATOR, until=after(hours=2))
+    assert silences.is_silenced(stream.pk, "starving")
+    publisher.opened()
+    run()
+    assert told() == []
+    assert silences.lift(window, OPERATOR)
+    assert not silences.lift(window, OPERATOR)
+    everything = silences.silence(None, OPERATOR, check="starving", until=after(hours=2))
+    assert not silences.is_silenced(stream.pk, "gop_long")
+    run()
+    assert told() == []
+    assert silences.lift(everything, OPERATOR)
+    run()
+    assert told() == ["alert.opened"]
+
+
+def test_a_pager_s_incident_is_resolved_though_it_is_silenced(publisher: Told, stream: Stream) -> None:
+    services = {kind: Service(name=kind, kind=kind, sealed="") for kind in ("pagerduty", "slack")}
+    made = rule()
+    for each in services.values():
+        each.save()
+        made.services.add(each)
+    publisher.opened()
+    run()
+    silences.silence(stream, OPERATOR)
+    publisher.cleared()
+    run()
+    cleared = Delivery.objects.filter(kind="alert.cleared")
+    assert [row.receiver for row in cleared] == ["pagerduty"]
 
 
 def test_an_acknowledged_issue_is_not_repeated_but_its_end_is_told(publisher: Told) -> None:

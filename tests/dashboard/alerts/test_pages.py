@@ -236,9 +236,14 @@ def test_a_test_event_is_asked_for(
 
 def test_empty_pages_say_what_comes_next(admin: Client) -> None:
     text = text_of(admin, "/alerts/")
-    for words in ("No rule is on: nobody is notified of anything.", "No rules yet", "No webhooks yet"):
+    for words in (
+        "No rule is on: nobody is notified of anything.",
+        "No rules yet",
+        "No services yet",
+        "No webhooks yet",
+    ):
         assert words in text
-    assert "Nothing was sent yet" in text_of(admin, "/alerts/deliveries/")
+    assert "Nothing sent yet" in text_of(admin, "/alerts/deliveries/")
 
 
 def test_that_no_alert_is_open_does_not_read_as_all_clear(admin: Client, stream: Stream) -> None:

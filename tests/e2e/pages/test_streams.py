@@ -252,10 +252,10 @@ def test_what_one_operator_does_another_sees_at_once(
         feed = page.locator("#events .feed")
         expect(feed).to_contain_text("omar: “Venue moved to <b>Wi-Fi</b>.”", timeout=soon)
 
-        page.locator(issue).get_by_role("button", name="Mute its alerts").click()
+        page.locator(issue).get_by_role("button", name="Silence its alerts").click()
         expect(page.locator("#mute-check")).to_have_value("gop_long")
         page.locator("#mute [type=submit]").click()
-        expect(phone.locator("#issues .mutes")).to_contain_text("are muted until", timeout=soon)
+        expect(phone.locator("#issues .mutes")).to_contain_text("Silenced until", timeout=soon)
         phone.locator("#issues .mutes").get_by_role("button", name="Lift").click()
         expect(page.locator("#issues .mutes")).to_be_hidden(timeout=soon)
         assert phone.evaluate("document.documentElement.scrollWidth") <= 360

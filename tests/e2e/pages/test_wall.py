@@ -157,7 +157,7 @@ def test_what_operators_said_stands_on_the_card(page: Page, server: ServerProces
     expect(card(page, "live/arena").locator(".why")).to_contain_text("lower it, or use a cable")
     known = {"check": "bitrate_low", "level": "bad", "since": trouble["since"]}
     wall.mark(1, muted=[{"check": "", "until": None}], acknowledged=[known])
-    expect(card(page, "live/arena").locator(".marks")).to_have_text("Muted")
+    expect(card(page, "live/arena").locator(".marks")).to_have_text("Silenced")
     expect(card(page, "live/arena").locator(".why")).to_contain_text("Acknowledged")
     wall.mark(1)
     expect(card(page, "live/arena").locator(".marks")).to_be_hidden()
@@ -179,7 +179,7 @@ def test_of_the_bad_ones_those_that_nobody_takes_care_of_come_first(
     expect(card(page, "live/arena").locator(".why")).to_contain_text("Acknowledged")
     assert names(page, "#attention") == ["lecture", "court", "arena"]
     wall.mark(4, muted=[{"check": "", "until": time.time() + 600}])
-    expect(card(page, "live/lecture").locator(".marks")).to_have_text("Muted")
+    expect(card(page, "live/lecture").locator(".marks")).to_have_text("Silenced")
     assert names(page, "#attention") == ["court", "arena", "lecture"]
 
 

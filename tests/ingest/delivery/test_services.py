@@ -14,7 +14,8 @@ import httpx
 import pytest
 from django.utils import timezone
 
-from ingest.delivery import engine, services, webhook
+from ingest.delivery import engine, kinds, services, webhook
+from ingest.delivery.kinds import MailContent
 from ingest.delivery.service_kinds import KINDS
 from ingest.models import Delivery, Service
 from tests.certificates import make_pair
@@ -47,20 +48,22 @@ SECRETS = {
     "pagerduty": KEY,
     "ntfy": "studio-alerts-x7Q2",
 }
-ALERT = {
-    "id": 5,
-    "subject": "live/arena",
-    "level": "bad",
-    "title": "Nothing received for 7 s (limit 5 s).",
-    "advice": "Check that the encoder is running, then its uplink.",
-    "check": "starving",
-    "opened_at": "2026-03-01T12:00:00Z",
-    "cleared_at": None,
-    "cleared_why": "",
-}
-TITLE = "\N{NO ENTRY} live/arena: Nothing received for 7 s (limit 5 s)"
+SUBJECT = "Bad: live/arena: Nothing received for 7 s"
+BRIEF = "Check that the encoder is running, then its uplink.\nHappened 12:00:00 UTC, 1 Mar; still open at 12:01:00 UTC."
+TITLE = f"\N{NO ENTRY} {SUBJECT}"
 URL = "https://live.example.org/streams/live/arena/"
-TEXT = f"Check that the encoder is running, then its uplink.\nSince 12:00:00 UTC, 1 Mar\n{URL}"
+TEXT = f"{BRIEF}\n{URL}"
+
+
+@pytest.fixture(autouse=True)
+def alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind whose words are those of the row's body."""
+
+    def words(row: Delivery) -> MailContent:
+        return MailContent(row.body["subject"], "", "", row.body["brief"], row.body["level"])
+
+    kinds.kind_of(Delivery(kind="alert.opened"))  # Finds those that there are.
+    monkeypatch.setitem(kinds._registered, "alert", kinds.Kind("alert", words))
 
 
 @pytest.fixture
@@ -96,10 +99,13 @@ def make(kind: str, **values: str) -> Service:
 
 
 def tell(service: Service, kind: str = "alert.opened", **alert: Any) -> Delivery:
-    body = {"kind": kind, "alert": ALERT | alert, "rule": "Night", "url": URL}
+    about = alert.pop("about", "alert:5")
+    body = {"subject": SUBJECT, "brief": BRIEF, "level": "bad", "url": URL} | alert
     if kind == services.TEST:
         body = {"kind": kind, "service": service.name}
-    row = Delivery(once=f"{kind}{timezone.now()}", channel="service", service=service, kind=kind, body=body)
+    row = Delivery(
+        once=f"{kind}{timezone.now()}", channel="service", service=service, kind=kind, body=body, about=about
+    )
     row.series = row.once
     engine.enqueue([row])
     assert engine.receivers(timezone.now()) == [("service", service.pk)]
@@ -165,9 +171,9 @@ def test_pagerduty_resolves_the_incident_that_it_opened(stand_in: HttpReceiver) 
     tell(service, "alert.repeated")
     again = sent(stand_in)[1]
     assert (again["event_action"], again["dedup_key"]) == ("trigger", body["dedup_key"])
-    tell(service, "alert.cleared", cleared_at="2026-03-01T12:05:00Z", cleared_why="The issue is over.")
+    tell(service, "alert.cleared", level="over")
     assert sent(stand_in)[1] == {"routing_key": KEY, "event_action": "resolve", "dedup_key": body["dedup_key"]}
-    tell(service, id=6)
+    tell(service, about="alert:6")
     assert sent(stand_in)[1]["dedup_key"] != body["dedup_key"]
 
 
@@ -180,17 +186,17 @@ def test_ntfy(stand_in: HttpReceiver) -> None:
     assert body == {"topic": "studio-alerts-x7Q2", "title": TITLE, "message": TEXT}
 
 
-def test_what_is_over_and_what_goes_on_say_so(stand_in: HttpReceiver) -> None:
+def test_the_level_has_a_sign(stand_in: HttpReceiver) -> None:
     service = make("ntfy")
-    tell(service, "alert.repeated", level="warning")
-    got, body = sent(stand_in)
-    assert body["title"].startswith("\N{WARNING SIGN}\ufe0f Still: live/arena: Nothing received")
-    assert got.headers["X-Priority"] == "high"
-    tell(service, "alert.cleared", cleared_at="2026-03-01T12:05:00Z", cleared_why="The issue is over.")
-    got, body = sent(stand_in)
-    assert body["title"].startswith("\N{WHITE HEAVY CHECK MARK} Resolved: live/arena: ")
-    assert body["message"] == f"The issue is over.\nFrom 12:00:00 UTC, 1 Mar until 12:05:00 UTC, 1 Mar\n{URL}"
-    assert "X-Priority" not in got.headers
+    for level, sign, priority in (
+        ("bad", "\N{NO ENTRY}", "max"),
+        ("warning", "\N{WARNING SIGN}\ufe0f", "high"),
+        ("over", "\N{WHITE HEAVY CHECK MARK}", None),
+    ):
+        tell(service, level=level)
+        got, body = sent(stand_in)
+        assert body["title"] == f"{sign} {SUBJECT}"
+        assert got.headers.get("X-Priority") == priority
     tell(service, services.TEST)
     assert sent(stand_in)[1]["title"] == "\N{BELL} Test message"
 
@@ -198,7 +204,7 @@ def test_what_is_over_and_what_goes_on_say_so(stand_in: HttpReceiver) -> None:
 @pytest.mark.parametrize("kind", VALUES)
 def test_what_peers_say_calls_nobody_and_has_a_bound(kind: str, stand_in: HttpReceiver) -> None:
     words = "@everyone <!channel> <@U123> <at>boss</at> \x00\n\u202e" + "x" * 4000
-    tell(make(kind), title=words, advice=words, subject="live/@here")
+    tell(make(kind), subject=f"live/@here {words}", brief=words)
     text = stand_in.got[0].body.decode()
     assert len(text) < 4000
     said = json.dumps(json.loads(text), ensure_ascii=False)

@@ -48,6 +48,11 @@ export function listenToActions() {
       if (!inside) closeDialog(event.target);
     }
   });
+  // Who enters a time means it.
+  document.addEventListener("input", ({ target }) => {
+    const at = target.type === "datetime-local" && target.closest(".lengths")?.querySelector("[value=at]");
+    if (at) at.checked = true;
+  });
   document.addEventListener("submit", async (event) => {
     const form = event.target.closest("form[data-act]");
     if (!form) return;

@@ -259,6 +259,6 @@ function mutedWords(marks, now) {
   const mutes = held(marks, now);
   if (mutes.length === 0) return null;
   const whole = mutes.find((mute) => mute.check === "");
-  if (!whole) return ["Partly muted", "mute", `No alerts of ${mutes.map((mute) => mute.check).join(", ")}.`];
-  return ["Muted", "mute", whole.until === null ? "No alerts." : `No alerts until ${timeWithUtc(whole.until)}.`];
+  if (!whole) return ["Partly silenced", "mute", `No alerts of ${mutes.map((mute) => mute.check).join(", ")}.`];
+  return ["Silenced", "mute", whole.until === null ? "No alerts." : `No alerts until ${timeWithUtc(whole.until)}.`];
 }

@@ -162,8 +162,8 @@ const EVENT_KINDS = {
   onstatus: ["Status sent", "info"],
   "operator.note": ["Note", "note"],
   "operator.ack": ["Issue acknowledged", "check"],
-  "operator.mute": ["Alerts muted", "mute"],
-  "operator.unmute": ["Alerts unmuted", "mail"],
+  "operator.mute": ["Alerts silenced", "mute"],
+  "operator.unmute": ["Silence lifted", "mail"],
   "operator.kick": ["Encoder kicked", "kick"],
 };
 
@@ -194,8 +194,8 @@ const SENTENCES = {
     `${endedWithSession(event) ? "Not fixed when the session ended" : "Resolved"}: ${lower(event.description || event.code)}`,
   "operator.note": (event) => `${by(event)}: “${event.description}”`,
   "operator.ack": (event) => `${by(event)} acknowledged: ${lower(event.detail.name)}${quoted(event)}`,
-  "operator.mute": (event) => `${by(event)} muted ${alertsOf(event)}${quoted(event)}`,
-  "operator.unmute": (event) => `${by(event)} unmuted ${alertsOf(event)}`,
+  "operator.mute": (event) => `${by(event)} silenced ${alertsOf(event)}${quoted(event)}`,
+  "operator.unmute": (event) => `${by(event)} lifted the silence of ${alertsOf(event)}`,
   "operator.kick": (event) => `${by(event)} kicked the encoder${quoted(event)}`,
   metadata: (event, words) => mediaWords(event.detail?.media ?? {}) || words,
 };

@@ -1,4 +1,4 @@
-// The open issues of a stream: what is wrong, since when, what to do; who knows of it; whose alerts are muted.
+// The open issues of a stream: what is wrong, since when, what to do; who knows of it; whose alerts are silenced.
 
 import { csrfToken, openForm } from "./actions.js";
 import { element, icon, setAttribute, setText } from "./dom.js";
@@ -172,15 +172,17 @@ export class Issues {
     return actions;
   }
 
-  muteRow({ check, until, note, by }) {
-    const subject = check ? `Alerts of “${this.checks[check]?.name ?? check}” are muted` : "All alerts of this stream are muted";
+  muteRow({ check, of, until, note, by }) {
+    const what = [check && `“${this.checks[check]?.name ?? check}”`, of].filter(Boolean).join(", ");
     const words = [
-      `${subject} ${until === null ? "until somebody lifts it" : `until ${moment(until)}`}`,
+      `Silenced ${until === null ? "until somebody lifts it" : `until ${moment(until).replace(/(\d\d:\d\d):00/g, "$1")}`}`,
       by ? ` by ${by}` : "",
-      note ? `: “${note}”` : ".",
+      what ? ` (${what})` : "",
+      note ? `: ${note}` : ".",
     ].join("");
     const row = element("li", {}, icon("mute"), element("span", {}, words));
-    const lift = document.getElementById("lift-act")?.content.firstElementChild.cloneNode(true);
+    // One of more than this stream is lifted where alerts are.
+    const lift = !of && document.getElementById("lift-act")?.content.firstElementChild.cloneNode(true);
     if (lift) {
       lift.elements.check.value = check;
       lift.elements.csrfmiddlewaretoken.value = csrfToken();

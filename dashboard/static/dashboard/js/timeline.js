@@ -126,7 +126,7 @@ export class Timeline {
   }
 }
 
-const BRIEF = { "operator.note": "Note", "operator.ack": "Acknowledged", "operator.mute": "Muted", "operator.unmute": "Unmuted" };
+const BRIEF = { "operator.note": "Note", "operator.ack": "Acknowledged", "operator.mute": "Silenced", "operator.unmute": "Silence lifted" };
 
 // Statuses that are sent to encoders and players, in few words.
 const STATUS_BRIEF = {
