@@ -12,12 +12,13 @@ from django.utils.html import format_html
 
 from dashboard.alerts import evaluation, messages
 from dashboard.alerts.kinds import KINDS
-from dashboard.models import ADDRESSED, DAYS, AlertRule
+from dashboard.models import ADDRESSED, AlertRule
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine
 from ingest.delivery.webhook import is_private
 from ingest.models import Application, Delivery, OutboxEvent, Stream, Webhook
 from ingest.models.deliveries import new_salt
+from ingest.models.hours import DAYS
 from ingest.services import audit
 from ingest.services.audit import Actor
 from ingest.tasks import deliver_soon
@@ -114,8 +115,9 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         for kind in (KINDS[code] for code in values.get("kinds", ())):
-            if kind.needs_streams and not (values.get("streams") or values.get("applications")):
-                raise ValidationError(f"{kind.label}: choose the streams or applications.")
+            has_hours = values.get("days") or values.get("from_time")
+            if kind.needs_streams and has_hours and not (values.get("streams") or values.get("applications")):
+                raise ValidationError(f"{kind.label}, in hours of the rule: choose the streams or applications.")
         if not any(values.get(field) for field in (*ADDRESSED.values(), "webhooks")):
             raise ValidationError("Add a recipient: an e-mail address or a webhook.")
         if bool(values.get("from_time")) != bool(values.get("until_time")):

@@ -9,9 +9,10 @@ from django.utils import timezone
 from analytics.models.reports import REPORT
 from dashboard.alerts import evaluation
 from dashboard.alerts.kinds import KINDS, Health
-from dashboard.models import DAYS, LEVELS, Alert, AlertRule
+from dashboard.models import LEVELS, Alert, AlertRule
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.models import Delivery, Webhook
+from ingest.models.hours import DAYS
 
 
 def open_alerts() -> list[tuple[Alert, str]]:
