@@ -74,7 +74,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Users and scripts": (
         Setting(
             "Users and roles",
-            "Accounts, and what each may do: give a user a role under Groups.",
+            "Accounts, and what each may do: give each user a role.",
             "admin:auth_user_changelist",
             "auth.change_user",
         ),

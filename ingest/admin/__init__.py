@@ -151,7 +151,7 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
 
 
 class OpenFilter(StateFilter):
-    title = parameter_name = "now"
+    title, parameter_name = "state", "now"
     states = {
         "open": ("Going on", lambda sessions: sessions.filter(ended_at__isnull=True)),
         "ended": ("Ended", lambda sessions: sessions.filter(ended_at__isnull=False)),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.options import InlineModelAdmin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
@@ -15,7 +16,7 @@ from ingest.models.names import NetworksField
 from ingest.services import authorization, encoder_login, keys
 
 if TYPE_CHECKING:
-    InlineBase = admin.TabularInline[Any, Stream]
+    InlineBase = InlineModelAdmin[Any, Stream]
 else:
     InlineBase = object
 
@@ -192,8 +193,9 @@ class ExpectedTimeForm(forms.ModelForm[ExpectedTime]):
         return values
 
 
-class ExpectedTimeInline(OfStreamMixin, admin.TabularInline[ExpectedTime, Stream]):
+class ExpectedTimeInline(OfStreamMixin, admin.StackedInline[ExpectedTime, Stream]):
     model = ExpectedTime
     form = ExpectedTimeForm
+    fields = (("days", "date"), ("from_time", "until_time", "time_zone", "grace_s"))
     verbose_name = "expected time"
     verbose_name_plural = "Expected live (outside of these times nobody misses it)"

@@ -29,26 +29,26 @@ class Application(models.Model):
 
     class RecordPolicy(models.TextChoices):
         NONE = "none", "Nothing"
-        REQUESTED = "requested", "What publishers ask for: publish types record and append"
+        REQUESTED = "requested", "What publishers ask to record"
         ALL = "all", "Everything"
 
     class PlayRecordings(models.TextChoices):
-        SIGNED = "signed", "With a signed link or token, whoever may play what is live"
-        AS_LIVE = "as_live", "Whoever may play what is live"
+        SIGNED = "signed", "With a signed link or token"
+        AS_LIVE = "as_live", "The same as live streams"
 
     class SharedObjects(models.TextChoices):
         NONE = "none", "None"
-        TEMPORARY = "temporary", "Temporary ones, which end with their last client"
-        PERSISTENT = "persistent", "Persistent ones too, which are kept in the database"
+        TEMPORARY = "temporary", "Temporary: gone with their last client"
+        PERSISTENT = "persistent", "Temporary and persistent: kept in the database"
 
     class Callback(models.TextChoices):
-        NONE = "none", "About nobody"
-        PUBLISH = "publish", "About publishers"
-        PUBLISH_PLAY = "publish_play", "About publishers and players"
-        ALL = "all", "About connections, publishers and players"
+        NONE = "none", "Never"
+        PUBLISH = "publish", "For publishers"
+        PUBLISH_PLAY = "publish_play", "For publishers and players"
+        ALL = "all", "For connections, publishers and players"
 
     class StartUnit(models.TextChoices):
-        MILLISECONDS = "ms", "Milliseconds, as clients send"
+        MILLISECONDS = "ms", "Milliseconds, as players send"
         SECONDS = "s", "Seconds, as the specification says"
 
     name = models.CharField(max_length=128, unique=True, validators=[validate_app_name])
@@ -89,7 +89,7 @@ class Application(models.Model):
         choices=Callback,
         default=Callback.NONE,
         db_default=Callback.NONE,
-        help_text="RTMPWEB_AUTH_URL, once our own checks have passed. While it gives no answer, nobody gets in.",
+        help_text="The service at RTMPWEB_AUTH_URL, after our own checks. If it gives no answer, nobody gets in.",
     )
     play_start_unit = models.CharField(
         "unit of start and duration in play requests",
@@ -129,9 +129,9 @@ class Stream(models.Model):
     """A stream by its public name, under which players ask for it."""
 
     class Takeover(models.TextChoices):
-        REJECT = "reject", "Refuse the second publisher"
-        REPLACE = "replace", "The newer publisher replaces the older"
-        SAME_ADDRESS = "same_address", "Replace only from the same address"
+        REJECT = "reject", "Refuse it"
+        REPLACE = "replace", "It replaces the first"
+        SAME_ADDRESS = "same_address", "It replaces the first, from the same address only"
 
     application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="streams")
     name = models.CharField(max_length=255, validators=[validate_stream_name])
@@ -189,7 +189,7 @@ class StreamKey(models.Model):
 
     class OverLimit(models.TextChoices):
         WARN = "warn", "Warn"
-        CLOSE = "close", "Warn, then end the session"
+        CLOSE = "close", "Warn, then disconnect"
 
     stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="keys")
     label = models.CharField(max_length=128, blank=True)
