@@ -34,6 +34,18 @@ admin.site.unregister([User, Group])
 
 @admin.register(User)
 class BoundedUserAdmin(UserBase):
+    list_display = ("username", "roles", "email", "is_active", "last_login")
+    list_filter = ("groups", "is_active", "is_superuser")
+    add_fieldsets = (*UserAdmin.add_fieldsets, ("What the user may do", {"fields": ("groups",)}))
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[User]":
+        return super().get_queryset(request).prefetch_related("groups")
+
+    @admin.display
+    def roles(self, account: User) -> str:
+        names = ", ".join(sorted(group.name for group in account.groups.all()))
+        return "superuser" if account.is_superuser else names or "no role"
+
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Any:
         own = super().get_readonly_fields(request, obj)
         return own if request.user.is_superuser else (*own, *SUPERUSERS_ONLY)
@@ -48,7 +60,16 @@ class BoundedUserAdmin(UserBase):
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         if db_field.name == "groups" and not request.user.is_superuser:
             kwargs["queryset"] = _groups_within(request)
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if field is not None and db_field.name == "groups":
+            field.label, field.help_text = "Roles", "Without a role the user can log in, and sees nothing."
+        return field
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None and db_field.name == "is_staff":
+            field.help_text = "Opens the forms under Settings to a user whose role does not: to see, mostly."
+        return field
 
 
 @admin.register(Group)

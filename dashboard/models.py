@@ -1,9 +1,6 @@
 """What the dashboard keeps: rules of alerts, and alerts; API tokens, of which only an HMAC is stored; heartbeats of
 processes; muted alerts; what accounts chose for their pages."""
 
-from datetime import UTC, datetime, time, timedelta, tzinfo
-from zoneinfo import ZoneInfo
-
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, validate_email
@@ -14,6 +11,7 @@ from django.utils import timezone
 
 from ingest.models import Application, Service, Session, Stream, Webhook
 from ingest.models.deliveries import MAX_ADDRESS, Scope, keep_scoped
+from ingest.models.hours import Hours, validate_zone  # noqa: F401 - the first migration names it here.
 from ingest.services.roles import ROLES
 
 LEVELS = ("warning", "bad")
@@ -21,15 +19,6 @@ LEVELS = ("warning", "bad")
 
 ADDRESSED = {"email": "emails"}
 """By a channel that tells addresses, the field of a rule that has them."""
-
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-def validate_zone(name: str) -> None:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValidationError(f"{name!r} is no time zone: expected one such as Europe/Berlin or UTC.") from None
 
 
 def validate_addresses(text: str) -> None:
@@ -49,7 +38,7 @@ def waking_kinds() -> list[str]:
     return ["health", "ended"]
 
 
-class AlertRule(Scope):
+class AlertRule(Scope, Hours):
     name = models.CharField(max_length=100, unique=True)
     enabled = models.BooleanField(default=True)
     kinds = models.JSONField(default=waking_kinds, help_text="What it alerts on: codes of dashboard.alerts.kinds.")
@@ -57,10 +46,6 @@ class AlertRule(Scope):
     level = models.CharField(
         "minimum level", max_length=8, choices=[(each, each.capitalize()) for each in LEVELS], default="bad"
     )
-    days = models.JSONField(default=list, blank=True, help_text="0 is Monday. Empty: every day.")
-    from_time = models.TimeField("from", null=True, blank=True)
-    until_time = models.TimeField("until", null=True, blank=True)
-    time_zone = models.CharField(max_length=64, default="UTC", validators=[validate_zone])
     delay_s = models.PositiveIntegerField(
         "delay (s)",
         default=30,
@@ -100,30 +85,9 @@ class AlertRule(Scope):
             level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level)
         )
 
-    def began(self, now: datetime) -> datetime | None:
-        """When the hours began that `now` is in, by the clocks of its time zone; None: it is outside of them.
-
-        Hours from 22:00 until 6:00 belong to the day on which they begin. Without hours: the day's beginning.
-        """
-        here = now.astimezone(zone := self._zone())
-        begin, end = self.from_time or time(), self.until_time or time()
-        day = here.date()
-        if begin < end:
-            inside = begin <= here.time() < end
-        else:  # Over midnight, or round the clock.
-            inside = here.time() >= begin or here.time() < end
-            if here.time() < begin:
-                day -= timedelta(days=1)
-        if not inside or (self.days and day.weekday() not in self.days):
-            return None
-        return datetime.combine(day, begin, zone)
-
-    def _zone(self) -> tzinfo:
-        """UTC, if this machine doesn't know the zone: other hours are better than none."""
-        try:
-            return ZoneInfo(self.time_zone)
-        except (KeyError, ValueError, OSError):
-            return UTC
+    @property
+    def has_hours(self) -> bool:
+        return bool(self.days or self.from_time)
 
 
 keep_scoped(AlertRule)

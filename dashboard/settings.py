@@ -39,8 +39,8 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "Streams",
-            "Target bitrate, audio and video expected, what a second encoder does, timeouts, and health limits of "
-            "the stream's own.",
+            "When each should be live, target bitrate, whether it has audio and video, a second encoder, timeouts, "
+            "and health limits of its own.",
             "admin:ingest_stream_changelist",
             "ingest.change_stream",
         ),
@@ -74,7 +74,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
     "Users and scripts": (
         Setting(
             "Users and roles",
-            "Accounts, and what each may do: give a user a role under Groups.",
+            "Accounts, and what each may do: give each user a role.",
             "admin:auth_user_changelist",
             "auth.change_user",
         ),
@@ -128,6 +128,7 @@ PARTS = {
     "audio": "id_expect_audio",
     "target": "id_target_kbps",
     "checks": "health_overrides-group",
+    "expected": "expected_times-group",
 }
 """By what links name, where it is on the form of a stream's settings. `key` is the page of its key."""
 

@@ -30,6 +30,7 @@ urlpatterns = [
     path("streams/<str:app>/<stream:name>/unmute", streams_views.unmute, name="unmute"),
     path("streams/<str:app>/<stream:name>/settings", settings.stream_settings, name="stream-settings"),
     path("streams/<str:app>/<stream:name>/thumbnail.webp", streams_views.thumbnail, name="thumbnail"),
+    path("live/expected/", streams_views.expected, name="expected"),
     path("live/recent/", streams_views.recent, name="recent"),
     path("sessions/", sessions_views.sessions, name="sessions"),
     path("sessions/compare/", sessions_views.compare, name="sessions-compare"),

@@ -13,13 +13,14 @@ from django.utils.html import format_html
 
 from dashboard.alerts import evaluation, messages
 from dashboard.alerts.kinds import KINDS
-from dashboard.models import ADDRESSED, DAYS, AlertRule, waking_kinds
+from dashboard.models import ADDRESSED, AlertRule, waking_kinds
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine, services
 from ingest.delivery.service_kinds import KINDS as SERVICE_KINDS
 from ingest.delivery.webhook import is_private
 from ingest.models import Application, Delivery, OutboxEvent, Service, Stream, Webhook
 from ingest.models.deliveries import new_salt
+from ingest.models.hours import DAYS
 from ingest.services import audit
 from ingest.services.audit import Actor
 from ingest.tasks import deliver_soon
@@ -187,8 +188,9 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         for kind in (KINDS[code] for code in values.get("kinds", ())):
-            if kind.needs_streams and not (values.get("streams") or values.get("applications")):
-                raise ValidationError(f"{kind.label}: choose the streams or applications.")
+            has_hours = values.get("days") or values.get("from_time")
+            if kind.needs_streams and has_hours and not (values.get("streams") or values.get("applications")):
+                raise ValidationError(f"{kind.label}, in hours of the rule: choose the streams or applications.")
         if not any(values.get(field) for field in (*ADDRESSED.values(), "services", "webhooks")):
             raise ValidationError("Add a recipient: an e-mail address, a service or a webhook.")
         if bool(values.get("from_time")) != bool(values.get("until_time")):

@@ -3,11 +3,11 @@
 A kind opens and clears alerts (`rows.make`, `rows.clear`) by events, in their transaction; by looking each few seconds;
 or both. The form, pages, API and the evaluation know it by its row."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from django.db.models import F, Q, Window
+from django.db.models import F, Q, QuerySet, Window
 from django.db.models.fields.json import KT
 from django.db.models.functions import RowNumber
 
@@ -16,6 +16,7 @@ from dashboard.models import Alert, AlertRule
 from ingest.contracts import end_of
 from ingest.contracts.figures import NODE_CHECKS
 from ingest.models import Node, OutboxEvent, Session, Stream
+from ingest.models.hours import Missing, expected_streams
 
 Happened = OutboxEvent.Kind
 
@@ -28,7 +29,7 @@ class Kind:
     """As a check box says it."""
     help: ClassVar[str]
     needs_streams: ClassVar[bool] = False
-    """A rule has to name streams or applications."""
+    """A rule that has hours has to name streams or applications."""
     is_absence: ClassVar[bool] = True
     """It is about a stream that is not there: who acknowledges the end of its session has acknowledged it."""
 
@@ -54,7 +55,7 @@ class Kind:
 
     def still(self, alert: Alert) -> str:
         """A sentence: what is so all the same where an alert is withdrawn."""
-        return "The stream was still off air."
+        return STILL_OFF
 
 
 class Health(Kind):
@@ -211,31 +212,45 @@ class Ended(Kind):
 
 class NotLive(Kind):
     code = "not_live"
-    label = "Not live in the rule's hours"
-    help = "A stream is off air while the hours below say that it should be live. Choose its stream or application."
+    label = "Not live when expected"
+    help = (
+        "A stream is off air at a time at which it should be live: those of its settings or, if the rule has hours, "
+        "within these."
+    )
     needs_streams = True
 
     def look(self, rules: Sequence[AlertRule], now: datetime) -> None:
+        timed, missing = expected_streams(now) if rules else (set(), {})
         for rule in rules:
             with isolated(f"The rule {rule.name}"):
-                self._look_by(rule, now)
+                self._look_by(rule, now, timed, missing)
 
-    def _look_by(self, rule: AlertRule, now: datetime) -> None:
-        began = rule.began(now)
+    def _look_by(self, rule: AlertRule, now: datetime, timed: set[int], missing: Mapping[int, Missing]) -> None:
+        """`timed`: streams with times of their own, by which they are held, unless the rule has hours."""
         of_rule = Alert.objects.filter(rule=rule, kind=self.code)
-        if began is None:
-            clear(of_rule, now, Outcome.WITHDRAWN, "The rule's hours are over. The stream was still off air.")
-            return
-        wanted = Q(pk__in=rule.streams.all()) | Q(application__in=rule.applications.all())
-        can = Stream.objects.filter(wanted, enabled=True, application__enabled=True)
-        streams = list(can.select_related("application").distinct())
+        streams = list(self._covered(rule, timed).select_related("application").distinct())
         on_air = live(streams)
         clear(of_rule.filter(stream__in=on_air), now, Outcome.FIXED, "The stream is live.")
+        began = rule.began(now)
+        since: dict[int, datetime | None] = dict.fromkeys((stream.pk for stream in streams), began)
+        if not rule.has_hours:
+            since |= {pk: missing[pk].since if pk in missing else None for pk in since.keys() & timed}
+        over = [pk for pk, at in since.items() if at is None]
+        clear(of_rule.filter(stream__in=over), now, Outcome.WITHDRAWN, f"Its hours are over. {STILL_OFF}")
+        clear(of_rule.exclude(stream__in=streams), now, Outcome.WITHDRAWN, f"It need not be live any more. {STILL_OFF}")
         known = set(open_ones(of_rule).values_list("subject", flat=True))
         for stream in streams:
-            if stream.pk not in on_air and stream.path not in known:
+            at = since[stream.pk]
+            if at is not None and stream.pk not in on_air and stream.path not in known:
                 with paced_transaction():
-                    self._open(rule, stream, began)
+                    self._open(rule, stream, at)
+
+    def _covered(self, rule: AlertRule, timed: set[int]) -> "QuerySet[Stream]":
+        """Those of the rule's scope; of one about every stream those with times of their own."""
+        can = Stream.objects.filter(enabled=True, application__enabled=True)
+        if not rule.is_scoped:
+            return can.filter(pk__in=timed)
+        return can.filter(Q(pk__in=rule.streams.all()) | Q(application__in=rule.applications.all()))
 
     def _open(self, rule: AlertRule, stream: Stream, began: datetime) -> None:
         last = stream.sessions.filter(kind=Session.Kind.PUBLISH, is_test=False).order_by("-started_at").first()
@@ -256,6 +271,7 @@ KINDS: dict[str, Kind] = {kind.code: kind for kind in (Health(), Ended(), NotLiv
 
 BACK_WITHIN_LIMITS = "Back within limits."
 RULE_CHANGED = "The rule was changed."
+STILL_OFF = "The stream was still off air."
 SESSION_ENDED = "session.ended"
 """What an issue cleared `by` that was not put right: its session's end follows, and says why."""
 LOST_AFTER = timedelta(minutes=1)

@@ -11,11 +11,12 @@ from django.utils import timezone
 from analytics.models.reports import REPORT
 from dashboard.alerts import evaluation
 from dashboard.alerts.kinds import KINDS, Health
-from dashboard.models import DAYS, LEVELS, Alert, AlertRule
+from dashboard.models import LEVELS, Alert, AlertRule
 from dashboard.streams.silences import Silences
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery.email import NO_MAIL_SERVER, EmailChannel, is_mail_set
 from ingest.models import Delivery, Service, Webhook
+from ingest.models.hours import DAYS
 
 
 @dataclass(frozen=True, slots=True)

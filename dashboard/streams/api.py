@@ -1,6 +1,7 @@
 """/streams and /applications: what is on air, what was measured of it in the last hours (from the lake), what people do
 to a stream (kick, note, acknowledge, mute), and what it is: enabled, or deleted."""
 
+import datetime as dt
 import time
 from dataclasses import asdict
 from datetime import datetime, timedelta
@@ -36,7 +37,7 @@ from dashboard.streams import silences
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.queries import Now, stream_row
 from ingest.contracts import Health, StreamSnapshot, StreamState
-from ingest.models import Application, StatusEvent, Stream
+from ingest.models import Application, ExpectedTime, StatusEvent, Stream
 from ingest.services import actions as service_actions
 from ingest.services import media_urls, removal
 from ingest.services.roles import Ability
@@ -84,6 +85,17 @@ class SlowPlayerOut(Schema):
     dropped_audio: int
     sheds: int = Field(description="Times that more waited for it than may.")
     queued_ms: int
+
+
+class ExpectedOut(Schema):
+    """A time at which it should be live."""
+
+    days: list[int] = Field(description="0 is Monday. Empty: every day, or the date.")
+    date: dt.date | None = Field(description="A single date; null: each week.")
+    from_time: str = Field(description="HH:MM by the clocks of `time_zone`.")
+    until_time: str = Field(description="Not later than `from_time`: on the day after.")
+    time_zone: str
+    grace_s: int = Field(description="How long it may be off air before that counts.")
 
 
 class StreamOut(Schema):
@@ -145,10 +157,18 @@ class StreamOut(Schema):
     sample_rate: int | None = None
     channels: int | None = None
     tracks: list[TrackOut] = Field([], description="Besides the main ones, of a stream with several.")
+    expected_times: list[ExpectedOut] = Field([], description="When it should be live.")
 
     @classmethod
     def of(cls, row: Stream, snapshot: StreamSnapshot) -> "StreamOut":
-        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot | {"enabled": row.enabled})
+        """Ask it of rows that have `expected_times` prefetched, if they are several."""
+        own = {"enabled": row.enabled, "expected_times": [_expected_out(each) for each in row.expected_times.all()]}
+        return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot | own)
+
+
+def _expected_out(row: ExpectedTime) -> dict[str, Any]:
+    own = {name: getattr(row, name) for name in ("days", "date", "time_zone", "grace_s")}
+    return own | {"from_time": f"{row.from_time:%H:%M}", "until_time": f"{row.until_time:%H:%M}"}
 
 
 class StreamFilters(Paging):
@@ -162,7 +182,8 @@ class StreamFilters(Paging):
 def streams(request: HttpRequest, filters: Query[StreamFilters]) -> dict[str, object]:
     """All streams, on air or not; the last made comes first."""
     now = Now.read()
-    rows = Stream.objects.select_related("application").order_by("-created_at", "-pk")
+    rows = Stream.objects.select_related("application").prefetch_related("expected_times")
+    rows = rows.order_by("-created_at", "-pk")
     rows = narrow(rows, LOOKUPS, filters.model_dump())
     return listed(_in_condition(rows, now, filters), filters, item=lambda row: StreamOut.of(row, now.of_stream(row)))
 

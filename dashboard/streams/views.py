@@ -4,6 +4,8 @@ mute. Each action by a form, with or without a script."""
 import uuid
 from datetime import datetime, timedelta
 from functools import partial
+from operator import itemgetter
+from typing import Any
 
 from csp.constants import SELF
 from django.core.cache import cache
@@ -26,6 +28,7 @@ from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
 from ingest.models import Application, Attempt, Session, Stream, StreamKey
+from ingest.models.hours import Missing, expected_streams
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
@@ -79,6 +82,31 @@ def _recent_columns(samples: list[CompactSample]) -> dict[str, list[object]]:
         "audio_kbps": [round(row["audio_kbps"]) for row in rows],
         "health": [row["health"] for row in rows],
     }
+
+
+EXPECTED_S = 5
+"""For so long what was found for one open wall is told others."""
+
+
+@safe_view(Ability.VIEW)
+def expected(request: HttpRequest) -> JsonResponse:
+    """Streams that are off air though they should be live, the longest missing first: `{"items": [{"app", "name",
+    "since", "until", "was_live"}]}`, times in seconds since the epoch.
+    """
+    items = cache.get("expected-streams")
+    if items is None:
+        _, missing = expected_streams(timezone.now())
+        rows = Stream.objects.filter(pk__in=missing).select_related("application") if missing else ()
+        items = sorted((_missing(row, missing[row.pk]) for row in rows), key=itemgetter("since"))
+        cache.set("expected-streams", items, EXPECTED_S)
+    response = JsonResponse({"items": items})
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _missing(row: Stream, found: Missing) -> dict[str, Any]:
+    names = {"app": row.application.name, "name": row.name, "was_live": found.was_live}
+    return names | {"since": found.since.timestamp(), "until": found.until.timestamp()}
 
 
 MAX_AGE_S = 900
@@ -177,6 +205,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
             "sessions": sessions.select_related("key", "login")[:SESSIONS_SHOWN],
             "keys": [(key, _key_state(key)) for key in row.keys.order_by("-created_at")[:KEYS_SHOWN]],
             "attempts": Attempt.objects.filter(app=app, name=name).order_by("-at")[:ATTEMPTS_SHOWN],
+            "expected": _expected(row),
             "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
             "server_url": media_urls.server_base(),
@@ -184,6 +213,14 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
         },
     )
     return allow_preview(request, answer)
+
+
+def _expected(row: Stream) -> dict[str, Any]:
+    """The times at which it should be live in words, the next begin, and whether it is missing now."""
+    now, times = timezone.now(), list(row.expected_times.all())
+    begins = [begin for each in times if (begin := each.next_begin(now)) is not None]
+    missing = expected_streams(now)[1].get(row.pk) if times else None
+    return {"times": times, "next": min(begins, default=None), "missing": missing}
 
 
 def _settings(request: HttpRequest, row: Stream) -> dict[str, dict[str, str]]:

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from ingest.admin import logins, recordings  # noqa: F401 - registers what they are named for.
-from ingest.admin.forms import HealthOverrideInline, StreamForm, StreamKeyForm
+from ingest.admin.forms import ExpectedTimeInline, HealthOverrideInline, StreamForm, StreamKeyForm
 from ingest.admin.logins import RevocableMixin
 from ingest.admin.removal import RemovalMixin
 from ingest.admin_site import AnyAdmin, LongList, ReadOnlyMixin, RecentValues, StateFilter
@@ -50,7 +50,7 @@ class StreamAdmin(RemovalMixin, AnyAdmin):
     search_fields = ("name", "application__name")
     autocomplete_fields = ("application",)
     raw_id_fields = ("owner",)
-    inlines = (HealthOverrideInline,)
+    inlines = (ExpectedTimeInline, HealthOverrideInline)
 
 
 def _keys_that_are(queryset: "QuerySet[StreamKey]", *, state: str) -> "QuerySet[StreamKey]":
@@ -151,7 +151,7 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
 
 
 class OpenFilter(StateFilter):
-    title = parameter_name = "now"
+    title, parameter_name = "state", "now"
     states = {
         "open": ("Going on", lambda sessions: sessions.filter(ended_at__isnull=True)),
         "ended": ("Ended", lambda sessions: sessions.filter(ended_at__isnull=False)),

@@ -1,17 +1,24 @@
-"""Forms of the admin: streams, keys, log-ins, and how a stream's health is evaluated, on the stream's page."""
+"""Forms of the admin: streams, keys, log-ins; on a stream's, when it should be live and how its health is evaluated."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.options import InlineModelAdmin
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from ingest.live.health import CHECKS, Figures
 from ingest.live.health.engine import Check
-from ingest.models import EncoderLogin, HealthOverride, Stream, StreamKey
+from ingest.models import EncoderLogin, ExpectedTime, HealthOverride, Stream, StreamKey
+from ingest.models.hours import DAYS
 from ingest.models.names import NetworksField
 from ingest.services import authorization, encoder_login, keys
+
+if TYPE_CHECKING:
+    InlineBase = InlineModelAdmin[Any, Stream]
+else:
+    InlineBase = object
 
 
 class StreamForm(forms.ModelForm[Stream]):
@@ -32,13 +39,13 @@ class StreamForm(forms.ModelForm[Stream]):
 
 class StreamKeyForm(forms.ModelForm[StreamKey]):
     allowed_networks = NetworksField(
-        required=False, help_text="CIDR, one a line, such as 192.0.2.0/24. Empty: the key works from anywhere."
+        required=False, help_text="CIDR, one per line, such as 192.0.2.0/24. Empty: the key works from anywhere."
     )
     existing_key = forms.CharField(
         required=False,
         strip=True,
         widget=forms.PasswordInput(attrs={"autocomplete": "off", "size": 50}),
-        help_text="To bring a key over from another server. Empty: a new random key is made and shown once.",
+        help_text="To import a key from another server. Empty: a new random key is made and shown once.",
     )
 
     class Meta:
@@ -76,7 +83,7 @@ class EncoderLoginForm(forms.ModelForm[EncoderLogin]):
         self.fields["password"].help_text = (
             "Empty: a random one is made and shown once."
             if self.instance.pk is None
-            else "Empty: it stays as it is. It can't be shown again."
+            else "Empty: unchanged. It can't be shown again."
         )
 
     def clean_user(self) -> str:
@@ -86,28 +93,44 @@ class EncoderLoginForm(forms.ModelForm[EncoderLogin]):
         return user
 
 
+class DaysField(forms.TypedMultipleChoiceField):
+    """Days of the week, as numbers from 0, which is Monday."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            choices=[(number, name[:3]) for number, name in enumerate(DAYS)],
+            coerce=int,
+            required=False,
+            widget=forms.CheckboxSelectMultiple,
+            help_text="None chosen: every day.",
+        )
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return sorted(map(str, initial or ())) != sorted(map(str, data or ()))
+
+
 BY_CODE: Final = {check.code: check for check in CHECKS}
 
 
 def _choice(check: Check[Figures]) -> tuple[str, str]:
     limits = " / ".join(f"{check.limit(level):g}" for level in reversed(check.levels))
-    side = "under" if check.is_low else "over"
-    return check.code, f"{check.name} ({check.code}): {side} {limits} {check.unit}, {check.hold_s:g} s"
+    side = "below" if check.is_low else "above"
+    return check.code, f"{check.name}: {side} {limits} {check.unit}, for {check.hold_s:g} s"
 
 
 class HealthOverrideForm(forms.ModelForm[HealthOverride]):
     check_code = forms.ChoiceField(
         label="check",
         choices=[("", "—"), *map(_choice, CHECKS)],
-        help_text="With its limits for a warning and an error, and its hold, as they are without this.",
+        help_text="With its usual limits (warning / bad) and how long they have to be passed.",
     )
 
     class Meta:
         model = HealthOverride
         fields = ("check_code", "enabled", "warning", "bad", "hold_s")
         help_texts = {
-            "warning": "In the check's unit. Empty: as it is.",
-            "bad": "The same. Some checks have warnings only.",
+            "warning": "In the check's unit. Empty: the usual limit.",
+            "bad": "The same. Some checks only warn.",
         }
 
     def clean(self) -> dict[str, Any]:
@@ -117,27 +140,62 @@ class HealthOverrideForm(forms.ModelForm[HealthOverride]):
             return values
         warning, bad = values.get("warning"), values.get("bad")
         if bad is not None and "bad" not in check.levels:
-            self.add_error("bad", "This check has no error level: leave it empty.")
+            self.add_error("bad", "This check only warns: leave it empty.")
         elif bad is not None and check.measure_bad is None:
             first = check.warning if warning is None else warning
             if bad > first if check.is_low else bad < first:
                 side = "higher" if check.is_low else "lower"
-                self.add_error("bad", f"The error level can't be {side} than the warning's, {first:g} {check.unit}.")
+                self.add_error("bad", f"It can't be {side} than the limit for warning, {first:g} {check.unit}.")
         return values
 
 
-class HealthOverrideInline(admin.TabularInline[HealthOverride, Stream]):
-    model = HealthOverride
-    form = HealthOverrideForm
+class OfStreamMixin(InlineBase):
+    """Rows on a stream's form: whoever may change a stream may change them."""
+
     extra = 0
-    verbose_name = "health check"
-    verbose_name_plural = "health checks with limits of their own (a live stream goes by them within seconds)"
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.has_change_permission(request) or request.user.has_perm("ingest.view_stream")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whoever may change a stream may say how it is checked."""
         return request.user.has_perm("ingest.change_stream")
 
     has_add_permission = has_delete_permission = has_change_permission
+
+
+class HealthOverrideInline(OfStreamMixin, admin.TabularInline[HealthOverride, Stream]):
+    model = HealthOverride
+    form = HealthOverrideForm
+    verbose_name = "health check"
+    verbose_name_plural = "Health checks with limits of this stream's own (they apply within seconds)"
+
+
+class ExpectedTimeForm(forms.ModelForm[ExpectedTime]):
+    days = DaysField()
+
+    class Meta:
+        model = ExpectedTime
+        fields = ("days", "date", "from_time", "until_time", "time_zone", "grace_s")
+        help_texts = {
+            "until_time": "22:00 until 06:00 goes over midnight.",
+            "time_zone": "Such as Europe/Berlin, or UTC.",
+        }
+        widgets = {
+            "date": forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+            "from_time": forms.TimeInput(attrs={"type": "time"}, format="%H:%M"),
+            "until_time": forms.TimeInput(attrs={"type": "time"}, format="%H:%M"),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        if values.get("date") and values.get("days"):
+            self.add_error("date", "Choose days of the week or a single date, not both.")
+        return values
+
+
+class ExpectedTimeInline(OfStreamMixin, admin.StackedInline[ExpectedTime, Stream]):
+    model = ExpectedTime
+    form = ExpectedTimeForm
+    fields = (("days", "date"), ("from_time", "until_time", "time_zone", "grace_s"))
+    verbose_name = "expected time"
+    verbose_name_plural = "Expected live (outside of these times nobody misses it)"

@@ -6,6 +6,7 @@ Keys and tokens are kept as HMAC-SHA-256 under the installation's pepper; a secr
 from ingest.models.access import Application, Ban, EncoderLogin, HealthOverride, Installation, Stream, StreamKey
 from ingest.models.activity import Attempt, AuditEntry, Lease, Node, OutboxEvent, Session, StatusEvent, StreamTold
 from ingest.models.deliveries import Delivery, DeliveryCount, Service, Webhook
+from ingest.models.hours import ExpectedTime
 from ingest.models.storage import Recording, SharedObject
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Delivery",
     "DeliveryCount",
     "EncoderLogin",
+    "ExpectedTime",
     "HealthOverride",
     "Installation",
     "Lease",

@@ -29,33 +29,34 @@ class Application(models.Model):
 
     class RecordPolicy(models.TextChoices):
         NONE = "none", "Nothing"
-        REQUESTED = "requested", "What publishers ask for: publish types record and append"
+        REQUESTED = "requested", "What publishers ask to record"
         ALL = "all", "Everything"
 
     class PlayRecordings(models.TextChoices):
-        SIGNED = "signed", "With a signed link or token, whoever may play what is live"
-        AS_LIVE = "as_live", "Whoever may play what is live"
+        SIGNED = "signed", "With a signed link or token"
+        AS_LIVE = "as_live", "The same as live streams"
 
     class SharedObjects(models.TextChoices):
         NONE = "none", "None"
-        TEMPORARY = "temporary", "Temporary ones, which end with their last client"
-        PERSISTENT = "persistent", "Persistent ones too, which are kept in the database"
+        TEMPORARY = "temporary", "Temporary: gone with their last client"
+        PERSISTENT = "persistent", "Temporary and persistent: kept in the database"
 
     class Callback(models.TextChoices):
-        NONE = "none", "About nobody"
-        PUBLISH = "publish", "About publishers"
-        PUBLISH_PLAY = "publish_play", "About publishers and players"
-        ALL = "all", "About connections, publishers and players"
+        NONE = "none", "Never"
+        PUBLISH = "publish", "For publishers"
+        PUBLISH_PLAY = "publish_play", "For publishers and players"
+        ALL = "all", "For connections, publishers and players"
 
     class StartUnit(models.TextChoices):
-        MILLISECONDS = "ms", "Milliseconds, as clients send"
+        MILLISECONDS = "ms", "Milliseconds, as players send"
         SECONDS = "s", "Seconds, as the specification says"
 
     name = models.CharField(max_length=128, unique=True, validators=[validate_app_name])
     enabled = models.BooleanField(default=True)
-    publish_policy = models.CharField(max_length=8, choices=PublishPolicy, default=PublishPolicy.KEY)
-    play_policy = models.CharField(max_length=8, choices=PlayPolicy, default=PlayPolicy.PUBLIC)
+    publish_policy = models.CharField("who may publish", max_length=8, choices=PublishPolicy, default=PublishPolicy.KEY)
+    play_policy = models.CharField("who may play", max_length=8, choices=PlayPolicy, default=PlayPolicy.PUBLIC)
     record = models.CharField(
+        "what is recorded",
         max_length=12,
         choices=RecordPolicy,
         default=RecordPolicy.REQUESTED,
@@ -73,14 +74,14 @@ class Application(models.Model):
         "ask encoders for a user and password",
         default=False,
         db_default=False,
-        help_text="Then those that connect without a key in the application's URL have to log in. Players never.",
+        help_text="Encoders without a key in the application's URL then have to log in. Players never do.",
     )
     shared_objects = models.CharField(
         max_length=12,
         choices=SharedObjects,
         default=SharedObjects.NONE,
         db_default=SharedObjects.NONE,
-        help_text="Who may connect may read and change all of them. For connections from now on.",
+        help_text="Whoever may connect may read and change all of them. Holds for new connections.",
     )
     callback = models.CharField(
         "ask the authorisation service",
@@ -88,20 +89,20 @@ class Application(models.Model):
         choices=Callback,
         default=Callback.NONE,
         db_default=Callback.NONE,
-        help_text="RTMPWEB_AUTH_URL, once our own checks have passed. While it gives no answer, nobody gets in.",
+        help_text="The service at RTMPWEB_AUTH_URL, after our own checks. If it gives no answer, nobody gets in.",
     )
     play_start_unit = models.CharField(
-        "unit of play's start and duration",
+        "unit of start and duration in play requests",
         max_length=2,
         choices=StartUnit,
         default=StartUnit.MILLISECONDS,
-        help_text="Of those that players give with play and play2, of 0 and above. A seek is in milliseconds always.",
+        help_text="As players send them with play and play2. A seek is always in milliseconds.",
     )
     max_instances = models.PositiveSmallIntegerField(
-        "most instances",
+        "instances, at most",
         default=16,
         db_default=16,
-        help_text="Namespaces of its streams, between its name and theirs in a URL. 0: none.",
+        help_text="Namespaces between the application and the stream in a URL: rtmp://host/live/INSTANCE. 0: none.",
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
@@ -128,9 +129,9 @@ class Stream(models.Model):
     """A stream by its public name, under which players ask for it."""
 
     class Takeover(models.TextChoices):
-        REJECT = "reject", "Refuse the second publisher"
-        REPLACE = "replace", "The newer publisher replaces the older"
-        SAME_ADDRESS = "same_address", "Replace only from the same address"
+        REJECT = "reject", "Refuse it"
+        REPLACE = "replace", "It replaces the first"
+        SAME_ADDRESS = "same_address", "It replaces the first, from the same address only"
 
     application = models.ForeignKey(Application, on_delete=models.CASCADE, related_name="streams")
     name = models.CharField(max_length=255, validators=[validate_stream_name])
@@ -139,18 +140,27 @@ class Stream(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="streams"
     )
     enabled = models.BooleanField(default=True)
-    target_kbps = models.PositiveIntegerField(null=True, blank=True, help_text="Expected video bitrate, kbit/s.")
-    takeover = models.CharField(max_length=16, choices=Takeover, default=Takeover.REJECT)
-    expect_audio = models.BooleanField(default=True)
-    expect_video = models.BooleanField(default=True)
+    target_kbps = models.PositiveIntegerField(
+        "target video bitrate (kbit/s)",
+        null=True,
+        blank=True,
+        help_text="Health checks compare with it. Empty: with what the encoder says of itself.",
+    )
+    takeover = models.CharField("when a second encoder comes", max_length=16, choices=Takeover, default=Takeover.REJECT)
+    expect_audio = models.BooleanField("has audio", default=True, help_text="Off: missing audio is no issue.")
+    expect_video = models.BooleanField("has video", default=True, help_text="Off: missing video is no issue.")
     idle_timeout_s = models.PositiveIntegerField(
-        default=10, validators=[MinValueValidator(1)], help_text="Seconds without media that end a publisher."
+        "idle timeout (s)",
+        default=10,
+        validators=[MinValueValidator(1)],
+        help_text="A publisher that sends nothing for so long is disconnected.",
     )
     first_media_timeout_s = models.PositiveIntegerField(
+        "first media timeout (s)",
         default=20,
         db_default=20,
         validators=[MinValueValidator(1)],
-        help_text="Seconds in which a publisher must begin to send media.",
+        help_text="A publisher that has sent no audio or video by then is disconnected.",
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
@@ -179,14 +189,14 @@ class StreamKey(models.Model):
 
     class OverLimit(models.TextChoices):
         WARN = "warn", "Warn"
-        CLOSE = "close", "Warn, then end the session"
+        CLOSE = "close", "Warn, then disconnect"
 
     stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="keys")
     label = models.CharField(max_length=128, blank=True)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     prefix = models.CharField(max_length=12, blank=True, editable=False)
     enabled = models.BooleanField(default=True)
-    expires_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField("expires", null=True, blank=True, help_text="UTC. Empty: never.")
     grace_until = models.DateTimeField(
         null=True, blank=True, help_text="A rotated key's predecessor works until then.", editable=False
     )
@@ -194,14 +204,14 @@ class StreamKey(models.Model):
         default=list,
         blank=True,
         validators=[validate_networks],
-        help_text='CIDR, such as ["192.0.2.0/24"]; empty: any.',
+        help_text='CIDR, such as ["192.0.2.0/24"]. Empty: any.',
     )
     max_kbps = models.PositiveIntegerField(
-        "bitrate limit",
+        "bitrate limit (kbit/s)",
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="Of everything that the encoder sends, kbit/s.",
+        help_text="Of all that the encoder sends. Empty: none.",
     )
     over_limit = models.CharField(
         "over the limit",
@@ -209,12 +219,13 @@ class StreamKey(models.Model):
         choices=OverLimit,
         default=OverLimit.WARN,
         db_default=OverLimit.WARN,
-        help_text="What follows a higher one.",
+        help_text="What happens then.",
     )
     test_only = models.BooleanField(
+        "for tests only",
         default=False,
         db_default=False,
-        help_text="What is published with it is measured and checked, but no player gets it.",
+        help_text="What is published with it is measured and checked, but never shown to players.",
     )
     link_of = models.ForeignKey(
         "self",
@@ -250,7 +261,7 @@ class EncoderLogin(models.Model):
     adobe = models.CharField(max_length=32, editable=False)
     llnw = models.CharField(max_length=32, editable=False)
     enabled = models.BooleanField(default=True)
-    expires_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField("expires", null=True, blank=True, help_text="UTC. Empty: never.")
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -274,7 +285,7 @@ class Ban(models.Model):
     address = models.CharField(max_length=64)
     at = models.DateTimeField(default=timezone.now)
     until = models.DateTimeField()
-    guesses = models.PositiveIntegerField(help_text="Different wrong secrets that it had tried.")
+    guesses = models.PositiveIntegerField("wrong secrets tried", help_text="Different ones.")
     node = models.CharField(max_length=128, blank=True)
     lifted_at = models.DateTimeField(null=True, blank=True)
     lifted_by = models.ForeignKey(
@@ -296,15 +307,16 @@ class HealthOverride(models.Model):
     """A check of one stream. What is empty stays as the table of checks says it (`ingest.live.health`)."""
 
     stream = models.ForeignKey(Stream, on_delete=models.CASCADE, related_name="health_overrides")
-    check_code = models.CharField("check", max_length=32, help_text="As `ingest.live.health` names it.")
+    check_code = models.CharField("check", max_length=32)
     enabled = models.BooleanField(default=True, help_text="Off: the stream is not checked for this.")
     warning = models.FloatField(null=True, blank=True, validators=[MinValueValidator(0)])
-    bad = models.FloatField("error", null=True, blank=True, validators=[MinValueValidator(0)])
+    bad = models.FloatField("bad", null=True, blank=True, validators=[MinValueValidator(0)])
     hold_s = models.FloatField(
+        "hold (s)",
         null=True,
         blank=True,
         validators=[MinValueValidator(0)],
-        help_text="Seconds that a limit must be passed before the issue opens.",
+        help_text="How long the limit has to be passed before the issue opens. Empty: as it is.",
     )
 
     class Meta:

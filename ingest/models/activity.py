@@ -46,7 +46,10 @@ class Node(models.Model):
         null=True, blank=True, editable=False, help_text="Its own open issues, as it said when it was last seen."
     )
     drain_grace_s = models.PositiveIntegerField(
-        default=0, db_default=0, help_text="Seconds from the request until what is still live there is ended."
+        "drain grace (s)",
+        default=0,
+        db_default=0,
+        help_text="Seconds from the request until what is still live there is ended.",
     )
 
     class Meta:

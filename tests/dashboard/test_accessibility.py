@@ -63,7 +63,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
   window.brokenRules.push(`${event.effectiveDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
 
-NO_PAGES = ("/metrics", "/live/recent/", "/system/alarms", "/healthz", "/audit/export")
+NO_PAGES = ("/metrics", "/live/recent/", "/live/expected/", "/system/alarms", "/healthz", "/audit/export")
 """For scripts."""
 FILES = ("/settings", "/download", ".csv", ".json", ".pdf", ".webp", "/data", "/progress")
 """How paths end that lead to a file."""

@@ -71,6 +71,7 @@ ROWS: dict[str, str | Write] = {
     "POST /streams/live/cam-1/mute": Write("note", "stream.mute", {"length": "30"}),
     "POST /streams/live/cam-1/unmute": Write("note", "stream.unmute"),
     "GET /streams/live/cam-1/settings": "manage_keys",
+    "GET /live/expected/": "view",
     "GET /live/recent/": "view",
     "GET /sessions/": "view",
     "GET /sessions/compare/?a={session}&b={again}": "view",

@@ -105,7 +105,11 @@ def test_a_streams_page_leads_to_its_settings_and_saving_leads_back(manager: Cli
         "idle_timeout_s": 10,
         "first_media_timeout_s": 20,
         "expect_video": "on",
-        **dict.fromkeys(("health_overrides-TOTAL_FORMS", "health_overrides-INITIAL_FORMS"), 0),
+        **{
+            f"{rows}-{which}_FORMS": 0
+            for rows in ("health_overrides", "expected_times")
+            for which in ("TOTAL", "INITIAL")
+        },
     }
     answer = manager.post(form.partition("#")[0], given)
     assert (answer.status_code, answer["Location"]) == (302, "/streams/live/cam-1/")

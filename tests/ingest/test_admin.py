@@ -69,6 +69,8 @@ def stream_form(stream: Stream, **fields: Any) -> dict[str, Any]:
         "takeover": "reject",
         "health_overrides-TOTAL_FORMS": 0,
         "health_overrides-INITIAL_FORMS": 0,
+        "expected_times-TOTAL_FORMS": 0,
+        "expected_times-INITIAL_FORMS": 0,
         **fields,
     }
 

@@ -148,10 +148,10 @@ def test_a_check_gets_limits_of_its_own_and_the_log_says_so(admin_client: Client
     [
         ({"check_code": "nonsense"}, "Select a valid choice"),
         ({"check_code": "starving", "warning": -1}, "greater than or equal to 0"),
-        ({"check_code": "starving", "bad": 1}, "can&#x27;t be lower than the warning&#x27;s, 2 s"),
-        ({"check_code": "starving", "warning": 20, "bad": 10}, "can&#x27;t be lower than the warning&#x27;s, 20 s"),
-        ({"check_code": "bitrate_low", "bad": 80}, "can&#x27;t be higher than the warning&#x27;s, 70 %"),
-        ({"check_code": "rtt_high", "bad": 500}, "no error level"),
+        ({"check_code": "starving", "bad": 1}, "can&#x27;t be lower than the limit for warning, 2 s"),
+        ({"check_code": "starving", "warning": 20, "bad": 10}, "can&#x27;t be lower than the limit for warning, 20 s"),
+        ({"check_code": "bitrate_low", "bad": 80}, "can&#x27;t be higher than the limit for warning, 70 %"),
+        ({"check_code": "rtt_high", "bad": 500}, "only warns"),
     ],
 )
 def test_what_makes_no_sense_is_refused(admin_client: Client, stream: Stream, row: dict[str, Any], words: str) -> None:

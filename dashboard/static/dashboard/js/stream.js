@@ -15,7 +15,7 @@ import { nominalFps, Samples, StreamCharts } from "./streamcharts.js";
 
 const SILENCE_S = 5;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
-const RENDERED = ["session-key", "last-end", "sessions", "attempts", "keys", "previous"]; // What the server renders.
+const RENDERED = ["missing", "session-key", "last-end", "sessions", "attempts", "keys", "previous"]; // What the server renders.
 // What happened is in the database by then: mostly, and on a busy server.
 const SOON_MS = 1500;
 const LATE_MS = 6000;

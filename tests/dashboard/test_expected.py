@@ -1,0 +1,259 @@
+"""Streams that should be live: at which times, who is missing since when, and where that is said."""
+
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from dashboard import tasks
+from dashboard.alerts import evaluation
+from dashboard.models import Alert, AlertRule
+from ingest.models import ExpectedTime, Session, Stream
+from ingest.models.hours import expected_streams
+from tests.dashboard.conftest import api_token, lacks, make_session, make_stream
+
+BERLIN = {"time_zone": "Europe/Berlin"}
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(f"{text}+00:00")
+
+
+def expect(stream: Stream, begin: time, end: time, **fields: Any) -> ExpectedTime:
+    made = ExpectedTime(stream=stream, from_time=begin, until_time=end, **fields)
+    made.full_clean()
+    made.save()
+    return made
+
+
+def missing(now: datetime) -> dict[str, tuple[datetime, bool]]:
+    """{stream: since when, and whether it was live in its time}."""
+    _, found = expected_streams(now)
+    names = dict(Stream.objects.values_list("pk", "name"))
+    return {names[pk]: (each.since, each.was_live) for pk, each in found.items()}
+
+
+def published(stream: Stream, begin: datetime, end: datetime | None) -> Session:
+    return make_session(stream, started_at=begin, ended_at=end)
+
+
+# --- Who is missing ---
+
+
+@pytest.mark.both_forms
+def test_a_stream_is_missing_once_its_grace_is_over_until_it_is_live(stream: Stream) -> None:
+    make_stream("never-expected")
+    expect(stream, time(10), time(11, 30), days=[6], **BERLIN)  # 29 November 2026 is a Sunday: 9:00 in UTC.
+    assert missing(at("2026-11-28T09:30")) == {}
+    assert missing(at("2026-11-29T09:01:59")) == {}
+    assert missing(at("2026-11-29T09:02")) == {"cam-1": (at("2026-11-29T09:00"), False)}
+    session = published(stream, at("2026-11-29T09:05"), None)
+    assert missing(at("2026-11-29T09:06")) == {}
+    Session.objects.filter(pk=session.pk).update(ended_at=at("2026-11-29T09:40"))
+    assert missing(at("2026-11-29T09:41")) == {}, "the grace counts again"
+    assert missing(at("2026-11-29T09:42")) == {"cam-1": (at("2026-11-29T09:40"), True)}
+    assert missing(at("2026-11-29T10:30")) == {}
+
+
+def test_who_ends_within_the_grace_of_the_end_is_not_missed(stream: Stream) -> None:
+    expect(stream, time(10), time(11), grace_s=300)
+    published(stream, at("2026-11-29T09:58"), at("2026-11-29T10:56"))
+    assert missing(at("2026-11-29T10:59:30")) == {}
+
+
+def test_over_midnight_and_a_single_date(stream: Stream) -> None:
+    expect(stream, time(23), time(1), date=date(2026, 12, 24), grace_s=0)
+    assert missing(at("2026-12-23T23:30")) == {}
+    assert missing(at("2026-12-25T00:30")) == {"cam-1": (at("2026-12-24T23:00"), False)}
+    assert missing(at("2026-12-25T23:30")) == {}
+
+
+def test_times_that_overlap_are_one(stream: Stream) -> None:
+    expect(stream, time(10), time(11), grace_s=0)
+    expect(stream, time(10, 30), time(12), grace_s=0)
+    assert missing(at("2026-11-29T10:45")) == {"cam-1": (at("2026-11-29T10:00"), False)}
+
+
+@pytest.mark.parametrize(
+    ("day", "begin", "from_utc"),
+    [
+        (date(2026, 3, 29), time(2, 30), "2026-03-29T01:30"),  # Skipped: it comes an hour later.
+        (date(2026, 10, 25), time(2, 30), "2026-10-25T00:30"),  # Twice: the first.
+        (date(2026, 7, 1), time(20), "2026-07-01T18:00"),
+        (date(2026, 12, 1), time(20), "2026-12-01T19:00"),
+    ],
+)
+def test_by_the_clocks_of_the_zone(stream: Stream, day: date, begin: time, from_utc: str) -> None:
+    expect(stream, begin, time(23), date=day, grace_s=0, **BERLIN)
+    assert missing(at(from_utc) - timedelta(seconds=1)) == {}
+    assert missing(at(from_utc)) == {"cam-1": (at(from_utc), False)}
+
+
+def test_disabled_streams_and_tests_do_not_count(stream: Stream) -> None:
+    expect(stream, time(10), time(11), grace_s=0)
+    make_session(stream, started_at=at("2026-11-29T09:00"), is_test=True)
+    assert set(missing(at("2026-11-29T10:30"))) == {"cam-1"}, "a test is not on air"
+    Stream.objects.update(enabled=False)
+    assert missing(at("2026-11-29T10:30")) == {}
+
+
+def test_it_costs_the_same_for_many_streams(db: None) -> None:
+    counts = []
+    for number in range(3):
+        for each in range(10 * number + 1):
+            expect(make_stream(f"cam-{number}-{each}"), time(10), time(11), grace_s=0)
+        with CaptureQueriesContext(connection) as asked:
+            assert len(expected_streams(at("2026-11-29T10:30"))[1]) >= 1
+        counts.append(len(asked))
+    assert counts == [3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"days": [6]}, "Sundays 10:00-11:30 Europe/Berlin"),
+        ({"days": [0, 2]}, "Mon, Wed 10:00-11:30 Europe/Berlin"),
+        ({}, "Daily 10:00-11:30 Europe/Berlin"),
+        ({"date": date(2026, 12, 6)}, "6 Dec 2026 10:00-11:30 Europe/Berlin"),
+    ],
+)
+def test_in_words_and_when_next(stream: Stream, fields: dict[str, Any], words: str) -> None:
+    made = expect(stream, time(10), time(11, 30), **fields, **BERLIN)
+    assert made.words == words
+    found = made.next_begin(at("2026-11-29T09:00"))
+    following = {"Sundays": "2026-12-06", "Mon, Wed": "2026-11-30", "Daily": "2026-11-30", "6 Dec 2026": "2026-12-06"}
+    assert found == at(f"{following[words.partition(' 10:')[0]]}T09:00")
+    assert "date" not in fields or made.next_begin(at("2026-12-06T09:00")) is None
+
+
+# --- Where it is set and said ---
+
+
+@pytest.fixture
+def due(stream: Stream, still: datetime) -> datetime:
+    """When the stream should have gone live: ten minutes ago."""
+    begin = (still - timedelta(minutes=10)).replace(second=0, microsecond=0)
+    expect(stream, begin.time(), (begin + timedelta(hours=1)).time())
+    return begin
+
+
+def test_it_is_set_on_the_form_of_the_streams_settings(manager: Client, stream: Stream) -> None:
+    url = reverse("admin:ingest_stream_change", args=[stream.pk])
+    assert lacks(manager.get(url).content.decode(), "Expected live", "Grace (s)", "Only on") == []
+    form: dict[str, Any] = {
+        "application": stream.application_id,
+        "name": "cam-1",
+        "enabled": "on",
+        "takeover": "reject",
+        "expect_audio": "on",
+        "expect_video": "on",
+        "idle_timeout_s": 10,
+        "first_media_timeout_s": 20,
+        "health_overrides-TOTAL_FORMS": 0,
+        "health_overrides-INITIAL_FORMS": 0,
+        "expected_times-TOTAL_FORMS": 1,
+        "expected_times-INITIAL_FORMS": 0,
+    }
+    row = {"days": ["6", "0"], "from_time": "22:00", "until_time": "06:00", "time_zone": "Europe/Berlin", "grace_s": 60}
+    sent = form | {f"expected_times-0-{name}": value for name, value in row.items()}
+    both = manager.post(url, sent | {"expected_times-0-date": "2026-12-24"})
+    assert "not both" in both.content.decode()
+    assert "is no time zone" in manager.post(url, sent | {"expected_times-0-time_zone": "Mars"}).content.decode()
+    assert manager.post(url, sent).status_code == 302
+    made = ExpectedTime.objects.get()
+    assert (sorted(made.days), made.date, made.from_time, made.grace_s) == ([0, 6], None, time(22), 60)
+
+
+def test_the_streams_page_says_when_and_that_it_is_missing(viewer: Client, stream: Stream, due: datetime) -> None:
+    page = viewer.get("/streams/live/cam-1/").content.decode()
+    words = f"Daily {due:%H:%M}-{due + timedelta(hours=1):%H:%M} UTC"
+    assert lacks(page, f"Expected live: {words}", "; next", f"Should be live since {due:%H:%M}") == []
+    make_session(stream)
+    assert "Should be live since" not in viewer.get("/streams/live/cam-1/").content.decode()
+
+
+def test_the_wall_is_told_of_it(viewer: Client, stream: Stream, due: datetime) -> None:
+    (item,) = viewer.get("/live/expected/").json()["items"]
+    until = (due + timedelta(hours=1)).timestamp()
+    assert item == {"app": "live", "name": "cam-1", "was_live": False, "since": due.timestamp(), "until": until}
+
+
+def test_the_api_has_them_with_the_stream(client: Client, stream: Stream) -> None:
+    expect(stream, time(10), time(11, 30), days=[6], **BERLIN)
+    own = {"days": [6], "date": None, "from_time": "10:00", "until_time": "11:30", "time_zone": "Europe/Berlin"}
+    token = api_token()
+    for path in ("/api/v1/streams/live/cam-1", "/api/v1/streams"):
+        answer = client.get(path, headers=token).json()
+        found = answer["items"][0] if "items" in answer else answer
+        assert found["expected_times"] == [own | {"grace_s": 120}]
+
+
+# --- Alerts ---
+
+
+def run(now: datetime) -> None:
+    tasks.handle_events(now)
+    evaluation.check_rules(now)
+    evaluation.notify(now)
+
+
+def opened() -> list[tuple[str, datetime]]:
+    return list(Alert.objects.filter(cleared_at=None).values_list("subject", "opened_at"))
+
+
+def rule(**fields: Any) -> AlertRule:
+    return AlertRule.objects.create(**{"name": "Missing", "kinds": ["not_live"], "delay_s": 0, **fields})
+
+
+@pytest.mark.both_forms
+def test_a_rule_without_hours_goes_by_the_streams_times(stream: Stream) -> None:
+    make_stream("never-expected")
+    expect(stream, time(10), time(11), **BERLIN)
+    rule()
+    run(at("2026-11-29T09:01"))
+    assert opened() == []
+    run(at("2026-11-29T09:03"))
+    assert opened() == [("live/cam-1", at("2026-11-29T09:00"))]
+    session = published(stream, at("2026-11-29T09:05"), None)
+    run(at("2026-11-29T09:06"))
+    assert opened() == []
+    Session.objects.filter(pk=session.pk).update(ended_at=at("2026-11-29T09:30"))
+    run(at("2026-11-29T09:33"))
+    assert opened() == [("live/cam-1", at("2026-11-29T09:30"))]
+    run(at("2026-11-29T10:00"))
+    assert opened() == []
+
+
+def test_a_rule_with_hours_goes_by_them(stream: Stream) -> None:
+    expect(stream, time(10), time(11))
+    rule(from_time=time(12), until_time=time(13)).streams.add(stream)
+    run(at("2026-11-29T10:30"))
+    assert opened() == []
+    run(at("2026-11-29T12:00:01"))
+    assert opened() == [("live/cam-1", at("2026-11-29T12:00"))]
+
+
+def test_a_rule_of_some_streams_leaves_out_others_and_those_without_times_are_always_due(stream: Stream) -> None:
+    other = make_stream("other")
+    expect(stream, time(10), time(11), grace_s=0)
+    expect(other, time(10), time(11), grace_s=0)
+    always = make_stream("always")
+    rule().streams.add(stream, always)
+    run(at("2026-11-29T10:30"))
+    assert {subject for subject, _ in opened()} == {"live/cam-1", "live/always"}
+    run(at("2026-11-29T11:30"))
+    assert {subject for subject, _ in opened()} == {"live/always"}
+
+
+def test_times_that_are_deleted_leave_no_alert(stream: Stream) -> None:
+    made = expect(stream, time(10), time(11), grace_s=0)
+    rule()
+    run(at("2026-11-29T10:30"))
+    assert len(opened()) == 1
+    made.delete()
+    run(at("2026-11-29T10:31"))
+    assert opened() == []
