@@ -2,11 +2,13 @@
 mute. Each action by a form, with or without a script."""
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from csp.constants import SELF
 from django.core.cache import cache
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -24,7 +26,8 @@ from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
-from ingest.models import Application, Attempt, Session, StreamKey
+from ingest.models import Application, Attempt, Session, Stream, StreamKey
+from ingest.services import actions as services_actions
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
@@ -45,7 +48,7 @@ def wall(request: HttpRequest) -> HttpResponse:
                 "stream_url": reverse("dashboard:stream", args=["__APP__", "__NAME__"]),
                 "sessions_url": f"{reverse('api-1:sessions')}?{DROPPED_QUERY}",
                 "session_url": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
-                "server": media_urls.server_base(),
+                "server": media_urls.server_base(page_host(request)),
             },
             "open_apps": list(
                 Application.objects.filter(enabled=True, publish_policy=Application.PublishPolicy.OPEN).values_list(
@@ -112,11 +115,20 @@ def preview(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """
     row = stream_row(app, name)
     urls = media_urls.make_preview(stream=row, page=page_host(request))
-    if urls is None or (request.is_secure() and not urls.flv_url.startswith("https:")):
-        return JsonResponse({"detail": PREVIEW_OFF if urls is None else PREVIEW_NEEDS_HTTPS}, status=503)
+    problem = _preview_problem(request)
+    if urls is None or problem:
+        return JsonResponse({"detail": problem}, status=503)
     answer = JsonResponse({"ws_url": urls.ws_url, "flv_url": urls.flv_url})
     answer["Cache-Control"] = "private, no-store"
     return answer
+
+
+def _preview_problem(request: HttpRequest) -> str:
+    """Why the request's page can have none; "": it can."""
+    base = media_urls.media_base(page_host(request))
+    if not base:
+        return PREVIEW_OFF
+    return PREVIEW_NEEDS_HTTPS if request.is_secure() and not base.startswith("https:") else ""
 
 
 def allow_preview(request: HttpRequest, response: HttpResponse) -> HttpResponse:
@@ -167,15 +179,52 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
             "previous": previous,
             "last_minute": _last_minute(last) if last is not None and last.ended_at is not None else "",
             "sessions": sessions.select_related("key", "login")[:SESSIONS_SHOWN],
-            "keys": [(key, _key_state(key)) for key in row.keys.order_by("-created_at")[:KEYS_SHOWN]],
+            "keys": [
+                (key, _key_state(key)) for key in row.keys.filter(link_of=None).order_by("-created_at")[:KEYS_SHOWN]
+            ],
             "attempts": Attempt.objects.filter(app=app, name=name).order_by("-at")[:ATTEMPTS_SHOWN],
             "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
-            "server_url": media_urls.server_base(),
+            "server_url": media_urls.server_base(page_host(request)),
+            "watch": _watch(request, row),
             "note_length": NOTE_LENGTH,
         },
     )
     return allow_preview(request, answer)
+
+
+WATCH_HOURS = {"1": "1 hour", "12": "12 hours", "168": "1 week"}
+"""For which a link that plays may be made."""
+
+
+def _watch(request: HttpRequest, row: Stream) -> dict[str, Any]:
+    """How the stream can be watched, as the card prints it."""
+    is_public = row.application.play_policy == Application.PlayPolicy.PUBLIC
+    return {
+        "urls": media_urls.watch_urls(stream=row, page=page_host(request)) if is_public else [],
+        "policy": row.application.play_policy,
+        "has_media": bool(media_urls.media_base()),
+        "no_preview": _preview_problem(request),
+        "hours": WATCH_HOURS.items(),
+    }
+
+
+@post_view(Ability.SHARE)
+def play_link(request: HttpRequest, app: str, name: str) -> HttpResponse:
+    """URLs with a token that plays the stream for `hours`: a part of the page, which asks for it by script."""
+    row, hours, page = stream_row(app, name), request.POST.get("hours", ""), page_host(request)
+    if hours not in WATCH_HOURS:
+        raise BadRequest(f"hours is one of {', '.join(WATCH_HOURS)}")
+    lifetime = timedelta(hours=int(hours))
+    if row.application.play_policy == Application.PlayPolicy.NONE:
+        words = f"Nobody may play the streams of {app}: its play policy says so."
+        return JsonResponse({"errors": {"": [words]}}, status=422)
+    link = services_actions.play_link(actor_of(request), stream=row, lifetime=lifetime, page=page)
+    urls = media_urls.watch_urls(stream=row, page=page, token=link.token)
+    context = {"stream": row, "urls": urls, "expires_at": link.expires_at, "prefix": "made"}
+    response = render(request, "dashboard/_watch_made.html", context, status=201)
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 def _last_minute(session: Session) -> str:
