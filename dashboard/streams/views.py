@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.cache import get_conditional_response
 
 from dashboard import zones
-from dashboard.access import actor_of, page_host, post_view, safe_view
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import answer, answer_action
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements
@@ -48,7 +48,7 @@ def wall(request: HttpRequest) -> HttpResponse:
                 "stream_url": reverse("dashboard:stream", args=["__APP__", "__NAME__"]),
                 "sessions_url": f"{reverse('api-1:sessions')}?{DROPPED_QUERY}",
                 "session_url": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
-                "server": media_urls.server_base(page_host(request)),
+                "server": media_urls.server_base(media_urls.page_host(request)),
             },
             "open_apps": list(
                 Application.objects.filter(enabled=True, publish_policy=Application.PublishPolicy.OPEN).values_list(
@@ -114,7 +114,7 @@ def preview(request: HttpRequest, app: str, name: str) -> HttpResponse:
     They bear a token: asked for when a preview begins, and never a part of a page.
     """
     row = stream_row(app, name)
-    urls = media_urls.make_preview(stream=row, page=page_host(request))
+    urls = media_urls.make_preview(stream=row, page=media_urls.page_host(request))
     problem = _preview_problem(request)
     if urls is None or problem:
         return JsonResponse({"detail": problem}, status=503)
@@ -125,7 +125,7 @@ def preview(request: HttpRequest, app: str, name: str) -> HttpResponse:
 
 def _preview_problem(request: HttpRequest) -> str:
     """Why the request's page can have none; "": it can."""
-    base = media_urls.media_base(page_host(request))
+    base = media_urls.media_base(media_urls.page_host(request))
     if not base:
         return PREVIEW_OFF
     return PREVIEW_NEEDS_HTTPS if request.is_secure() and not base.startswith("https:") else ""
@@ -133,7 +133,7 @@ def _preview_problem(request: HttpRequest) -> str:
 
 def allow_preview(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     """Lets the page, and no other, get media from the media listener; mpegts.js hands it to the browser as a blob."""
-    origins = media_urls.media_origins(page_host(request))
+    origins = media_urls.media_origins(media_urls.page_host(request))
     if origins:
         response._csp_update = {"connect-src": origins, "media-src": [SELF, "blob:"]}  # type: ignore[attr-defined]
     return response
@@ -185,7 +185,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
             "attempts": Attempt.objects.filter(app=app, name=name).order_by("-at")[:ATTEMPTS_SHOWN],
             "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
-            "server_url": media_urls.server_base(page_host(request)),
+            "server_url": media_urls.server_base(media_urls.page_host(request)),
             "watch": _watch(request, row),
             "note_length": NOTE_LENGTH,
         },
@@ -201,7 +201,7 @@ def _watch(request: HttpRequest, row: Stream) -> dict[str, Any]:
     """How the stream can be watched, as the card prints it."""
     is_public = row.application.play_policy == Application.PlayPolicy.PUBLIC
     return {
-        "urls": media_urls.watch_urls(stream=row, page=page_host(request)) if is_public else [],
+        "urls": media_urls.watch_urls(stream=row, page=media_urls.page_host(request)) if is_public else [],
         "policy": row.application.play_policy,
         "has_media": bool(media_urls.media_base()),
         "no_preview": _preview_problem(request),
@@ -212,7 +212,7 @@ def _watch(request: HttpRequest, row: Stream) -> dict[str, Any]:
 @post_view(Ability.SHARE)
 def play_link(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """URLs with a token that plays the stream for `hours`: a part of the page, which asks for it by script."""
-    row, hours, page = stream_row(app, name), request.POST.get("hours", ""), page_host(request)
+    row, hours, page = stream_row(app, name), request.POST.get("hours", ""), media_urls.page_host(request)
     if hours not in WATCH_HOURS:
         raise BadRequest(f"hours is one of {', '.join(WATCH_HOURS)}")
     lifetime = timedelta(hours=int(hours))

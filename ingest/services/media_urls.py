@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
+from django.http import HttpRequest
 from django.utils import timezone
 
 from ingest.models import Recording, Stream
@@ -62,6 +63,11 @@ def node_url(plain: Sequence[tuple[str, int]], tls: Sequence[tuple[str, int]]) -
             if settings.RTMP_HOST or host not in WILDCARDS:
                 return _base(scheme, host, port)
     return ""
+
+
+def page_host(request: HttpRequest) -> str:
+    """The host by which the browser reaches the dashboard, without a port."""
+    return urlsplit(f"//{request.get_host()}").hostname or url_host("")
 
 
 def server_base(page: str = "") -> str:
