@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import wraps
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
@@ -112,11 +111,6 @@ def actor_of(request: HttpRequest) -> Actor:
     if isinstance(caller, ApiCaller):
         return Actor(caller.name, caller.user, audit.client_address(request))
     return audit.actor_of(request)
-
-
-def page_host(request: HttpRequest) -> str:
-    """The host by which the browser reaches the dashboard, without a port."""
-    return urlsplit(f"//{request.get_host()}").hostname or "127.0.0.1"
 
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])

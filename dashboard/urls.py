@@ -23,6 +23,7 @@ urlpatterns = [
     path("", streams_views.wall, name="wall"),
     path("streams/<str:app>/<stream:name>/", streams_views.stream, name="stream"),
     path("streams/<str:app>/<stream:name>/preview", streams_views.preview, name="preview"),
+    path("streams/<str:app>/<stream:name>/link", streams_views.play_link, name="play-link"),
     path("streams/<str:app>/<stream:name>/kick", streams_views.kick, name="kick"),
     path("streams/<str:app>/<stream:name>/note", streams_views.note, name="note"),
     path("streams/<str:app>/<stream:name>/acknowledge", streams_views.acknowledge, name="acknowledge"),

@@ -249,7 +249,7 @@ def _keyframes(session: Session, snapshot: StreamSnapshot | None, lived_s: float
     if interval > KEYFRAMES_S:
         words = f"{interval:.1f} s (limit {KEYFRAMES_S:.0f} s). Set it to 2 s in the encoder."
         return step("keyframes", "warn", words)
-    return step("keyframes", "good", f"{interval:.1f} s.")
+    return step("keyframes", "good", f"{interval:.1f} s (limit {KEYFRAMES_S:.0f} s).")
 
 
 def _bitrate(key: StreamKey, session: Session, snapshot: StreamSnapshot | None, lived_s: float) -> Step:
@@ -274,9 +274,13 @@ def _verdict(session: Session, snapshot: StreamSnapshot | None, lived_s: float) 
     issues = snapshot["issues"]
     if not issues:
         return step("verdict", "good", "No check has found anything wrong.", "All is well")
-    words = " ".join(f"{issue['title']}: {issue['advice']}" for issue in issues)
+    words = " ".join(_sentences(issue["title"], issue["advice"]) for issue in issues)
     bad = any(issue["level"] == "bad" for issue in issues)
     return step("verdict", "bad" if bad else "warn", words, f"{len(issues)} open issue{'s' if len(issues) > 1 else ''}")
+
+
+def _sentences(title: str, advice: str) -> str:
+    return f"{title.rstrip('.')}. {advice}"
 
 
 def _verdict_after(session: Session, lived_s: float) -> Step:
@@ -287,7 +291,7 @@ def _verdict_after(session: Session, lived_s: float) -> Step:
     opened = StatusEvent.objects.filter(session=session, kind="health.opened").order_by("sequence")[:MAX_ISSUES]
     found = {event.code: str(event.detail.get("advice", "")) for event in opened}
     if found:
-        words = " ".join(f"{CHECK_NAMES.get(code, code)}: {advice}" for code, advice in found.items())
+        words = " ".join(_sentences(CHECK_NAMES.get(code, code), advice) for code, advice in found.items())
         return step("verdict", "warn", words, f"Ended, with {len(found)} issue{'s' if len(found) > 1 else ''} found")
     if not end_of(session.end_reason).is_expected:
         return step("verdict", "warn", f"{why} {end_advice(session.end_reason)}", "Ended")

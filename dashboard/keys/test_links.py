@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from dashboard.access import actor_of, page_host, post_view
+from dashboard.access import actor_of, post_view
 from dashboard.keys import key_test, shown_once
 from dashboard.keys import queries as keys_queries
 from dashboard.throttle import Limit
@@ -81,7 +81,7 @@ def progress(request: HttpRequest) -> HttpResponse:
         return _closed(JsonResponse({"detail": UNKNOWN}, status=404))
     if not OF_LINK.take(str(link.pk)):
         return _too_often()
-    found, page = key_test.streamer_progress(link, address=address), page_host(request)
+    found, page = key_test.streamer_progress(link, address=address), media_urls.page_host(request)
     answer = {
         **asdict(found),
         "stream": link.stream.path,

@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 
-from dashboard.access import actor_of, page_host, post_view, safe_view
+from dashboard.access import actor_of, post_view, safe_view
 from dashboard.attempts.queries import attempts, refused_publishers
 from dashboard.keys import key_test, shown_once
 from dashboard.keys import queries as keys_queries
@@ -264,7 +264,7 @@ def _context(request: HttpRequest, key: StreamKey) -> dict[str, Any]:
         "row": keys_queries.key_row(key),
         "key": key,
         "live": live,
-        "server": media_urls.server_of(stream=key.stream, page=page_host(request)),
+        "server": media_urls.server_of(stream=key.stream, page=media_urls.page_host(request)),
         "links": [keys_queries.key_row(link) for link in test_links.of_key(key)[: test_links.MOST * 2]],
         "lifetimes": [(name, words) for name, (_, words) in test_links.LIFETIMES.items()],
         "attempts": rows.exclude(action=Attempt.Action.PLAY)[:REFUSED_SHOWN],
@@ -280,7 +280,7 @@ def _wrong(form: Form) -> JsonResponse:
 
 def _show_once(request: HttpRequest, verb: str, make: Callable[[], NewKey]) -> HttpResponse:
     def context(made: NewKey) -> dict[str, Any]:
-        paste = media_urls.strings(stream=made.key.stream, secret=made.secret, page=page_host(request))
+        paste = media_urls.strings(stream=made.key.stream, secret=made.secret, page=media_urls.page_host(request))
         return {"key": made.key, "paste": paste, "verb": verb}
 
     return shown_once.answer(request, "dashboard/_key_made.html", make, context)

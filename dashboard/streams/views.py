@@ -9,6 +9,7 @@ from typing import Any
 
 from csp.constants import SELF
 from django.core.cache import cache
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -16,7 +17,7 @@ from django.utils import timezone
 from django.utils.cache import get_conditional_response
 
 from dashboard import zones
-from dashboard.access import actor_of, page_host, post_view, request_abilities, safe_view
+from dashboard.access import actor_of, post_view, request_abilities, safe_view
 from dashboard.lists import answer, answer_action
 from dashboard.sessions.advice import setting_of
 from dashboard.streams import actions as streams_actions
@@ -29,6 +30,7 @@ from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
 from ingest.models import Application, Attempt, Session, Stream, StreamKey
 from ingest.models.hours import Missing, expected_streams
+from ingest.services import actions as services_actions
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
@@ -49,7 +51,7 @@ def wall(request: HttpRequest) -> HttpResponse:
                 "stream_url": reverse("dashboard:stream", args=["__APP__", "__NAME__"]),
                 "sessions_url": f"{reverse('api-1:sessions')}?{DROPPED_QUERY}",
                 "session_url": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
-                "server": media_urls.server_base(),
+                "server": media_urls.server_base(media_urls.page_host(request)),
             },
             "open_apps": list(
                 Application.objects.filter(enabled=True, publish_policy=Application.PublishPolicy.OPEN).values_list(
@@ -140,17 +142,26 @@ def preview(request: HttpRequest, app: str, name: str) -> HttpResponse:
     They bear a token: asked for when a preview begins, and never a part of a page.
     """
     row = stream_row(app, name)
-    urls = media_urls.make_preview(stream=row, page=page_host(request))
-    if urls is None or (request.is_secure() and not urls.flv_url.startswith("https:")):
-        return JsonResponse({"detail": PREVIEW_OFF if urls is None else PREVIEW_NEEDS_HTTPS}, status=503)
+    urls = media_urls.make_preview(stream=row, page=media_urls.page_host(request))
+    problem = _preview_problem(request)
+    if urls is None or problem:
+        return JsonResponse({"detail": problem}, status=503)
     answer = JsonResponse({"ws_url": urls.ws_url, "flv_url": urls.flv_url})
     answer["Cache-Control"] = "private, no-store"
     return answer
 
 
+def _preview_problem(request: HttpRequest) -> str:
+    """Why the request's page can have none; "": it can."""
+    base = media_urls.media_base(media_urls.page_host(request))
+    if not base:
+        return PREVIEW_OFF
+    return PREVIEW_NEEDS_HTTPS if request.is_secure() and not base.startswith("https:") else ""
+
+
 def allow_preview(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     """Lets the page, and no other, get media from the media listener; mpegts.js hands it to the browser as a blob."""
-    origins = media_urls.media_origins(page_host(request))
+    origins = media_urls.media_origins(media_urls.page_host(request))
     if origins:
         response._csp_update = {"connect-src": origins, "media-src": [SELF, "blob:"]}  # type: ignore[attr-defined]
     return response
@@ -203,12 +214,15 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
             "previous": previous,
             "last_minute": _last_minute(last) if last is not None and last.ended_at is not None else "",
             "sessions": sessions.select_related("key", "login")[:SESSIONS_SHOWN],
-            "keys": [(key, _key_state(key)) for key in row.keys.order_by("-created_at")[:KEYS_SHOWN]],
+            "keys": [
+                (key, _key_state(key)) for key in row.keys.filter(link_of=None).order_by("-created_at")[:KEYS_SHOWN]
+            ],
             "attempts": Attempt.objects.filter(app=app, name=name).order_by("-at")[:ATTEMPTS_SHOWN],
             "expected": _expected(row),
             "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
-            "server_url": media_urls.server_base(),
+            "server_url": media_urls.server_base(media_urls.page_host(request)),
+            "watch": _watch(request, row),
             "note_length": NOTE_LENGTH,
         },
     )
@@ -228,6 +242,40 @@ def _settings(request: HttpRequest, row: Stream) -> dict[str, dict[str, str]]:
     if Ability.MANAGE_KEYS not in request_abilities(request):
         return {}
     return {check: dict(zip(("url", "words"), setting_of(check, row.path), strict=True)) for check in STREAM_CHECKS}
+
+
+WATCH_HOURS = {"1": "1 hour", "12": "12 hours", "168": "1 week"}
+"""For which a link that plays may be made."""
+
+
+def _watch(request: HttpRequest, row: Stream) -> dict[str, Any]:
+    """How the stream can be watched, as the card prints it."""
+    is_public = row.application.play_policy == Application.PlayPolicy.PUBLIC
+    return {
+        "urls": media_urls.watch_urls(stream=row, page=media_urls.page_host(request)) if is_public else [],
+        "policy": row.application.play_policy,
+        "has_media": bool(media_urls.media_base()),
+        "no_preview": _preview_problem(request),
+        "hours": WATCH_HOURS.items(),
+    }
+
+
+@post_view(Ability.SHARE)
+def play_link(request: HttpRequest, app: str, name: str) -> HttpResponse:
+    """URLs with a token that plays the stream for `hours`: a part of the page, which asks for it by script."""
+    row, hours, page = stream_row(app, name), request.POST.get("hours", ""), media_urls.page_host(request)
+    if hours not in WATCH_HOURS:
+        raise BadRequest(f"hours is one of {', '.join(WATCH_HOURS)}")
+    lifetime = timedelta(hours=int(hours))
+    if row.application.play_policy == Application.PlayPolicy.NONE:
+        words = f"Nobody may play the streams of {app}: its play policy says so."
+        return JsonResponse({"errors": {"": [words]}}, status=422)
+    link = services_actions.play_link(actor_of(request), stream=row, lifetime=lifetime, page=page)
+    urls = media_urls.watch_urls(stream=row, page=page, token=link.token)
+    context = {"stream": row, "urls": urls, "expires_at": link.expires_at, "prefix": "made"}
+    response = render(request, "dashboard/_watch_made.html", context, status=201)
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 def _last_minute(session: Session) -> str:

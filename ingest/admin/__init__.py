@@ -124,7 +124,7 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
         return self._shown(request, new_key, "Stream key created")
 
     def _shown(self, request: HttpRequest, new_key: keys.NewKey, title: str) -> HttpResponse:
-        paste = media_urls.strings(stream=new_key.key.stream, secret=new_key.secret)
+        paste = media_urls.strings(stream=new_key.key.stream, secret=new_key.secret, page=media_urls.page_host(request))
         return self.shown_once(request, title, key=new_key.key, paste=paste)
 
     @admin.action(description="Rotate one: a new key, the old one works for 24 hours", permissions=["add"])

@@ -1,6 +1,7 @@
 """The exact strings that people paste into encoders and players, and the URLs by which streams and recordings are had
 from the media listener, and from which pages they may be; where our own pages are, for messages."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -8,6 +9,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
+from django.http import HttpRequest
 from django.utils import timezone
 
 from ingest.models import Recording, Stream
@@ -61,6 +63,11 @@ def node_url(plain: Sequence[tuple[str, int]], tls: Sequence[tuple[str, int]]) -
             if settings.RTMP_HOST or host not in WILDCARDS:
                 return _base(scheme, host, port)
     return ""
+
+
+def page_host(request: HttpRequest) -> str:
+    """The host by which the browser reaches the dashboard, without a port."""
+    return urlsplit(f"//{request.get_host()}").hostname or url_host("")
 
 
 def server_base(page: str = "") -> str:
@@ -147,6 +154,37 @@ def make_play_link(
     """Of a stream and its recordings, or of this recording and no other of its name."""
     kind = play_tokens.PLAY if isinstance(row, Stream) else play_tokens.RECORDING
     return _link(row, kind, lifetime, page)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchUrl:
+    """One way to watch a live stream, as it is printed."""
+
+    id: str
+    label: str
+    url: str = field(repr=False)
+    """May bear a token."""
+
+    @property
+    def commands(self) -> list[dict[str, str]]:
+        """By player, as shells take them."""
+        return [{"player": name, "line": shlex.join([name.lower(), self.url])} for name in PLAYERS]
+
+
+PLAYERS: Final = ("FFplay", "VLC", "mpv")
+
+
+def watch_urls(*, stream: Stream, page: str = "", token: str = "") -> list[WatchUrl]:
+    """`token`: where playing takes one."""
+    query = f"?token={token}" if token else ""
+    plain, name = play_url(stream=stream, page=page), quote(stream.name, safe=SAFE)
+    found = [WatchUrl("rtmp", "RTMP", f"{plain}{query}")]
+    if settings.RTMPS_ADDRESS:
+        base = _base("rtmps", *settings.RTMPS_ADDRESS, page)
+        found.append(WatchUrl("rtmps", "RTMP with TLS", f"{base}/{stream.application.name}/{name}{query}"))
+    if flv := live_url(stream=stream, page=page):
+        found.append(WatchUrl("flv", "FLV over HTTP", f"{flv}{query}"))
+    return found
 
 
 def live_url(*, stream: Stream, page: str = "") -> str:

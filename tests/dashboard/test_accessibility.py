@@ -194,6 +194,25 @@ def test_the_login_page_keeps_the_policy_and_axe_finds_nothing(browser: Browser,
     assert_none(found)
 
 
+def test_a_test_link_is_shown_and_opened_for_everybody(page: Page, house: House) -> None:
+    """What is shown once, what asks before it is lost, and the streamer's page with the link's test."""
+    faults = visit(page, house.url("/keys/{key}/"))
+    page.click("[data-do='open:link']")
+    page.click("#link button[type=submit]")
+    url = (page.locator("#made-link").text_content() or "").strip()
+    page.evaluate(AXE.read_text())
+    found = page.evaluate(VIOLATIONS, ["#made", []])
+    page.keyboard.press("Escape")
+    found += page.evaluate(VIOLATIONS, ["#made", []])
+    page.click("[data-made=back]")
+    page.click("#made [data-do='copy:made-message']")
+    found += page.evaluate(VIOLATIONS, ["#made", []])
+    page.click("#made [data-do=close].solid")
+    page.goto(url)
+    page.locator("#stream", has_text="live/cam-1").wait_for()
+    assert_none([*faults, *found, *violations(page)])
+
+
 @pytest.mark.parametrize("path", ADMIN)
 def test_the_admin_keeps_the_policy(page: Page, house: House, path: str) -> None:
     assert_none(visit(page, house.url(path)))

@@ -174,7 +174,7 @@ def test_the_verdict_stays_when_the_encoder_has_stopped(manager: Client, key: St
         "words": step(answer, "verdict")["words"],
     }
     assert step(answer, "video")["words"] == "H.264, 1280 × 720."
-    assert step(answer, "keyframes")["words"] == "2.0 s."
+    assert step(answer, "keyframes")["words"] == "2.0 s (limit 4 s)."
     assert step(answer, "bitrate")["words"] == "2,000 kbit/s on average."
     detail = {"advice": "Set the keyframe interval to 2 s."}
     StatusEvent.objects.create(session=session, sequence=5, kind="health.opened", code="gop_long", detail=detail)

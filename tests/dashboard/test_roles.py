@@ -66,6 +66,7 @@ ROWS: dict[str, str | Write] = {
     "GET /streams/live/cam-1/thumbnail.webp": "view",
     "POST /streams/live/cam-1/kick": Write("kick", "session.kick", {"note": "Too loud"}),
     "POST /streams/live/cam-1/preview": "view",
+    "POST /streams/live/cam-1/link": Write("share", "play_token.create", {"hours": "1"}),
     "POST /streams/live/cam-1/note": Write("note", "session.note", {"note": "Called the venue"}),
     "POST /streams/live/cam-1/acknowledge": Write("note", "issue.acknowledge", {"check": "starving"}),
     "POST /streams/live/cam-1/mute": Write("note", "stream.mute", {"length": "30"}),

@@ -48,6 +48,7 @@ def test_a_key_is_seen_once(manager: Client, stream: Stream, caplog: pytest.LogC
     page = response.content.decode()
     secret = secret_on(page)
     assert 'value="rtmp://' in page
+    assert f"Stream Key: {secret}\n" in page, "in the text for a colleague"
     key = StreamKey.objects.get()
     assert keys.find(secret=secret) == key
     for url in (reverse(KEYS), reverse("admin:ingest_streamkey_change", args=[key.pk]), reverse("admin:index")):
@@ -210,6 +211,7 @@ def test_a_password_that_is_made_up_is_shown_once(manager: Client, stream: Strea
     login = EncoderLogin.objects.get()
     assert (login.user, login.label, login.stream) == ("bob", "van", stream)
     assert fits(login, found[1])
+    assert f"User: bob\nPassword: {found[1]}\n" in page.content.decode(), "in the text for a colleague"
     for name, arguments in ((LIST, []), (CHANGE, [login.pk])):
         again = manager.get(reverse(name, args=arguments))
         assert again.status_code == 200

@@ -70,6 +70,11 @@ export class Preview {
     this.tries = 0;
     this.moved = { at: 0, time: 0 };
     this.note = "";
+    this.offer = document.getElementById("watch-preview"); // Beside the other ways to watch.
+    this.offer.querySelector("button").addEventListener("click", () => {
+      this.choose(true);
+      card.scrollIntoView({ block: "nearest" });
+    });
     const on = (name, action) => card.querySelector(`[data-preview=${name}]`).addEventListener("click", action);
     on("start", () => this.choose(true));
     on("stop", () => this.choose(false));
@@ -100,7 +105,7 @@ export class Preview {
     this.stream = stream;
     this.thumbnail = thumbnail;
     const live = stream.state === "live";
-    const { sentence, sound } = live ? playable(stream.media ?? {}) : {};
+    const { sentence, sound } = live ? this.playable(stream.media ?? {}) : {};
     const words = !live
       ? this.wanted
         ? "Off air. The preview begins again with the stream."
@@ -115,6 +120,19 @@ export class Preview {
     this.picture.hidden = this.plays || !this.picture.hasAttribute("src");
     this.card.hidden = !live && !this.wanted && this.picture.hidden;
     this.card.querySelector(".bar").hidden = !live && !this.wanted;
+    this.showOffer(live, sentence);
+  }
+
+  /** Where nothing sends media no codec matters. */
+  playable(media) {
+    const { off } = this.offer.dataset;
+    return off ? { sentence: off } : playable(media);
+  }
+
+  showOffer(live, sentence) {
+    const words = live ? (sentence ?? (this.wanted ? "The preview is on." : "")) : "Off air.";
+    setText(this.offer.querySelector(".sub"), this.offer.dataset.off || words);
+    this.offer.querySelector("button").hidden = !live || Boolean(sentence) || this.wanted;
   }
 
   get plays() {

@@ -85,7 +85,7 @@ function show(form, markup) {
   const page = new DOMParser().parseFromString(markup, "text/html");
   made.replaceChildren(...document.adoptNode(page.body).childNodes);
   if (form.closest("#rotate")) made.dataset.leave = "1";
-  secret = made.querySelector("[data-secret]").textContent.trim();
+  secret = made.querySelector("[data-secret]")?.textContent.trim() ?? ""; // What can be made again has none.
   addEventListener("beforeunload", warn);
   openDialog("made");
   made.querySelector("h2").focus();

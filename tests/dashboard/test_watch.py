@@ -1,0 +1,74 @@
+"""What a stream's page says of how it is watched: by what policy, with which addresses, and what is off."""
+
+import html
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from ingest.models import Application, Stream
+from tests.dashboard.conftest import audited, lacks
+
+PATH = "/streams/live/cam-1/"
+BY_SCRIPT = {"X-Requested-With": "fetch"}
+
+
+@pytest.fixture(autouse=True)
+def listening(settings: Settings) -> None:
+    settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS, settings.RTMP_HOST = ("0.0.0.0", 1935), None, ""
+    settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE = ("0.0.0.0", 8001), ""
+    settings.ALLOWED_HOSTS = ["*"]
+
+
+def text_of(client: Client, **headers: str) -> str:
+    return html.unescape(client.get(PATH, headers=headers).content.decode())
+
+
+def policy(value: str) -> None:
+    Application.objects.update(play_policy=value)
+
+
+def test_where_all_may_play_the_addresses_are_printed(viewer: Client, stream: Stream, settings: Settings) -> None:
+    settings.RTMPS_ADDRESS = ("0.0.0.0", 443)
+    text = text_of(viewer, host="stage.example.org:8000")
+    urls = ("rtmp://stage.example.org/live/cam-1", "rtmps://stage.example.org/live/cam-1")
+    flv = "http://stage.example.org:8001/live/live/cam-1.flv"
+    assert lacks(text, *urls, flv, f"ffplay {flv}", f"vlc {urls[0]}", f"mpv {urls[1]}") == []
+    assert "Make a link" not in text
+    settings.RTMP_HOST = "in.example.org"
+    assert "rtmp://in.example.org/live/cam-1" in text_of(viewer)
+
+
+def test_with_tokens_who_may_share_makes_a_link(
+    viewer: Client, operator: Client, stream: Stream, settings: Settings
+) -> None:
+    policy("token")
+    assert lacks(text_of(viewer), "An operator can make one.") == []
+    assert "Make a link" not in text_of(viewer)
+    assert lacks(text_of(operator), "Make a link", "Players need an address with a token") == []
+    answer: Any = operator.post(f"{PATH}link", {"hours": "1"}, headers=BY_SCRIPT)
+    assert answer.status_code == 201
+    assert answer["Cache-Control"] == "no-store"
+    made = html.unescape(answer.content.decode())
+    assert lacks(made, "rtmp://testserver/live/cam-1?token=", ":8001/live/live/cam-1.flv?token=") == []
+    assert lacks(made, "ffplay 'http://testserver:8001/live/live/cam-1.flv?token=") == []
+    assert audited("action") == ["play_token.create"]
+    assert operator.post(f"{PATH}link", {"hours": "9999"}, headers=BY_SCRIPT).status_code == 400
+
+
+def test_where_nobody_may_play_no_address_is_printed(operator: Client, stream: Stream) -> None:
+    policy("none")
+    text = text_of(operator)
+    assert lacks(text, "Nobody may play this application’s streams") == []
+    assert "rtmp://testserver/live/cam-1" not in text
+    refused = operator.post(f"{PATH}link", {"hours": "1"}, headers=BY_SCRIPT)
+    assert refused.status_code == 422
+    assert audited("action") == []
+
+
+def test_what_is_off_is_said_with_the_setting(viewer: Client, stream: Stream, settings: Settings) -> None:
+    settings.MEDIA_ADDRESS = None
+    text = text_of(viewer)
+    assert lacks(text, "FLV over HTTP is off", "<code>RTMPWEB_MEDIA</code>", 'data-off="No preview: the media') == []
+    assert ".flv" not in text
