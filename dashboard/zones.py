@@ -220,9 +220,14 @@ def moment(text: str) -> datetime | None:
         return None
 
 
+def instant(at: datetime) -> str:
+    """For the address of a page, whatever its zone."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def at_moment(page: str, at: datetime) -> str:
     """The address of a stream's or a session's page, at a moment: it shows what was measured then."""
-    return f"{page}?at={at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{page}?at={instant(at)}"
 
 
 def given(values: Mapping[str, Any], name: str) -> str:

@@ -216,7 +216,7 @@ def lanes(
     return {
         "range": [first, max(last, first + 1)],
         "open": session.ended_at is None,
-        "end": ended_words(session) if session.ended_at else "",
+        "end": ended_words(session) if session.ended_at and last >= end else "",
         "state": _states(first, last, gaps),
         "health": [
             span | {"from": max(span["from"], first), "to": min(span["to"], last)}

@@ -43,6 +43,7 @@ def _beside(context: Context, at: datetime, time: str = "%H:%M:%S") -> SafeStrin
     return format_html(' <span class="utc">({})</span>', other) if other else ""
 
 
+register.filter("instant", zones.instant)
 register.filter("with_utc", zones.clock)  # In a sentence; the day in the form that is given, such as "%-d %b".
 
 
@@ -50,12 +51,6 @@ register.filter("with_utc", zones.clock)  # In a sentence; the day in the form t
 def day_utc(at: datetime) -> str:
     """In a sentence: "23 Nov 2026, 14:31 (13:31 UTC)"."""
     return zones.clock(at, "%-d %b %Y", "%H:%M")
-
-
-@register.filter
-def instant(at: datetime) -> str:
-    """For the address of a page, whatever its zone."""
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 @register.filter

@@ -179,7 +179,7 @@ CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
 
 
 def _close_requested(connection: Connection, event: events.CloseRequested, now: float) -> None:
-    connection.end("client_unpublish", "close from the client.", notify=False, linger_s=0)
+    connection.end("client_unpublish", "The client sent close.", notify=False, linger_s=0)
 
 
 CALL_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {

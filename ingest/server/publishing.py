@@ -309,7 +309,7 @@ def _data(connection: Connection, event: events.DataReceived, now: float) -> Non
 def _stopped(connection: Connection, event: events.PublishStopped | events.PlayStopped, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if session:
-        description = f"{event.command} from the client."
+        description = f"The client sent {event.command}."
         connection.end_session(session, "client_unpublish", description, now, notify=False)
 
 

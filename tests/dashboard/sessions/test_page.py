@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from dashboard import zones
 from dashboard.sessions.advice import CHECK_ACTIONS, OTHERWISE, RULES, Situation, advise
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from ingest.contracts import END_REASONS
@@ -213,6 +214,28 @@ def test_data_of_the_timeline(viewer: Client, stream: Stream, measured: Measure)
     gathered = viewer.get(f"/sessions/{session.pk}/data", {"points": 12}).json()
     assert len(gathered["at"]) <= 12
     assert min(gathered["low"]["video_kbps"]) == 0
+    part = viewer.get(f"/sessions/{session.pk}/data", {"from": str(start + 25), "until": str(start + 65)}).json()
+    lanes = part["lanes"]
+    assert [round(at - start) for at in lanes["range"]] == [25, 65]
+    spans = [(round(span["from"] - start), round(span["to"] - start), span["level"]) for span in lanes["health"]]
+    assert spans == [(25, 40, "warning"), (40, 60, "bad"), (60, 65, "warning")]
+    assert [span["level"] for span in lanes["state"]] == ["live", "off", "live"]
+    assert (lanes["status"], lanes["operator"]) == ([], [])
+    assert (len(part["at"]), part["events"][0]["code"]) == (40, "starving")
+    for first, last in (("x", "y"), (str(start + 65), str(start + 25)), ("nan", "inf")):
+        whole = viewer.get(f"/sessions/{session.pk}/data", {"from": first, "until": last}).json()
+        assert whole["lanes"]["range"] == data["lanes"]["range"]
+
+
+@pytest.mark.both_forms
+def test_a_moment_of_a_stream_leads_to_the_session_of_then(viewer: Client, stream: Stream) -> None:
+    former = make_session(stream, age_s=600, ended_ago_s=500, end_reason="tcp_reset")
+    latest = make_session(stream, age_s=100)
+    for at, session in ((former.started_at, former), (latest.started_at, latest)):
+        answer = viewer.get("/streams/live/cam-1/", {"at": zones.instant(at + timedelta(seconds=30))})
+        assert answer["Location"] == f"/sessions/{session.pk}/?at={at + timedelta(seconds=30):%Y-%m-%dT%H:%M:%SZ}"
+    for none in ("2020-01-01T00:00:00Z", "then"):
+        assert viewer.get("/streams/live/cam-1/", {"at": none}).status_code == 200
 
 
 @pytest.mark.both_forms

@@ -66,6 +66,7 @@ def test_the_page_of_a_session_answers_while_it_lives_and_after(
     expect(page.locator("#events .feed li").first).to_contain_text("Session ended")
     expect(page.locator("[data-figure=p95_kbps]")).not_to_have_text("–")
 
+    check_links_to_a_moment(page)
     page.click("#table-toggle")
     expect(page.locator("#plots")).to_be_hidden()
     assert page.locator("#plot-table tbody tr").count() >= MEASURED_S
@@ -81,6 +82,39 @@ def test_the_page_of_a_session_answers_while_it_lives_and_after(
     rows = list(csv.DictReader(saved(page, page.get_by_role("link", name="CSV").first).decode().splitlines()))
     assert len(rows) >= MEASURED_S
     assert max(float(row["video_kbps"]) for row in rows) > 0
+
+
+def check_links_to_a_moment(page: Page) -> None:
+    """A click on a chart marks a moment, dragging chooses some time: both are in the address, which shows them."""
+    whole, row, first = page.url, page.locator("#moment"), page.locator("#events .feed li").first
+    expect(row).to_be_hidden()
+    box = page.locator("[data-chart=fps] .u-over").bounding_box()
+    assert box is not None
+    page.locator("[data-chart=fps] .u-over").click(position={"x": box["width"] / 2, "y": box["height"] / 2})
+    expect(page).to_have_url(re.compile(r"\?at=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"))
+    expect(row.locator("code")).to_have_text(page.url)
+    page.goto(page.url)
+    moment = page.url.rpartition("T")[2].removesuffix("Z")
+    expect(row).to_contain_text(moment)
+    expect(page.locator("[data-chart=fps] output")).to_contain_text(moment)
+    expect(page.locator("#lanes .pin[visibility=visible]")).to_have_count(4)
+    expect(page.locator("#events .feed [data-pointed]")).to_have_count(1)
+
+    chart = page.locator("[data-chart=fps] .u-over")
+    chart.drag_to(chart, source_position={"x": 20, "y": 20}, target_position={"x": 200, "y": 20})
+    expect(page).to_have_url(re.compile(r"&from=[^&]+Z&until=[^&]+Z$"))
+    page.get_by_role("button", name="Whole session").click()
+    expect(page).to_have_url(whole)
+    expect(row).to_be_hidden()
+
+    first.locator("a").click()
+    expect(page).to_have_url(re.compile(r"\?at="))
+    expect(first).to_have_attribute("data-pointed", "")
+    expect(first.locator(".code")).to_be_hidden()
+    page.get_by_role("button", name="Show codes").click()
+    page.reload()
+    expect(first.locator(".code")).to_have_text("tcp_reset")
+    page.get_by_role("button", name="Hide codes").click()
 
 
 @pytest.mark.slow("real programs publish and play, in real time")
@@ -102,6 +136,6 @@ def test_two_sessions_are_found_chosen_and_compared(page: Page, server: ServerPr
     assert page.locator("#plot-table tbody tr").count() >= MEASURED_S
 
     page.goto(f"{server.http}/sessions/{ids[0]}/")
-    assert says(page, 1) == "No, it was and ended again"
-    page.get_by_role("link", name="See the next session.").click()
+    assert says(page, 1) == "No, it came back and ended again"
+    page.get_by_role("link", name="Open the next session").click()
     page.wait_for_url(f"**/sessions/{ids[1]}/")

@@ -263,7 +263,7 @@ def test_what_one_operator_does_another_sees_at_once(
         phone.click("#kick-open")
         phone.fill("#kick-note", "Wrong scene")
         phone.click("#kick-submit")
-        expect(feed).to_contain_text("omar kicked the publisher: “Wrong scene”", timeout=soon)
+        expect(feed).to_contain_text("omar kicked the encoder: “Wrong scene”", timeout=soon)
         wait_for(lambda: encoder.poll() is not None, timeout_s=10, what="the encoder has ended")
     ended = page.locator("#last-end")
     expect(ended).to_contain_text("Ended by omar: Wrong scene.", timeout=15_000)

@@ -263,7 +263,7 @@ class TestClose:
             await client.flush()
             await client.wait_closed()
         gone = await app.event("rtmp.disconnect")
-        assert (gone["reason"], gone["description"]) == ("client_unpublish", "close from the client.")
+        assert (gone["reason"], gone["description"]) == ("client_unpublish", "The client sent close.")
         ends = [event for event in app.connections[0].events if event["type"] in ("rtmp.unpublish", "rtmp.stop")]
         assert [event["reason"] for event in ends] == ["client_unpublish"] * 3
 

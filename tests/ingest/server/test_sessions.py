@@ -66,7 +66,7 @@ async def test_what_plays_ends_when_its_stream_plays_something_else(app: Scripte
         await player.wait_count(events.VideoReceived, 1)
         await player.play("cam2", stream_id=stream_id)
         ended = await app.event("rtmp.stop", connection=1)
-        assert (ended["reason"], ended["description"]) == ("client_unpublish", "play from the client.")
+        assert (ended["reason"], ended["description"]) == ("client_unpublish", "The client sent play.")
         await publisher.send_video(first, 40, key_frame(0, 100))
         await publisher.send_video(second, 0, AVC_HEADER)
         await publisher.send_video(second, 40, key_frame(1, 100))

@@ -1,6 +1,7 @@
 // A group of charts on one time axis and one crosshair, drawn by uPlot (a classic script that sets window.uPlot).
 // Trouble stands up: what is out of its limits is drawn thicker as well as in the health's colour.
 
+import { HEADROOM, levelOf, nearest, niceScale, takeRow } from "./chartscale.js";
 import { setText } from "./dom.js";
 import { number, time } from "./format.js";
 import { colour, onColoursChanged } from "./theme.js";
@@ -17,23 +18,11 @@ const LABEL_ROWS = 3; // Of marks that are close together; what fits into none h
 const MANY = 10_000; // From here on a scale is in thousands.
 const LINE = { ok: 1.5, warn: 2.25, bad: 2.75 };
 const STEPS_S = [1, 5, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 345600, 604800];
+const TOKENS = [
+  "--text", "--text-2", "--text-3", "--grid", "--band", "--sunken",
+  "--surface", "--series", "--median", "--accent", "--warn-mark", "--bad-mark",
+];
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
-
-const STEP_FACTORS = [1, 1.5, 2, 2.5, 3, 4, 5, 10];
-const OVER_LAST = 0.35; // A value may stand this share of a step over the last gridline.
-const HEADROOM = 1.06;
-
-/** Round gridlines from 0 (or below it) up to about `high`, at most `count` steps. */
-function niceScale(low, high, count) {
-  const raw = Math.max(high - Math.min(low, 0), 1e-9) / count;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = STEP_FACTORS.map((factor) => factor * power).find((one) => one >= raw * 0.999);
-  const from = Math.floor(Math.min(low, 0) / step) * step;
-  const ticks = [];
-  for (let value = from; value < high + step * (1 - OVER_LAST) || ticks.length < 2; value += step)
-    ticks.push(Number(value.toPrecision(12)));
-  return ticks;
-}
 
 /** The button that shows the table with this id in the plots' place. */
 export function listenToTable(id) {
@@ -44,21 +33,6 @@ export function listenToTable(id) {
     document.getElementById("plots").hidden = asTable;
     document.getElementById(id).hidden = !asTable;
   });
-}
-
-/** The place of the time that is nearest to `at`; null: there are none. */
-function nearest(times, at) {
-  let best = null;
-  times.forEach((time, place) => {
-    if (best === null || Math.abs(time - at) < Math.abs(times[best] - at)) best = place;
-  });
-  return best;
-}
-
-function levelOf(limits, value) {
-  if (value < limits.badBelow || value > limits.badAbove) return "bad";
-  if (value < limits.warnBelow || value > limits.warnAbove) return "warn";
-  return "ok";
 }
 
 /**
@@ -152,22 +126,7 @@ export class Chart {
   }
 
   recolour(redraw = true) {
-    this.colours = Object.fromEntries(
-      [
-        "--text",
-        "--text-2",
-        "--text-3",
-        "--grid",
-        "--band",
-        "--sunken",
-        "--surface",
-        "--series",
-        "--median",
-        "--accent",
-        "--warn-mark",
-        "--bad-mark",
-      ].map((token) => [token, colour(token)]),
-    );
+    this.colours = Object.fromEntries(TOKENS.map((token) => [token, colour(token)]));
     if (redraw) this.plot.redraw(false, true);
   }
 
@@ -434,9 +393,8 @@ export class Chart {
       const right = x > bbox.left + bbox.width * 0.72;
       const width = ctx.measureText(mark.label).width + 10 * ratio;
       const [from, to] = right ? [x - width, x] : [x, x + width];
-      const row = rows.findIndex((taken) => taken.every(([begin, end]) => to <= begin || from >= end));
+      const row = takeRow(rows, from, to);
       if (row < 0) continue;
-      rows[row].push([from, to]);
       const y = bbox.top + (8 + LABEL_ROW * row) * this.scale * ratio;
       write(mark.label, x + (right ? -5 : 5) * ratio, y, right ? "right" : "left");
     }
@@ -452,6 +410,7 @@ export class Chart {
     const pointed = index !== null && index !== undefined;
     const pinned = !pointed && this.group.pinned !== null ? nearest(times, this.group.pinned) : null;
     const shown = pointed ? index : pinned;
+    const at = pointed ? times[index] : this.group.pinned;
     const value =
       shown !== null
         ? values[shown]
@@ -460,7 +419,7 @@ export class Chart {
           : values.findLast((one) => one !== null);
     if (!this.output.firstElementChild)
       this.output.append(document.createElement("small"), document.createElement("span"));
-    setText(this.output.firstElementChild, `${shown !== null ? this.options.moment(times[shown]) : this.options.nowWord} `);
+    setText(this.output.firstElementChild, `${at === null ? this.options.nowWord : this.options.moment(at)} `);
     const text =
       value === null || value === undefined
         ? "no data"

@@ -199,6 +199,7 @@ part("events").addEventListener("change", (event) => {
 });
 
 listenToCodes();
+if (moments.query) part("timeline").scrollIntoView();
 load();
 if (boot.open)
   setInterval(() => {

@@ -25,6 +25,7 @@ export class Timeline {
   show(lanes) {
     const [from, to] = lanes.range;
     this.range = lanes.range;
+    [this.crosses, this.pins] = [[], []];
     const share = (at) => (at - from) / (to - from);
     const rows = [
       this.lane("State", stateWords(lanes), this.states(lanes, share)),
@@ -38,8 +39,8 @@ export class Timeline {
   lane(name, words, shapes) {
     const [cross, pin] = ["cross", "pin"].map((style) => svg("line", { class: style, y1: 0, y2: 32, visibility: "hidden" }));
     const drawn = svg("svg", { role: "img", "aria-label": `${name}: ${words}` }, ...shapes, pin, cross);
-    this.crosses = [...this.crosses.filter((one) => one.isConnected), cross];
-    this.pins = [...this.pins.filter((one) => one.isConnected), pin];
+    this.crosses.push(cross);
+    this.pins.push(pin);
     return [
       element("span", {}, name, " ", element("small", { class: "only-s dim" }, words)),
       drawn,

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.live import SocketFigures
 from tests.ingest.live.health.made import Message, Watched, altered, audio, through, video
-from tests.ingest.live.payloads import START_WALL, Player
+from tests.ingest.live.payloads import START_WALL, Player, session
 
 MINUTES = 180.0
 CLAIMS = {"videodatarate": 800.0, "framerate": 30.0}
@@ -294,7 +294,7 @@ def test_the_first_player_that_loses_picture_is_a_warning_and_no_more() -> None:
         watched.play(video(1, start=second) + audio(1, start=second), until=second + 1)
         for player in players[: 3 if second < 20 else 4]:
             player.read()
-        shown.append(watched.stream.publication.evaluation.figures.slow_players)
+        shown.append(session(watched.stream).meter.figures.slow_players)
         if second == 19:
             assert watched.codes == {"slow_players"}
             assert watched.issues[0]["actual"] == "1 of 4 players (25\u00a0%)"
