@@ -39,7 +39,7 @@ PAGES = (
     Page("Analytics", "analytics", "dashboard:analytics", Ability.VIEW, ("dashboard:analytics",), tab=False),
     Page("Reports", "reports", "dashboard:reports", Ability.VIEW, ("dashboard:report",), tab=False),
     Page("Alerts", "mail", "dashboard:alerts", Ability.VIEW, ("dashboard:alert", "dashboard:webhook"), tab=False),
-    Page("Jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1),
+    Page("Analytics jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1),
     Page("Nodes", "nodes", "dashboard:nodes", Ability.VIEW, ("dashboard:node",), tab=False, group=1),
     Page("Audit", "audit", "dashboard:audit", Ability.SEE_AUDIT, ("dashboard:audit",), tab=False, group=1),
     Page("System", "info", "dashboard:system", Ability.VIEW, ("dashboard:system",), tab=False, group=1),

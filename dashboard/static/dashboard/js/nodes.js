@@ -92,12 +92,12 @@ function onMessage(message) {
 const ASKS = {
   drain: [
     "Drain",
-    "It takes no new connection, and asks those it has to connect elsewhere. What is still live there after the time below is ended.",
+    "It takes no new connections and asks the ones it has to reconnect elsewhere. What is still live after the time below is disconnected.",
   ],
-  resume: ["Resume", "It takes connections again within 2 s, and ends nothing."],
+  resume: ["Resume", "It takes connections again within 2 s. Nothing is disconnected."],
   forget: [
     "Forget",
-    "Nobody misses it any more: no page and no alarm names it as down. History keeps its name. Should it come back, it is as any other.",
+    "It is no longer expected: pages and alerts stop reporting it as down. History keeps its name. If it comes back, it is a node like any other.",
   ],
 };
 
