@@ -81,7 +81,7 @@ def test_a_drain_says_how_many_are_left_and_is_written_down(admin: Client, strea
     answer = admin.post("/nodes/n1/drain", {"grace_s": "300"}, follow=True)
     page = " ".join(answer.content.decode().split())
     assert "takes no new connections; what is still live there is disconnected after 300 s" in page
-    assert "1 publisher and 2 players are left." in page
+    assert "1 encoder and 2 players are left." in page
     node.refresh_from_db()
     assert (node.drain_grace_s, node.drain_requested_at is not None) == (300, True)
     told = api_nodes(admin)["n1"]

@@ -20,7 +20,7 @@ const views = new Map(); // By a node's name.
 function telemetryWords(records) {
   if (!records) return "–";
   if (records.telemetry_failing_since) return `Failing since ${timeWithUtc(records.telemetry_failing_since)}`;
-  return records.telemetry_dropped ? `${number(records.telemetry_dropped)} lost` : "Written";
+  return records.telemetry_dropped ? `${number(records.telemetry_dropped)} lost` : "OK";
 }
 
 const FIGURES = {
