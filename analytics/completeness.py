@@ -37,9 +37,9 @@ class Kind:
 DAMAGED = Kind(
     "damaged_files",
     "file",
-    "{hours} incomplete, as {count} could not be read",
+    "{hours} incomplete: {count} could not be read",
     "The files are in quarantine/damaged in the lake. Look at the disk that they come from; move one that can be "
-    "repaired to the same path in the lake, and the next run computes its hour anew. What can't be is lost. "
+    "repaired to the same path in the lake, and the next run recomputes its hour. What can't be is lost. "
     "They are removed when they have been there for as long as samples are kept (RTMPWEB_KEEP_SAMPLES_DAYS).",
 )
 LATE = Kind(

@@ -55,12 +55,12 @@ class RangeForm(forms.Form):
         for name in ("since", "until"):
             at = data.get(name)
             if at and at != at.replace(minute=0, second=0, microsecond=0):
-                self.add_error(name, f"Give a whole hour of UTC, by which history is kept: this is {at:%H:%M} there.")
+                self.add_error(name, f"Give a full hour of UTC: history is kept by these. This is {at:%H:%M} UTC.")
         since, until = data.get("since"), data.get("until")
         if since and until and since >= until:
             raise ValidationError("The range has to end after it begins.")
         if since and until and until - since > LONGEST_RANGE:
-            raise ValidationError(f"At most {LONGEST_RANGE.days} days at once: compute the rest after them.")
+            raise ValidationError(f"At most {LONGEST_RANGE.days} days at once: recompute the rest afterwards.")
         return data
 
 
@@ -72,7 +72,7 @@ MOST_LINES = 1000
 MAX_PARTITIONS = 1000
 """In a table, the newest."""
 
-NOTHING = "Nothing of it can be computed anew: no hour of it is done, or its samples have gone from the lake."
+NOTHING = "Nothing to recompute: none of these hours was computed, or their samples have been removed from the lake."
 
 LOOKUPS = {"state": "state", "trigger": "trigger"}
 CHOICES = {"state": AnalyticsRun.State.choices, "trigger": AnalyticsRun.Trigger.choices}
@@ -163,5 +163,5 @@ def recompute(request: HttpRequest) -> HttpResponse:
     words = f"{since.astimezone(UTC):%Y-%m-%d %H:%M} to {until.astimezone(UTC):%Y-%m-%d %H:%M}"
     audit.record(actor, "analytics.recompute", words, partitions=count, asked=f"run {new_run.pk}")
     shown = " to ".join(zones.clock(at, "%-d %b %Y", "%H:%M") for at in (since, until))
-    messages.success(request, f"{count} hours and days are computed anew: {shown}.")
+    messages.success(request, f"{count} hours and days are being recomputed: {shown}.")
     return HttpResponseRedirect(reverse("dashboard:job", args=[new_run.pk]))

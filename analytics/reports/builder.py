@@ -42,8 +42,8 @@ FOOTNOTE = (
     "up to 5 min within broadcasts, plus the time without data or in bad health, whichever is longer; streams are in "
     "the order of lost time × audience. Uptime is of sessions and these gaps, and the mean time to recover is theirs. "
     "The health score is 100 for good, 50 for warning and 0 for bad, weighted by time. Dropped frames are estimated "
-    "from timestamps. Percentiles are of all seconds, within 1 % of their values. Unique players are told apart by "
-    f"address: {DISTINCT_PLAYERS_WORDS}."
+    "from timestamps. Percentiles are of all seconds, within 1\u00a0% of their values. Unique players are told apart "
+    f"by address: {DISTINCT_PLAYERS_WORDS}."
 )
 MOST_CHARTS = 3
 MOST_BEST = 3

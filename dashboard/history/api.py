@@ -65,8 +65,9 @@ _following: dict[str, Any] = {
 
 class RollupOut(ModelSchema, create_model("Following", __base__=Schema, **_following)):  # type: ignore[misc]
     """An hour or a day (UTC) of a stream, key, application, encoder, node or broadcast. Bitrates are kbit/s over its
-    samples, one a second. `value` is what tells it apart, `label` what pages call it. What is not defined is null: a
-    share of nothing, a mean over none. docs/analytics.md says what each figure means.
+    samples, one a second. `value` is what tells it apart, `label` what pages call it; `health` goes by the share of the
+    time. What is not defined is null: a share of nothing, a mean over none. docs/analytics.md says what each figure
+    means.
     """
 
     label: str

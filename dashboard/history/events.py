@@ -23,10 +23,10 @@ MOST_EVENTS_IN_FILE = 5_000
 
 EVENTS = {
     "health.opened": ("warn", "Issue opened"),
-    "config.changed": ("info", "The encoder sends something else"),
-    "publish.takeover": ("live", "The stream was taken over"),
-    "limit.breached": ("bad", "The key's bitrate limit was passed"),
-    "operator.note": ("note", "A note"),
+    "config.changed": ("info", "Encoder settings changed"),
+    "publish.takeover": ("live", "Stream taken over"),
+    "limit.breached": ("bad", "Key's bitrate limit exceeded"),
+    "operator.note": ("note", "Note"),
 }
 """Kinds of events that explain a curve: their icons and words."""
 

@@ -57,7 +57,9 @@ class PagePeriod(Period):
             first, last = _day(query.get("from", "")), _day(query.get("to", ""))
             if first and last and first <= last:
                 return cls._of_dates(first, last, grain_of(last - first + DAY))
-            fault = "The last day is before the first." if first and last else "Both days are needed, as 2026-11-14."
+            fault = (
+                "The last day is before the first." if first and last else "Both days are needed, such as 2026-11-14."
+            )
             name = usual
         name = name if name in RANGES else usual
         return cls._of_range(name, grain_of(RANGES[name]), fault)
@@ -73,10 +75,10 @@ class PagePeriod(Period):
     def _of_dates(cls, first: date, last: date, grain: Grain) -> Self:
         length, fault = last - first + DAY, ""
         if length > LONGEST[grain] and grain == Grain.HOUR:
-            grain, fault = Grain.DAY, f"Shown by day: by hour it is {LONGEST[Grain.HOUR].days} days at most."
+            grain, fault = Grain.DAY, f"Shown by day: by hour, {LONGEST[Grain.HOUR].days} days at most."
         if length > LONGEST[grain]:
             first = last - LONGEST[grain] + DAY
-            fault = f"These are its last {LONGEST[grain].days} days: more is not shown."
+            fault = f"These are its last {LONGEST[grain].days} days: more can't be shown."
         days = of_days(first, last, _zone(grain))
         return cls(DATES, days.first_hour, days.end_hour, days.zone, grain, fault, (first, last))
 

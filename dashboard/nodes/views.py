@@ -52,7 +52,12 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
     grace_s = int(given) if given.isdecimal() and len(given) < 9 else service.USUAL_GRACE_S
     grace_s = min(grace_s, service.MOST_GRACE_S)
     action = partial(services_actions.drain_node, grace_s=grace_s)
-    return _ask(request, name, action, f"{name} takes nothing new; what is still live there ends after {grace_s} s.")
+    return _ask(
+        request,
+        name,
+        action,
+        f"{name} takes no new connections; what is still live there is disconnected after {grace_s} s.",
+    )
 
 
 @post_view(Ability.DRAIN)
@@ -62,7 +67,7 @@ def resume(request: HttpRequest, name: str) -> HttpResponse:
 
 @post_view(Ability.DRAIN)
 def forget(request: HttpRequest, name: str) -> HttpResponse:
-    return _ask(request, name, services_actions.forget_node, f"{name} is not missed any more.")
+    return _ask(request, name, services_actions.forget_node, f"{name} is no longer expected.")
 
 
 def _ask(request: HttpRequest, name: str, action: Callable[..., Node], message: str) -> HttpResponse:

@@ -95,21 +95,23 @@ class MakeForm(forms.Form):
 
     wanted: tuple[Period, Scope]
 
-    kind = forms.ChoiceField(label="Of", choices=PERIODS, initial=Kind.WEEKLY)
+    kind = forms.ChoiceField(label="Period", choices=PERIODS, initial=Kind.WEEKLY)
     day = forms.DateField(
-        label="With this day",
+        label="Day in it",
         required=False,
         widget=forms.DateInput({"type": "date"}),
-        help_text="Empty: the last one that has ended.",
+        help_text="The last complete one, if empty.",
     )
     scope = forms.CharField(
         label="Streams",
         required=False,
         max_length=400,
         widget=forms.TextInput({"list": "scopes", "autocomplete": "off", "spellcheck": "false", "placeholder": "All"}),
-        help_text="An application such as live, or a stream such as live/studio-1. Empty: all.",
+        help_text="An application such as live, or a stream such as live/studio-1. All, if empty.",
     )
-    time_zone = forms.ChoiceField(choices=time_zones, initial="UTC", help_text="Whose days it speaks of.")
+    time_zone = forms.ChoiceField(
+        choices=time_zones, initial="UTC", help_text="By which days begin and times are given."
+    )
 
     def clean_scope(self) -> Scope:
         try:
@@ -139,7 +141,7 @@ def _wanted(kind: str, scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[
 def _broadcast(scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[Period, Scope]:
     """The last that was on air on the day, or the last of all. Raises PeriodProblem and ValidationError."""
     if not scope.name:
-        raise ValidationError({"scope": "Give the stream whose broadcast it is about, such as live/studio-1."})
+        raise ValidationError({"scope": "Give the stream of the broadcast, such as live/studio-1."})
     now = timezone.now()
     since, until = now - broadcasts.LONGEST, now
     if day is not None:
@@ -151,7 +153,7 @@ def _broadcast(scope: Scope, day: date | None, zone: ZoneInfo) -> tuple[Period, 
         raise ValidationError({"day": f"No broadcast of {scope.text} {when}."})
     counted = last.counted(zone.key)
     if counted is None:
-        raise ValidationError("It is not computed yet. Run the analytics (Jobs), then make its report.")
+        raise ValidationError("It is not computed yet. Update the analytics (Analytics jobs), then make its report.")
     return counted
 
 
@@ -160,7 +162,7 @@ class MailForm(forms.Form):
         label="To",
         widget=forms.Textarea({"rows": 4, "spellcheck": "false", "autocomplete": "off"}),
         max_length=8000,
-        help_text="E-mail addresses, one a line. Whoever has got this report already gets it no second time.",
+        help_text="One address per line or comma. Those who already got this report do not get it again.",
         error_messages={"required": "Give at least one address."},
     )
 
@@ -183,7 +185,7 @@ FILES: dict[str, tuple[str, str, Callable[[Document], str | bytes]]] = {
 }
 """By the file's ending: the button's word, the content type, and what makes it."""
 
-KINDS = [(Kind.DAILY, "Daily"), (Kind.WEEKLY, "Weekly"), (Kind.MONTHLY, "Monthly"), (Kind.BROADCAST, "Of a broadcast")]
+KINDS = [(Kind.DAILY, "Daily"), (Kind.WEEKLY, "Weekly"), (Kind.MONTHLY, "Monthly"), (Kind.BROADCAST, "Broadcast")]
 
 
 @safe_view(Ability.VIEW)

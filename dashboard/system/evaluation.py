@@ -30,29 +30,29 @@ THIS_PROCESS = "this web process"
 # What a part suffers from that works all the same. `{some}`: how many of how many, and the verb.
 BUSY = Trouble(
     "{some} at the limit",
-    "Media may come late to players.",
+    "Media may reach players late.",
     "Send new streams to another node, or drain this one.",
 )
 DRAINS = Trouble(
-    "Every media node drains",
-    "What is live there goes on for a while; nothing new can be published or played.",
+    "Every media node is draining",
+    "Live streams go on for a while; nobody new can publish or play.",
     "Resume one on the page Nodes, or start another.",
 )
 MISSING = Trouble(
     "{some} missing",
-    "Its streams are free for the other nodes; encoders come back there.",
-    "Look at its log. One that is gone for good: Forget, on the page Nodes.",
+    "Its streams are free for the other nodes; encoders reconnect there.",
+    "Look at its log. If it is gone for good: Forget, on the page Nodes.",
 )
 CUT_OFF = Trouble(
     "{some} cut off from the database",
     "Live streams go on there; nobody new can publish or play.",
-    "Restart nothing, or these end: look at its log, and at the way from there to the database.",
+    "Restart nothing, or its streams end: look at its log, and at its connection to the database.",
 )
 NO_JAVA = Trouble("Java is missing", "No history is computed; everything else works without it.")
 UNRECORDED = Trouble(
     "Recordings can't be written",
-    "Live streams go on; what is to be recorded of them is lost meanwhile.",
-    "Free space where RTMPWEB_RECORDINGS is, and check that it can be written.",
+    "Live streams go on; their recordings are lost meanwhile.",
+    "Free some space in RTMPWEB_RECORDINGS, and check that it is writable.",
 )
 DISK_HANGS = Trouble(
     "A data folder's disk does not answer",
@@ -120,7 +120,10 @@ def _processes(seen: Observation, kind: str, former: Part | None) -> Part:
     alive = [row for row in running if at - row.seen_at <= limit]
     late = [row for row in running if limit < at - row.seen_at <= limit + MISSING_WORKER]
     if alive and late:
-        missing = Trouble(f"{len(late)} of {len(late) + len(alive)} processes is missing", "The others do its work.")
+        missing = Trouble(
+            f"{len(late)} of {len(late) + len(alive)} processes {'is' if len(late) == 1 else 'are'} missing",
+            "The others do the work.",
+        )
         return degraded(kind, max(row.seen_at for row in late), missing, detail=", ".join(row.name for row in late))
     names = ", ".join(row.name for row in alive or rows)
     if alive:

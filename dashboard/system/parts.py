@@ -44,7 +44,7 @@ WORDS: dict[str, Words] = {
     "database": Words(
         "Database",
         "The database does not answer",
-        "Live streams go on; new publishers and players are refused, pages can't be shown, and history waits.",
+        "Live streams go on; new encoders and players are refused, pages can't be shown, and history waits.",
         "Check that PostgreSQL runs and can be reached, and what DATABASE_URL says.",
     ),
     "redis": Words(
@@ -55,8 +55,8 @@ WORDS: dict[str, Words] = {
     ),
     "nodes": Words(
         "Media nodes",
-        "No media node runs",
-        "Nothing can be published or played.",
+        "No media node is running",
+        "Nobody can publish or play.",
         f"Start `{command_line.short('runrtmp')}`, or look at its log.",
     ),
     "media": Words(
@@ -67,27 +67,27 @@ WORDS: dict[str, Words] = {
     ),
     "worker_default": Words(
         "Worker",
-        "No worker takes short tasks",
+        "No worker is running",
         "Streams and pages go on; clean-up waits.",
         "Start `celery -A rtmpweb worker -Q default`, or look at its log.",
     ),
     "worker_analytics": Words(
         "Analytics worker",
-        "No analytics worker runs",
+        "No analytics worker is running",
         "Streams and pages go on; no history is computed.",
         "Start `celery -A rtmpweb worker -Q analytics -c 1`, or look at its log.",
     ),
     "beat": Words(
-        "Schedule",
-        "The schedule does not run",
+        "Scheduler",
+        "The scheduler is not running",
         "Streams and pages go on; hourly analytics and clean-up are not started.",
         "Start `celery -A rtmpweb beat`, or look at its log.",
     ),
     "analytics": Words(
         "Analytics (Spark)",
-        "Analytics has failed",
+        "The last analytics run failed",
         "Streams go on; history pages show what was computed before.",
-        "Look at the analytics worker's log, then run it again.",
+        "Look at its log (Analytics jobs), then Update now.",
     ),
     "disk": Words(
         "Disk",
@@ -95,7 +95,7 @@ WORDS: dict[str, Words] = {
         "Live streams go on; what is recorded of them waits in memory, and is lost when that is full.",
         "Free space on the disk, and check that RTMPWEB_LAKE can be written.",
     ),
-    "web": Words("Web", "This web process does not run", "", ""),
+    "web": Words("Web", "This web process is not running", "", ""),
 }
 """By kind, in the order in which they are shown."""
 
@@ -180,7 +180,7 @@ RUN_ADVICE: dict[str, str] = {
     RunError.QUEUE: "Check that Redis and the analytics worker run. It is asked for again each minute.",
     RunError.LOST: "If nobody stopped it, check the memory of the analytics worker's machine.",
     RunError.TIME_LIMIT: "Give Spark more cores, or a cluster; the next run takes up the rest.",
-    RunError.FAILED: "Read its log (Jobs) and mend what it says, then retry. The next run takes up the rest.",
+    RunError.FAILED: "Read its log (Analytics jobs), fix what it says, then retry. The next run takes up the rest.",
 }
 
 

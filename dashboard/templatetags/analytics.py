@@ -42,7 +42,7 @@ LEDGER_BARS = {
     "todo": Bar(5, 8, "to do"),
     "running": Bar(5, 8, "being computed"),
     "failed": Bar(0, 13, "failed"),
-    "none": Bar(12, 1, "without data"),
+    "none": Bar(12, 1, "no data"),
 }
 
 
@@ -65,7 +65,7 @@ class Day:
 
     @property
     def words(self) -> str:
-        """Such as "22 done, 1 failed, 1 without data"."""
+        """Such as "22 done, 1 failed, 1 no data"."""
         counts = Counter(hour.state for hour in self.hours)
         return ", ".join(f"{counts[state]} {bar.words}" for state, bar in LEDGER_BARS.items() if counts[state])
 

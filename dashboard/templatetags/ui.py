@@ -48,7 +48,7 @@ MAX_DETAIL_LINES = 12
 """Lines of one entry's detail."""
 
 VERBS_PAST = {
-    "create": "made",
+    "create": "created",
     "change": "changed",
     "delete": "deleted",
     "revoke": "revoked",
@@ -58,30 +58,31 @@ VERBS_PAST = {
     "kick": "kicked",
     "drain": "drained",
     "resume": "resumed",
-    "forget": "forgotten",
+    "forget": "removed",
     "lift": "lifted",
     "keep": "kept",
-    "unkeep": "kept no more",
+    "unkeep": "no longer kept",
     "download": "downloaded",
-    "import": "brought in",
-    "run": "asked for",
-    "retry": "asked for again",
-    "recompute": "computed anew",
+    "import": "imported",
+    "run": "started",
+    "retry": "retried",
+    "recompute": "recomputed",
     "make": "made",
     "send": "sent",
-    "password": "given another password",
+    "password": "password changed",
     "acknowledge": "acknowledged",
     "mute": "silenced",
     "unmute": "no longer silenced",
-    "note": "noted",
+    "note": "note changed",
 }
 
 WHOLE_ACTIONS = {
     "login": "Logged in",
     "logout": "Logged out",
     "login.fail": "Log-in failed",
-    "login.limit": "Log-ins limited",
-    "analytics.run": "Analytics run",
+    "login.limit": "Log-ins rate-limited",
+    "analytics.run": "Analytics updated",
+    "analytics.generate": "Test data generated",
 }
 
 
@@ -143,10 +144,10 @@ HEALTH_CHIPS = {
     "none": Chip("none", "none", "No data"),
 }
 PART_CHIPS = {
-    "ok": Chip("good", "good", "In order"),
+    "ok": Chip("good", "good", "OK"),
     "degraded": Chip("warn", "warn", "Degraded"),
     "down": Chip("bad", "bad", "Down"),
-    "unknown": Chip("none", "none", "Not known"),
+    "unknown": Chip("none", "none", "Unknown"),
 }
 NODE_CHIPS = {
     "up": Chip("good", "good", "Up"),

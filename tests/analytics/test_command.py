@@ -174,10 +174,10 @@ def test_hours_that_lack_something_are_named_with_what_to_do_and_are_no_differen
     done(noon + 6 * HOUR, strays=2)
     damaged, late, strays = lacking(capsys)
     assert damaged.startswith(
-        "4 hours are incomplete, as 4 files could not be read: 2026-11-04T13:00Z; 2026-11-04T14:00Z; 2026-11-04T15:00Z "
+        "4 hours are incomplete: 4 files could not be read: 2026-11-04T13:00Z; 2026-11-04T14:00Z; 2026-11-04T15:00Z "
         "and 1 more. The files are in quarantine/damaged in the lake."
     )
-    assert "the next run computes its hour anew" in damaged
+    assert "the next run recomputes its hour" in damaged
     assert late.startswith("1 record came too late to count")
     assert "RTMPWEB_KEEP_SAMPLES_DAYS" in late
     assert strays.startswith("2 records lay among those of another hour, and did not count: 2026-11-04T18:00Z.")

@@ -210,7 +210,7 @@ def test_what_happened_is_marked(viewer: Client, stream: Stream) -> None:
     assert [(one.words, one.detail, one.is_mark) for one in context["happenings"]] == [
         ("Key rotated", "studio", True),
         ("Kicked", "Wrong camera.", True),
-        ("The encoder sends something else", "720p", True),
+        ("Encoder settings changed", "720p", True),
         ("Reconnected after 41\u00a0s", "Connection reset before it.", False),
     ]
     assert [mark["is_line"] for mark in context["chart"]["marks"]] == [True, True, True, False]
@@ -276,28 +276,27 @@ def test_a_deleted_stream_is_offered_as_such(viewer: Client) -> None:
 def test_a_range_ends_now_and_says_what_is_not_computed_yet(viewer: Client) -> None:
     now = timezone.now()
     make_rollup(1)
-    done = {"state": "done", "trigger": "schedule", "kind": "all", "ended_at": now}
+    done: dict[str, Any] = {"state": "done", "trigger": "schedule", "kind": "all", "ended_at": now}
     AnalyticsRun.objects.create(**done, started_at=now - timedelta(minutes=14))
     AnalyticsRun.objects.create(**done, started_at=now, since=hour(3), until=hour(2))
     AnalyticsRun.objects.create(**done | {"state": "failed"}, started_at=now)
     page = text_of(viewer, URL)
     assert f"{hour(24):%-d %b, %H:%M} to now, {now:%-d %b %Y, %H:%M}" in page
     assert "the last 14\u00a0min 0\u00a0s follow with the next update" in page
-    assert f"{now - timedelta(minutes=14):%H:%M}" in page.partition('id="computed"')[2].partition("next update")[0]
+    assert f"{now - timedelta(minutes=14):%H:%M}" in page.partition("data-computed")[2].partition("next update")[0]
     period = viewer.get(URL).context["period"]
     assert (period.until, period.before.until, period.before.since) == (now, hour(24), hour(48))
-    assert 'id="computed"' not in text_of(viewer, f"{URL}?from=2026-11-01&to=2026-11-02")
+    assert "data-computed" not in text_of(viewer, f"{URL}?from=2026-11-01&to=2026-11-02")
     bars = viewer.get(URL).context["history"].strips[0].bars
     assert float(bars[-1].x[:-1]) + float(bars[-1].width[:-1]) <= 100
 
 
 def test_the_worst_hours_have_the_largest_share_of_their_time_in_bad_health(viewer: Client) -> None:
-    whole = {"good_ms": 3_600_000}
-    make_rollup(1, **whole)
+    make_rollup(1, good_ms=3_600_000)
     make_rollup(2, good_ms=3_599_000, bad_ms=1000)
     make_rollup(3, good_ms=3_240_000, bad_ms=360_000)
     make_rollup(4, good_ms=1_800_000, warning_ms=1_800_000)
-    make_rollup(5, **dict.fromkeys(("samples", "elapsed_ms", "live_ms", "good_ms"), 0), refused=2)  # Off air.
+    make_rollup(5, samples=0, elapsed_ms=0, live_ms=0, good_ms=0, refused=2)  # Off air.
 
     def rows(query: str) -> list[int]:
         found = viewer.get(f"{URL}?{query}").context["history"].table()

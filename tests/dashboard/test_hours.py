@@ -230,7 +230,7 @@ def lacking() -> None:
 def test_pages_name_hours_that_lack_something_by_their_zone(viewer: Client, page: str) -> None:
     lacking()
     assert told(at_home(viewer, "Europe/Berlin"), page) == {
-        "damaged_files": "2 hours are incomplete, as 4 files could not be read: 4 Nov 2026, 14:00; 4 Nov 2026, 15:00",
+        "damaged_files": "2 hours are incomplete: 4 files could not be read: 4 Nov 2026, 14:00; 4 Nov 2026, 15:00",
         "late_rows": "1,500 records came too late to count, after their hour's samples had been removed as old: "
         "4 Nov 2026, 16:00; 4 Nov 2026, 17:00; 4 Nov 2026, 18:00 and 2 more",
         "strays": "1 record lay among those of another hour, and did not count: 4 Nov 2026, 21:00",
@@ -250,9 +250,7 @@ def test_pages_of_whole_hours_say_nothing_of_it(viewer: Client, page: str) -> No
 def test_a_stream_of_which_there_is_nothing_may_have_been_in_the_file(viewer: Client) -> None:
     make_rollup(start=NOON, name="cam-2")
     done(NOON, damaged_files=1)
-    assert told(viewer, PAGE) == {
-        "damaged_files": "1 hour is incomplete, as 1 file could not be read: 4 Nov 2026, 12:00"
-    }
+    assert told(viewer, PAGE) == {"damaged_files": "1 hour is incomplete: 1 file could not be read: 4 Nov 2026, 12:00"}
 
 
 @pytest.mark.both_forms
@@ -285,7 +283,7 @@ def test_reports_name_them_by_the_clock_of_their_zone(client: Client, viewer: Cl
         "count": 1,
         "hours": 1,
         "first": ["2026-11-04T12:00:00+00:00"],
-        "words": "1 hour is incomplete, as 1 file could not be read: 4 Nov 2026, 13:00.",
+        "words": "1 hour is incomplete: 1 file could not be read: 4 Nov 2026, 13:00.",
     }
     assert (late["what"], late["count"]) == ("late_rows", 20)
     assert document["notes"] == [
@@ -311,7 +309,7 @@ def test_where_all_files_were_damaged_no_report_says_that_nothing_was_recorded(c
         == "Whether anything was published in this day is not known: some of its files could not be read."
     )
     (note,) = document["notes"]
-    assert note.startswith("1 hour is incomplete, as 3 files could not be read: 4 Nov 2026, 13:00.")
+    assert note.startswith("1 hour is incomplete: 3 files could not be read: 4 Nov 2026, 13:00.")
 
 
 def made(client: Client, scope: str) -> dict[str, Any]:

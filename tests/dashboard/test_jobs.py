@@ -44,8 +44,8 @@ def make_hour(hours_ago: int, grain: Grain = Grain.HOUR, **fields: Any) -> Parti
 
 def test_before_the_first_run_the_page_says_what_comes(viewer: Client, analyst: Client) -> None:
     page = text_of(viewer, URL)
-    assert lacks(page, "No job has run yet", "manage.py analytics run", "No analytics worker runs") == []
-    assert "Run now" not in page
+    assert lacks(page, "No job has run yet", "manage.py analytics run", "No analytics worker is running") == []
+    assert "Update now" not in page
     assert 'id="run-now"' in text_of(analyst, URL)
 
 
@@ -75,7 +75,7 @@ def test_filters_and_pages(viewer: Client) -> None:
     assert len(viewer.get(f"{URL}?page=2").context["page"].object_list) == 6
     for query in ("state=failed", "trigger=command", "state=failed&trigger=command&days=30"):
         assert [run.pk for run in viewer.get(f"{URL}?{query}").context["page"]] == [failed.pk]
-    assert "No run matches" in text_of(viewer, f"{URL}?state=queued")
+    assert "No matching runs" in text_of(viewer, f"{URL}?state=queued")
     assert viewer.get(f"{URL}?state=x&trigger=%00&days=9&page=z").status_code == 200
 
 
@@ -114,7 +114,7 @@ def test_where_spark_runs_is_what_the_workers_tell(viewer: Client) -> None:
     tell("analytics@one", spark="on the cluster spark://master:7077", java_home="/opt/jdk-21")
     page = text_of(viewer, URL)
     assert lacks(page, "on the cluster spark://master:7077", "/opt/jdk-21", "analytics@one") == []
-    assert "No analytics worker runs" not in page
+    assert "No analytics worker is running" not in page
     tell("analytics@two", spark="on its worker's machine", java="Analytics needs Java 17 or newer.")
     assert "Analytics needs Java 17 or newer." in text_of(viewer, URL)
 
@@ -183,9 +183,9 @@ def test_all_that_failed_is_retried(broker: None, analyst: Client) -> None:
     [
         ("", "", "This field is required."),
         ("2026-11-14T20:00", "2026-11-14T20:00", "end after it begins"),
-        ("2026-11-14T20:30", "2026-11-14T22:00", "Give a whole hour"),
+        ("2026-11-14T20:30", "2026-11-14T22:00", "Give a full hour"),
         ("2026-01-01T00:00", "2026-11-14T00:00", "At most 31 days"),
-        ("2026-11-14T20:00", "2026-11-14T22:00", "Nothing of it can be computed anew"),
+        ("2026-11-14T20:00", "2026-11-14T22:00", "Nothing to recompute"),
         ("yesterday", "today", "Enter a valid date"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_range_is_computed_anew(broker: None, analyst: Client, settings: Any, 
     span = {"since": f"{part.start:%Y-%m-%dT%H:%M}", "until": f"{part.start + timedelta(hours=1):%Y-%m-%dT%H:%M}"}
     answer = analyst.post(f"{URL}recompute", span, follow=True)
     assert answer.status_code == 200
-    assert "computed anew" in answer.content.decode()
+    assert "being recomputed" in answer.content.decode()
     for row in (part, day):
         row.refresh_from_db()
     assert part.state == "pending"

@@ -129,8 +129,8 @@ def test_pages_are_shown_and_say_it(installation: dict[str, str], settings: Sett
             page = viewer.get(path).content.decode()
             assert "The database takes no writes since" in page, path
             assert "Restart nothing" in page
-        assert "can’t be told while the database takes no writes" in viewer.get("/jobs/").content.decode()
-        assert "No media node runs" not in viewer.get("/system/").content.decode()
+        assert "is unknown while the database is read-only" in viewer.get("/jobs/").content.decode()
+        assert "No media node is running" not in viewer.get("/system/").content.decode()
         nodes = viewer.get("/api/v1/nodes").json()["items"]
         assert [node["state"] for node in nodes] == ["up"]
         assert "The node is down" not in viewer.get(f"/sessions/{session.pk}/").content.decode()

@@ -80,8 +80,8 @@ def test_a_drain_says_how_many_are_left_and_is_written_down(admin: Client, strea
         make_session(stream, kind="play")
     answer = admin.post("/nodes/n1/drain", {"grace_s": "300"}, follow=True)
     page = " ".join(answer.content.decode().split())
-    assert "takes nothing new; what is still live there ends after 300 s" in page
-    assert "1 publisher and 2 players are left." in page
+    assert "takes no new connections; what is still live there is disconnected after 300 s" in page
+    assert "1 encoder and 2 players are left." in page
     node.refresh_from_db()
     assert (node.drain_grace_s, node.drain_requested_at is not None) == (300, True)
     told = api_nodes(admin)["n1"]
@@ -139,4 +139,4 @@ def test_a_nodes_page_shows_what_is_and_what_was_on_it(viewer: Client, stream: S
     page = viewer.get("/nodes/n1/").content.decode()
     assert lacks(page, 'href="/streams/live/cam-1/"', "Connection reset", "The encoder closed TCP.") == []
     tell(snapshot(stream, state="offline", health="none", session_id=None))
-    assert "Nothing is on air here" in viewer.get("/nodes/n1/").content.decode()
+    assert "Nothing is live here" in viewer.get("/nodes/n1/").content.decode()

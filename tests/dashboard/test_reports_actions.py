@@ -230,7 +230,7 @@ def test_a_report_is_made_of_a_stream_s_last_broadcast(analyst: Client, stream: 
         assert answer.status_code == 422
         return str(answer.content.decode())
 
-    assert "Give the stream whose broadcast it is about" in refusal(scope="live")
+    assert "Give the stream of the broadcast" in refusal(scope="live")
     assert "No broadcast of live/cam-1 has ended in the last 60 days." in refusal()
     session = make_session(stream, age_s=7200, ended_ago_s=3600)
     assert "No broadcast of live/cam-1 on 2026-01-02 has ended." in refusal(day="2026-01-02")

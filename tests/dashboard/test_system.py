@@ -68,7 +68,7 @@ def test_a_process_is_up_since_its_start_and_down_since_it_was_heard_of(
     found = parts(client)
     default, beat, analytics = (found[kind] for kind in (DEFAULT, BEAT, ANALYTICS))
     assert (default["state"], default["what"], default["detail"]) == ("ok", "", "w@a")
-    assert (beat["state"], beat["what"], bool(beat["advice"])) == ("down", "The schedule does not run", True)
+    assert (beat["state"], beat["what"], bool(beat["advice"])) == ("down", "The scheduler is not running", True)
     assert analytics["state"] == "down"
     assert is_since(default, running.started_at)
     assert is_since(beat, silent.seen_at)
@@ -123,7 +123,11 @@ def test_media_nodes(client: Client, settled: None, db: None) -> None:
     node("a", state=Node.State.DRAINING)
     node("stopped", seen_s=60, stopped_at=timezone.now())
     found = parts(client, "operator")["nodes"]
-    assert (found["state"], found["what"], found["detail"]) == ("degraded", "Every media node drains", "a (draining)")
+    assert (found["state"], found["what"], found["detail"]) == (
+        "degraded",
+        "Every media node is draining",
+        "a (draining)",
+    )
     drains = found["since"]
     lost = node("lost", seen_s=60, state=Node.State.DOWN)
     found = parts(client, "analyst")["nodes"]
@@ -162,7 +166,7 @@ def test_a_failed_run_is_told_until_the_next_succeeds(client: Client, db: None) 
         trigger="page", state="failed", error_code="lost", error="The process was lost.", ended_at=now
     )
     found = parts(client)["analytics"]
-    assert (found["state"], found["what"], found["alarm"]) == ("degraded", "Analytics has failed", True)
+    assert (found["state"], found["what"], found["alarm"]) == ("degraded", "The last analytics run failed", True)
     assert found["detail"] == "The process was lost."
     assert is_since(found, now)
     AnalyticsRun.objects.create(trigger="page", state="done", ended_at=now + timedelta(seconds=1))
@@ -255,7 +259,7 @@ def test_the_page_lists_every_part(viewer: Client, settled: None) -> None:
     workers = ("worker_default", "worker_analytics")
     for kind in ("database", "nodes", "media", *workers, "beat", "analytics", "disk", "web"):
         assert f'data-kind="{kind}"' in page
-    assert "No media node runs" in page
+    assert "No media node is running" in page
     assert 'class="banner' not in page, "the table says it"
     assert '<div class="banner down" data-kind="nodes"' in viewer.get("/attempts/").content.decode()
 

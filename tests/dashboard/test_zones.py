@@ -220,9 +220,9 @@ def test_a_keys_expiry_is_given_and_shown_in_the_zone(manager: Client, stream: S
 def test_an_hour_to_be_computed_anew_is_a_whole_one_of_utc(analyst: Client) -> None:
     at_home(analyst)
     whole = {"since": "2026-11-14T20:30", "until": "2026-11-14T22:30"}  # 15:00 to 17:00.
-    assert "Give a whole hour" not in analyst.post("/jobs/recompute", whole).content.decode()
+    assert "Give a full hour" not in analyst.post("/jobs/recompute", whole).content.decode()
     odd = analyst.post("/jobs/recompute", {"since": "2026-11-14T20:00", "until": "2026-11-14T22:00"})
-    assert "Give a whole hour of UTC, by which history is kept: this is 14:30 there." in odd.content.decode()
+    assert "Give a full hour of UTC: history is kept by these. This is 14:30 UTC." in odd.content.decode()
 
 
 def test_a_day_on_which_clocks_change_is_as_long_as_it_is() -> None:
@@ -298,10 +298,10 @@ def test_neighbouring_days_share_the_hour_that_their_midnight_is_in() -> None:
         assert first.before.note == "", "that one ends where the other begins"
 
 
-def test_a_range_that_begins_within_a_days_first_hour_names_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_begins_with_an_hour_of_utc_and_names_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 14, 18, 30, tzinfo=UTC))
     with timezone.override(ZoneInfo("Asia/Kathmandu")):
-        assert PagePeriod.of({"range": "24h"}).words == "14 Nov, 00:45 to 15 Nov 2026, 00:45"
+        assert PagePeriod.of({"range": "24h"}).words == "13 Nov, 23:45 to now, 15 Nov 2026, 00:15"
 
 
 def test_a_day_of_history_is_that_of_utc_where_clocks_are_behind_it(viewer: Client, stream: Stream) -> None:

@@ -27,7 +27,7 @@ BUSY_WAIT_S = 120.0
 BUSY_POLL_S = 0.5
 
 CHECK_ADVICE = (
-    f"Compute these hours anew ({command_line.here('analytics recompute --from TIME --to TIME')}); if they differ "
+    f"Recompute these hours ({command_line.here('analytics recompute --from TIME --to TIME')}); if they differ "
     "again, keep the lake as it is and report it."
 )
 
@@ -63,20 +63,20 @@ class Command(VerbCommand):
         return run_here(run)
 
     @Verb(
-        "compute what has failed once more, without waiting for its time",
-        Argument("run", nargs="?", type=int, metavar="RUN", help="this run again, by its number; else all that failed"),
+        "retry what has failed, without waiting for its next try",
+        Argument("run", nargs="?", type=int, metavar="RUN", help="only this run, by its number; else all that failed"),
     )
     def _retry(self, run: int | None) -> Answer:
         former = None if run is None else AnalyticsRun.objects.filter(pk=run).first()
         if run is not None and former is None:
-            raise CommandError(f"There is no run {run}. The page of the jobs shows their numbers.")
+            raise CommandError(f"There is no run {run}. The page Analytics jobs shows their numbers.")
         with transaction.atomic():
             services.clear_failures(former.partitions.all() if former else Partition.objects.all())
             again = services.create_run(trigger=Trigger.COMMAND, **services.same_work(former))
             audit.record(self.actor, "analytics.retry", f"run {former.pk if former else again.pk}")
         return run_here(again)
 
-    @Verb("compute the hours of a time, and their days, anew from what the lake holds of them", *period(required=True))
+    @Verb("recompute the hours of a time, and their days, from what the lake holds of them", *period(required=True))
     def _recompute(self, since: datetime, until: datetime) -> Answer:
         with transaction.atomic():
             services.recompute(since, until)
@@ -105,7 +105,7 @@ class Command(VerbCommand):
         notes = [f"{note.sentence(_as_argument)} {note.kind.advice}" for note in completeness.noted(report.incomplete)]
         counted = (
             f"Checked {report.samples:,} samples of {report.hours:,} hours, and {report.days:,} days; "
-            f"{report.undone:,} hours and days are yet to be computed."
+            f"{report.undone:,} hours and days are not computed yet."
         )
         return Answer(
             figures | {"differences": report.differences, "incomplete": lacking},

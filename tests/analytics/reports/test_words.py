@@ -206,7 +206,7 @@ def test_there_is_one_count_of_drops(lake: Path) -> None:
     assert (
         "reconnect"
         not in json.dumps([made[part] for part in ("lede", "tiles", "more", "findings", "footnote")]).lower()
-    )  # type: ignore[literal-required]
+    )
 
 
 def test_drops_of_the_worst_hours_are_said_to_be_a_part(lake: Path) -> None:

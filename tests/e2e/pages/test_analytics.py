@@ -1,10 +1,12 @@
 """A stream's history and the comparison, as an operator's browser shows them: by mouse, by keyboard, on a phone."""
 
 import csv
+import io
 import json
 import re
 from datetime import UTC, date, datetime
 
+import pypdf
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -18,7 +20,7 @@ from datetime import timedelta
 from analytics.models import Dimension, Grain, Partition, METRIC_VERSION
 from ingest.models import Session
 from tests.dashboard.conftest import make_stream
-from tests.dashboard.house import hour, make_rollup
+from tests.dashboard.house import hour, make_report, make_rollup
 for name, kbps in (("history", 3000.0), ("other", 2000.0)):
     stream = make_stream(name, app="analysed")
     for ago in range(0, 48, 2):
@@ -32,6 +34,7 @@ for name, kbps in (("history", 3000.0), ("other", 2000.0)):
             ended_at=start + timedelta(seconds=length), end_reason=reason,
         )
     make_rollup(4, name, app="analysed", dimension=Dimension.BROADCAST, value=began.isoformat())
+make_report()
 """
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -63,13 +66,13 @@ def test_a_streams_history_is_looked_at(page: Page, server: ServerProcess) -> No
 
     page.click("#table-toggle")
     expect(page.locator("#plots")).to_be_hidden()
-    assert page.locator("#chart-table tbody tr").count() == 12
+    assert page.locator("#chart-table tbody tr").count() == 13
     page.click("#table-toggle")
     expect(page.locator("#plots")).to_be_visible()
 
     rows = list(csv.DictReader(saved(page, page.locator("#csv")).decode().splitlines()))
     assert {row["video_kbps_p50"] for row in rows} == {"2500.5"}
-    assert json.loads(saved(page, page.locator("#json")))["count"] == len(rows) == 12
+    assert json.loads(saved(page, page.locator("#json")))["count"] == len(rows) == 13
     assert b"tcp_reset" not in saved(page, page.locator("#happenings a[download]:first-of-type"))
 
 
@@ -79,8 +82,8 @@ def test_a_time_is_chosen(page: Page, server: ServerProcess, furnished: date) ->
     page.get_by_role("link", name="7 days").click()
 
     def touched() -> set[int]:
-        """They end with this hour, so the last one of a day leaves the first day out; a new day has no rollup yet."""
-        return {7 if now.hour == 23 or now.date() > furnished else 8 for now in (before, datetime.now(UTC))}
+        """Seven whole days and today, which has no rollup yet where it has just begun."""
+        return {7 if now.date() > furnished else 8 for now in (before, datetime.now(UTC))}
 
     rows = page.locator("#rollups tbody tr")
     wait_for(lambda: rows.count() in touched(), timeout_s=15, what="a row for each day")
@@ -108,7 +111,7 @@ def test_streams_are_compared(page: Page, server: ServerProcess) -> None:
     expect(page.locator("h1")).to_have_text("Streams compared")
     expect(page.locator("#lines > div")).to_have_count(1)
     page.locator("tr[data-value='analysed/other'] input").check()
-    page.get_by_role("button", name="Show the marked ones in a chart").click()
+    page.get_by_role("button", name="Compare selected in a chart").click()
     expect(page.locator("#lines > div")).to_have_count(2)
     assert page.locator("#overlay").evaluate(DRAWN)
     page.locator("#overlay .plot").press("ArrowLeft")
@@ -117,8 +120,8 @@ def test_streams_are_compared(page: Page, server: ServerProcess) -> None:
     expect(page.locator("#chart-table thead")).to_contain_text("analysed/other")
     page.click("#table-toggle")
 
-    page.locator("#compared thead").get_by_role("link", name="Delivered").click()
-    expect(page.locator("#compared th[aria-sort=descending]")).to_contain_text("Delivered")
+    page.locator("#compared thead").get_by_role("link", name="Egress").click()
+    expect(page.locator("#compared th[aria-sort=descending]")).to_contain_text("Egress")
     expect(page.locator("#lines > div")).to_have_count(2)
     page.get_by_role("link", name="Take analysed/other out of the chart").click()
     expect(page.locator("#lines > div")).to_have_count(1)
@@ -127,6 +130,42 @@ def test_streams_are_compared(page: Page, server: ServerProcess) -> None:
 
     page.select_option("select[name=by]", "node")
     expect(page.locator("h1")).to_have_text("Nodes compared")
+
+
+@pytest.mark.parametrize("path", ["/analytics/?stream=analysed/history", "/analytics/compare/"])
+def test_names_stay_in_view_while_a_table_is_scrolled_on_a_phone(page: Page, server: ServerProcess, path: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(server.http + path)
+    table = page.locator("#rollups, #compared")
+    name = table.locator("tbody tr").first.locator("th, td:not(.pick)").first
+    table.locator("..").evaluate("scroll => scroll.scrollTo(scroll.scrollWidth, 0)")
+    left, right = (
+        table.locator("..").evaluate(f"scroll => scroll.getBoundingClientRect().{side}") for side in ("left", "right")
+    )
+    box = name.bounding_box()
+    assert box is not None
+    assert left - 1 <= box["x"]
+    assert box["x"] + box["width"] < (left + right) / 2 + 20
+    inside = "(cell, at) => cell.contains(document.elementFromPoint(at.x, at.y))"
+    name.scroll_into_view_if_needed()
+    box = name.bounding_box()
+    assert box is not None
+    assert name.evaluate(inside, {"x": box["x"] + 20, "y": box["y"] + box["height"] / 2}), "nothing covers it"
+
+
+def test_a_report_has_its_tiles_and_more_when_asked_or_on_paper(page: Page, server: ServerProcess) -> None:
+    page.goto(f"{server.http}/reports/")
+    page.locator("#reports tbody a").first.click()
+    more = page.locator(".folded .tiles")
+    expect(more).to_be_hidden()
+    page.locator(".folded summary").focus()
+    page.keyboard.press("Enter")
+    expect(more).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(more).to_be_hidden()
+    paper = pypdf.PdfReader(io.BytesIO(page.pdf()))
+    assert "Mean recovery" in "".join(sheet.extract_text() for sheet in paper.pages)
+    expect(more).to_be_hidden()
 
 
 @pytest.mark.parametrize(

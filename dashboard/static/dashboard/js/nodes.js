@@ -20,7 +20,7 @@ const views = new Map(); // By a node's name.
 function telemetryWords(records) {
   if (!records) return "–";
   if (records.telemetry_failing_since) return `Failing since ${timeWithUtc(records.telemetry_failing_since)}`;
-  return records.telemetry_dropped ? `${number(records.telemetry_dropped)} lost` : "Written";
+  return records.telemetry_dropped ? `${number(records.telemetry_dropped)} lost` : "OK";
 }
 
 const FIGURES = {
@@ -92,12 +92,12 @@ function onMessage(message) {
 const ASKS = {
   drain: [
     "Drain",
-    "It takes no new connection, and asks those it has to connect elsewhere. What is still live there after the time below is ended.",
+    "It takes no new connections and asks the ones it has to reconnect elsewhere. What is still live after the time below is disconnected.",
   ],
-  resume: ["Resume", "It takes connections again within 2 s, and ends nothing."],
+  resume: ["Resume", "It takes connections again within 2 s. Nothing is disconnected."],
   forget: [
     "Forget",
-    "Nobody misses it any more: no page and no alarm names it as down. History keeps its name. Should it come back, it is as any other.",
+    "It is no longer expected: pages and alerts stop reporting it as down. History keeps its name. If it comes back, it is a node like any other.",
   ],
 };
 
