@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from ingest.contracts import end_of
 from ingest.models import Session
+from ingest.services import refusals
 from ingest.services.refusals import REASONS
 
 register = template.Library()
@@ -243,8 +244,8 @@ def end_advice(reason: str) -> str:
 
 @register.filter
 def reason_words(reason: str) -> str:
-    """A refusal's code as words: "key_unknown" becomes "Key unknown". A sentence stays as it is."""
-    return reason if " " in reason else reason.replace("_", " ").capitalize()
+    """A refusal's code as words: "key_unknown" becomes "Wrong key". A sentence stays as it is."""
+    return reason if " " in reason else refusals.reason_words(reason)
 
 
 @register.filter
