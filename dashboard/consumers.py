@@ -21,6 +21,7 @@ import json
 import logging
 import random
 import time
+from asyncio import gather
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,12 +38,22 @@ from django.contrib.auth import get_user
 from django.db import DatabaseError
 from django.urls import path
 
+from dashboard.streams.drops import drops_of, known_drops
 from dashboard.streams.queries import Now, known_streams
-from dashboard.streams.snapshots import marks, marks_text, no_marks, stream_database_part, stream_picture, wall_text
+from dashboard.streams.snapshots import (
+    Marks,
+    marks,
+    marks_text,
+    no_marks,
+    stream_database_part,
+    stream_picture,
+    wall_text,
+)
 from dashboard.system.unavailable import TRY_LATER
+from ingest.contracts import StreamSnapshot
 from ingest.live_store import get_livestore, redis_errors
 from ingest.models import Stream
-from ingest.pages import ATTEMPTS, WALL, stream_group, to_json
+from ingest.pages import ATTEMPTS, WALL, Drop, stream_group, to_json
 from ingest.services.roles import Ability, user_abilities
 
 __all__ = ["AttemptsConsumer", "LiveConsumer", "StreamConsumer"]
@@ -307,6 +318,18 @@ class StreamConsumer(Relay):
 
 read_known = reading(known_streams)
 read_marks = reading(marks)
+read_drops = reading(known_drops)
+
+
+@reading
+def marks_of(now: Now, stream: int | None) -> tuple[dict[int, Marks], list[Drop]]:
+    """What operators said of a stream, and its drop; or (None) of all that are live, and no drops."""
+    if stream is None:
+        found = marks(now.by_id.values())
+        return {pk: found.get(pk) or no_marks() for pk in now.by_id}, []
+    snapshot = now.by_id.get(stream)
+    found = marks([snapshot] if snapshot else [])
+    return {stream: found.get(stream) or no_marks()}, drops_of(stream)
 
 
 def is_whole(message: dict[str, Any]) -> bool:
@@ -335,7 +358,7 @@ class LiveConsumer(Relay):
         now = Now.of(await get_livestore().aread())
         self.snapshot_ticks = {node["node"]: node["at"] for node in now.nodes}
         self.last_ticks = dict(self.snapshot_ticks)
-        return await wall_text(now, known, await read_marks(now.by_id.values()))
+        return await wall_text(now, known, *await gather(read_marks(now.by_id.values()), read_drops()))
 
     def is_in_snapshot(self, message: dict[str, Any]) -> bool:
         if is_whole(message):
@@ -359,14 +382,11 @@ class LiveConsumer(Relay):
             return
         try:
             now = Now.of(await get_livestore().aread())
-            one = message["stream"]
-            snapshots = [found for pk, found in now.by_id.items() if one in (None, pk)]
-            marks = await read_marks(snapshots)
+            found, drops = await marks_of(now, message["stream"])
         except AWAY as error:
             logger.warning("No marks for %s: %s", self.scope["path"], type(error).__name__)
         else:
-            shown = now.by_id if one is None else [one]
-            await self.send_timed(marks_text(now.at, {pk: marks.get(pk) or no_marks() for pk in shown}))
+            await self.send_timed(marks_text(now.at, found, drops))
 
 
 websocket_urlpatterns = [

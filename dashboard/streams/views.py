@@ -34,10 +34,6 @@ from ingest.services import actions as services_actions
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
-DROPPED_QUERY = f"kind=publish&open=false&test=false&ended_within={15 * 60}"
-"""Who stands in the wall's strip: publishers that ended this recently."""
-
-
 @safe_view(Ability.VIEW)
 def wall(request: HttpRequest) -> HttpResponse:
     """Every stream. The page fills itself from /ws/live/; its data are where to find what."""
@@ -49,7 +45,7 @@ def wall(request: HttpRequest) -> HttpResponse:
             "bootstrap": {
                 "ws": "/ws/live/",
                 "stream_url": reverse("dashboard:stream", args=["__APP__", "__NAME__"]),
-                "sessions_url": f"{reverse('api-1:sessions')}?{DROPPED_QUERY}",
+                "attempts_url": reverse("dashboard:attempts"),
                 "session_url": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
                 "server": media_urls.server_base(media_urls.page_host(request)),
             },

@@ -18,6 +18,7 @@ from ingest import command_line
 from ingest.contracts import end_of
 from ingest.live.health.engine import span
 from ingest.models import Delivery, Session
+from ingest.services import refusals
 from ingest.services.refusals import REASONS
 
 register = template.Library()
@@ -290,8 +291,8 @@ def end_advice(reason: str) -> str:
 
 @register.filter
 def reason_words(reason: str) -> str:
-    """A refusal's code as words: "key_unknown" becomes "Key unknown". A sentence stays as it is."""
-    return reason if " " in reason else reason.replace("_", " ").capitalize()
+    """A refusal's code as words: "key_unknown" becomes "Wrong key". A sentence stays as it is."""
+    return reason if " " in reason else refusals.reason_words(reason)
 
 
 @register.filter
