@@ -138,7 +138,7 @@ RULES = (
         seen=("silent",),
     ),
     Rule(
-        "Lower the bitrate, or use a cable",
+        "Lower the bitrate, or use wired Ethernet",
         "The uplink did not carry the rate any more before the connection was lost.",
         reason=LOST,
         seen=("falling",),
@@ -186,12 +186,14 @@ CHECK_ACTIONS = {
     "starving": "Check the encoder, then its uplink",
     "no_video": "Check the encoder's video source",
     "no_audio": "Check the encoder's audio source",
+    "frozen_picture": "Check the camera and the encoder's scene",
+    "silent_audio": "Check the microphone and the mixer",
     "fps_low": "Relieve the encoder",
-    "bitrate_low": "Lower the bitrate, or use a cable",
+    "bitrate_low": "Lower the bitrate, or use wired Ethernet",
     "bitrate_high": "Lower the bitrate",
-    "bitrate_unstable": "Lower the bitrate, or use a cable",
-    "rtt_high": "Use a nearer server, or a cable",
-    "flapping": "Look at how its sessions ended",
+    "bitrate_unstable": "Lower the bitrate, or use wired Ethernet",
+    "rtt_high": "Use a nearer server, or wired Ethernet",
+    "flapping": "See how its sessions ended",
     "drift": "Lower the bitrate",
     "no_keyframes": "Turn the encoder's intra refresh off",
     "gop_long": "Set the keyframe interval to 2\u00a0s",
@@ -200,7 +202,7 @@ CHECK_ACTIONS = {
     "av_skew": "Check the encoder's audio delay",
     "ts_discontinuity": "Check the encoder's load and sources",
     "slow_players": "Offer a lower bitrate, too",
-    "recording_failed": "Look at the disk of the recordings",
+    "recording_failed": "Check the disk of the recordings",
 }
 """By check: the one action, in a few words. What others follow from comes first."""
 OTHERWISE = Advice("Look at its events", "Nothing that is known says what to do.")

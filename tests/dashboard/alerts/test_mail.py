@@ -53,13 +53,13 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
     assert [message["To"] for message in mailbox.got] == ["a@example.org", "b@example.org"] * 2
     opened, cleared = mailbox.got[0], mailbox.got[2]
     assert opened["Subject"] == "live/cam-1: Nothing has arrived for 14 s (5 s at most) (Bad)"
-    assert cleared["Subject"] == "Cleared: live/cam-1: Nothing arrives"
+    assert cleared["Subject"] == "Cleared: live/cam-1: Nothing received"
     link = f"http://127.0.0.1:8000/sessions/{publisher.session.pk}/"
     for part in opened.walk():
         if not part.is_multipart():
             text = part.get_content()
             assert link in text
-            assert lacks(text, "5 s at most", "Check that the encoder is running") == []
+            assert lacks(text, "at most 5 s", "Check that the encoder is running") == []
     assert [part.get_content_type() for part in opened.walk()][1:] == ["text/plain", "text/html"]
     assert "The issue is over." in cleared.get_body(("plain",)).get_content()  # type: ignore[union-attr]
     assert str(Delivery.objects.filter(address="a@example.org").last().pk) in opened["Message-ID"]  # type: ignore[union-attr]

@@ -79,7 +79,7 @@ def test_why_it_ended_and_its_last_minute(viewer: Client, stream: Stream, measur
         "The encoder's side closed TCP. In the last 60\u00a0s the bitrate fell from 3,900 to 1,320\u00a0kbit/s and the "
         "round trip rose to 480\u00a0ms.",
     )
-    assert said[6][0] == "Lower the bitrate, or use a cable"
+    assert said[6][0] == "Lower the bitrate, or use wired Ethernet"
 
 
 @pytest.mark.both_forms
@@ -164,13 +164,13 @@ def test_rejected_attempts_since(viewer: Client, stream: Stream) -> None:
 def test_one_on_air_says_its_worst_issue(viewer: Client, stream: Stream) -> None:
     session = make_session(stream, age_s=60)
     advice = "Set the keyframe interval to 2 s."
-    far = issue("gop_long", "warning", since=1.0, title="A keyframe every 8.0 s (4 s at most)", advice=advice)
+    far = issue("gop_long", "warning", since=1.0, title="Keyframe interval 8.0 s (limit 4 s)", advice=advice)
     late = far | {"check": "drift", "since": 0.5, "title": "Media is late"}
     put_node(snapshot(stream, session_id=str(session.pk), health="warning", issues=[late, far]))
     said = answers(viewer, session)
     assert said[1][0] == "It is on air: warning"
     assert said[2][0] == "2 open issues"
-    assert said[2][1].startswith("Media is late. A keyframe every 8.0 s (4 s at most). ")
+    assert said[2][1].startswith("Media is late. Keyframe interval 8.0 s (limit 4 s). ")
     assert said[6] == ("Lower the bitrate", "Media is late. Set the keyframe interval to 2 s.")
 
 
@@ -338,7 +338,7 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
 @pytest.mark.parametrize(
     ("known", "action"),
     [
-        ({"reason": "tcp_reset", "seen": "falling"}, "Lower the bitrate, or use a cable"),
+        ({"reason": "tcp_reset", "seen": "falling"}, "Lower the bitrate, or use wired Ethernet"),
         ({"reason": "tcp_reset", "seen": "silent"}, "Check the encoder, then its uplink"),
         ({"reason": "tcp_reset", "seen": "far"}, "Look at the network on the way"),
         ({"reason": "tcp_reset", "seen": "slow"}, "Relieve the encoder"),
@@ -346,7 +346,7 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
         ({"reason": "idle_timeout", "seen": "nothing"}, "Check that the encoder is running"),
         ({"reason": "tcp_reset", "seen": "falling", "back": "good"}, "Nothing"),
         ({"reason": "tcp_reset", "seen": "falling", "back": "bad"}, "Look at the stream"),
-        ({"reason": "tcp_reset", "seen": "falling", "back": "again_off"}, "Lower the bitrate, or use a cable"),
+        ({"reason": "tcp_reset", "seen": "falling", "back": "again_off"}, "Lower the bitrate, or use wired Ethernet"),
         ({"reason": "tcp_reset", "seen": "falling", "node": "down"}, "Bring the node back"),
         ({"reason": "node_shutdown", "node": "draining"}, "Point the encoder at another node"),
         ({"reason": "node_shutdown", "node": "up"}, "Wait a minute"),
@@ -365,7 +365,7 @@ def test_no_part_of_a_secret_but_its_first_characters(viewer: Client, stream: St
         ({"reason": "replaced", "back": "bad"}, "Look at the stream"),
         ({"reason": "client_unpublish"}, "Nothing, if this was meant"),
         ({"reason": "", "back": "on"}, "Nothing"),
-        ({"reason": "", "back": "on", "issue": issue("bitrate_low")}, "Lower the bitrate, or use a cable"),
+        ({"reason": "", "back": "on", "issue": issue("bitrate_low")}, "Lower the bitrate, or use wired Ethernet"),
         ({"reason": "", "back": "on", "issue": issue("a_new_one")}, "Look at the stream"),
     ],
 )

@@ -39,7 +39,7 @@ def node() -> Node:
     node = Node("ingest-1")
     node.put(
         made(1, "arena", health="bad", issues=[issue()], thumbnail=5),
-        made(2, "court", health="warning", issues=[issue("gop_long", "warning", title="A keyframe every 8 s.")]),
+        made(2, "court", health="warning", issues=[issue("gop_long", "warning", title="Keyframe interval 8 s.")]),
         made(3, "studio", players=7, thumbnail=5),
         made(4, "lecture", players=70),
         made(5, "harbour", app="cams"),
@@ -154,7 +154,7 @@ def test_a_card_has_its_picture_and_says_how_old_it_is(page: Page, server: Serve
 def test_what_operators_said_stands_on_the_card(page: Page, server: ServerProcess, node: Node) -> None:
     (trouble,) = node.streams[1]["issues"]
     wall = opened(page, server, Wall(page, node))
-    expect(card(page, "live/arena").locator(".why")).to_contain_text("lower it, or use a cable")
+    expect(card(page, "live/arena").locator(".why")).to_contain_text("lower the bitrate, or use wired Ethernet")
     known = {"check": "bitrate_low", "level": "bad", "since": trouble["since"]}
     wall.mark(1, muted=[{"check": "", "until": None}], acknowledged=[known])
     expect(card(page, "live/arena").locator(".marks")).to_have_text("Muted")
