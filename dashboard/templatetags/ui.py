@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from ingest.contracts import end_of
+from ingest.contracts import StreamSnapshot, end_of
 from ingest.models import Session
 from ingest.services.refusals import REASONS
 
@@ -136,7 +136,9 @@ HEALTH_CHIPS = {
     "warning": Chip("warn", "warn", "Warning"),
     "bad": Chip("bad", "bad", "Bad"),
     "none": Chip("none", "none", "No data"),
+    "checking": Chip("none", "none", "Checking"),
 }
+"""`checking`: of a stream on air whose health is not judged yet."""
 PART_CHIPS = {
     "ok": Chip("good", "good", "In order"),
     "degraded": Chip("warn", "warn", "Degraded"),
@@ -165,8 +167,18 @@ def chip_for(health: str) -> Chip:
     return HEALTH_CHIPS.get(health, HEALTH_CHIPS["none"])
 
 
+def health_of(stream: StreamSnapshot) -> str:
+    """What its chip says."""
+    return "checking" if stream["health"] == "none" and stream.get("checking_s") else stream["health"]
+
+
 def show_chip(chip: Chip, attributes: str = "") -> SafeString:
     return format_html('<span class="chip {}"{}>{}{}</span>', chip.classes, attributes, icon(chip.icon), chip.word)
+
+
+@register.simple_tag
+def stream_chip(stream: StreamSnapshot) -> SafeString:
+    return health_chip(health_of(stream))
 
 
 @register.simple_tag

@@ -154,7 +154,8 @@ class StreamSnapshot(TypedDict):
     app: str
     name: str
     state: StreamState
-    health: Health
+    health: Health  # None, too, while it is not judged yet.
+    checking_s: NotRequired[int | None]  # Seconds until it is; null: it is judged. Earlier versions tell none.
     issues: list[Issue]
     players: int
     session_id: str | None

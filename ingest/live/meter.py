@@ -22,7 +22,7 @@ from ingest.live.counters import (
     Total,
     kbps,
 )
-from ingest.live.health.measures import COLLAPSE_S, LACKING_S, Figures
+from ingest.live.health.measures import COLLAPSE_S, LACKING_S, STEADY_S, Figures
 from ingest.live.timeline import Timeline
 from ingest.rtmp.messages import timestamp_difference
 
@@ -81,6 +81,8 @@ class Meter:
     audio_line: Timeline = field(default_factory=Timeline)
     keyframe_intervals: deque[float] = field(default_factory=lambda: deque(maxlen=2 * KEYFRAME_INTERVALS))
     """Seconds of DTS."""
+    watches_stillness: bool = False
+    """Whether somebody wants to know of pictures and sound in which nothing happens."""
     is_paused: bool = False
     """By the publisher's wish: what doesn't come is not missed."""
     latest: Sample | None = None
@@ -97,9 +99,10 @@ class Meter:
     _open_gop_age: float | None = None
     """Seconds of wall time since the last keyframe, or since the first video where none came."""
     _delay: Delay = field(default_factory=Delay)
-    _age_video: float | None = None
+    _age: float = 0.0
+    """How much more time has passed than media have come, ms: at the end of the latest second;"""
     _age_audio: float | None = None
-    """How much more time has passed than media of the kind have come, ms: at the end of the latest second."""
+    """of sound beside video, where it was looked at."""
     _keyframe_bytes: int = 0
     """Of the latest."""
     _counted_keyframe_bytes: int = 0
@@ -262,7 +265,8 @@ class Meter:
         figures.players, figures.slow_players = audience.players, audience.slow_players
         figures.dropped_frames = self._dropped.sum
         figures.idle_s = self.idle_s(now)
-        self._watch_stillness(figures)
+        if self.watches_stillness:
+            self._watch_stillness(figures)
         if self.last_media is not None:
             self._time(figures, now, self.last_media)
 
@@ -310,31 +314,33 @@ class Meter:
         media_ms = main.dts - main.jumped
         behind = passed_s * 1000 - media_ms
         figures.drift_dev_ms = behind - self._drifts.add(behind)
-        figures.behind_s = self._delay.add(behind, now) / 1000
+        late_ms = self._delay.add(behind, now)
+        figures.behind_s = late_ms / 1000
         figures.pace = self._pace.add(media_ms / 1000, now)
-        self._watch_progress(figures, now)
+        age = (now - self._first_video) * 1000 - video.dts + video.jumped if video.frames else behind
+        slowest = SLOW * self.growth.elapsed_ms
+        is_slow = age - self._age >= slowest
+        self._age = age
+        if is_slow or late_ms > 1000 * STEADY_S:
+            self._watch_collapse(figures, now, slowest, is_slow=is_slow)
+        else:
+            figures.slowing = figures.choking = 0
+            self._age_audio = None
 
-    def _watch_progress(self, figures: Figures, now: float) -> None:
+    def _watch_collapse(self, figures: Figures, now: float, slowest: float, *, is_slow: bool) -> None:
         """For how many seconds, one after the other, neither sound nor pictures have come in time. By what came last
         and is due now: a pause of a second makes media late for that second, and they are there again in the next."""
-        slowest = SLOW * self.growth.elapsed_ms
-        video, audio = self.video_line, self.audio_line
-        is_slow = True
-        if video.frames:
-            age = (now - self._first_video) * 1000 - video.dts + video.jumped
-            is_slow = self._age_video is not None and age - self._age_video >= slowest
-            self._age_video = age
+        audio, readings, target = self.audio_line, self._readings, figures.target
         if audio.frames:
             age = (now - self._first_audio) * 1000 - audio.dts + audio.jumped
-            is_slow = is_slow and self._age_audio is not None and age - self._age_audio >= slowest
+            is_slow = is_slow and (self._age_audio is None or age - self._age_audio >= slowest)
             self._age_audio = age
         figures.slowing = figures.slowing + 1 if is_slow else 0
-        figures.recent_kbps, target = None, figures.target
-        is_choked = False
-        if figures.is_late and video.frames and len(self._readings) > COLLAPSE_S:
-            growth = self.reading.since(self._readings[-1 - COLLAPSE_S])
+        is_choked, figures.recent_kbps = False, None
+        if self.video_line.frames and len(readings) > COLLAPSE_S:
+            growth = self.reading.since(readings[-1 - COLLAPSE_S])
             figures.recent_kbps = kbps(growth.video_bytes, growth.elapsed_ms)
-            is_choked = target is not None and figures.recent_kbps < CHOKED * target.kbps
+            is_choked = figures.is_late and target is not None and figures.recent_kbps < CHOKED * target.kbps
         figures.choking = figures.choking + 1 if is_choked else 0
 
     def _watch_stillness(self, figures: Figures) -> None:

@@ -7,6 +7,7 @@ and evaluated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Final
 
 from ingest import clean
@@ -37,6 +38,7 @@ class LiveSettings:
 
 STARVING: Final = "starving"
 BITRATE_LOW: Final = "bitrate_low"
+STILLNESS: Final = ("frozen_picture", "silent_audio")
 UNSTABLE: Final = "bitrate_unstable"
 SILENT_S: Final = 2.0
 
@@ -77,10 +79,14 @@ class Evaluation:
         """Ticks since media flow as they should."""
         self._unrecorded_since: float | None = None
         self._was_broken = False
+        self.checking_s = ceil(settings.warm_up_s) or None
+        """Seconds until all is judged; None: it is."""
         self.set_rules(publisher.limits.get("health", {}))
 
     def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
-        self.health.set_rules(with_rules(self._table, rules))
+        checks = with_rules(self._table, rules)
+        self.health.set_rules(checks)
+        self._meter.watches_stillness = any(check.code in STILLNESS for check in checks)
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
         self._silent_s = SILENT_S if own is None else own
@@ -104,6 +110,8 @@ class Evaluation:
             self._chosen_by = by
             figures.target = choose_target(publisher.limits["target_kbps"], *by)
         self.health.update(figures, now, wall, flows=flows)
+        if self.checking_s is not None:
+            self.checking_s = ceil(self.health.checking_s(now)) or None
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         meter = self._meter
@@ -123,7 +131,7 @@ class Evaluation:
         self._was_broken = is_broken
         if not flows:
             meter.begin_anew()
-        if self.health.stands_still(UNSTABLE):
+        if self.health.issues and self.health.stands_still(UNSTABLE):
             self._evenness.clear()
         if not flows or is_broken or self.health.is_open(BITRATE_LOW):
             self._settled_s = 0
@@ -186,6 +194,12 @@ class Publication:
     @property
     def is_live(self) -> bool:
         return self.meter.has_media and not self.meter.is_paused
+
+    @property
+    def shown_health(self) -> Health:
+        """None while it is not judged yet, unless an issue is open that needs no warm-up."""
+        evaluation = self.evaluation
+        return "none" if evaluation.checking_s and not evaluation.health.issues else self.health
 
     @property
     def health(self) -> Health:
