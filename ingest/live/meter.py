@@ -39,7 +39,7 @@ SLOW: Final = 0.3
 CHOKED: Final = 0.5
 """Where media are late, an encoder that sends less than this part of its target throws frames away."""
 STILL_BYTES: Final = 48
-STILL_PART: Final = 0.003
+STILL_PART: Final = 0.005
 """A second whose frames between keyframes have no more bytes on average, or no more than this part of a keyframe's,
 shows nothing new: encoders say of each part of the picture that it stays."""
 SILENT_BYTES: Final = 16

@@ -85,6 +85,20 @@ def test_the_worst_come_first_and_move_there_when_they_get_worse(page: Page, ser
     expect(page.locator('#offline a[data-stream="live/arena"]')).to_be_visible()
 
 
+def test_a_stream_in_its_first_seconds_is_checking(page: Page, server: ServerProcess, node: Node) -> None:
+    node.put(made(4, "lecture", health="none", checking_s=7))
+    wall = opened(page, server, Wall(page, node))
+    chip = card(page, "live/lecture").locator(".chip").first
+    expect(chip).to_have_text("Checking, 7 s")
+    expect(page.locator("#well .sec")).to_contain_text("2 good, 1 not checked yet")
+    node.put(made(4, "lecture", health="none", checking_s=6))
+    wall.tell()
+    expect(chip).to_have_text("Checking, 6 s")
+    node.put(made(4, "lecture", checking_s=None))
+    wall.tell()
+    expect(chip).to_have_text("Good")
+
+
 def test_filters_by_health_application_name_and_order_stay_in_the_address(
     page: Page, server: ServerProcess, node: Node
 ) -> None:
