@@ -92,7 +92,8 @@ BY_CODE: Final = {check.code: check for check in CHECKS}
 def _choice(check: Check[Figures]) -> tuple[str, str]:
     limits = " / ".join(f"{check.limit(level):g}" for level in reversed(check.levels))
     side = "under" if check.is_low else "over"
-    return check.code, f"{check.name} ({check.code}): {side} {limits} {check.unit}, {check.hold_s:g} s"
+    off = ", off by default" if check.is_off else ""
+    return check.code, f"{check.name} ({check.code}): {side} {limits} {check.unit}, {check.hold_s:g} s{off}"
 
 
 class HealthOverrideForm(forms.ModelForm[HealthOverride]):

@@ -88,26 +88,25 @@ class Slope:
 class Delay:
     """How far media is behind the best moment so far, ms: that is as live as this connection can be."""
 
-    __slots__ = ("_at", "_best", "_held", "_latest")
+    __slots__ = ("_best", "_held", "_latest")
 
-    SLACK: Final = 0.0001
-    """Clocks of encoders are off by up to this part, which must not add up to a delay over days: so much worse the best
-    moment counts with each second that has passed."""
+    SLACK_MS: Final = 0.1
+    """Clocks of encoders are off by up to so much a second, which must not add up to a delay over days: so much worse
+    the best moment counts with each second that has passed."""
 
     def __init__(self) -> None:
-        self._best = self._latest = self._at = 0.0
+        self._best = self._latest = 0.0
         self._held: float | None = None
 
-    def add(self, behind_ms: float, now: float) -> float:
+    def add(self, behind_ms: float) -> float:
         """`behind_ms`: how much more time has passed than media have come, since the first of them."""
-        best = self._best
+        best = self._best + self.SLACK_MS
         if self._held is not None:
             best += behind_ms - self._held
             self._held = None
-        elif self._at:
-            best += (now - self._at) * self.SLACK * 1000
-        self._best = best = min(best, behind_ms)
-        self._at, self._latest = now, behind_ms
+        if behind_ms < best:
+            best = behind_ms
+        self._best, self._latest = best, behind_ms
         return behind_ms - best
 
     def hold(self) -> None:

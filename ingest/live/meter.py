@@ -314,7 +314,7 @@ class Meter:
         media_ms = main.dts - main.jumped
         behind = passed_s * 1000 - media_ms
         figures.drift_dev_ms = behind - self._drifts.add(behind)
-        late_ms = self._delay.add(behind, now)
+        late_ms = self._delay.add(behind)
         figures.behind_s = late_ms / 1000
         figures.pace = self._pace.add(media_ms / 1000, now)
         age = (now - self._first_video) * 1000 - video.dts + video.jumped if video.frames else behind

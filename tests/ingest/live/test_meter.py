@@ -227,7 +227,7 @@ def test_drift_of_sound_alone() -> None:
     stream.audio(100, sound(0), 1.0)
     stream.audio(1100, sound(1), 2.25)
     (sample,) = stream.tick(3.0, START_WALL)
-    assert sample.drift == pytest.approx(250)
+    assert sample.drift == pytest.approx(250, abs=0.2)
 
 
 @pytest.mark.parametrize(
