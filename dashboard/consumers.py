@@ -50,7 +50,6 @@ from dashboard.streams.snapshots import (
     wall_text,
 )
 from dashboard.system.unavailable import TRY_LATER
-from ingest.contracts import StreamSnapshot
 from ingest.live_store import get_livestore, redis_errors
 from ingest.models import Stream
 from ingest.pages import ATTEMPTS, WALL, Drop, stream_group, to_json

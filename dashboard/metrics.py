@@ -93,7 +93,7 @@ STREAM_FIGURES = (
     Figure("stream_out_bytes_per_second", "To all its players, mean of 5 s.", "out_kbps", KBIT, adds=True),
     Figure("stream_frames_per_second", "Video frames by wall time.", "fps"),
     Figure("stream_keyframe_interval_seconds", "Between the last two keyframes.", "keyframe_interval"),
-    Figure("stream_drift_seconds", "That media is behind real time.", "drift", MS),
+    Figure("stream_drift_seconds", "That media is behind live.", "drift", MS),
     Figure("stream_players", "Players attached.", "players", adds=True),
     Figure("stream_slow_players", "Those of them that can't keep up.", "slow_players", adds=True),
 )

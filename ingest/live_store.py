@@ -54,6 +54,7 @@ class CompactSample(TypedDict):
     audio_kbps: float
     fps: float | None
     keyframe_interval: float | None
+    drift: float | None
     drift_dev: float | None
     rtt_ms: float | None
     players: int

@@ -76,7 +76,7 @@ def issue(check: str = "starving", level: str = "bad", **fields: Any) -> Issue:
         "level": level,
         "since": 1_700_000_000.25,
         "actual": "7 s",
-        "expected": "5 s at most",
+        "expected": "at most 5 s",
         "title": "Nothing has arrived for 7 s",
         "advice": "Look.",
         "value": 7.0,

@@ -50,7 +50,7 @@ def issue(check: str = "bitrate_low", level: str = "bad", **fields: Any) -> Issu
         "actual": "980 kbit/s",
         "expected": "1,750 kbit/s at least",
         "title": "Bitrate is far below its target",
-        "advice": "The uplink can’t carry this rate: lower it, or use a cable.",
+        "advice": "The uplink can’t carry this bitrate: lower the bitrate, or use wired Ethernet.",
     }
     return snapshots.issue(check, level, **(own | fields))
 

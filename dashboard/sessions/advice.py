@@ -188,6 +188,8 @@ CHECK_ACTIONS = {
     "starving": "Check the encoder, then its uplink",
     "no_video": "Check the encoder's video source",
     "no_audio": "Check the encoder's audio source",
+    "frozen_picture": "Check the camera and the encoder's scene",
+    "silent_audio": "Check the microphone and the mixer",
     "fps_low": "Reduce the encoder's load",
     "bitrate_low": "Lower the bitrate, or use wired Ethernet",
     "bitrate_high": "Lower the bitrate",

@@ -13,7 +13,7 @@ from dashboard.sessions.advice import KeyState, NodeState, Return, Situation, ad
 from dashboard.streams import measurements
 from dashboard.streams.measurements import LastMinute, summarize_last_minute
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import chip_for, end_words, lasted, reason_words
+from dashboard.templatetags.ui import chip_for, end_words, health_of, lasted, reason_words
 from ingest.contracts import SERVER_ENDS, Issue, NodeFigures, StreamSnapshot, end_of
 from ingest.models import Attempt, Node, Session
 from ingest.services import database
@@ -172,7 +172,7 @@ class Diagnosis:
         question, session = "Is it back?", self.session
         stream = reverse("dashboard:stream", args=[session.app, session.name]) if session.stream_id else ""
         if session.ended_at is None:
-            _, style, word = chip_for(self.live["health"] if self.live else "none")
+            _, style, word = chip_for(health_of(self.live) if self.live else "none")
             for_ = f"For {lasted(session.started_at, self.at)}."
             return Finding(question, style, f"It is on air: {word.lower()}", for_, stream, "Open the stream")
         if self._open is not None and self.after is not None:

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from dashboard.lists import PAGE_SIZE, filter_text, narrow
 from dashboard.streams.queries import Now
-from dashboard.templatetags.ui import HEALTH_CHIPS, ended_words
+from dashboard.templatetags.ui import HEALTH_CHIPS, ended_words, health_of
 from dashboard.zones import given, moment
 from ingest.contracts import END_REASONS, end_of
 from ingest.models import EncoderLogin, Session, Stream, StreamKey
@@ -199,7 +199,7 @@ class SessionRow:
         if session.ended_at is None:
             snapshot = now.by_id.get(session.stream_id or 0)
             own = snapshot if snapshot and is_publish and snapshot["session_id"] == str(session.pk) else None
-            health = own["health"] if own else "none"
+            health = health_of(own) if own else "none"
             words = (f"Live, {HEALTH_CHIPS[health].word.lower()}" if own else "Live") if is_publish else "Playing"
             kbps = (own["video_kbps"] or 0) + (own["audio_kbps"] or 0) if own else None
             return cls(session, HEALTH_CHIPS[health].classes if is_publish else "good", words, None, kbps)

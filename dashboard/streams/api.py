@@ -106,7 +106,8 @@ class StreamOut(Schema):
     name: str
     enabled: bool = Field(description="Else nobody publishes or plays it.")
     state: StreamState
-    health: Health
+    health: Health = Field(description="`none` while nobody publishes, and in its first seconds: see `checking_s`.")
+    checking_s: int | None = Field(None, description="Seconds until its health is judged; null: it is, or is off air.")
     players: int
     session_id: str | None = Field(description="The session that publishes now.")
     since: datetime | None = Field(description="When that session began.")
@@ -123,8 +124,10 @@ class StreamOut(Schema):
     fps_media: float | None = Field(description="Coded frames by their timestamps.")
     keyframe_interval: float | None = Field(description="Seconds between the last two keyframes.")
     open_gop_age: float | None = Field(description="Seconds since the last keyframe.")
-    drift: float | None = Field(description="Milliseconds that media is behind real time.")
-    drift_dev: float | None = Field(description="Milliseconds: drift less its mean of 60 s.")
+    drift: float | None = Field(
+        description="Milliseconds that media is behind live: behind the best moment since the session began."
+    )
+    drift_dev: float | None = Field(description="Milliseconds that it is behind its mean of 60 s.")
     av_skew: float | None = Field(description="Milliseconds that video is ahead of audio.")
     idle_ms: int | None
     rtt_ms: float | None

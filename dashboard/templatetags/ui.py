@@ -15,7 +15,7 @@ from django.utils.text import capfirst
 
 from dashboard.models import Alert
 from ingest import command_line
-from ingest.contracts import end_of
+from ingest.contracts import StreamSnapshot, end_of
 from ingest.live.health.engine import span
 from ingest.models import Delivery, Session
 from ingest.services import refusals
@@ -143,7 +143,9 @@ HEALTH_CHIPS = {
     "warning": Chip("warn", "warn", "Warning"),
     "bad": Chip("bad", "bad", "Bad"),
     "none": Chip("none", "none", "No data"),
+    "checking": Chip("none", "none", "Checking"),
 }
+"""`checking`: of a stream on air whose health is not judged yet."""
 PART_CHIPS = {
     "ok": Chip("good", "good", "OK"),
     "degraded": Chip("warn", "warn", "Degraded"),
@@ -184,8 +186,18 @@ def chip_for(health: str) -> Chip:
     return HEALTH_CHIPS.get(health, HEALTH_CHIPS["none"])
 
 
+def health_of(stream: StreamSnapshot) -> str:
+    """What its chip says."""
+    return "checking" if stream["health"] == "none" and stream.get("checking_s") else stream["health"]
+
+
 def show_chip(chip: Chip, attributes: str = "") -> SafeString:
     return format_html('<span class="chip {}"{}>{}{}</span>', chip.classes, attributes, icon(chip.icon), chip.word)
+
+
+@register.simple_tag
+def stream_chip(stream: StreamSnapshot) -> SafeString:
+    return health_chip(health_of(stream))
 
 
 @register.simple_tag

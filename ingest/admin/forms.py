@@ -115,7 +115,8 @@ BY_CODE: Final = {check.code: check for check in CHECKS}
 def _choice(check: Check[Figures]) -> tuple[str, str]:
     limits = " / ".join(f"{check.limit(level):g}" for level in reversed(check.levels))
     side = "below" if check.is_low else "above"
-    return check.code, f"{check.name}: {side} {limits} {check.unit}, for {check.hold_s:g} s"
+    off = ", off by default" if check.is_off else ""
+    return check.code, f"{check.name}: {side} {limits} {check.unit}, for {check.hold_s:g} s{off}"
 
 
 class HealthOverrideForm(forms.ModelForm[HealthOverride]):

@@ -412,6 +412,7 @@ def _compact(sample: Sample) -> CompactSample:
         "audio_kbps": sample.audio_kbps,
         "fps": sample.fps,
         "keyframe_interval": sample.keyframe_interval,
+        "drift": sample.drift,
         "drift_dev": sample.drift_dev,
         "rtt_ms": sample.rtt_ms,
         "players": sample.players,

@@ -94,8 +94,8 @@ class Sample:
     keyframe_interval: float | None  # Seconds of DTS between the last two keyframes.
     keyframe_interval_max: float | None  # The largest of the last 5.
     open_gop_age: float | None  # Seconds of wall time since the last keyframe, or since the first video.
-    drift: float | None  # ms: (wall - wall0) - (dts - dts0).
-    drift_dev: float | None  # ms: drift less its 60 s mean.
+    drift: float | None  # ms that media is behind live: behind the best moment since the session began.
+    drift_dev: float | None  # ms: how far it is behind its mean of 60 s.
     av_skew: float | None  # ms: latest video DTS - latest audio DTS.
     ts_gap: int
     ts_regress: int
@@ -154,7 +154,8 @@ class StreamSnapshot(TypedDict):
     app: str
     name: str
     state: StreamState
-    health: Health
+    health: Health  # None, too, while it is not judged yet.
+    checking_s: NotRequired[int | None]  # Seconds until it is; null: it is judged. Earlier versions tell none.
     issues: list[Issue]
     players: int
     session_id: str | None
@@ -316,33 +317,35 @@ class EventRecord:
 
 
 STREAM_CHECKS: Final = {
-    "starving": "Nothing arrives",
-    "bitrate_low": "Bitrate low",
-    "bitrate_high": "Bitrate high",
-    "bitrate_unstable": "Bitrate unstable",
+    "starving": "Nothing received",
+    "frozen_picture": "Picture frozen",
+    "bitrate_low": "Low bitrate",
+    "drift": "Falling behind",
+    "bitrate_high": "High bitrate",
     "no_keyframes": "No keyframes",
-    "gop_long": "Keyframes too far apart",
-    "gop_short": "Keyframes too close together",
-    "fps_low": "Frame rate low",
-    "drift": "Behind real time",
+    "gop_long": "Keyframe interval too long",
+    "gop_short": "Keyframe interval too short",
+    "fps_low": "Low frame rate",
+    "ts_discontinuity": "Timestamps jump",
+    "bitrate_unstable": "Unstable bitrate and frame rate",
     "faster_than_realtime": "Faster than real time",
     "no_audio": "No audio",
     "no_video": "No video",
-    "av_skew": "Audio and video apart",
-    "ts_discontinuity": "Timestamps jump",
-    "rtt_high": "Round trip long",
-    "flapping": "Comes and goes",
+    "silent_audio": "Audio silent",
+    "av_skew": "Audio and video out of sync",
+    "rtt_high": "High RTT",
+    "flapping": "Flapping (reconnects)",
     "recording_failed": "Recording fails",
     "slow_players": "Slow players",
 }
 """What a stream is checked for, and what an override may name."""
 
 NODE_CHECKS: Final = {
-    "node_cpu": "Processor busy",
-    "disk_free": "Disk full",
-    "node_files": "Open files",
+    "node_cpu": "CPU high",
+    "disk_free": "Low disk space",
+    "node_files": "Too many open files",
     "disk_hangs": "Disk does not answer",
-    "caches_full": "No room for late players",
+    "caches_full": "Player cache full",
 }
 
 CHECK_NAMES: Final = STREAM_CHECKS | NODE_CHECKS

@@ -85,6 +85,35 @@ class Slope:
         self._points.clear()
 
 
+class Delay:
+    """How far media is behind the best moment so far, ms: that is as live as this connection can be."""
+
+    __slots__ = ("_best", "_held", "_latest")
+
+    SLACK_MS: Final = 0.1
+    """Clocks of encoders are off by up to so much a second, which must not add up to a delay over days: so much worse
+    the best moment counts with each second that has passed."""
+
+    def __init__(self) -> None:
+        self._best = self._latest = 0.0
+        self._held: float | None = None
+
+    def add(self, behind_ms: float) -> float:
+        """`behind_ms`: how much more time has passed than media have come, since the first of them."""
+        best = self._best + self.SLACK_MS
+        if self._held is not None:
+            best += behind_ms - self._held
+            self._held = None
+        if behind_ms < best:
+            best = behind_ms
+        self._best, self._latest = best, behind_ms
+        return behind_ms - best
+
+    def hold(self) -> None:
+        """Until the next addition, what passes is no delay: the publisher has paused."""
+        self._held = self._latest
+
+
 class Total:
     __slots__ = ("_values", "sum")
 

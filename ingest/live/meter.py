@@ -13,6 +13,7 @@ from ingest.contracts import Health, Sample, Totals
 from ingest.live.counters import (
     NOTHING_READ,
     Audience,
+    Delay,
     Mean,
     Publisher,
     Reading,
@@ -21,7 +22,7 @@ from ingest.live.counters import (
     Total,
     kbps,
 )
-from ingest.live.health.measures import LACKING_S, Figures
+from ingest.live.health.measures import COLLAPSE_S, LACKING_S, STEADY_S, Figures
 from ingest.live.timeline import Timeline
 from ingest.rtmp.messages import timestamp_difference
 
@@ -33,6 +34,16 @@ DRIFT_SECONDS: Final = 60
 PACE_SECONDS: Final = 10
 KEYFRAME_INTERVALS: Final = 5
 """Whose largest is in a sample; the checks look at twice as many."""
+SLOW: Final = 0.3
+"""Media that fall behind by more than this part of a second in each second don't come as they should."""
+CHOKED: Final = 0.5
+"""Where media are late, an encoder that sends less than this part of its target throws frames away."""
+STILL_BYTES: Final = 48
+STILL_PART: Final = 0.005
+"""A second whose frames between keyframes have no more bytes on average, or no more than this part of a keyframe's,
+shows nothing new: encoders say of each part of the picture that it stays."""
+SILENT_BYTES: Final = 16
+"""The same for sound: AAC, Opus and others send next to nothing for silence."""
 LONG_LACKING_S: Final = 30.0
 """Once two have come: for so long, and for twice as long as between any of the latest. Encoders that put keyframes
 where scenes change, as x264 does by default, let 250 frames go by in a still one."""
@@ -63,12 +74,15 @@ class Meter:
     audio_bytes: int = 0
     data_bytes: int = 0
     keyframes: int = 0
+    keyframe_bytes: int = 0
     media_faults: int = 0
     """Audio and video messages whose header makes no sense, or is cut off."""
     video_line: Timeline = field(default_factory=Timeline)
     audio_line: Timeline = field(default_factory=Timeline)
     keyframe_intervals: deque[float] = field(default_factory=lambda: deque(maxlen=2 * KEYFRAME_INTERVALS))
     """Seconds of DTS."""
+    watches_stillness: bool = False
+    """Whether somebody wants to know of pictures and sound in which nothing happens."""
     is_paused: bool = False
     """By the publisher's wish: what doesn't come is not missed."""
     latest: Sample | None = None
@@ -84,8 +98,14 @@ class Meter:
     _retrans: int | None = None
     _open_gop_age: float | None = None
     """Seconds of wall time since the last keyframe, or since the first video where none came."""
-    _drift: float | None = None
-    """(wall - wall0) - (dts - dts0) in ms at the latest video frame, or audio frame where there is no video."""
+    _delay: Delay = field(default_factory=Delay)
+    _age: float = 0.0
+    """How much more time has passed than media have come, ms: at the end of the latest second;"""
+    _age_audio: float | None = None
+    """of sound beside video, where it was looked at."""
+    _keyframe_bytes: int = 0
+    """Of the latest."""
+    _counted_keyframe_bytes: int = 0
     _longest_interval: float | None = None
     _dropped: Total = field(default_factory=lambda: Total(DROPPED_SECONDS))
     _encoder: str = ""
@@ -95,6 +115,8 @@ class Meter:
     """Of the session's time: when its first frame came. The time before is no time without frames."""
     _idle_before_s: float = 0.0
     """Its silence when its latest pause began."""
+    _jumped: int = 0
+    """As of the latest second."""
     _keyframe_dts: int = 0
     _drifts: Mean = field(default_factory=lambda: Mean(DRIFT_SECONDS))
     _pace: Slope = field(default_factory=lambda: Slope(PACE_SECONDS))
@@ -139,11 +161,14 @@ class Meter:
         line.add(timestamp)
         self.last_video = now
         if is_keyframe:
-            if self.last_keyframe is not None and line.dts > self._keyframe_dts:
-                self.keyframe_intervals.append((line.dts - self._keyframe_dts) / 1000)
-            self._keyframe_dts = line.dts
+            dts = line.dts - line.jumped
+            if self.last_keyframe is not None and dts > self._keyframe_dts:
+                self.keyframe_intervals.append((dts - self._keyframe_dts) / 1000)
+            self._keyframe_dts = dts
             self.last_keyframe = now
             self.keyframes += 1
+            self._keyframe_bytes = size
+            self.keyframe_bytes += size
 
     def audio(self, timestamp: int, size: int, now: float, is_frame: bool) -> None:
         self.audio_bytes += size
@@ -212,6 +237,9 @@ class Meter:
         """Nothing came for a while: what drifts, and how fast, is measured from here on."""
         self._drifts.clear()
         self._pace.clear()
+        self.figures.slowing = 0
+        if self.is_paused:
+            self._delay.hold()
 
     def measure(self, now: float, audience: Audience, claimed_fps: float | None) -> None:
         """What happened since the last time, which may be less than a second ago when the session ends."""
@@ -238,6 +266,8 @@ class Meter:
         figures.losing_players = audience.losing_players
         figures.dropped_frames = self._dropped.sum
         figures.idle_s = self.idle_s(now)
+        if self.watches_stillness:
+            self._watch_stillness(figures)
         if self.last_media is not None:
             self._time(figures, now, self.last_media)
 
@@ -277,11 +307,58 @@ class Meter:
             main, passed_s = audio, last_audio - self._first_audio
         else:
             return
-        drift = self._drift = passed_s * 1000 - main.dts
-        behind = drift + main.jumped
+        if main.jumped != self._jumped:
+            # A clock was set, or a track is back after long: neither makes media later than they were.
+            self._jumped = main.jumped
+            self._delay.hold()
+            self._drifts.clear()
+        media_ms = main.dts - main.jumped
+        behind = passed_s * 1000 - media_ms
         figures.drift_dev_ms = behind - self._drifts.add(behind)
-        pace = self._pace.add((main.dts - main.jumped) / 1000, now)
-        figures.pace = pace if behind < 0 else None
+        late_ms = self._delay.add(behind)
+        figures.behind_s = late_ms / 1000
+        figures.pace = self._pace.add(media_ms / 1000, now)
+        age = (now - self._first_video) * 1000 - video.dts + video.jumped if video.frames else behind
+        slowest = SLOW * self.growth.elapsed_ms
+        is_slow = age - self._age >= slowest
+        self._age = age
+        if is_slow or late_ms > 1000 * STEADY_S:
+            self._watch_collapse(figures, now, slowest, is_slow=is_slow)
+        else:
+            figures.slowing = figures.choking = 0
+            self._age_audio = None
+
+    def _watch_collapse(self, figures: Figures, now: float, slowest: float, *, is_slow: bool) -> None:
+        """For how many seconds, one after the other, neither sound nor pictures have come in time. By what came last
+        and is due now: a pause of a second makes media late for that second, and they are there again in the next."""
+        audio, readings, target = self.audio_line, self._readings, figures.target
+        if audio.frames:
+            age = (now - self._first_audio) * 1000 - audio.dts + audio.jumped
+            is_slow = is_slow and (self._age_audio is None or age - self._age_audio >= slowest)
+            self._age_audio = age
+        figures.slowing = figures.slowing + 1 if is_slow else 0
+        is_choked, figures.recent_kbps = False, None
+        if self.video_line.frames and len(readings) > COLLAPSE_S:
+            growth = self.reading.since(readings[-1 - COLLAPSE_S])
+            figures.recent_kbps = kbps(growth.video_bytes, growth.elapsed_ms)
+            is_choked = figures.is_late and target is not None and figures.recent_kbps < CHOKED * target.kbps
+        figures.choking = figures.choking + 1 if is_choked else 0
+
+    def _watch_stillness(self, figures: Figures) -> None:
+        """Pictures and sound of nearly no bytes: by the means of a second, so that no frame costs anything."""
+        growth = self.growth
+        key_bytes, self._counted_keyframe_bytes = (
+            self.keyframe_bytes - self._counted_keyframe_bytes,
+            self.keyframe_bytes,
+        )
+        frames = growth.video_frames - growth.keyframes
+        if frames > 0:
+            most = frames * max(STILL_BYTES, STILL_PART * self._keyframe_bytes)
+            is_still = growth.video_bytes - key_bytes <= most
+            figures.still_s = figures.still_s + growth.elapsed_ms / 1000 if is_still else 0.0
+        if growth.audio_frames > 0:
+            is_silent = growth.audio_bytes <= SILENT_BYTES * growth.audio_frames
+            figures.silent_s = figures.silent_s + growth.elapsed_ms / 1000 if is_silent else 0.0
 
     def _average(self, figures: Figures, oldest: Reading, reading: Reading) -> None:
         growth = reading.since(oldest)
@@ -302,7 +379,7 @@ class Meter:
     def sample(self, now: float, *, health: Health, target_kbps: int | None) -> Sample:
         growth, audience, figures, labels = self.growth, self.audience, self.figures, self.publisher.labels
         elapsed_ms, fps, fps_media, age = growth.elapsed_ms, figures.fps, figures.fps_media, self._open_gop_age
-        intervals, drift, drift_dev = figures.keyframe_intervals, self._drift, figures.drift_dev_ms
+        intervals, behind, drift_dev = figures.keyframe_intervals, figures.behind_s, figures.drift_dev_ms
         self._sequence += 1
         # In the order of its fields: by their names it costs three times as much.
         self.latest = sample = Sample(
@@ -330,7 +407,7 @@ class Meter:
             intervals[-1] if intervals else None,
             self._longest_interval,
             None if age is None else round(age * 1000) / 1000,
-            None if drift is None else round(drift * 10) / 10,
+            None if behind is None else round(behind * 10_000) / 10,
             None if drift_dev is None else round(drift_dev * 10) / 10,
             figures.av_skew_ms,
             growth.ts_gap,

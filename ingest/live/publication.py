@@ -2,18 +2,19 @@
 
 Once a second `Evaluation` gathers the figures that the checks look at, some of them over minutes. What is measured over
 time begins anew where a silence or a pause has ended: that was told by `starving`, and what it did to bitrate, frames
-and timestamps is no trouble of its own. So it is with a bitrate that was too low. `LiveSettings`: how streams are kept
+and timestamps is no trouble of its own. So it is with what another check tells. `LiveSettings`: how streams are kept
 and evaluated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Final
 
 from ingest import clean
 from ingest.contracts import Health, HealthRule, MediaInfo, Sample
 from ingest.live.counters import Audience, Evenness, Median, Rate, Total
 from ingest.live.description import claimed, sanitise
-from ingest.live.health import CHECKS, WARM_UP_S, Check, Figures, HealthEngine, with_rules
+from ingest.live.health import CHECKS, STANDS_STILL, WARM_UP_S, Check, Figures, HealthEngine, with_rules
 from ingest.live.health.measures import FULL_PERCENT, MISSING_S, BitrateLimit, LimitSettings, choose_target
 from ingest.live.meter import Meter
 from ingest.live.player_queue import QueueLimits
@@ -37,6 +38,8 @@ class LiveSettings:
 
 STARVING: Final = "starving"
 BITRATE_LOW: Final = "bitrate_low"
+STILLNESS: Final = ("frozen_picture", "silent_audio")
+UNSTABLE: Final = "bitrate_unstable"
 SILENT_S: Final = 2.0
 
 SETTLED_S: Final = 6
@@ -61,7 +64,7 @@ class Evaluation:
         self._begins = now + settings.warm_up_s
         self._began = (publisher.started, *publisher.limits.get("publishes", ()))
         self.limit = BitrateLimit(publisher.limits, settings.limit)
-        self.health = HealthEngine[Figures](now, (), warm_up_s=settings.warm_up_s)
+        self.health = HealthEngine[Figures](now, (), warm_up_s=settings.warm_up_s, causes=STANDS_STILL)
         self._long = Rate(LONG_SECONDS)
         self._chosen_by: tuple[float | None, float | None] = (None, None)
         """What the target was chosen by: what is claimed, and what is usual."""
@@ -76,10 +79,14 @@ class Evaluation:
         """Ticks since media flow as they should."""
         self._unrecorded_since: float | None = None
         self._was_broken = False
+        self.checking_s = ceil(settings.warm_up_s) or None
+        """Seconds until all is judged; None: it is."""
         self.set_rules(publisher.limits.get("health", {}))
 
     def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
-        self.health.set_rules(with_rules(self._table, rules))
+        checks = with_rules(self._table, rules)
+        self.health.set_rules(checks)
+        self._meter.watches_stillness = any(check.code in STILLNESS for check in checks)
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
         self._silent_s = SILENT_S if own is None else own
@@ -87,7 +94,6 @@ class Evaluation:
     def evaluate(self, now: float, wall: float, claimed_kbps: float | None) -> None:
         """Once a second, when the meter has measured. `claimed_kbps`: of the video, by the metadata."""
         publisher, figures = self._publisher, self.figures
-        figures.bitrate_is_low = self.health.is_over(BITRATE_LOW)
         figures.publishes = sum(at > wall - PUBLISHES_S for at in self._began)
         if publisher.recording is not None:
             figures.recording_failure = publisher.recording()
@@ -104,6 +110,8 @@ class Evaluation:
             self._chosen_by = by
             figures.target = choose_target(publisher.limits["target_kbps"], *by)
         self.health.update(figures, now, wall, flows=flows)
+        if self.checking_s is not None:
+            self.checking_s = ceil(self.health.checking_s(now)) or None
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         meter = self._meter
@@ -123,6 +131,8 @@ class Evaluation:
         self._was_broken = is_broken
         if not flows:
             meter.begin_anew()
+        if self.health.issues and self.health.stands_still(UNSTABLE):
+            self._evenness.clear()
         if not flows or is_broken or self.health.is_open(BITRATE_LOW):
             self._settled_s = 0
             self._evenness.clear()
@@ -184,6 +194,12 @@ class Publication:
     @property
     def is_live(self) -> bool:
         return self.meter.has_media and not self.meter.is_paused
+
+    @property
+    def shown_health(self) -> Health:
+        """None while it is not judged yet, unless an issue is open that needs no warm-up."""
+        evaluation = self.evaluation
+        return "none" if evaluation.checking_s and not evaluation.health.issues else self.health
 
     @property
     def health(self) -> Health:

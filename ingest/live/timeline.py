@@ -59,7 +59,8 @@ class Timeline:
     gaps: int = 0
     regressions: int = 0
     jumped: int = 0
-    """Milliseconds of `dts` by which clocks were set, forwards less backwards."""
+    """Milliseconds of `dts` by which clocks were set, forwards less backwards. Forwards by less than JUMP_MS is
+    taken for frames that are missing."""
     missing: int = 0
     """Estimated from steps longer than a frame's."""
     nominal_fps: float | None = None
@@ -93,7 +94,7 @@ class Timeline:
             self.regressions += 1
         elif step > self._gap_ms:
             self.gaps += 1
-        if abs(step) > JUMP_MS:
+        if step > JUMP_MS or step < -GAP_MS:
             self.jumped += step
         fps = self.nominal_fps
         if fps is not None and step * fps >= MISSING_FRAMES * 1000 and step <= JUMP_MS:

@@ -262,7 +262,7 @@ def _alerts(session: Session) -> dict[str, Any]:
         session=session,
         check_code="starving",
         level="bad",
-        title="Nothing has arrived for 6 s (5 s at most)",
+        title="Nothing received for 6 s (limit 5 s)",
         advice="Check that the encoder is running, then its uplink.",
         told=1,
         **dict.fromkeys(("opened_at", "due_at", "told_at"), now - timedelta(minutes=3)),
@@ -347,9 +347,9 @@ def _events(session: Session) -> None:
     told = (
         ("session.started", "status", "session.started", ""),
         ("onstatus", "status", "NetStream.Publish.Start", "live/cam-1 is published."),
-        ("health.opened", "warning", "gop_long", "Keyframes are far apart"),
-        ("health.cleared", "status", "gop_long", "Keyframes are far apart"),
-        ("health.opened", "bad", "starving", "Nothing has arrived for 6 s (5 s at most)"),
+        ("health.opened", "warning", "gop_long", "Keyframe interval 8.0 s (limit 4 s)"),
+        ("health.cleared", "status", "gop_long", "Keyframe interval 8.0 s (limit 4 s)"),
+        ("health.opened", "bad", "starving", "Nothing received for 6 s (limit 5 s)"),
     )
     for sequence, (kind, level, code, description) in enumerate(told, 1):
         at = session.started_at + timedelta(seconds=10 * sequence)

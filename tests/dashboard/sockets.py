@@ -72,8 +72,8 @@ async def tick(
 
 
 def sample(at: float, **fields: Any) -> Any:
-    usual = {"fps": 30.0, "keyframe_interval": 2.0, "drift_dev": 1.0, "rtt_ms": 14.5, "players": 3, "health": "good"}
-    return {"at": at, "video_kbps": 2480.0, "audio_kbps": 128.0, **usual, **fields}
+    usual = {"fps": 30.0, "keyframe_interval": 2.0, "drift": 12.0, "drift_dev": 1.0, "rtt_ms": 14.5}
+    return {"at": at, "video_kbps": 2480.0, "audio_kbps": 128.0, "players": 3, "health": "good", **usual, **fields}
 
 
 async def second(stream: Stream, at: float) -> str:

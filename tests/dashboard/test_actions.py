@@ -238,7 +238,7 @@ async def test_open_pages_hear_of_an_act_at_once() -> None:
             heard = await said(page)
             assert heard["kind"] == "event"
             assert heard["event"]["kind"] == "operator.ack"
-            known = {"by": "omar", "since": SINCE, "level": "warning", "name": "Nothing arrives"}
+            known = {"by": "omar", "since": SINCE, "level": "warning", "name": "Nothing received"}
             assert heard["event"]["detail"] == known
         await sync_to_async(post)(olga, f"{API}/mute", {"note": "Rehearsal"})
         for page in (one, other):

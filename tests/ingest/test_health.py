@@ -52,7 +52,7 @@ async def test_what_an_issue_was_and_how_long(node: NodeApp, process: HistoryWri
     assert opened.detail.items() >= figures.items()
     assert {"actual", "expected", "advice"} <= opened.detail.keys()
     assert (cleared.kind, cleared.level, cleared.code) == ("health.cleared", "status", "bitrate_low")
-    assert cleared.description == "Bitrate low", "and not what is no longer so"
+    assert cleared.description == "Low bitrate", "and not what is no longer so"
     assert cleared.detail["open_s"] == pytest.approx(cleared.at.timestamp() - 1_700_000_000.0, abs=1)
     assert "by" not in cleared.detail
 
@@ -109,15 +109,15 @@ async def test_a_peer_that_changes_for_ever_fills_no_history(
 
 async def test_a_nodes_own_issues_are_logged_once(node: NodeApp, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ingest.consumers.node")
-    full = issue("disk_free", title="8.0 % of the disk is free (10 % at least).", advice="Free space on it.")
+    full = issue("disk_free", title="Disk space 8.0 % free (limit 10 %).", advice="Free space on it.")
     receive = await watch("live")
     for issues in ([], [full], [full], [full | {"level": "bad"}], []):
         await node.tick(figures={"node": NODE, "at": 1.0, "issues": issues})
         assert (await receive())["nodes"][0]["issues"] == issues
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
-        ("WARNING", f"Node {NODE}: 8.0 % of the disk is free (10 % at least). Free space on it."),
-        ("ERROR", f"Node {NODE}: 8.0 % of the disk is free (10 % at least). Free space on it."),
-        ("INFO", f"Node {NODE}: cleared: Disk full."),
+        ("WARNING", f"Node {NODE}: Disk space 8.0 % free (limit 10 %). Free space on it."),
+        ("ERROR", f"Node {NODE}: Disk space 8.0 % free (limit 10 %). Free space on it."),
+        ("INFO", f"Node {NODE}: cleared: Low disk space."),
     ]
 
 

@@ -50,6 +50,7 @@ def point(at: float) -> CompactSample:
         "audio_kbps": 128.0,
         "fps": 30.0,
         "keyframe_interval": 2.0,
+        "drift": None,
         "drift_dev": None,
         "rtt_ms": None,
         "players": 0,

@@ -67,6 +67,7 @@ async def test_a_streams_page_gets_its_samples(node: NodeApp) -> None:
             "audio_kbps": 128.0,
             "fps": 30.0,
             "keyframe_interval": 2.0,
+            "drift": 12.0,
             "drift_dev": 1.5,
             "rtt_ms": SAMPLE.rtt_ms,
             "players": 3,

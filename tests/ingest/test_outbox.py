@@ -33,7 +33,7 @@ def started(session: Session) -> StatusEvent:
 def judged(
     session: Session, sequence: int, kind: str = "opened", check: str = "starving", at_s: float = 0
 ) -> StatusEvent:
-    detail = {"actual": "14 s", "expected": "5 s at most", "advice": "Check the encoder."}
+    detail = {"actual": "14 s", "expected": "at most 5 s", "advice": "Check the encoder."}
     at = NOW + timedelta(seconds=at_s)
     return StatusEvent(
         session_id=session.pk,
@@ -144,7 +144,7 @@ def test_issues_are_told_with_their_figures(process: HistoryWriter, session: Ses
         "level": "bad",
         "title": "Nothing has arrived.",
         "actual": "14 s",
-        "expected": "5 s at most",
+        "expected": "at most 5 s",
         "advice": "Check the encoder.",
     }
     assert (cleared.kind, cleared.payload["health"]["check"]) == ("health.cleared", "starving")

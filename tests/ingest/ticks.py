@@ -55,6 +55,7 @@ SAMPLE = replace(
     name="cam1",
     video_bytes=312_500,
     video_kbps=2500.0,
+    drift=12.0,
     drift_dev=1.5,
     players=3,
 )

@@ -3,7 +3,7 @@
 `docs/health.md` explains each check to operators.
 """
 
-from ingest.live.health.checks import CHECKS
+from ingest.live.health.checks import CHECKS, STANDS_STILL
 from ingest.live.health.engine import WARM_UP_S, Check, HealthEngine, with_rules
 from ingest.live.health.measures import Figures, Target
 from ingest.live.health.node_checks import NODE_CHECKS
@@ -11,6 +11,7 @@ from ingest.live.health.node_checks import NODE_CHECKS
 __all__ = [
     "CHECKS",
     "NODE_CHECKS",
+    "STANDS_STILL",
     "WARM_UP_S",
     "Check",
     "Figures",

@@ -1,17 +1,16 @@
 """The table of checks of a stream: what is measured, from where on it is wrong, and what is said of it.
 
-Causes come before what they may cause. What has its cause told by another row is not measured here: see
-`ingest.live.publication`, which gives the figures.
+Causes come before what they may cause; which check opens nothing while which is open is in `STANDS_STILL`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from operator import attrgetter, ge, lt
 from typing import Final
 
 from ingest.live.health import measures
-from ingest.live.health.engine import NBSP, Check, Passed, at_least, at_most, kbps, percent, span, times, whole
-from ingest.live.health.measures import LACKING_S, TOLERANCE, Figures
+from ingest.live.health.engine import NBSP, Check, Passed, kbps, over, percent, span, times, under, whole
+from ingest.live.health.measures import LACKING_S, STEADY_S, TOLERANCE, Figures
 
 # --- Words ---
 
@@ -31,11 +30,11 @@ def _gop(figures: Figures, passed: Passed) -> str:
 def _gop_title(figures: Figures, passed: Passed) -> str:
     if _gop_is_open(figures):
         return _silence_title("No keyframe", figures.open_gop_s or 0.0, passed)
-    return f"A keyframe every {_gop(figures, passed)}{at_most(figures.keyframe_intervals[-1], passed.limit, 's', 1)}."
+    return f"Keyframe interval {_gop(figures, passed)}{over(figures.keyframe_intervals[-1], passed.limit, 's', 1)}."
 
 
 def _silence_title(subject: str, silent_s: float, passed: Passed) -> str:
-    return f"{subject} has arrived for {span(silent_s)}{at_most(int(silent_s), passed.limit, 's')}."
+    return f"{subject} received for {span(silent_s)}{over(int(silent_s), passed.limit, 's')}."
 
 
 def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:
@@ -44,8 +43,29 @@ def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:
     return f"Bitrate {kbps(sent)}, {percent(passed.value)}{of}, for {span(passed.lasted_s)}."
 
 
+def _of(sent: float, figures: Figures) -> str:
+    target = _target_kbps(figures)
+    return f"{kbps(sent)} ({percent(100 * sent / target)})" if target else kbps(sent)
+
+
 def _target_kbps(figures: Figures) -> float:
     return figures.target.kbps if figures.target is not None else 0.0
+
+
+def _low_advice(figures: Figures, passed: Passed) -> str:
+    """Late media are the network's; of what comes in time the encoder made less."""
+    if figures.is_late:
+        return "The uplink can't carry this bitrate: lower the bitrate, or use wired Ethernet."
+    share = figures.fps_share
+    if share is not None and share < measures.FULL_PERCENT:
+        return (
+            "The encoder drops frames, as the uplink can't carry this bitrate or its machine is overloaded: lower the "
+            "bitrate, or use wired Ethernet; see its dropped and skipped frames."
+        )
+    return (
+        "Frames arrive in time: the encoder has lowered its bitrate, or the picture is still. If the uplink can't "
+        "carry more, lower the bitrate, or use wired Ethernet."
+    )
 
 
 def _high_actual(figures: Figures, passed: Passed) -> str:
@@ -55,15 +75,35 @@ def _high_actual(figures: Figures, passed: Passed) -> str:
 
 def _high_title(figures: Figures, passed: Passed) -> str:
     if passed.level == "bad":
-        sent = f"The encoder sends {kbps(figures.sent_kbps)}, {whole(figures.max_kbps or 0)} at most by its key"
-        return f"{sent}, for {span(passed.lasted_s)}."
+        limit = f"(its key's limit {kbps(figures.max_kbps)})"
+        return f"The encoder sends {kbps(figures.sent_kbps)} {limit} for {span(passed.lasted_s)}."
     return _of_target(figures, measures.high_kbps(figures), passed)
 
 
 def _fps_advice(figures: Figures, passed: Passed) -> str:
     if figures.frames_are_late:
-        return "Frames come late, though none is left out: use a faster preset, or lower the bitrate."
-    return "The encoder is overloaded: use a faster preset or a smaller picture."
+        return "Frames arrive late, none is dropped: use a faster preset, or lower the bitrate."
+    return "The encoder is overloaded and drops frames: use a faster preset, or lower the resolution."
+
+
+def _behind(figures: Figures, passed: Passed) -> str:
+    """62 s behind live"""
+    behind_s = figures.behind_s or 0.0
+    shown = f"{behind_s:.1f}{NBSP}s" if behind_s < 10 else span(behind_s)
+    return f"{shown} behind live"
+
+
+def _behind_title(figures: Figures, passed: Passed) -> str:
+    pace = figures.pace
+    grows = measures.collapses(figures) or (pace is not None and pace < 1 - MOVES)
+    if grows:
+        return f"{_behind(figures, passed)} and growing."
+    catches_up = pace is not None and pace > 1 + MOVES and (figures.behind_s or 0.0) > STEADY_S
+    return f"{_behind(figures, passed)}{', catching up' if catches_up else ''}."
+
+
+MOVES: Final = 0.02
+"""Of a second in each: a delay grows or shrinks by more."""
 
 
 def _slow(figures: Figures) -> str:
@@ -83,9 +123,9 @@ def _missing(kind: str, without_s: Callable[[Figures], float], expects: Callable
         bad=30,
         unit="s",
         measure=lambda figures: without_s(figures) if expects(figures) else None,
-        actual=lambda figures, passed: span(without_s(figures)),
+        actual=lambda figures, passed: f"none for {span(without_s(figures))}",
         title=lambda figures, passed: _silence_title(f"No {kind}", without_s(figures), passed),
-        advice=f"Check the encoder's {kind} source, or say in the stream's settings that it has none.",
+        advice=f"Check the encoder's {kind} source. If it has none, turn Expect {kind} off in the stream's settings.",
     )
 
 
@@ -97,9 +137,22 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         unit="s",
         in_silence=True,
         measure=attrgetter("idle_s"),
-        actual=lambda figures, passed: span(figures.idle_s),
+        actual=lambda figures, passed: f"nothing for {span(figures.idle_s)}",
         title=lambda figures, passed: _silence_title("Nothing", figures.idle_s, passed),
         advice="Check that the encoder is running, then its uplink.",
+    ),
+    Check(
+        code="frozen_picture",
+        warning=10,
+        bad=60,
+        unit="s",
+        is_off=True,
+        measure=measures.frozen_s,
+        actual=lambda figures, passed: f"unchanged for {span(passed.value)}",
+        title=lambda figures, passed: (
+            f"Picture frozen for {span(passed.value)}{over(passed.value, passed.limit, 's')}."
+        ),
+        advice="Check the camera, its cable and the encoder's scene. If the picture may be still, turn this check off.",
     ),
     Check(
         code="bitrate_low",
@@ -109,10 +162,29 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         unit="%",
         passes=lt,
         measure=measures.low_share,
-        actual=lambda figures, passed: f"{kbps(figures.video_kbps)} ({percent(passed.value)})",
-        expected=lambda figures, passed: f"{kbps(_target_kbps(figures))}, {passed.limit:g}{NBSP}% of it at least",
-        title=lambda figures, passed: _of_target(figures, figures.video_kbps, passed),
-        advice="The uplink can't carry this rate: lower it, or use a cable.",
+        at_once=measures.collapses,
+        actual=lambda figures, passed: _of(measures.low_kbps(figures), figures),
+        expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {kbps(_target_kbps(figures))}",
+        title=lambda figures, passed: _of_target(figures, measures.low_kbps(figures), passed),
+        advice=_low_advice,
+    ),
+    Check(
+        code="drift",
+        warning=500,
+        bad=1000,
+        hold_s=10,
+        unit="ms",
+        measure=attrgetter("drift_dev_ms"),
+        relapse=measures.fallen_behind_ms,
+        at_once=measures.collapses,
+        is_current=True,
+        actual=_behind,
+        expected=lambda figures, passed: f"steady, within {passed.limit:,g}{NBSP}ms of its mean of a minute",
+        title=_behind_title,
+        advice=(
+            "The uplink or the encoder is too slow for this bitrate: lower the bitrate. "
+            "If it doesn't catch up, restart the encoder's stream."
+        ),
     ),
     Check(
         code="bitrate_high",
@@ -125,9 +197,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure_bad=measures.limit_share,
         actual=_high_actual,
         expected=lambda figures, passed: (
-            f"{kbps(figures.max_kbps)} at most"
+            f"at most {kbps(figures.max_kbps)}"
             if passed.level == "bad"
-            else f"{kbps(_target_kbps(figures))}, {passed.limit:g}{NBSP}% of it at most"
+            else f"at most {passed.limit:g}{NBSP}% of {kbps(_target_kbps(figures))}"
         ),
         title=_high_title,
         advice=lambda figures, passed: (
@@ -137,34 +209,19 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         ),
     ),
     Check(
-        code="bitrate_unstable",
-        warning=25,
-        bad=50,
-        hold_s=30,
-        unit="%",
-        measure=attrgetter("unevenness"),
-        actual=lambda figures, passed: f"varies by {percent(passed.value)}",
-        title=lambda figures, passed: (
-            f"Bitrate and frames come unevenly: they vary by {percent(passed.value)} within a minute"
-            f"{at_most(passed.value, passed.limit, '%')}, for {span(passed.lasted_s)}."
-        ),
-        advice="The network is congested, or the encoder overloaded: use a cable, a lower bitrate, a faster preset.",
-    ),
-    Check(
         code="no_keyframes",
         warning=LACKING_S,
         unit="s",
         passes=ge,
         measure=measures.without_keyframes_s,
         actual=lambda figures, passed: f"none for {span(figures.open_gop_s or 0.0)}",
-        expected=lambda figures, passed: f"one in {passed.limit:g}{NBSP}s at least",
+        expected=lambda figures, passed: f"one in {passed.limit:g}{NBSP}s",
         title=lambda figures, passed: (
-            f"No frame has been marked as a keyframe for {span(figures.open_gop_s or 0.0)}: "
-            "players that come late begin with a broken picture."
+            f"No keyframe received for {span(figures.open_gop_s or 0.0)}: who joins now sees a broken picture."
         ),
         advice=(
             f"Turn the encoder's intra refresh off, and set its keyframe interval to 2{NBSP}s. "
-            f"Who comes late waits {LACKING_S:g}{NBSP}s at most, and what is recorded can't be sought in."
+            f"Players that join wait up to {LACKING_S:g}{NBSP}s; recordings can't be sought in."
         ),
     ),
     Check(
@@ -176,7 +233,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         relapse=measures.any_long_gop,
         actual=_gop,
         title=_gop_title,
-        advice=f"Set the keyframe interval to 2{NBSP}s; players wait this long to start.",
+        advice=f"Set the encoder's keyframe interval to 2{NBSP}s; players wait this long to start.",
     ),
     Check(
         code="gop_short",
@@ -188,9 +245,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         relapse=measures.most_gops,
         actual=lambda figures, passed: f"{passed.value:.2f}{NBSP}s",
         title=lambda figures, passed: (
-            f"A keyframe every {passed.value:.2f}{NBSP}s{at_least(passed.value, passed.limit, 's', 2)}."
+            f"Keyframe interval {passed.value:.2f}{NBSP}s{under(passed.value, passed.limit, 's', 2)}."
         ),
-        advice=f"Set the keyframe interval to 2{NBSP}s; so many keyframes waste bitrate.",
+        advice=f"Set the encoder's keyframe interval to 2{NBSP}s; so many keyframes waste bitrate.",
     ),
     Check(
         code="fps_low",
@@ -200,45 +257,72 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         unit="%",
         passes=lt,
         measure=measures.fps_share,
-        actual=lambda figures, passed: f"{figures.fps or 0:.1f} frames a second ({percent(passed.value)})",
-        expected=lambda figures, passed: (
-            f"{figures.nominal_fps or 0:g} frames a second, {passed.limit:g}{NBSP}% of them at least"
-        ),
+        actual=lambda figures, passed: f"{figures.fps or 0:.1f} fps ({percent(figures.fps_share)})",
+        expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {figures.nominal_fps or 0:.4g} fps",
         title=lambda figures, passed: (
-            f"{figures.fps or 0:.1f} frames a second, {percent(passed.value)} of the {figures.nominal_fps or 0:.4g} "
-            f"expected, for {span(passed.lasted_s)}."
+            f"Frame rate {figures.fps or 0:.1f} fps, {percent(passed.value)} of {figures.nominal_fps or 0:.4g}, "
+            f"for {span(passed.lasted_s)}."
         ),
         advice=_fps_advice,
     ),
     Check(
-        code="drift",
-        warning=500,
-        bad=1000,
-        hold_s=10,
-        unit="ms",
-        measure=attrgetter("drift_dev_ms"),
-        actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
-        title=lambda figures, passed: (
-            f"Media is {whole(passed.value)}{NBSP}ms behind its mean of a minute"
-            f"{at_most(passed.value, passed.limit, 'ms')}."
+        code="ts_discontinuity",
+        warning=1,
+        bad=10,
+        hold_s=5,
+        unit="a minute",
+        passes=ge,
+        measure=attrgetter("discontinuities"),
+        actual=lambda figures, passed: f"{times(figures.discontinuities)} in the last minute",
+        expected=lambda figures, passed: (
+            "never" if passed.limit <= 1 else f"fewer than {passed.limit:g} times a minute"
         ),
-        advice="Media falls behind real time: the uplink or the encoder is too slow for this bitrate; lower it.",
+        title=lambda figures, passed: f"Timestamps jumped {times(figures.discontinuities)} in the last minute.",
+        advice="The encoder skips frames or its clock jumps: check its load and its sources. Players may stutter.",
+    ),
+    Check(
+        code="bitrate_unstable",
+        warning=25,
+        bad=50,
+        hold_s=30,
+        unit="%",
+        measure=attrgetter("unevenness"),
+        actual=lambda figures, passed: f"vary by {percent(passed.value)}",
+        title=lambda figures, passed: (
+            f"Unstable bitrate and frame rate: they vary by {percent(passed.value)} within a minute"
+            f"{over(passed.value, passed.limit, '%')}, for {span(passed.lasted_s)}."
+        ),
+        advice=(
+            "The network is congested, or the encoder overloaded: lower the bitrate, use wired Ethernet, or use a "
+            "faster preset."
+        ),
     ),
     Check(
         code="faster_than_realtime",
-        warning=1.05,
+        warning=measures.FASTEST,
         hold_s=30,
-        unit="×",
-        measure=attrgetter("pace"),
-        actual=lambda figures, passed: f"{passed.value:.2f}{NBSP}s of media a second",
+        unit="x",
+        measure=measures.unpaced,
+        actual=lambda figures, passed: f"{passed.value:.2f}x real time",
         title=lambda figures, passed: (
-            f"{passed.value:.2f}{NBSP}s of media come a second{at_most(passed.value, passed.limit, 's', 2)}, "
-            f"for {span(passed.lasted_s)}."
+            f"Sending {passed.value:.2f}x faster than real time for {span(passed.lasted_s)}"
+            f"{over(passed.value, passed.limit, 'x', 2)}."
         ),
-        advice="A file is sent unpaced: have it sent in real time, as FFmpeg does by -re.",
+        advice="A file is sent unpaced: send it in real time (FFmpeg: -re before -i).",
     ),
     _missing("audio", lambda figures: figures.without_audio_s, lambda figures: figures.expects_audio),
     _missing("video", lambda figures: figures.without_video_s, lambda figures: figures.expects_video),
+    Check(
+        code="silent_audio",
+        warning=10,
+        bad=60,
+        unit="s",
+        is_off=True,
+        measure=measures.silence_s,
+        actual=lambda figures, passed: f"silent for {span(passed.value)}",
+        title=lambda figures, passed: f"Audio silent for {span(passed.value)}{over(passed.value, passed.limit, 's')}.",
+        advice="Check the microphone, the mixer and the encoder's mute. If there may be silence, turn this check off.",
+    ),
     Check(
         code="av_skew",
         warning=300,
@@ -249,21 +333,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
         title=lambda figures, passed: (
             f"{'Video is ahead of audio' if (figures.av_skew_ms or 0) > 0 else 'Audio is ahead of video'} by "
-            f"{whole(passed.value)}{NBSP}ms{at_most(passed.value, passed.limit, 'ms')}."
+            f"{whole(passed.value)}{NBSP}ms{over(passed.value, passed.limit, 'ms')}."
         ),
-        advice="Check the encoder's audio delay, and that both sources are of one device.",
-    ),
-    Check(
-        code="ts_discontinuity",
-        warning=1,
-        bad=10,
-        unit="a minute",
-        passes=ge,
-        measure=attrgetter("discontinuities"),
-        actual=lambda figures, passed: f"{times(figures.discontinuities)} in the last minute",
-        expected=lambda figures, passed: "never" if passed.limit <= 1 else f"less than {passed.limit:g} times a minute",
-        title=lambda figures, passed: f"Timestamps jumped {times(figures.discontinuities)} in the last minute.",
-        advice="The encoder leaves frames out or sets its clock: check its load and its sources; players may stutter.",
+        advice="Check the encoder's audio delay (sync offset), and take sound and picture from one device.",
     ),
     Check(
         code="rtt_high",
@@ -274,10 +346,10 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         measure=attrgetter("rtt_ms"),
         actual=lambda figures, passed: f"{whole(passed.value)}{NBSP}ms",
         title=lambda figures, passed: (
-            f"The round trip to the encoder takes {whole(passed.value)}{NBSP}ms"
-            f"{at_most(passed.value, passed.limit, 'ms')}, for {span(passed.lasted_s)}."
+            f"RTT to the encoder {whole(passed.value)}{NBSP}ms{over(passed.value, passed.limit, 'ms')} "
+            f"for {span(passed.lasted_s)}."
         ),
-        advice="The way to the encoder is long or congested: use a nearer server, or a cable.",
+        advice="The network to the encoder is long or congested: use a nearer server, or wired Ethernet.",
     ),
     Check(
         code="flapping",
@@ -289,11 +361,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         warms_up=False,
         measure=attrgetter("publishes"),
         actual=lambda figures, passed: f"{times(figures.publishes)} in 10{NBSP}min",
-        expected=lambda figures, passed: f"less than {passed.limit:g} times",
-        title=lambda figures, passed: (
-            f"Publishing began {times(figures.publishes)} in 10{NBSP}min, less than {passed.limit:g} are usual."
-        ),
-        advice="The encoder loses its connection or is restarted: see in the sessions how they ended, then its uplink.",
+        expected=lambda figures, passed: f"fewer than {passed.limit:g} times",
+        title=lambda figures, passed: f"Reconnected {times(figures.publishes)} in 10{NBSP}min.",
+        advice="The encoder loses its connection or is restarted: see how its sessions ended, then check its uplink.",
     ),
     Check(
         code="recording_failed",
@@ -316,7 +386,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         in_silence=True,
         measure=measures.losing_share,
         actual=lambda figures, passed: f"{_slow(figures)} ({passed.value:.2g}{NBSP}%)",
-        expected=lambda figures, passed: f"{passed.limit:g}{NBSP}% of them at most" if passed.limit else "none",
+        expected=lambda figures, passed: f"at most {passed.limit:g}{NBSP}% of them" if passed.limit else "none",
         title=_slow_title,
         advice=(
             "One alone: its own network or machine is too slow. Many: this server's uplink is full, or the bitrate too "
@@ -324,3 +394,21 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         ),
     ),
 )
+
+STANDS_STILL: Final[Mapping[str, tuple[str, ...]]] = {
+    "bitrate_low": ("frozen_picture", "drift"),
+    "gop_long": ("ts_discontinuity",),
+    "fps_low": ("bitrate_low", "drift"),
+    "ts_discontinuity": ("bitrate_low", "fps_low", "drift"),
+    "drift": ("bitrate_low",),
+    "bitrate_unstable": ("frozen_picture", "bitrate_low", "fps_low", "ts_discontinuity", "drift"),
+    "faster_than_realtime": ("ts_discontinuity",),
+    "silent_audio": ("no_audio",),
+    "av_skew": ("bitrate_low", "ts_discontinuity", "drift", "no_audio", "no_video"),
+    "rtt_high": ("bitrate_low", "drift", "bitrate_unstable"),
+}
+"""One cause opens one issue: by check, those that tell the cause of it. While one of them is open, and from the moment
+that its limit is passed if it comes before in the table, the check opens nothing. What is open already stays.
+
+Two that may each come first, as a bitrate that is too low and media that fall behind, name each other. In silence all
+stand still anyway (`in_silence`), and a track that is missing has no figures (`ingest.live.health.measures`)."""

@@ -3,9 +3,11 @@
 Figures stand in sentences with their unit, joined by a no-break space.
 
 A level opens when its limit has been passed for the check's hold without a break, and clears when it has not been for
-twice as long. During the first seconds of a session nothing is evaluated, but for what is known before it."""
+twice as long. During the first seconds of a session nothing is evaluated, but for what is known before it.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+One cause opens one issue: a check opens nothing while another that tells the cause of it is open (`STANDS_STILL`)."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import gt, lt
@@ -39,15 +41,20 @@ def percent(value: float | None) -> str:
     return f"{whole(value or 0)}{NBSP}%"
 
 
-def at_most(value: float, limit: float, unit: str, digits: int = 0) -> str:
-    """The limit behind a figure that is shown with so many digits, such as " (5 s at most)"; nothing where the figure,
+def over(value: float, limit: float, unit: str, digits: int = 0) -> str:
+    """The limit behind a figure that is shown with so many digits, such as " (limit 5 s)"; nothing where the figure,
     as it is shown, is no more than the limit.
     """
-    return f" ({limit:,g}{NBSP}{unit} at most)" if round(value, digits) > limit else ""
+    return f" (limit {with_unit(limit, unit)})" if round(value, digits) > limit else ""
 
 
-def at_least(value: float, limit: float, unit: str, digits: int = 0) -> str:
-    return f" ({limit:,g}{NBSP}{unit} at least)" if round(value, digits) < limit else ""
+def under(value: float, limit: float, unit: str, digits: int = 0) -> str:
+    return f" (limit {with_unit(limit, unit)})" if round(value, digits) < limit else ""
+
+
+def with_unit(value: float, unit: str) -> str:
+    """A unit of one sign, such as the x of times, stands close."""
+    return f"{value:,g}{unit}" if unit == "x" else f"{value:,g}{NBSP}{unit}"
 
 
 def times(number: int) -> str:
@@ -97,6 +104,12 @@ class Check(Generic[F]):
     """It is evaluated while nothing arrives, too; the others then stand still."""
     warms_up: bool = True
     """It is not evaluated before the warm-up is over."""
+    at_once: Callable[[F], bool] | None = None
+    """Whether it opens without its hold, if its limit is passed."""
+    is_current: bool = False
+    """Its sentence is of now, too, while its limit isn't passed any more."""
+    is_off: bool = False
+    """It is evaluated where a stream's own rules switch it on, and nowhere else."""
 
     @property
     def name(self) -> str:
@@ -113,7 +126,7 @@ class Check(Generic[F]):
     def expected_text(self, figures: F, passed: Passed) -> str:
         if self.expected is not None:
             return self.expected(figures, passed)
-        return f"{passed.limit:,g}{NBSP}{self.unit} at {'least' if self.is_low else 'most'}"
+        return f"at {'least' if self.is_low else 'most'} {with_unit(passed.limit, self.unit)}"
 
     def advice_text(self, figures: F, passed: Passed) -> str:
         return self.advice if isinstance(self.advice, str) else self.advice(figures, passed)
@@ -128,14 +141,14 @@ class Check(Generic[F]):
 
 
 def with_rules(checks: Iterable[Check[F]], rules: Mapping[str, HealthRule]) -> tuple[Check[F], ...]:
-    """The checks with a stream's own limits and holds, without those that are off.
+    """The checks with a stream's own limits and holds, without those that are off: by its rules, or by default.
 
     A bad level that would come before the warning comes with it.
     """
     return tuple(
         _with_rule(check, rule) if rule is not None else check
         for check in checks
-        if (rule := rules.get(check.code)) is None or rule["enabled"]
+        if (not check.is_off if (rule := rules.get(check.code)) is None else rule["enabled"])
     )
 
 
@@ -148,6 +161,11 @@ def _with_rule(check: Check[F], rule: HealthRule) -> Check[F]:
 
 
 WARM_UP_S: Final = 10.0
+NO_CAUSES: Final[Mapping[str, Sequence[str]]] = {}
+
+
+Opens = Literal["held", "at once", "not"]
+"""When a level opens whose limit is passed: after its hold, without it, or not now, as its cause is told."""
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -160,7 +178,7 @@ class _Latch:
     _over_since: float | None = None
     _well_since: float | None = None
 
-    def update(self, is_over: bool, stays: bool, now: float, wall: float, hold_s: float) -> None:
+    def update(self, is_over: bool, stays: bool, now: float, wall: float, hold_s: float, opens: "Opens") -> None:
         if self.is_open:
             if stays:
                 self._well_since = None
@@ -175,7 +193,12 @@ class _Latch:
         else:
             if self._over_since is None:
                 self._over_since, self.since = now, wall
-            self.is_open = now - self._over_since >= hold_s
+            held = opens == "at once" or now - self._over_since >= hold_s
+            self.is_open = held and opens != "not"
+
+    def well_s(self, now: float) -> float:
+        """For how long it has been within its limit, while it is open."""
+        return 0.0 if self._well_since is None else now - self._well_since
 
     def stand_still(self, for_s: float) -> None:
         if self._over_since is not None:
@@ -192,21 +215,28 @@ class _Row(Generic[F]):
     """The warning's limit is passed, whether for its hold or not."""
     _latches: dict[Level, _Latch] = field(default_factory=lambda: {level: _Latch() for level in LEVELS})
     is_at_rest: bool = False
+    _title: str = ""
 
-    def update(self, value: float | None, figures: F, now: float, wall: float) -> None:
+    def update(self, value: float | None, figures: F, now: float, wall: float, *, waits: bool) -> None:
+        """`waits`: its cause is told, so that nothing opens."""
         check = self.check
+        opens: Opens = "held"
+        if waits:
+            opens = "not"
+        elif check.at_once is not None and check.at_once(figures):
+            opens = "at once"
         self.is_over = value is not None and check.passes(value, check.warning)
         self.is_at_rest = True
         issue = None
         for level, latch in self._latches.items():
             measured = value if level == "warning" or check.measure_bad is None else check.measure_bad(figures)
             is_over = measured is not None and check.passes(measured, check.limit(level))
-            latch.update(is_over, is_over or self._relapses(level, figures), now, wall, check.hold_s)
+            latch.update(is_over, is_over or self._relapses(level, figures), now, wall, check.hold_s, opens)
             if is_over or latch.is_open:
                 self.is_at_rest = False
             if latch.is_open and issue is None:
                 since = min(other.since for other in self._latches.values() if other.is_open)
-                issue = self._make_issue(level, measured, is_over, figures, since, wall)
+                issue = self._make_issue(level, measured, is_over, figures, since, now, wall)
         self.issue = issue
 
     def _relapses(self, level: Level, figures: F) -> bool:
@@ -216,21 +246,25 @@ class _Row(Generic[F]):
         return lasting is not None and check.passes(lasting, check.limit(level))
 
     def _make_issue(
-        self, level: Level, measured: float | None, is_over: bool, figures: F, since: float, wall: float
+        self, level: Level, measured: float | None, is_over: bool, figures: F, since: float, now: float, wall: float
     ) -> Issue:
-        """Back within its limit it still says how it was, since that is what it is open for; its figures are of now."""
+        """Back within its limit it still says how it was, since that is what it is open for, and for how long it has
+        been well; its figures are of now."""
         check = self.check
         former = self.issue if self.issue is not None and self.issue["level"] == level and not is_over else None
         if measured is None:
             measured = former["value"] if former is not None else 0.0
         passed = Passed(level, measured, check.limit(level), wall - since)
+        if former is None or check.is_current:
+            self._title = check.title(figures, passed)
+        well_s = self._latches[level].well_s(now)
         return Issue(
             check=check.code,
             level=level,
             since=since,
             actual=check.actual(figures, passed),
             expected=check.expected_text(figures, passed),
-            title=check.title(figures, passed) if former is None else former["title"],
+            title=f"{self._title} {_recovering(well_s, check.hold_s)}" if well_s else self._title,
             advice=check.advice_text(figures, passed) if former is None else former["advice"],
             value=round(measured, 3),
             limit=passed.limit,
@@ -242,9 +276,25 @@ class _Row(Generic[F]):
             latch.stand_still(for_s)
 
 
+def _recovering(well_s: float, hold_s: float) -> str:
+    return f"Within its limit for {span(well_s)}; clears after {span(2 * hold_s)}."
+
+
+Causes = Mapping[str, Sequence[str]]
+"""By check, the checks that tell the cause of it."""
+
+
 class HealthEngine(Generic[F]):
-    def __init__(self, started: float, checks: Sequence[Check[F]], *, warm_up_s: float = WARM_UP_S) -> None:
+    def __init__(
+        self,
+        started: float,
+        checks: Sequence[Check[F]],
+        *,
+        warm_up_s: float = WARM_UP_S,
+        causes: Causes = NO_CAUSES,
+    ) -> None:
         self._begins = started + warm_up_s
+        self._causes = causes
         self._evaluated = started
         self._rows: dict[str, _Row[F]] = {}
         """Of the checks that are not at rest: nearly always none."""
@@ -272,6 +322,7 @@ class HealthEngine(Generic[F]):
                 self.issues = []
             return self.issues
         found: list[Issue] = []
+        seen: set[str] = set()
         for check in self._checks:
             if check.warms_up and not is_warm:
                 continue
@@ -282,11 +333,14 @@ class HealthEngine(Generic[F]):
                     if (value is None or not check.passes(value, check.warning)) and not check.is_bad(figures):
                         continue
                     row = rows[check.code] = _Row(check)
-                row.update(value, figures, now, wall)
+                waits = row.issue is None and self.stands_still(check.code, seen)
+                row.update(value, figures, now, wall, waits=waits)
                 if row.is_at_rest:
                     del rows[check.code]
             elif row := rows.get(check.code):
                 row.stand_still(now - self._evaluated)
+            if row is not None and (row.is_over or row.issue is not None):
+                seen.add(check.code)
             if row is not None and row.issue is not None:
                 found.append(row.issue)
         self._evaluated = now
@@ -311,6 +365,15 @@ class HealthEngine(Generic[F]):
     def is_open(self, code: str) -> bool:
         row = self._rows.get(code)
         return row is not None and row.issue is not None
+
+    def stands_still(self, code: str, passed: Collection[str] = ()) -> bool:
+        """Whether the cause of what the check would find is told: it is open, or is one of those before it in the
+        table whose limit is `passed` just now, and would be told later than its effect otherwise."""
+        return any(cause in passed or self.is_open(cause) for cause in self._causes.get(code, ()))
+
+    def checking_s(self, now: float) -> float:
+        """How long it takes until everything is evaluated."""
+        return max(0.0, self._begins - now)
 
     @property
     def worst(self) -> Health:

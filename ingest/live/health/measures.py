@@ -3,7 +3,8 @@
 Among them the bitrate that its video should have, and a stream key's bitrate limit: the mean of what its publisher
 sends, and for how long that has been too much.
 
-What another check tells as the cause is not measured here, nor are the figures given (`ingest.live.publication`)."""
+What a track that is missing makes of the other figures is not measured here; the causes that are checks themselves are
+in `STANDS_STILL` (`ingest.live.health.checks`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,6 +107,8 @@ class Figures:
     """
     video_kbps: float | None = None
     """Mean of 5 s."""
+    recent_kbps: float | None = None
+    """Of the video, mean of 3 s."""
     long_kbps: float | None = None
     """Of the video, mean of 5 min."""
     target: Target | None = None
@@ -122,12 +125,20 @@ class Figures:
     """Frames a second of DTS."""
     nominal_fps: float | None = None
     """As claimed, else as most steps from frame to frame say."""
-    bitrate_is_low: bool = False
-    """As was found a second ago."""
     drift_dev_ms: float | None = None
     """How far media is behind the mean of a minute."""
+    behind_s: float | None = None
+    """How far media is behind live: behind the best moment since the session began."""
     pace: float | None = None
-    """Seconds of media a second, mean of 10 s. None, too, while media is not ahead of real time, but catches up."""
+    """Seconds of media a second, mean of 10 s."""
+    slowing: int = 0
+    """For how many seconds in a row media fell behind, by more than 0.3 s in each."""
+    choking: int = 0
+    """For how many media were late and the video's bitrate less than half of its target."""
+    still_s: float = 0.0
+    """How long the picture has not changed."""
+    silent_s: float = 0.0
+    """How long the sound has been silence."""
     av_skew_ms: float | None = None
     discontinuities: int = 0
     """Gaps in timestamps and steps back, in the last minute."""
@@ -152,6 +163,11 @@ class Figures:
         return 100 * self.fps / self.nominal_fps if self.fps is not None and self.nominal_fps else None
 
     @property
+    def is_late(self) -> bool:
+        """Media fall behind live, or have."""
+        return self.slowing >= COLLAPSE_S or (self.behind_s or 0.0) > STEADY_S
+
+    @property
     def frames_are_late(self) -> bool:
         """Fewer come than should, though none is missing between them."""
         share = self.fps_share
@@ -172,6 +188,16 @@ CLEARING_LONG_GOPS: Final = 4
 SHORT_GOPS: Final = 5
 CLEARING_SHORT_GOPS: Final = 10
 
+COLLAPSE_S: Final = 3
+"""Media that fall behind for so many seconds in a row: the uplink, or the encoder, has collapsed."""
+CHOKING_S: Final = 2
+STEADY_S: Final = 0.5
+"""Media that are less behind live are not behind: networks are no steadier."""
+FAR_BEHIND_S: Final = 5.0
+"""What has fallen behind is told for as long as it is further behind."""
+FASTEST: Final = 1.05
+"""Seconds of media a second, that count as real time."""
+
 MISSING_S: Final = 2.0
 """A track of which nothing has come for longer, while the other came, is not evaluated by its rates."""
 
@@ -186,13 +212,37 @@ def low_share(figures: Figures) -> float | None:
     share = figures.fps_share
     if not target.is_set and (share is None or share >= FULL_PERCENT):
         return None
-    return 100 * figures.video_kbps / target.kbps
+    return 100 * low_kbps(figures) / target.kbps
+
+
+def low_kbps(figures: Figures) -> float:
+    """By the last 3 s while media collapse, so that it is told at once."""
+    sent = figures.video_kbps or 0.0
+    return min(sent, figures.recent_kbps) if collapses(figures) and figures.recent_kbps is not None else sent
+
+
+def collapses(figures: Figures) -> bool:
+    """The uplink, or the encoder, can't keep up at all: what is sent waits, or is thrown away as it would wait."""
+    return figures.slowing >= COLLAPSE_S or figures.choking >= CHOKING_S
+
+
+def fallen_behind_ms(figures: Figures) -> float | None:
+    """What has fallen behind, and stays so: however steadily it is late, it is."""
+    behind_s = figures.behind_s
+    return behind_s * 1000 if behind_s is not None and behind_s > FAR_BEHIND_S else figures.drift_dev_ms
+
+
+def unpaced(figures: Figures) -> float | None:
+    """Media that catch up with live may come faster."""
+    return figures.pace if figures.behind_s is None or figures.behind_s < STEADY_S else None
 
 
 def high_share(figures: Figures) -> float | None:
-    """In percent of the target; of one that is claimed, by the mean of 5 min, as it may be a mean itself."""
+    """In percent of the target; of one that is claimed, by the mean of 5 min, as it may be a mean itself. Not while
+    media come faster than time passes: more bytes come then, too.
+    """
     target = figures.target
-    if target is None or target.source == "usual":
+    if target is None or target.source == "usual" or (figures.pace or 0.0) > FASTEST:
         return None
     sent = high_kbps(figures)
     return None if sent is None else 100 * sent / target.kbps
@@ -243,10 +293,8 @@ def most_gops(figures: Figures) -> float | None:
 
 
 def fps_share(figures: Figures) -> float | None:
-    """In percent of the nominal rate. Frames that are late with the bitrate are told by that."""
-    if figures.without_video_s > MISSING_S or (figures.bitrate_is_low and figures.frames_are_late):
-        return None
-    return figures.fps_share
+    """In percent of the nominal rate."""
+    return None if figures.without_video_s > MISSING_S else figures.fps_share
 
 
 def skew_ms(figures: Figures) -> float | None:
@@ -261,3 +309,11 @@ def skew_ms(figures: Figures) -> float | None:
 
 def losing_share(figures: Figures) -> float | None:
     return 100 * figures.losing_players / figures.players if figures.players else None
+
+
+def frozen_s(figures: Figures) -> float | None:
+    return None if figures.without_video_s > MISSING_S else figures.still_s
+
+
+def silence_s(figures: Figures) -> float | None:
+    return None if figures.without_audio_s > MISSING_S else figures.silent_s

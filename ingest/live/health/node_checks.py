@@ -4,7 +4,7 @@ from operator import ge, lt
 from typing import Final
 
 from ingest.contracts import NodeFigures
-from ingest.live.health.engine import NBSP, Check, at_least, at_most, percent, span, times, whole
+from ingest.live.health.engine import NBSP, Check, over, percent, span, times, under, whole
 
 
 def _files_share(figures: NodeFigures) -> float | None:
@@ -29,12 +29,12 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         hold_s=10,
         unit="%",
         measure=lambda figures: figures["cpu_percent"],
-        actual=lambda figures, passed: f"{passed.value:.0f}{NBSP}% of a processor",
+        actual=lambda figures, passed: f"{passed.value:.0f}{NBSP}% of one core",
         title=lambda figures, passed: (
-            f"The node uses {passed.value:.0f}{NBSP}% of a processor{at_most(passed.value, passed.limit, '%')}, "
+            f"CPU {passed.value:.0f}{NBSP}% of one core{over(passed.value, passed.limit, '%')} "
             f"for {span(passed.lasted_s)}."
         ),
-        advice="Media may come late to players: send new streams to another node, or drain this one.",
+        advice="Players may get media late: send new streams to another node, or drain this one.",
     ),
     Check(
         code="disk_free",
@@ -46,7 +46,7 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         measure=lambda figures: figures["disk_free_percent"],
         actual=lambda figures, passed: f"{passed.value:.1f}{NBSP}% free",
         title=lambda figures, passed: (
-            f"{passed.value:.1f}{NBSP}% of the disk is free{at_least(passed.value, passed.limit, '%', 1)}."
+            f"Disk space {passed.value:.1f}{NBSP}% free{under(passed.value, passed.limit, '%', 1)}."
         ),
         advice="Free space on it: recordings and telemetry stop when it is full.",
     ),
@@ -59,11 +59,10 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         measure=_files_share,
         actual=lambda figures, passed: f"{_files(figures)} ({percent(passed.value)})",
         title=lambda figures, passed: (
-            f"The node has {_files(figures)} open that it may, {percent(passed.value)}"
-            f"{at_most(passed.value, passed.limit, '%')}."
+            f"{_files(figures)} open, {percent(passed.value)}{over(passed.value, passed.limit, '%')}."
         ),
         advice=(
-            "Without one nobody can connect, and nothing is recorded: raise the process's limit of open files "
+            "At the limit nobody can connect and nothing is recorded: raise the process's limit of open files "
             "(ulimit -n; LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS."
         ),
     ),
@@ -73,9 +72,12 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         bad=30,
         unit="s",
         measure=lambda figures: figures.get("disk_hangs_s"),
-        actual=lambda figures, passed: span(passed.value),
-        title=lambda figures, passed: f"The data folder's disk has not answered for {span(passed.value)}.",
-        advice="Look at it, or at where it is mounted from. Live streams go on; what is to be written waits in memory.",
+        actual=lambda figures, passed: f"no answer for {span(passed.value)}",
+        title=lambda figures, passed: (
+            f"The data folder's disk has not answered for {span(passed.value)}"
+            f"{over(int(passed.value), passed.limit, 's')}."
+        ),
+        advice="Check the disk and its mount. Live streams go on; what is to be written waits in memory.",
     ),
     Check(
         code="caches_full",
@@ -84,14 +86,15 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         passes=ge,
         measure=lambda figures: figures.get("caches_dropped"),
         actual=lambda figures, passed: f"{times(round(passed.value))} in the last minute",
-        expected=lambda figures, passed: "never" if passed.limit <= 1 else f"less than {passed.limit:g} times a minute",
+        expected=lambda figures, passed: (
+            "never" if passed.limit <= 1 else f"fewer than {passed.limit:g} times a minute"
+        ),
         title=lambda figures, passed: (
-            "What is kept for players that come late has no room: "
-            f"{times(round(passed.value))} in the last minute a stream's was dropped."
+            f"Player cache full: a stream's pictures were dropped {times(round(passed.value))} in the last minute."
         ),
         advice=(
-            "Who comes to the largest streams waits for their next keyframe: raise RTMPWEB_CACHE_MIB, if the node has "
-            f"the memory, or set the encoders' keyframe interval to 2{NBSP}s."
+            "Players that join the largest streams wait for their next keyframe: raise RTMPWEB_CACHE_MIB, if the node "
+            f"has the memory, or set the encoders' keyframe interval to 2{NBSP}s."
         ),
     ),
 )

@@ -78,7 +78,7 @@ def test_an_issue_is_told_once_and_its_end_once(publisher: Told, webhook: Webhoo
     assert body["rule"] == "Night shift"
     assert body["url"] == f"http://127.0.0.1:8000/sessions/{publisher.session.pk}/"
     assert body["alert"]["subject"] == "live/cam-1"
-    assert body["alert"]["expected"] == "5 s at most"
+    assert body["alert"]["expected"] == "at most 5 s"
     assert body["alert"]["cleared_why"] == "Back within limits."
 
 

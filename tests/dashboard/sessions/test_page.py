@@ -166,13 +166,13 @@ def test_rejected_attempts_since(viewer: Client, stream: Stream) -> None:
 def test_one_on_air_says_its_worst_issue(viewer: Client, stream: Stream) -> None:
     session = make_session(stream, age_s=60)
     advice = "Set the keyframe interval to 2 s."
-    far = issue("gop_long", "warning", since=1.0, title="A keyframe every 8.0 s (4 s at most)", advice=advice)
+    far = issue("gop_long", "warning", since=1.0, title="Keyframe interval 8.0 s (limit 4 s)", advice=advice)
     late = far | {"check": "drift", "since": 0.5, "title": "Media is late"}
     put_node(snapshot(stream, session_id=str(session.pk), health="warning", issues=[late, far]))
     said = answers(viewer, session)
     assert said[1][0] == "It is on air: warning"
     assert said[2][0] == "2 open issues"
-    assert said[2][1].startswith("Media is late. A keyframe every 8.0 s (4 s at most). ")
+    assert said[2][1].startswith("Media is late. Keyframe interval 8.0 s (limit 4 s). ")
     assert said[6] == ("Lower the bitrate", "Media is late. Set the keyframe interval to 2 s.")
 
 

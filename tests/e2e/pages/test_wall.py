@@ -40,7 +40,7 @@ def node() -> Node:
     node = Node("ingest-1")
     node.put(
         made(1, "arena", health="bad", issues=[issue()], thumbnail=5),
-        made(2, "court", health="warning", issues=[issue("gop_long", "warning", title="A keyframe every 8 s.")]),
+        made(2, "court", health="warning", issues=[issue("gop_long", "warning", title="Keyframe interval 8 s.")]),
         made(3, "studio", players=7, thumbnail=5),
         made(4, "lecture", players=70),
         made(5, "harbour", app="cams"),
@@ -84,6 +84,20 @@ def test_the_worst_come_first_and_move_there_when_they_get_worse(page: Page, ser
     wall.tell()
     expect(card(page, "live/arena")).to_have_count(0)
     expect(page.locator('#offline a[data-stream="live/arena"]')).to_be_visible()
+
+
+def test_a_stream_in_its_first_seconds_is_checking(page: Page, server: ServerProcess, node: Node) -> None:
+    node.put(made(4, "lecture", health="none", checking_s=7))
+    wall = opened(page, server, Wall(page, node))
+    chip = card(page, "live/lecture").locator(".chip").first
+    expect(chip).to_have_text("Checking, 7 s")
+    expect(page.locator("#well .sec")).to_contain_text("2 good, 1 not checked yet")
+    node.put(made(4, "lecture", health="none", checking_s=6))
+    wall.tell()
+    expect(chip).to_have_text("Checking, 6 s")
+    node.put(made(4, "lecture", checking_s=None))
+    wall.tell()
+    expect(chip).to_have_text("Good")
 
 
 def test_filters_by_health_application_name_and_order_stay_in_the_address(
@@ -169,7 +183,7 @@ def test_a_card_says_how_many_players_are_slow_and_how_long_it_is_up(
 def test_what_operators_said_stands_on_the_card(page: Page, server: ServerProcess, node: Node) -> None:
     (trouble,) = node.streams[1]["issues"]
     wall = opened(page, server, Wall(page, node))
-    expect(card(page, "live/arena").locator(".why")).to_contain_text("lower it, or use a cable")
+    expect(card(page, "live/arena").locator(".why")).to_contain_text("lower the bitrate, or use wired Ethernet")
     known = {"check": "bitrate_low", "level": "bad", "since": trouble["since"]}
     wall.mark(1, muted=[{"check": "", "until": None}], acknowledged=[known])
     expect(card(page, "live/arena").locator(".marks")).to_have_text("Silenced")

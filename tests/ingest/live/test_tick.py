@@ -117,7 +117,7 @@ def test_the_snapshot_of_a_live_stream() -> None:
         "app": "live",
         "name": "demo",
         "state": "live",
-        "health": "good",
+        "health": "none",
         "issues": [],
         "players": 1,
         "node": "node-1",
@@ -130,6 +130,31 @@ def test_the_snapshot_of_a_live_stream() -> None:
     assert card["media"]["width"] == 1920
     assert card["metadata"] == {"videodatarate": 2500, "framerate": 30}
     json.dumps(found.streams, allow_nan=False)
+
+
+def test_in_its_first_seconds_a_stream_is_not_said_to_be_good(registry: Registry) -> None:
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(), 0.0)
+
+    def card(now: float) -> tuple[str, int | None]:
+        relay(stream, (round(now * 1000), keyframe(0)), (round(now * 1000), sound(0)), now=now)
+        (found,) = tick(registry, now).streams
+        return found["health"], found["checking_s"]
+
+    relay(stream, (0, AAC_HEADER), (0, avc_header()))
+    assert [card(now) for now in (1.0, 2.5, 9.0)] == [("none", 9), ("none", 8), ("none", 1)]
+    assert card(10.0) == ("good", None)
+    stream.stop("session-1", 10.5)
+    (found,) = tick(registry, 11.0).streams
+    assert (found["health"], found["checking_s"]) == ("none", None)
+
+
+def test_what_is_known_before_is_told_in_the_first_seconds_too(registry: Registry) -> None:
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(publishes=[START_WALL - 10.0, START_WALL - 20.0]), 0.0)
+    relay(stream, (0, keyframe(0)), now=0.5)
+    (found,) = tick(registry, 1.0).streams
+    assert (found["health"], found["checking_s"]) == ("warning", 9)
 
 
 def test_the_target_of_the_key_comes_before_the_metadata(registry: Registry) -> None:
@@ -152,7 +177,7 @@ def test_states_and_what_is_null_in_them(registry: Registry) -> None:
     stream.start(publisher(), 1.5)
     assert card(2.0) == ("waiting", "none", None, "session-1")
     stream.video(0, keyframe(0, 125), 2.5)
-    assert card(3.0) == ("live", "good", round(8 * 125 / 1.5 / 1000, 3), "session-1")
+    assert card(3.0) == ("live", "none", round(8 * 125 / 1.5 / 1000, 3), "session-1")
     stream.stop("session-1", 3.5)
     assert card(4.0) == ("waiting", "none", None, None)
     stream.unsubscribe(player.subscriber)

@@ -4,7 +4,7 @@ import { csrfToken } from "./actions.js";
 import { element, icon, setAttribute, setText } from "./dom.js";
 import { mediaWords } from "./events.js";
 import { duration, number, timeWithUtc, unit } from "./format.js";
-import { acknowledges, health } from "./health.js";
+import { acknowledges, health, healthOf } from "./health.js";
 import { SPAN_S, Sparkline } from "./sparkline.js";
 
 const MAX_SENTENCES = 2;
@@ -204,9 +204,8 @@ export class Card {
   }
 
   renderHealth() {
-    const { word, icon: name } = health(this.stream.health);
-    if (this.fields.health.dataset.health === this.stream.health) return;
-    this.fields.health.dataset.health = this.stream.health;
+    const { word, icon: name } = healthOf(this.stream);
+    if (this.fields.health.textContent === word) return;
     this.fields.health.className = `chip ${name}`;
     this.fields.health.replaceChildren(icon(name), word);
   }

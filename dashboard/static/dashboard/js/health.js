@@ -12,6 +12,13 @@ export const HEALTHS = {
 
 export const health = (name) => HEALTHS[name] ?? HEALTHS.none;
 
+/** Of a stream, with its words: in its first seconds nothing is judged yet, and what is left of them is said. */
+export function healthOf(stream) {
+  const found = health(stream.health);
+  const left = stream.health === "none" ? stream.checking_s : null;
+  return left ? { ...found, word: `Checking, ${left} s` } : found;
+}
+
 const SAME_S = 0.5; // As the server's: two openings of an issue are further apart.
 
 /** Whether `ack` is of this issue since it opened, at this level or a worse one. */

@@ -2,10 +2,10 @@
 
 import { openForm } from "./actions.js";
 import { LinkView, LiveSocket, retryWith } from "./connection.js";
-import { icon, pageData, setAttribute, setText } from "./dom.js";
+import { element, icon, pageData, setAttribute, setText } from "./dom.js";
 import { Feed, listenToCodes } from "./events.js";
 import { bitrateParts, count, duration, number, seconds, unit } from "./format.js";
-import { health } from "./health.js";
+import { healthOf } from "./health.js";
 import { Issues } from "./issues.js";
 import { compareMetadata, metadataRow } from "./metadata.js";
 import { atMoment, showLink } from "./moments.js";
@@ -100,7 +100,7 @@ function take(next) {
   if (before && before.state !== stream.state) {
     refreshSoon();
     announce(STATES[stream.state]);
-  } else if (before && before.health !== stream.health) announce(`Health: ${health(stream.health).word}.`);
+  } else if (before && before.health !== stream.health) announce(`Health: ${healthOf(stream).word}.`);
 }
 
 function announce(text) {
@@ -119,6 +119,7 @@ function paint() {
   section("tiles").hidden = !live;
   section("claims").hidden = !live;
   issues.paint(stream, now, stream.session_id ? sessionPage(stream.session_id) : null);
+  paintVerdict(healthOf(stream));
   section("issues").hidden = !live && section("issues").querySelector(".mutes").hidden;
   // While the lake is looked at, the card stays whatever there is.
   const seen = charts.paint(stream, now, feed.events.values());
@@ -133,11 +134,19 @@ function paint() {
   }
 }
 
+/** What stands where there is no issue: in the first seconds nothing is judged yet. */
+function paintVerdict(style) {
+  const verdict = section("issues").querySelector("[data-field=all-good]");
+  const words = stream.health === "none" ? `${style.word}: nothing is judged yet.` : "All checks are good.";
+  if (verdict.textContent.trim() === words) return;
+  verdict.replaceChildren(icon(style.icon, `w-${style.icon}`), element("span", {}, words));
+}
+
 /** Name, health and facts, what can be done, and what it waits for. */
 function paintHead(now, onAir) {
   setAttribute(section("stream"), "data-state", stream.state);
   setAttribute(section("stream"), "data-health", stream.health);
-  const style = health(stream.health);
+  const style = healthOf(stream);
   const words =
     stream.state === "offline" ? "Off air" : stream.state === "waiting" ? "Waiting for media" : style.word;
   if (fields.health.textContent !== words) {

@@ -10,8 +10,8 @@ import { zone } from "./zone.js";
 const WINDOW_S = 300;
 const GAP_S = 2.6; // A longer pause between two samples is time off air.
 const MEAN_OF = 5;
-const COLUMNS = ["video_kbps", "audio_kbps", "fps", "keyframe_interval", "drift_dev", "rtt_ms", "players", "health"];
-const SPREAD = ["bitrate", "fps", "keyframe_interval", "drift_dev", "rtt_ms", "players"];
+const COLUMNS = ["video_kbps", "audio_kbps", "fps", "keyframe_interval", "drift", "rtt_ms", "players", "health"];
+const SPREAD = ["bitrate", "fps", "keyframe_interval", "drift", "rtt_ms", "players"];
 const TABLE_ROWS = 60;
 const MARKS = 4; // More than these on one chart can't be read.
 const PAGE_WORDS = { 300: "Last 5 minutes", 1800: "Last 30 minutes", 10800: "Last 3 hours" };
@@ -37,12 +37,12 @@ export class StreamCharts {
       bitrate: add("bitrate", { unit: "kbit/s", ticks: 4, labels: true }),
       fps: add("fps", { unit: "fps", decimals: 1, tickDecimals: 0 }),
       keyframe_interval: add("keyframe_interval", { unit: "s", decimals: 1, ...this.above("gop_long") }),
-      drift_dev: add("drift_dev", { unit: "ms", ...this.above("drift"), top: this.limits.drift?.bad ?? 1000 }),
+      drift: add("drift", { unit: "s", decimals: 1, top: 2 }),
       rtt_ms: add("rtt_ms", { unit: "ms", ...this.above("rtt_high") }),
       players: add("players", { unit: "", axis: true, top: 2 }),
     };
     this.caption("keyframe_interval", this.dashedWords("gop_long", "s"));
-    this.caption("drift_dev", this.dashedWords("drift", "ms"));
+    this.caption("drift", "behind live");
     this.caption("rtt_ms", this.dashedWords("rtt_high", "ms"));
     card.addEventListener("change", (event) => this.choose(Number(event.target.value)));
     card.querySelector("#table-toggle").addEventListener("click", (event) => this.toggleTable(event.currentTarget));
@@ -146,9 +146,9 @@ export class StreamCharts {
       const values = view.columns[name];
       plot.show({
         times: view.times,
-        values: name === "drift_dev" ? values.map(absolute) : values,
-        low: name === "drift_dev" ? null : view.low?.[name],
-        high: name === "drift_dev" ? null : view.high?.[name],
+        values: name === "drift" ? inSeconds(values) : values,
+        low: name === "drift" ? inSeconds(view.low?.[name]) : view.low?.[name],
+        high: name === "drift" ? inSeconds(view.high?.[name]) : view.high?.[name],
         range: view.range,
         zones: view.zones,
         marks: name === "bitrate" ? this.marks(events, view.range) : [],
@@ -295,7 +295,7 @@ function tableRow(at, columns, i, span) {
     number(columns.bitrate[i]),
     number(columns.fps[i], 1),
     number(columns.keyframe_interval[i], 1),
-    number(columns.drift_dev[i]),
+    number(inSeconds(columns.drift)[i], 1),
     number(columns.rtt_ms[i], columns.rtt_ms[i] < 10 ? 1 : 0),
     number(columns.players[i], span === WINDOW_S || columns.players[i] % 1 === 0 ? 0 : 1),
   ];
@@ -308,7 +308,7 @@ function tableRow(at, columns, i, span) {
   );
 }
 
-const absolute = (value) => (value === null ? null : Math.abs(value));
+const inSeconds = (list) => list?.map((value) => (value === null ? null : value / 1000)) ?? null;
 
 const bitrateOf = ({ video_kbps: video, audio_kbps: audio }) => (video === null ? audio : video);
 const offAir = (from, to) => ({ from, to, label: `off ${duration(to - from)}` });

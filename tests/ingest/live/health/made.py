@@ -111,6 +111,12 @@ class Watched:
         self._tick_to(until if until is not None else ordered[-1].at)
         return self
 
+    def take(self, is_video: bool, timestamp: int, payload: bytes) -> None:
+        """A message as an encoder made it, at its time."""
+        at = timestamp / 1000
+        self._tick_to(at)
+        (self.stream.video if is_video else self.stream.audio)(timestamp, payload, at)
+
     def _tick_to(self, at: float) -> None:
         while self._next <= at:
             self.stream.tick(float(self._next), START_WALL + self._next)

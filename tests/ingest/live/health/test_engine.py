@@ -1,6 +1,7 @@
 """When issues open and clear: hold, hysteresis, warm-up, silence, and rules of a stream's own."""
 
 from collections.abc import Sequence
+from math import inf
 from operator import lt
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_what_an_issue_says() -> None:
         "level": "warning",
         "since": START_WALL,
         "actual": "1.5 s",
-        "expected": "1\u00a0s at most",
+        "expected": "at most 1\u00a0s",
         "title": "1.5, 1 at most, for 11 s.",
         "advice": "Do something.",
         "value": 1.5,
@@ -92,7 +93,53 @@ def test_what_an_issue_says() -> None:
     assert back is not None
     assert (worse["level"], worse["since"], worse["limit"]) == ("bad", START_WALL, 2.0), "since the trouble began"
     # It clears later. Its sentence says what it was, its figures what is now.
-    assert (back["title"], back["actual"], back["value"]) == (worse["title"], "0.5 s", 0.5)
+    recovering = "Within its limit for 4\u00a0s; clears after 20\u00a0s."
+    assert back["title"] == f"{worse['title']} {recovering}"
+    assert (back["actual"], back["value"]) == ("0.5 s", 0.5)
+
+
+def test_a_sentence_that_is_current_is_so_until_the_issue_clears() -> None:
+    found = judged([3.0] * 13 + [0.5] * 5, held(is_current=True))
+    assert found[-1] is not None
+    assert found[-1]["title"].startswith("0.5, 2 at most")
+
+
+def test_what_opens_at_once_where_it_is_sure() -> None:
+    sure = held(at_once=lambda value: value > 2.5)
+    assert levels([1.5] * 3 + [3.0] * 3, sure) == ["good"] * 3 + ["bad"] * 3
+    assert levels([3.0] + [0.5] * 22, sure).index("good") == 21, "it clears as ever"
+
+
+def two(values: Sequence[float], *, second_first: bool = False) -> list[list[str]]:
+    """What is open of a cause (over 2) and its effect (over 1) after each second; the effect holds for shorter."""
+    cause, effect = held(code="cause", warning=2.0, bad=inf), held(code="effect", bad=inf, hold_s=4.0)
+    table = [effect, cause] if second_first else [cause, effect]
+    engine = HealthEngine(0.0, table, causes={"effect": ("cause",)})
+    found = []
+    for second, value in enumerate(values):
+        issues = engine.update(value, 10.0 + second, START_WALL + second)
+        found.append([issue["check"] for issue in issues])
+    return found
+
+
+def test_one_cause_opens_one_issue() -> None:
+    found = two([3.0] * 30)
+    assert found[9:] == [[]] + [["cause"]] * 20, "the effect waits from the moment that the cause's limit is passed"
+    found = two([1.5] * 6 + [3.0] * 20)
+    assert found[5] == ["effect"]
+    assert found[-1] == ["cause", "effect"], "what is open already stays"
+
+
+def test_what_waited_for_its_cause_opens_once_that_is_over() -> None:
+    found = two([3.0] * 12 + [1.5] * 30)
+    assert found[12:31] == [["cause"]] * 19
+    assert found[32:] == [["effect"]] * 10
+    found = two([3.0] * 6 + [1.5] * 6)
+    assert found[6] == ["effect"], "the cause's limit was not passed for its hold: it was none"
+
+
+def test_a_cause_that_comes_after_its_effect_counts_once_it_is_open() -> None:
+    assert two([3.0] * 30, second_first=True)[5] == ["effect"]
 
 
 def test_in_silence_all_stands_still_but_what_is_of_silence() -> None:
@@ -139,6 +186,19 @@ def test_a_streams_own_rules(rules: dict[str, HealthRule], idle_s: float, expect
     engine = HealthEngine(0.0, with_rules(CHECKS, rules))
     found = engine.update(Figures(idle_s=idle_s), 100.0, START_WALL, flows=False)
     assert [each["level"] for each in found] == ([expected] if expected else [])
+
+
+def test_what_is_off_by_default_is_on_by_a_streams_own_rules() -> None:
+    still = Figures(still_s=11.0)
+    assert {check.code for check in CHECKS if check.is_off} == {"frozen_picture", "silent_audio"}
+    assert HealthEngine(0.0, with_rules(CHECKS, {})).update(still, 100.0, START_WALL) == []
+    for rules, expected in (
+        ({"frozen_picture": rule()}, ["warning"]),
+        ({"frozen_picture": rule(warning=5.0, bad=10.0)}, ["bad"]),
+        ({"frozen_picture": rule(enabled=False)}, []),
+    ):
+        engine = HealthEngine(0.0, with_rules(CHECKS, rules))
+        assert [each["level"] for each in engine.update(still, 100.0, START_WALL)] == expected
 
 
 def test_rules_that_change_while_an_issue_is_open() -> None:

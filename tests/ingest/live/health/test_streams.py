@@ -2,12 +2,15 @@
 
 import json
 import random
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.live import SocketFigures
+from ingest.live.health import CHECKS, STANDS_STILL
 from tests.ingest.live.health.made import Message, Watched, altered, audio, through, video
 from tests.ingest.live.payloads import START_WALL, Player, session
 
@@ -142,8 +145,8 @@ def test_an_uplink_that_carries_too_little(limits: dict[str, Any]) -> None:
     """The encoder waits for it: media is late, the bitrate what the uplink carries."""
     messages = through(video(120) + audio(120), lambda at: 450.0 if 30 <= at < 70 else 4000.0)
     watched = Watched(metadata=CLAIMS, **limits).play(messages)
-    assert watched.codes == {"bitrate_low", "drift"}
-    assert watched.opened("bitrate_low") in range(40, 46)
+    assert watched.codes == {"bitrate_low"}
+    assert watched.opened("bitrate_low") in range(32, 35)
     assert watched.cleared("bitrate_low") in range(90, 96)
     assert not watched.seconds[-1]
 
@@ -154,14 +157,14 @@ def test_an_uplink_on_which_each_keyframe_takes_seconds() -> None:
     messages = through(frames, lambda at: 250.0 if at >= 20 else 4000.0)
     watched = Watched(metadata=CLAIMS).play(messages)
     assert {"bitrate_low", "starving"} <= watched.codes
-    assert watched.opened("bitrate_low", "bad") in range(30, 70), "what stands still in silence takes longer"
+    assert watched.opened("bitrate_low", "bad") in range(23, 30)
 
 
 def test_by_what_is_usual_where_nothing_is_told() -> None:
     messages = through(video(200) + audio(200), lambda at: 300.0 if 150 <= at < 190 else 4000.0)
     watched = Watched().play(messages)
-    assert {"bitrate_low", "drift"} == watched.codes
-    assert watched.opened("bitrate_low", "bad") in range(160, 166)
+    assert watched.codes == {"bitrate_low"}
+    assert watched.opened("bitrate_low", "bad") in range(152, 155)
 
 
 @pytest.mark.parametrize(("kbps", "code"), [(500.0, "bitrate_low"), (1300.0, "bitrate_high")])
@@ -178,11 +181,11 @@ def test_more_than_the_encoder_claims() -> None:
 
 
 def test_an_uplink_that_comes_and_goes() -> None:
-    """For seconds it carries a third, then all that waits: the mean is right, and both rates vary."""
-    messages = through(video(150) + audio(150), lambda at: 330.0 if at % 14 < 8 else 4000.0)
+    """For seconds it carries too little, then all that waits: the mean is right, and both rates vary."""
+    messages = through(video(150) + audio(150), lambda at: 690.0 if at % 24 < 12 else 4000.0)
     watched = Watched(metadata={"framerate": 30.0}, target_kbps=800).play(messages)
-    assert "bitrate_unstable" in watched.codes
-    assert watched.opened("bitrate_unstable") in range(65, 85)
+    assert watched.codes == {"bitrate_unstable"}
+    assert watched.opened("bitrate_unstable") in range(65, 95)
 
 
 def test_groups_of_pictures_too_long_and_too_short() -> None:
@@ -217,7 +220,7 @@ def test_pictures_without_keyframes(begins_with_one: bool) -> None:
     assert watched.opened("no_keyframes", "warning") == 11
     assert [code for second in watched.seconds[10:] for code in second] == ["no_keyframes"] * len(watched.seconds[10:])
     issue = watched.issues[0]
-    assert issue["title"].endswith("players that come late begin with a broken picture.")
+    assert issue["title"].endswith("who joins now sees a broken picture.")
     assert "intra refresh" in issue["advice"]
     watched.play(video(20, start=41) + audio(20, start=41))
     assert watched.cleared("no_keyframes") == 42
@@ -229,7 +232,7 @@ def test_an_encoder_that_leaves_frames_out() -> None:
     assert watched.codes == {"fps_low"}
     assert watched.opened("fps_low") in range(40, 46)
     issue = watched.issues[0]
-    assert issue["title"].startswith("24.0 frames a second, 80\u00a0% of the 30 expected, for ")
+    assert issue["title"].startswith("Frame rate 24.0 fps, 80\u00a0% of 30, for ")
     assert issue["advice"].startswith("The encoder is overloaded")
 
 
@@ -237,8 +240,9 @@ def test_an_encoder_that_is_too_slow() -> None:
     """All frames come, 1.25 times as late: nothing is left out, media falls behind."""
     slow = altered(video(90) + audio(90), at=lambda each: each.at * 1.25)
     watched = Watched(metadata={"framerate": 30.0}).play(slow)
-    assert watched.codes == {"fps_low", "drift"}
-    assert "come late" in next(each["advice"] for each in watched.issues if each["check"] == "fps_low")
+    assert watched.codes == {"drift"}
+    (issue,) = watched.issues
+    assert issue["title"] == "22\u00a0s behind live and growing."
 
 
 def test_an_unpaced_file() -> None:
@@ -265,7 +269,7 @@ def test_timestamps_that_jump() -> None:
     watched = Watched(metadata={"framerate": 30.0})
     watched.play(altered(video(120) + audio(120), timestamp=lambda each: each.timestamp + 20_000 * (each.at >= 30)))
     assert watched.codes == {"ts_discontinuity"}
-    assert (watched.opened("ts_discontinuity"), watched.cleared("ts_discontinuity")) == (31, 91)
+    assert (watched.opened("ts_discontinuity"), watched.cleared("ts_discontinuity")) == (36, 101)
 
 
 def test_a_long_way_to_the_encoder() -> None:
@@ -317,3 +321,179 @@ def test_one_player_that_can_not_keep_up_is_told_for_as_long_as_it_lasts() -> No
     assert watched.opened("slow_players") in range(25)
     assert watched.cleared("slow_players") is None
     assert "frames dropped for slow players in the last minute." in watched.issues[0]["title"]
+
+
+def at(seconds: float, change: Callable[[float], float]) -> Callable[[float], float]:
+    """What an uplink carries: enough until then."""
+    return lambda now: change(now) if now >= seconds else 4000.0
+
+
+@pytest.mark.parametrize("begin", [30.0, 30.3, 30.7])
+@pytest.mark.parametrize("limits", [{"target_kbps": 800}, {"metadata": CLAIMS}, {}], ids=["set", "claimed", "unknown"])
+def test_an_uplink_that_collapses_is_told_within_four_seconds(begin: float, limits: dict[str, Any]) -> None:
+    """It carries 29 % of what is sent: by the bitrate where its target is known, else by the delay."""
+    messages = through(video(60) + audio(60), at(begin, lambda now: 270.0))
+    watched = Watched(**limits).play(messages, until=80)
+    (code,) = watched.codes
+    assert code == ("bitrate_low" if limits else "drift")
+    assert (watched.opened(code) or 99) - begin <= 4
+    assert watched.cleared(code) is None
+
+
+def test_an_encoder_that_throws_away_what_the_uplink_can_not_carry() -> None:
+    """As OBS does: nothing is late by more than a second, so that the bitrate alone shows it."""
+    free, is_dropping, messages = 0.0, False, []
+    for message in sorted(video(90) + audio(90), key=lambda message: message.at):
+        queued_s = max(0.0, free - message.at)
+        is_dropping = (is_dropping or queued_s > 0.8) and not (message.is_keyframe and queued_s < 0.3)
+        if message.kind == "video" and is_dropping:
+            continue
+        free = max(free, message.at) + message.size * 8 / 1000 / (270.0 if message.at >= 30 else 4000.0)
+        messages.append(replace(message, at=free))
+    watched = Watched(metadata=CLAIMS).play(messages)
+    assert watched.codes == {"bitrate_low"}
+    assert watched.opened("bitrate_low") in range(32, 35)
+
+
+@pytest.mark.parametrize("carries", [1000.0, 1500.0, 4000.0])
+@pytest.mark.parametrize("begin", [30.0, 30.4, 30.8])
+def test_a_pause_of_a_second_raises_nothing(begin: float, carries: float) -> None:
+    """However slowly it catches up."""
+    free, messages = 0.0, []
+    for message in sorted(video(60) + audio(60), key=lambda message: message.at):
+        free = max(free, message.at, begin + 1.0 if begin <= message.at < begin + 1.0 else 0.0)
+        free += message.size * 8 / 1000 / carries
+        messages.append(replace(message, at=free))
+    for limits in ({"target_kbps": 800}, {"metadata": CLAIMS}, {}):
+        assert Watched(**limits).play(messages).codes == set()
+
+
+def test_how_late_media_are_is_told_as_it_grows_and_shrinks() -> None:
+    messages = through(both(150), at(30.0, lambda now: 464.0 if now < 90 else 1400.0))
+    watched = Watched().play([each for each in messages if each.at < 90])
+    (issue,) = watched.issues
+    assert (issue["check"], issue["title"]) == ("drift", "29\u00a0s behind live and growing.")
+    assert issue["actual"] == "29\u00a0s behind live", "and not how far it is from its mean"
+    watched.play([each for each in messages if 90 <= each.at < 110])
+    assert watched.issues[0]["title"].startswith("20\u00a0s behind live, catching up.")
+
+
+def test_what_stays_late_is_told_for_as_long() -> None:
+    """The encoder goes on at its pace with what had waited."""
+    messages = altered(
+        video(200) + audio(200), at=lambda each: max(each.at, min(30 + (each.at - 30) * 2, each.at + 20.5))
+    )
+    watched = Watched().play(messages)
+    assert watched.codes == {"drift"}
+    assert watched.cleared("drift") is None
+    assert watched.issues[0]["title"] == "20\u00a0s behind live."
+
+
+@pytest.mark.parametrize("step", [20_000, 3_000, -3_000])
+def test_clocks_that_are_set_make_nothing_late(step: int) -> None:
+    watched = Watched()
+    watched.play(altered(video(60) + audio(60), timestamp=lambda each: each.timestamp + step * (each.at >= 30)))
+    sample = session(watched.stream).meter.latest
+    assert sample is not None
+    assert sample.drift == pytest.approx(0, abs=50)
+
+
+def jumps(by: int) -> Callable[[Message], int]:
+    """Each 8 s from the 30th on."""
+    return lambda each: max(0, each.timestamp + by * int(max(0, (each.at - 22) // 8)))
+
+
+def still(seconds: float, start: float) -> list[Message]:
+    """Frames of nearly no bytes, and keyframes as large as before."""
+    frames = video(seconds, start=start)
+    return altered(frames, size=lambda each: each.size if each.is_keyframe else 37)
+
+
+def both(seconds: float) -> list[Message]:
+    return video(seconds) + audio(seconds)
+
+
+SWITCHED_ON = {"enabled": True, "warning": None, "bad": None, "hold_s": None}
+SET: dict[str, Any] = {"target_kbps": 800}
+PICTURE = SET | {"health": {"frozen_picture": SWITCHED_ON}}
+SOUND = SET | {"health": {"silent_audio": SWITCHED_ON}}
+
+
+def cut(messages: list[Message], kind: str, begin: float, end: float) -> list[Message]:
+    return [each for each in messages if each.kind != kind or not begin <= each.at < end]
+
+
+CAUSES: dict[str, tuple[list[Message], dict[str, Any], str]] = {
+    "an uplink that carries half": (through(both(90), at(30.0, lambda now: 460.0)), SET, "bitrate_low"),
+    "half, of an unknown target": (through(both(90), at(30.0, lambda now: 460.0)), {}, "drift"),
+    "three quarters": (through(both(90), at(30.0, lambda now: 700.0)), SET, "drift"),
+    "an encoder that is too slow": (altered(both(90), at=lambda each: each.at * 1.25), {}, "drift"),
+    "one that is far too slow": (altered(both(90), at=lambda each: each.at * 1.8), SET, "bitrate_low"),
+    "one that leaves frames out": (
+        [each for each in video(120) if each.at < 30 or each.is_keyframe or round(each.at * 30) % 4] + audio(120),
+        SET,
+        "fps_low",
+    ),
+    "one that leaves seconds out": (
+        [each for each in both(120) if each.at < 30 or each.at % 9 >= 1],
+        SET,
+        "ts_discontinuity",
+    ),
+    "clocks set forwards": (altered(both(120), timestamp=jumps(3_000)), SET, "ts_discontinuity"),
+    "clocks set far forwards": (altered(both(120), timestamp=jumps(20_000)), SET, "ts_discontinuity"),
+    "clocks set backwards": (altered(both(120), timestamp=jumps(-3_000)), SET, "ts_discontinuity"),
+    "the clock of one track": (
+        altered(video(85), timestamp=lambda each: each.timestamp + 2_000 * (each.at >= 30)) + audio(85),
+        {},
+        "ts_discontinuity",
+    ),
+    "an unpaced file": (altered(both(200), at=lambda each: each.at / 2), SET, "faster_than_realtime"),
+    "no video": (cut(both(120), "video", 30.0, 70.0), SET, "no_video"),
+    "no audio": (cut(both(120), "audio", 30.0, 70.0), SET, "no_audio"),
+    "keyframes 10 s apart": (video(90, gop_s=10.0) + audio(90), SET, "gop_long"),
+    "a frozen picture": (video(30) + still(60, 30.0) + audio(90), PICTURE, "frozen_picture"),
+    "silent sound": (
+        video(90) + altered(audio(90), size=lambda each: each.size if each.at < 30 else 8),
+        SOUND,
+        "silent_audio",
+    ),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_one_cause_opens_one_issue(cause: str) -> None:
+    messages, limits, code = CAUSES[cause]
+    assert Watched(**limits).play(messages).codes == {code}
+
+
+def test_a_way_that_grows_long_as_the_uplink_is_full_is_not_told_beside_it() -> None:
+    watched = Watched(target_kbps=800)
+    watched.socket.figures = SocketFigures(0, 450.0)
+    watched.play(through(both(90), at(5.0, lambda now: 460.0)))
+    assert watched.codes == {"bitrate_low"}
+
+
+def test_catching_up_is_no_trouble_of_its_own() -> None:
+    """More comes than the target, and faster than time passes."""
+    messages = through(both(200), at(30.0, lambda now: 500.0 if now < 60 else 1500.0))
+    assert Watched(target_kbps=800).play(messages).codes == {"bitrate_low"}
+
+
+def test_the_table_of_causes_names_checks() -> None:
+    codes = {check.code for check in CHECKS}
+    assert codes >= {code for effect, causes in STANDS_STILL.items() for code in (effect, *causes)}
+    assert not any(effect in causes for effect, causes in STANDS_STILL.items())
+
+
+def test_still_pictures_and_silence_are_no_trouble_unless_a_stream_says_so() -> None:
+    quiet = video(30) + still(60, 30.0) + altered(audio(90), size=lambda each: each.size if each.at < 30 else 8)
+    assert Watched(metadata=CLAIMS).play(quiet).codes == set()
+    rules = {"frozen_picture": SWITCHED_ON, "silent_audio": SWITCHED_ON}
+    watched = Watched(metadata=CLAIMS, health=rules).play(quiet)
+    assert (watched.opened("frozen_picture"), watched.opened("silent_audio")) == (41, 41)
+    assert [issue["title"] for issue in watched.issues] == [
+        "Picture frozen for 59\u00a0s (limit 10\u00a0s).",
+        "Audio silent for 59\u00a0s (limit 10\u00a0s).",
+    ]
+    talking = Watched(metadata=CLAIMS, health=rules)
+    assert talking.play(video(90, kbps=60.0) + audio(90, kbps=24.0)).codes == set(), "little goes on, but something"
