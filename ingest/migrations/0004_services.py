@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ingest', '0002_roles_and_schedule'),
+        ('ingest', '0003_expected'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ingest', '0002_roles_and_schedule'),
+        ('ingest', '0005_deliveries_not_sent'),
     ]
 
     operations = [
