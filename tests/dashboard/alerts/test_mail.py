@@ -185,6 +185,20 @@ def test_the_end_of_what_somebody_was_told_of_is_sent_however_late(
 
 
 @pytest.mark.both_forms
+def test_a_server_that_is_away_for_long_is_asked_often_and_for_a_day(away: int, publisher: Told) -> None:
+    publisher.opened()
+    for _ in range(len(engine.DELAYS_S) + 5):
+        run()
+        Delivery.objects.filter(attempts=0).delete()
+        row = Delivery.objects.get()
+        assert row.state == "waiting"
+        assert (row.next_at - timezone.now()).total_seconds() < engine.BACK_OFF_S * 1.3
+    pass_by(hours=25)
+    run()
+    assert Delivery.objects.get().state == "dead"
+
+
+@pytest.mark.both_forms
 def test_a_stream_that_dropped_with_its_issue_is_no_all_clear(away: int, publisher: Told, stream: Stream) -> None:
     """And is told, though the mail that it had opened can't be any more."""
     publisher.opened()
