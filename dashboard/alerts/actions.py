@@ -107,11 +107,8 @@ class ServiceForm(forms.ModelForm[Service]):
             if each.choices:
                 self.fields[each.name] = forms.ChoiceField(choices=each.choices, **common)
                 continue
-            shown = {
-                "placeholder": "Unchanged" if is_kept else each.example,
-                "autocomplete": "off",
-                "spellcheck": "false",
-            }
+            example = "Unchanged" if is_kept else each.example
+            shown = {"placeholder": example, "autocomplete": "off", "spellcheck": "false"}
             self.fields[each.name] = forms.CharField(
                 max_length=500, required=each.is_required and not is_kept, widget=forms.TextInput(shown), **common
             )
