@@ -171,6 +171,15 @@ THEMES = ("light", "dark")
 YEAR_S = 365 * 24 * 3600
 
 
+REFUSED_COOKIE = "refused_seen"
+"""Until when somebody at this browser has seen what was refused, in seconds since the epoch: set by pages' scripts."""
+
+
+def refused_seen_at(request: HttpRequest) -> float:
+    text = request.COOKIES.get(REFUSED_COOKIE, "")[:20]
+    return float(text) if text.isascii() and text.isdigit() else 0.0
+
+
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
     """Keep `theme` (light, dark; anything else: follow the system), and go back to the page `next`."""

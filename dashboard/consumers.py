@@ -21,6 +21,7 @@ import json
 import logging
 import random
 import time
+from asyncio import gather
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,12 +38,22 @@ from django.contrib.auth import get_user
 from django.db import DatabaseError
 from django.urls import path
 
+from dashboard.streams.drops import drops_of, known_drops
 from dashboard.streams.queries import Now, known_streams
-from dashboard.streams.snapshots import marks, marks_text, no_marks, stream_database_part, stream_picture, wall_text
+from dashboard.streams.snapshots import (
+    Marks,
+    marks,
+    marks_text,
+    no_marks,
+    stream_database_part,
+    stream_picture,
+    wall_text,
+)
 from dashboard.system.unavailable import TRY_LATER
+from ingest.contracts import StreamSnapshot
 from ingest.live_store import get_livestore, redis_errors
 from ingest.models import Stream
-from ingest.pages import ATTEMPTS, WALL, stream_group, to_json
+from ingest.pages import ATTEMPTS, WALL, Drop, stream_group, to_json
 from ingest.services.roles import Ability, user_abilities
 
 __all__ = ["AttemptsConsumer", "LiveConsumer", "StreamConsumer"]
@@ -307,6 +318,13 @@ class StreamConsumer(Relay):
 
 read_known = reading(known_streams)
 read_marks = reading(marks)
+read_drops = reading(known_drops)
+
+
+@reading
+def marks_of(stream: int, snapshot: StreamSnapshot | None) -> tuple[Marks, list[Drop]]:
+    found = marks([snapshot] if snapshot else [])
+    return found.get(stream) or no_marks(), drops_of(stream)
 
 
 def is_whole(message: dict[str, Any]) -> bool:
@@ -335,7 +353,7 @@ class LiveConsumer(Relay):
         now = Now.of(await get_livestore().aread())
         self.snapshot_ticks = {node["node"]: node["at"] for node in now.nodes}
         self.last_ticks = dict(self.snapshot_ticks)
-        return await wall_text(now, known, await read_marks(now.by_id.values()))
+        return await wall_text(now, known, *await gather(read_marks(now.by_id.values()), read_drops()))
 
     def is_in_snapshot(self, message: dict[str, Any]) -> bool:
         if is_whole(message):
@@ -359,12 +377,12 @@ class LiveConsumer(Relay):
             return
         try:
             now = Now.of(await get_livestore().aread())
-            snapshot = now.by_id.get(message["stream"])
-            found = await read_marks([snapshot] if snapshot else [])
+            stream = message["stream"]
+            found, drops = await marks_of(stream, now.by_id.get(stream))
         except AWAY as error:
             logger.warning("No marks for %s: %s", self.scope["path"], type(error).__name__)
         else:
-            await self.send_timed(marks_text(now.at, {message["stream"]: found.get(message["stream"]) or no_marks()}))
+            await self.send_timed(marks_text(now.at, {stream: found}, drops))
 
 
 websocket_urlpatterns = [

@@ -10,7 +10,7 @@ from django.utils.functional import SimpleLazyObject
 
 from dashboard import zones
 from dashboard.access import request_abilities
-from dashboard.accounts import THEME_COOKIE, THEMES
+from dashboard.accounts import THEME_COOKIE, THEMES, refused_seen_at
 from dashboard.system.watch import get_watch
 from ingest.services.roles import ROLES, Ability
 
@@ -90,6 +90,7 @@ def ui(request: HttpRequest) -> dict[str, Any]:
         "abilities": SimpleLazyObject(lambda: request_abilities(request)),
         "navigation": SimpleLazyObject(lambda: navigation(request, request_abilities(request))),
         "bad_streams": SimpleLazyObject(lambda: get_watch().report().bad_streams or 0),
+        "refused": SimpleLazyObject(lambda: get_watch().report().refused_since(refused_seen_at(request))),
         "alarms": SimpleLazyObject(lambda: get_watch().report().alarms),
         "role": SimpleLazyObject(lambda: _role(request)),
     }

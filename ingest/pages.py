@@ -1,8 +1,9 @@
 """What open pages are sent: JSON texts, made once and handed on unchanged by their WebSocket consumers.
 
 Group `live`, the wall: {"kind": "update", "at", "node", "nodes", "streams" (of each that changed its id and the fields
-that did), "gone" (ids)}. Around the text the layer's message has `node`, `at` and `prior`, when the node's tick before
-this one was: who hears of a `prior` that it has not heard has missed something.
+that did), "gone" (ids)}, with "drops" where streams ended although nobody meant it. Around the text the layer's message
+has `node`, `at` and `prior`, when the node's tick before this one was: who hears of a `prior` that it has not heard has
+missed something.
 Group `stream.<id>`: {"kind": "sample", "at", "stream", "sample"} and {"kind": "event", "event"}.
 Group `attempts`: {"kind": "attempt", "at", "action", "app", "name", "address", "reason", "description", "count"}.
 
@@ -17,10 +18,10 @@ that they say changes each second, most of it in digits that no card shows. So:
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 from ingest import clean
-from ingest.contracts import Issue, NodeFigures, StreamSnapshot
+from ingest.contracts import Issue, NodeFigures, StreamSnapshot, end_of
 from ingest.live_store import CompactSample
 
 WALL = "live"
@@ -60,13 +61,53 @@ async def to_json_list(items: Sequence[Any], of: Callable[[Any], Any] | None = N
     return f"[{','.join(parts)}]"
 
 
+class Drop(TypedDict):
+    """A publisher's session that ended although nobody meant it to."""
+
+    id: str  # The session's.
+    stream: int
+    app: str
+    name: str
+    node: str
+    at: float  # Seconds since the epoch.
+    words: str
+    advice: str
+    back: float | None  # When the next publisher of the stream began.
+    seen: bool  # Somebody acknowledged it.
+
+
+def drop(*, session: str, stream: int, app: str, name: str, node: str, at: float, reason: str) -> Drop:
+    """One that nobody has seen to yet."""
+    end = end_of(reason)
+    return Drop(
+        id=session,
+        stream=stream,
+        app=app,
+        name=name,
+        node=node,
+        at=at,
+        words=end.words,
+        advice=end.advice,
+        back=None,
+        seen=False,
+    )
+
+
 def update(
-    node: str, *, at: float, prior: float | None, nodes: Sequence[NodeFigures], streams: str, gone: Sequence[int]
+    node: str,
+    *,
+    at: float,
+    prior: float | None,
+    nodes: Sequence[NodeFigures],
+    streams: str,
+    gone: Sequence[int],
+    drops: Sequence[Drop] = (),
 ) -> dict[str, Any]:
     """A message to the wall's group. `prior`: when the tick before was, if there was one. `streams`: a JSON list."""
+    dropped = f',"drops":{to_json(drops)}' if drops else ""
     text = (
         f'{{"kind":"update","at":{at:.3f},"node":{to_json(node)},"nodes":{to_json(nodes)},"streams":{streams},'
-        f'"gone":{to_json(gone)}}}'
+        f'"gone":{to_json(gone)}{dropped}}}'
     )
     return {"type": "live.tick", "node": node, "at": at, "prior": prior, "gone": bool(gone), "text": text}
 

@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from playwright.sync_api import Page, WebSocketRoute
@@ -11,9 +11,9 @@ from playwright.sync_api import Page, WebSocketRoute
 from dashboard.streams.queries import Now
 from dashboard.streams.snapshots import wall_text
 from ingest import pages
-from ingest.contracts import Issue, NodeFigures, StreamSnapshot
+from ingest.contracts import Issue, NodeFigures, RefusedGroup, StreamSnapshot
 from ingest.live_store import LiveView
-from ingest.pages import WallFeed
+from ingest.pages import Drop, WallFeed
 from tests import snapshots
 from tests.loops import run
 from tests.snapshots import figures, snapshot
@@ -75,6 +75,20 @@ def varied(snapshot: StreamSnapshot, chance: random.Random) -> StreamSnapshot:
     return snapshot | fields  # type: ignore[return-value]
 
 
+def dropped(stream: StreamSnapshot, at: float, reason: str = "tcp_reset", **fields: Any) -> Drop:
+    """How it ended."""
+    session = stream["session_id"] or ""
+    own = {"stream": stream["id"], "app": stream["app"], "name": stream["name"], "node": stream["node"]}
+    return pages.drop(session=session, at=at, reason=reason, **own) | fields  # type: ignore[typeddict-item,return-value]
+
+
+def refused(count: int, ago_s: float, over_s: float, **fields: Any) -> RefusedGroup:
+    """Wrong keys of one encoder, the last `ago_s` ago."""
+    at = time.time() - ago_s
+    usual = {"reason": "key_unknown", "words": "Wrong key", "app": "live", "name": "…", "address": "203.0.113.7"}
+    return usual | {"count": count, "since": at - over_s, "at": at} | fields  # type: ignore[return-value]
+
+
 class Node:
     """One node: what it knows now, and what it tells the wall of it."""
 
@@ -85,9 +99,18 @@ class Node:
         self.shown_at: float | None = None
         self.feed = WallFeed()
         self.fields: dict[str, Any] = {}
+        self.dropped: list[Drop] = []
+        """Since the last tick."""
 
     def put(self, *snapshots: StreamSnapshot) -> None:
         self.streams |= {each["id"]: each | {"node": self.name} for each in snapshots}
+
+    def drop(self, stream: int, reason: str = "tcp_reset") -> Drop:
+        """Its encoder dies."""
+        known = self.streams.pop(stream)
+        found = dropped(known, time.time(), reason)
+        self.dropped.append(found)
+        return found
 
     def figures(self, at: float) -> NodeFigures:
         own = {
@@ -100,6 +123,7 @@ class Node:
     async def tick(self, at: float) -> dict[str, Any]:
         """A message of the channel layer."""
         former, self.shown = self.shown, dict(self.streams)
+        dropped, self.dropped = self.dropped, []
         prior, self.shown_at = self.shown_at, at
         return pages.update(
             self.name,
@@ -108,24 +132,26 @@ class Node:
             nodes=[self.figures(at)],
             streams=await self.feed.changes(former, self.shown),
             gone=[stream for stream in former if stream not in self.shown],
+            drops=dropped,
         )
 
 
-async def picture(nodes: Iterable[Node]) -> str:
+async def picture(nodes: Iterable[Node], drops: Sequence[Drop] = ()) -> str:
     """A snapshot of what the nodes told last."""
     view = LiveView(
         [node.figures(node.shown_at or 0.0) for node in nodes],
         [stream for node in nodes for stream in node.shown.values()],
     )
     known = [{"id": each["id"], "app": each["app"], "name": each["name"], "state": "offline"} for each in view.streams]
-    return await wall_text(Now.of(view), known, {})
+    return await wall_text(Now.of(view), known, {}, drops)
 
 
 class Wall:
     """The wall in a browser, on made-up nodes. Open the page after it; `tell` is one second of all nodes."""
 
-    def __init__(self, page: Page, *nodes: Node) -> None:
+    def __init__(self, page: Page, *nodes: Node, drops: Sequence[Drop] = ()) -> None:
         self.nodes = nodes
+        self.drops = drops
         self.at = time.time()
         self.sockets: list[WebSocketRoute] = []
         self.away = False
@@ -140,7 +166,7 @@ class Wall:
             socket.close(code=4503)
             return
         self.sockets = [socket]
-        socket.send(run(picture(self.nodes)))
+        socket.send(run(picture(self.nodes, self.drops)))
 
     def tell(self, *, lost: bool = False) -> list[dict[str, Any]]:
         """The next second; `lost`: on its way."""

@@ -1,7 +1,7 @@
 """The first text that a page or a WebSocket gets: a whole picture, after which updates follow; with what operators said
 of streams, as the wall shows it: muted alerts, and issues that somebody takes care of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from dashboard.streams import actions as streams_actions
@@ -11,7 +11,7 @@ from ingest import clean
 from ingest.contracts import StreamSnapshot
 from ingest.live_store import CompactSample
 from ingest.models import StatusEvent
-from ingest.pages import card, node_card, to_json, to_json_list
+from ingest.pages import Drop, card, node_card, to_json, to_json_list
 
 
 class Muted(TypedDict):
@@ -56,26 +56,24 @@ SAMPLE_FIELDS = tuple(CompactSample.__annotations__)
 """The columns of a chart's samples."""
 
 
-async def wall_text(now: Now, known: list[dict[str, Any]], marks: Mapping[int, Marks]) -> str:
+async def wall_text(now: Now, known: list[dict[str, Any]], marks: Mapping[int, Marks], drops: Sequence[Drop]) -> str:
     """The wall's snapshot: `streams` are those that nodes know of, `known` are all that exist, by id, app and name.
     `others` are what further nodes say of the same streams, so that updates of each find what they change. `marks`:
-    what operators said of streams, by id.
+    what operators said of streams, by id. `drops`: those that ended although nobody meant it.
     """
     nodes = to_json([node_card(node) for node in now.nodes])
     streams = await to_json_list(list(now.by_id.values()), card)
     return (
         f'{{"kind":"snapshot","at":{now.at:.3f},"nodes":{nodes},"streams":{streams},'
         f'"others":{await to_json_list(now.others, card)},"known":{to_json(known)},'
-        f'"marks":{to_json(marks)}}}'
+        f'"marks":{to_json(marks)},"drops":{to_json(drops)}}}'
     )
 
 
-def marks_text(at: float, marks: Mapping[int, Marks]) -> str:
+def marks_text(at: float, marks: Mapping[int, Marks], drops: Sequence[Drop]) -> str:
     """An update of nothing else, of no node."""
-    nothing: list[Any] = []
-    return to_json(
-        {"kind": "update", "at": at, "node": "", "nodes": nothing, "streams": nothing, "gone": nothing, "marks": marks}
-    )
+    update: dict[str, Any] = {"kind": "update", "at": at, "node": "", "nodes": [], "streams": [], "gone": []}
+    return to_json(update | {"marks": marks, "drops": drops})
 
 
 def stream_picture(

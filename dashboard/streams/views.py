@@ -33,9 +33,6 @@ from ingest.models.hours import Missing, expected_streams
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
-DROPPED_QUERY = f"kind=publish&open=false&test=false&ended_within={15 * 60}"
-"""Who stands in the wall's strip: publishers that ended this recently."""
-
 
 @safe_view(Ability.VIEW)
 def wall(request: HttpRequest) -> HttpResponse:
@@ -48,7 +45,8 @@ def wall(request: HttpRequest) -> HttpResponse:
             "bootstrap": {
                 "ws": "/ws/live/",
                 "stream_url": reverse("dashboard:stream", args=["__APP__", "__NAME__"]),
-                "sessions_url": f"{reverse('api-1:sessions')}?{DROPPED_QUERY}",
+                "expected_url": reverse("dashboard:expected"),
+                "attempts_url": reverse("dashboard:attempts"),
                 "session_url": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
                 "server": media_urls.server_base(),
             },
@@ -91,8 +89,8 @@ EXPECTED_S = 5
 
 @safe_view(Ability.VIEW)
 def expected(request: HttpRequest) -> JsonResponse:
-    """Streams that are off air though they should be live, the longest missing first: `{"items": [{"app", "name",
-    "since", "until", "was_live"}]}`, times in seconds since the epoch.
+    """Streams that are off air though they should be live, the longest missing first: `{"items": [{"id", "app",
+    "name", "since", "until", "was_live"}]}`, times in seconds since the epoch.
     """
     items = cache.get("expected-streams")
     if items is None:
@@ -106,7 +104,7 @@ def expected(request: HttpRequest) -> JsonResponse:
 
 
 def _missing(row: Stream, found: Missing) -> dict[str, Any]:
-    names = {"app": row.application.name, "name": row.name, "was_live": found.was_live}
+    names = {"id": row.pk, "app": row.application.name, "name": row.name, "was_live": found.was_live}
     return names | {"since": found.since.timestamp(), "until": found.until.timestamp()}
 
 

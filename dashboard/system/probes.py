@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
+from dashboard.streams.drops import open_drops
 from dashboard.system import heartbeats
 from ingest import clock
 from ingest.live_store import redis_errors
@@ -146,12 +147,15 @@ class Rows:
     """By the clock that all who write them share,"""
     ahead_s: float
     """which was ahead of the time that passes by so much."""
+    dropped: frozenset[int] = frozenset()
+    """Streams that count as bad since they dropped."""
 
 
 def read_rows() -> Rows:
     ended = AnalyticsRun.objects.filter(ended_at__isnull=False).order_by("-ended_at")
     try:
         heartbeats, nodes, run = list(Heartbeat.objects.all()), list(Node.objects.all()), ended.first()
+        dropped = frozenset(open_drops())
         at = database.read_shared_clock()
     except DatabaseError as error:
         if database.lacks_tables(error):
@@ -160,7 +164,7 @@ def read_rows() -> Rows:
     ahead_s = at.timestamp() - clock.passing()
     _check()
     _connect_anew()
-    return Rows(heartbeats, nodes, run, at, ahead_s)
+    return Rows(heartbeats, nodes, run, at, ahead_s, dropped)
 
 
 def has_no_room(error: OperationalError) -> bool:

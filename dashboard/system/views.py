@@ -7,6 +7,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from dashboard.access import safe_view
+from dashboard.accounts import refused_seen_at
 from dashboard.system.parts import Part, State
 from dashboard.system.watch import get_watch
 from ingest.services.roles import Ability
@@ -59,9 +60,11 @@ def system(request: HttpRequest) -> HttpResponse:
 @never_cache
 @safe_view(Ability.VIEW)
 def alarms(request: HttpRequest) -> JsonResponse:
-    """`{"items": [part, ...], "count": N, "bad_streams": N}`: the parts that pages warn of, and how many streams are in
-    bad health (null: not known). While the database is away: 503, the same.
+    """`{"items": [part, ...], "count": N, "bad_streams": N, "refused": N}`: the parts that pages warn of; how many
+    streams are in bad health (null: not known); how many connections were refused that nobody has seen in this browser.
+    While the database is away: 503, the same.
     """
     report = get_watch().report()
     items = [part.public() for part in report.alarms]
-    return JsonResponse({"items": items, "count": len(items), "bad_streams": report.bad_streams})
+    refused = report.refused_since(refused_seen_at(request))
+    return JsonResponse({"items": items, "count": len(items), "bad_streams": report.bad_streams, "refused": refused})

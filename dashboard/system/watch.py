@@ -17,7 +17,7 @@ from dashboard.system.evaluation import Observation, evaluate
 from dashboard.system.parts import WORDS, Part, State, Trouble, degraded, failing, in_order, unknown
 from dashboard.system.probes import NoRoom, NotMigrated, NoWrites, Probe, Rows, Unfit
 from ingest import command_line
-from ingest.contracts import NodeFigures
+from ingest.contracts import NodeFigures, RefusedGroup
 from ingest.disk import OLD_S, DiskSpace
 from ingest.live_store import LiveView, get_livestore
 from ingest.services import database
@@ -45,10 +45,16 @@ class Report:
     nodes: list[NodeFigures] | None = None
     """Those that tick; None: not to be had."""
     bad_streams: int | None = None
-    """How many are in bad health; None: not to be had."""
+    """How many are in bad health, or dropped and nobody knows of it; None: not to be had."""
+    refused: list[RefusedGroup] = field(default_factory=list)
+    """Encoders that were turned away lately."""
 
     def state(self, kind: str) -> State:
         return next((part.state for part in self.parts if part.kind == kind), State.OK)
+
+    def refused_since(self, seen_at: float) -> int:
+        """How many connections were refused, but for what had begun by then: that was seen."""
+        return sum(group["count"] for group in self.refused if group["since"] > seen_at)
 
     @property
     def worst(self) -> State:
@@ -173,8 +179,11 @@ class Watch:
         parts.sort(key=lambda part: order.index(part.kind))
         if view is None:
             return Report(now, parts)
-        bad = sum(stream["health"] == "bad" for stream in by_stream(view.streams).values())
-        return Report(now, parts, list(view.nodes), bad)
+        bad = {pk for pk, stream in by_stream(view.streams).items() if stream["health"] == "bad"}
+        if self._database.found is not None:
+            bad |= self._database.found.dropped
+        refused = [group for node in view.nodes for group in node.get("refused", [])]
+        return Report(now, parts, list(view.nodes), len(bad), refused)
 
     def _note_clock_jump(self, now: datetime) -> None:
         """After one, all are heard anew: what they wrote before seems to be old."""

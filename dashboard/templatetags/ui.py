@@ -16,6 +16,7 @@ from django.utils.text import capfirst
 from ingest import command_line
 from ingest.contracts import end_of
 from ingest.models import Session
+from ingest.services import refusals
 from ingest.services.refusals import REASONS
 
 register = template.Library()
@@ -266,8 +267,8 @@ def end_advice(reason: str) -> str:
 
 @register.filter
 def reason_words(reason: str) -> str:
-    """A refusal's code as words: "key_unknown" becomes "Key unknown". A sentence stays as it is."""
-    return reason if " " in reason else reason.replace("_", " ").capitalize()
+    """A refusal's code as words: "key_unknown" becomes "Wrong key". A sentence stays as it is."""
+    return reason if " " in reason else refusals.reason_words(reason)
 
 
 @register.filter

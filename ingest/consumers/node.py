@@ -17,6 +17,7 @@ from ingest import clock, pages
 from ingest.consumers import channel_layer, login, recorder, recordings
 from ingest.consumers.active import AWAITED, COUNTS, DRAINING, ActiveSession, of_node, of_snapshot
 from ingest.consumers.base import ControlConsumer
+from ingest.consumers.notices import REFUSALS, take_drops
 from ingest.consumers.upkeep import Upkeep
 from ingest.contracts import (
     Issue,
@@ -28,6 +29,7 @@ from ingest.contracts import (
     NodeThumbnail,
     NodeTick,
     NodeWatch,
+    RefusedGroup,
     Sample,
     StreamSnapshot,
 )
@@ -185,6 +187,7 @@ class NodeConsumer(ControlConsumer):
         """The snapshots of the last tick that pages were sent, by stream id,"""
         self.shown_at: float | None = None
         """and when that was."""
+        self.refused_shown: list[RefusedGroup] = []
         self.showing = False
         self.wall = WallFeed()
         self.thumbnails = Thumbnails()
@@ -244,7 +247,12 @@ class NodeConsumer(ControlConsumer):
         for refused in event["refused"]:
             recorder.overcrowded(refused["address"], self.node, refused["count"])
         compact = {sample.stream: _compact(sample) for sample in samples}
-        figures: NodeFigures = {**event["figures"], "records": self._records(), "counts": COUNTS.figures}
+        figures: NodeFigures = {
+            **event["figures"],
+            "records": self._records(),
+            "counts": COUNTS.figures,
+            "refused": REFUSALS.now(clock.now()),
+        }
         if not self.showing:
             self.showing = True
             self.spawn(self._show(figures, streams, compact))
@@ -282,7 +290,13 @@ class NodeConsumer(ControlConsumer):
             if pages.WALL in watched:
                 changes = await self.wall.changes(former, shown)
                 update = pages.update(
-                    self.node, at=at, prior=prior, nodes=[node_card(figures)], streams=changes, gone=gone
+                    self.node,
+                    at=at,
+                    prior=prior,
+                    nodes=[self._card(figures)],
+                    streams=changes,
+                    gone=gone,
+                    drops=take_drops(),
                 )
                 channel_layer.send_to_group(pages.WALL, lambda: update)
             for group in watched:
@@ -292,6 +306,15 @@ class NodeConsumer(ControlConsumer):
                     )
         finally:
             self.showing = False
+
+    def _card(self, figures: NodeFigures) -> NodeFigures:
+        """Who was refused is told again when it changed: pages keep it."""
+        card = node_card(figures)
+        refused = card.get("refused", [])
+        if refused == self.refused_shown:
+            card.pop("refused", None)
+        self.refused_shown = refused
+        return card
 
     async def _store(
         self, figures: NodeFigures, streams: Sequence[StreamSnapshot], compact: Mapping[int, CompactSample]

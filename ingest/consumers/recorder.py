@@ -12,7 +12,8 @@ from typing import Any
 from ingest import clean, clock, pages
 from ingest.consumers import channel_layer, journal
 from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession, address_hash
-from ingest.contracts import EndReason, EventRecord, Issue, Totals
+from ingest.consumers.notices import DROPS, REFUSALS
+from ingest.contracts import EndReason, EventRecord, Issue, Totals, end_of
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.credentials import mask
 from ingest.log_records import Bound
@@ -124,8 +125,30 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     event = event_now(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
     COUNTS.ended(session.kind, reason)
+    _to_wall(session, event, reason)
     journal.ended(session, reason, event.description, totals)
     get_history().put(EndRow(session.id, reason, event.description[:255], event.at, totals))
+
+
+def _to_wall(session: ActiveSession, event: StatusEvent, reason: str) -> None:
+    """With the next tick, if nobody meant this end."""
+    if (
+        session.kind == "publish"
+        and session.stream is not None
+        and not session.is_test
+        and not end_of(reason).is_expected
+    ):
+        DROPS.append(
+            pages.drop(
+                session=str(session.id),
+                stream=session.stream,
+                app=session.app,
+                name=session.name,
+                node=session.node,
+                at=event.at.timestamp(),
+                reason=reason,
+            )
+        )
 
 
 def opened(session: ActiveSession, issue: Issue) -> None:
@@ -170,6 +193,7 @@ def lost(row: Session) -> None:
     event.at = row.ended_at or event.at
     record(session, event, reason=row.end_reason)
     COUNTS.ended(session.kind, row.end_reason)
+    _to_wall(session, event, row.end_reason)
     journal.ended(session, row.end_reason, row.end_description, None)
 
 
@@ -238,6 +262,7 @@ def attempt(
         name=row.name if stream is not None else mask(row.name),
     )
     journal.refused(shown)
+    REFUSALS.put(shown)
     if channel_layer.may_have_members(pages.ATTEMPTS) and _page_attempts.take() is not None:
         payload = {"at": row.at.timestamp()} | {name: getattr(shown, name) for name in PAGE_ATTEMPT}
         channel_layer.send_to_group(

@@ -247,6 +247,19 @@ class LoopDelays(TypedDict):
     sum_s: float
 
 
+class RefusedGroup(TypedDict):
+    """Refusals of one reason, address and stream that came one soon after the other. Texts are masked and bounded."""
+
+    reason: str  # "": of several, beyond what is told apart.
+    words: str  # Of the reason, such as "Wrong key".
+    app: str
+    name: str
+    address: str
+    count: int
+    since: float  # The first,
+    at: float  # and the last of them, in seconds since the epoch.
+
+
 class NodeFigures(TypedDict):
     node: str
     at: float
@@ -272,6 +285,7 @@ class NodeFigures(TypedDict):
     loop_delays: NotRequired[LoopDelays]
     records: NotRequired[NodeRecords]  # Added by the node's application, as the next.
     counts: NotRequired[NodeCounts]
+    refused: NotRequired[list[RefusedGroup]]  # Encoders that were turned away lately.
 
 
 # --- The lake ---

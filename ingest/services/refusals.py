@@ -27,11 +27,14 @@ NOT_FOUND: dict[Action, str] = {"play": "NetStream.Play.StreamNotFound"}
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`description` may have fields, which `refuse` fills in. `advice`: the operator's action; "": none is needed."""
+    """`description` may have fields, which `refuse` fills in. `advice`: the operator's action; "": none is needed.
+    `words`: what operators call it, where its code doesn't say that.
+    """
 
     description: str
     codes: dict[Action, str] = field(default_factory=dict)
     advice: str = ""
+    words: str = ""
 
 
 REASONS: dict[str, Reason] = {
@@ -39,22 +42,31 @@ REASONS: dict[str, Reason] = {
         "There is no such application.",
         {"connect": "NetConnection.Connect.InvalidApp"},
         advice="Correct the application in the encoder's server address, or make it.",
+        words="Unknown application",
     ),
     "instance_unknown": Reason(
         "There is no such instance of the application.",
         {"connect": "NetConnection.Connect.InvalidApp"},
         advice="Correct what stands behind the application in the server address, or make a stream of it.",
+        words="Unknown instance",
     ),
     "too_many_instances": Reason(
         "The application has as many instances as it may.",
         advice="Let the application have more instances, or look at who asks for so many.",
     ),
-    "app_disabled": Reason("The application is disabled.", advice="Enable the application, if it is to be used again."),
+    "app_disabled": Reason(
+        "The application is disabled.",
+        advice="Enable the application, if it is to be used again.",
+        words="Application disabled",
+    ),
     "key_missing": Reason(
         "A stream key is needed: put it where the stream's name goes, or add ?key=... to the name.",
         advice="Put the stream key into the encoder.",
+        words="No stream key",
     ),
-    "key_unknown": Reason("The stream key is not known.", advice="Paste the key again; rotate it if it is lost."),
+    "key_unknown": Reason(
+        "The stream key is not known.", advice="Paste the key again; rotate it if it is lost.", words="Wrong key"
+    ),
     "key_disabled": Reason("The stream key is disabled.", advice="Enable the key, or give out another."),
     "key_revoked": Reason("The stream key was revoked.", advice="Give out another key."),
     "key_expired": Reason(
@@ -63,51 +75,69 @@ REASONS: dict[str, Reason] = {
     "key_other_app": Reason(
         "The stream key belongs to another application.",
         advice="Correct the application in the encoder's server address.",
+        words="Key of another application",
     ),
     "key_other_stream": Reason(
-        "The stream key belongs to another stream.", advice="Correct the stream's name, or use its own key."
+        "The stream key belongs to another stream.",
+        advice="Correct the stream's name, or use its own key.",
+        words="Key of another stream",
     ),
     "login_wrong": Reason(
         "The encoder's user or password is wrong.",
         advice="Correct the user and the password in the encoder; they are set in the admin, Encoder log-ins.",
+        words="Wrong user or password",
     ),
     "login_challenge": Reason(
         "The encoder answered a challenge that was not given to it: it comes from another address, or makes one up.",
         advice="Nothing, unless it goes on: then the encoder's address changes with each connection.",
+        words="Log-in from another address",
     ),
     "login_method": Reason(
         "The encoder logs in by a method that is not known here: adobe and llnw are.",
         advice="Use an encoder that logs in by authmod=adobe or llnw, or a stream key.",
+        words="Unknown log-in method",
     ),
-    "login_disabled": Reason("The encoder's log-in is disabled.", advice="Enable the log-in, or give out another."),
-    "login_revoked": Reason("The encoder's log-in was revoked.", advice="Give out another log-in."),
+    "login_disabled": Reason(
+        "The encoder's log-in is disabled.", advice="Enable the log-in, or give out another.", words="Log-in disabled"
+    ),
+    "login_revoked": Reason(
+        "The encoder's log-in was revoked.", advice="Give out another log-in.", words="Log-in revoked"
+    ),
     "login_expired": Reason(
-        "The encoder's log-in expired on {when:%d %b %Y, %H:%M} UTC.", advice="Make a new log-in, or move its expiry."
+        "The encoder's log-in expired on {when:%d %b %Y, %H:%M} UTC.",
+        advice="Make a new log-in, or move its expiry.",
+        words="Log-in expired",
     ),
     "login_other_stream": Reason(
         "The encoder's log-in belongs to another stream. Its own one may have an empty name.",
         advice="Correct the stream's name in the encoder, or leave it empty.",
+        words="Log-in of another stream",
     ),
     "network_not_allowed": Reason(
         "The stream key may not be used from the address {address}.",
         advice="Add the address to the key's networks, if it is the right one.",
+        words="Address not allowed",
     ),
-    "name_invalid": Reason("The name can't be a stream's name."),
+    "name_invalid": Reason("The name can't be a stream's name.", words="Invalid name"),
     "stream_disabled": Reason(
         "The stream is disabled.", NOT_FOUND, advice="Enable the stream, if it is to be used again."
     ),
-    "stream_unknown": Reason("There is no such stream.", NOT_FOUND, advice="Correct the stream's name in the player."),
+    "stream_unknown": Reason(
+        "There is no such stream.", NOT_FOUND, advice="Correct the stream's name in the player.", words="Unknown stream"
+    ),
     "too_many_awaited": Reason(
         "Players wait for as many streams on this node as may be waited for. Try again when the stream is live.",
         TRANSIENT,
         advice="Look at who asks for so many names; let the application be published to with keys only.",
+        words="Too many streams awaited",
     ),
     "elsewhere": Reason(
         "The stream is published on another node of this server. Play it from {where}.",
         NOT_FOUND,
         advice="Have the player connect to the node that is named, or the encoder to the players' node.",
+        words="Live on another node",
     ),
-    "recording_unknown": Reason("There is no recording of this stream.", NOT_FOUND),
+    "recording_unknown": Reason("There is no recording of this stream.", NOT_FOUND, words="No such recording"),
     "busy": Reason(
         "Busy: another encoder is live on this stream.",
         {"publish": "NetStream.Publish.BadName"},
@@ -118,25 +148,38 @@ REASONS: dict[str, Reason] = {
         advice="Change the application's play policy, if its streams are to be played.",
     ),
     "token_missing": Reason(
-        "A play token is needed: add ?token=... to the name.", advice="Give the player a play token."
+        "A play token is needed: add ?token=... to the name.",
+        advice="Give the player a play token.",
+        words="No play token",
     ),
-    "token_invalid": Reason("The play token is not valid for this stream.", advice="Give the player a new play token."),
-    "token_expired": Reason("The play token has expired.", advice="Give the player a new play token."),
+    "token_invalid": Reason(
+        "The play token is not valid for this stream.",
+        advice="Give the player a new play token.",
+        words="Wrong play token",
+    ),
+    "token_expired": Reason(
+        "The play token has expired.", advice="Give the player a new play token.", words="Play token expired"
+    ),
     "download_expired": Reason("The download was not begun in time. Ask for it again where its address came from."),
-    "download_unknown": Reason("The recording is gone, or the token is for another one.", NOT_FOUND),
+    "download_unknown": Reason(
+        "The recording is gone, or the token is for another one.", NOT_FOUND, words="No such download"
+    ),
     "over_limit": Reason(
         "The stream was ended, since its bitrate stayed over the key's limit of {kbps} kbit/s. With less, it can be "
         "published again from {when:%H:%M:%S} UTC on.",
         advice="Lower the encoder's bitrate, or raise the limit of its key.",
+        words="Over the bitrate limit",
     ),
     "test_over": Reason(
         "The test has ended: one with a test-only key lasts {minutes} minutes at most. Another can begin in a minute.",
         advice="Wait for a minute, then test again; or use a key that is not for tests.",
+        words="Test finished",
     ),
     "banned": Reason(
         "Too many wrong keys, tokens or passwords came from this address. It is heard again from "
         "{when:%d %b %Y, %H:%M:%S} UTC on, or once an operator lifts the ban.",
         advice="Correct the keys in use there, then lift the ban (admin, Bans) or let it pass.",
+        words="Address banned",
     ),
     "database_slow": Reason(
         "The server could not check this in time. Try again in a few seconds.",
@@ -151,29 +194,41 @@ REASONS: dict[str, Reason] = {
     "callback_refused": Reason(
         "The service that decides who may do this refused it: {why}.",
         advice="Ask whoever runs the authorisation service, if this one should get in.",
+        words="Refused by your service",
     ),
     "callback_failed": Reason(
         "The service that decides who may do this gave no usable answer. Try again in a few seconds.",
         TRANSIENT,
         advice="Look at the authorisation service (RTMPWEB_AUTH_URL): it gave no usable answer within 2 s.",
+        words="Your service gave no answer",
     ),
     "draining": Reason(
         "The server is being drained: connect again in a moment, or to another server.",
         TRANSIENT,
         advice="Nothing, if the drain is meant: it comes back elsewhere. Else press Resume on the node’s page.",
+        words="Server draining",
     ),
     "too_many_connections": Reason(
         "There were as many connections as there may be, in all or from this address.",
         advice="Raise RTMPWEB_MAX_CONNECTIONS (or ..._PER_ADDRESS), or block the address.",
     ),
     "internal_error": Reason(
-        "The server failed to answer this. Its log says why.", TRANSIENT, advice="Look at the server's log."
+        "The server failed to answer this. Its log says why.",
+        TRANSIENT,
+        advice="Look at the server's log.",
+        words="Server error",
     ),
 }
 
 
 UNCHECKED = {"unknown_app", "banned", "database_slow", "database_error", "internal_error"}
 """Reasons that leave open whether there is such an application: its name may be anything."""
+
+
+def reason_words(reason: str) -> str:
+    """A refusal's code in few words: "key_unknown" is "Wrong key", one without its own "Key expired"."""
+    entry = REASONS.get(reason)
+    return (entry and entry.words) or reason.replace("_", " ").capitalize()
 
 
 def describe(reason: str, **values: object) -> str:

@@ -136,7 +136,7 @@ def test_reasons_are_counted_with_all_that_a_row_stands_for(viewer: Client) -> N
     answer = viewer.get("/attempts/?reason=busy")
     assert answer.context["counted"] == [("key_unknown", 1200), ("busy", 3)]
     page = " ".join(answer.content.decode().split())
-    assert '<a class="chip plain" href="?reason=key_unknown">Key unknown <b>1,200</b></a>' in page
+    assert '<a class="chip plain" href="?reason=key_unknown">Wrong key <b>1,200</b></a>' in page
 
 
 @pytest.mark.both_forms

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, StorageState, expect
 
+from dashboard.streams.snapshots import marks_text
 from tests.browser import quiet
 from tests.loops import run
 from tests.server_process import ServerProcess, wait_for
-from tests.wallfeed import Node, Wall, issue, made, picture, varied
+from tests.wallfeed import Node, Wall, dropped, issue, made, picture, refused, varied
 
 pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -69,14 +70,14 @@ def card(page: Page, name: str) -> Any:
 def test_the_worst_come_first_and_move_there_when_they_get_worse(page: Page, server: ServerProcess, node: Node) -> None:
     wall = opened(page, server, Wall(page, node))
     assert names(page, "#attention") == ["arena", "court"]
-    assert names(page, "#well") == ["harbour", "lecture", "studio", "demo"]
+    assert names(page, "#well") == ["lecture", "studio", "harbour", "demo"]
     expect(page.locator("#attention .sec")).to_contain_text("2 streams, worst first")
     expect(page.locator("#well .sec")).to_contain_text("3 good, 1 waiting for media")
     expect(page.locator("[data-bad-count]").first).to_contain_text("1")
     node.put(made(4, "lecture", health="bad", issues=[issue("starving")]))
     wall.tell()
     expect(page.locator("#attention .stream")).to_have_count(3)
-    assert names(page, "#attention") == ["arena", "lecture", "court"]
+    assert names(page, "#attention") == ["lecture", "arena", "court"]
     expect(card(page, "live/lecture").locator(".chip")).to_have_text("Bad")
     expect(page.locator("#announce")).to_contain_text("live/lecture: Bad")
     node.streams.pop(1)
@@ -169,18 +170,40 @@ def test_of_the_bad_ones_those_that_nobody_takes_care_of_come_first(
 ) -> None:
     trouble = issue("gop_long")
     node.put(
-        made(1, "arena", health="bad", issues=[trouble]),
-        made(2, "court", health="bad", issues=[issue()]),
+        made(1, "arena", health="bad", issues=[issue()]),
+        made(2, "court", health="bad", issues=[trouble]),
         made(4, "lecture", health="bad", issues=[issue(), issue("rtt_high")]),
     )
     wall = opened(page, server, Wall(page, node))
+    assert names(page, "#attention") == ["lecture", "court", "arena"], "and of those, who has the more players"
+    wall.mark(2, acknowledged=[{"check": "gop_long", "level": "bad", "since": trouble["since"]}])
+    expect(card(page, "live/court").locator(".why")).to_contain_text("Acknowledged")
     assert names(page, "#attention") == ["lecture", "arena", "court"]
-    wall.mark(1, acknowledged=[{"check": "gop_long", "level": "bad", "since": trouble["since"]}])
-    expect(card(page, "live/arena").locator(".why")).to_contain_text("Acknowledged")
-    assert names(page, "#attention") == ["lecture", "court", "arena"]
     wall.mark(4, muted=[{"check": "", "until": time.time() + 600}])
     expect(card(page, "live/lecture").locator(".marks")).to_have_text("Muted")
-    assert names(page, "#attention") == ["court", "arena", "lecture"]
+    assert names(page, "#attention") == ["arena", "lecture", "court"]
+
+
+def test_players_that_come_and_go_move_no_card_each_second_nor_under_the_pointer(
+    page: Page, server: ServerProcess, node: Node
+) -> None:
+    page.clock.install()
+    wall = opened(page, server, Wall(page, node))
+    assert names(page, "#well") == ["lecture", "studio", "harbour", "demo"]
+    node.put(made(5, "harbour", app="cams", players=50))
+    wall.tell()
+    expect(card(page, "cams/harbour").locator('[data-field="players"]')).to_have_text("50")
+    assert names(page, "#well") == ["lecture", "studio", "harbour", "demo"]
+    card(page, "cams/harbour").hover()
+    page.clock.run_for(20_000)
+    assert names(page, "#well") == ["lecture", "studio", "harbour", "demo"]
+    page.locator("h1").hover()
+    page.clock.run_for(2_000)
+    assert names(page, "#well") == ["lecture", "harbour", "studio", "demo"]
+    node.put(made(4, "lecture", players=51), made(5, "harbour", app="cams", players=53))
+    wall.tell()
+    page.clock.run_for(20_000)
+    assert names(page, "#well") == ["lecture", "harbour", "studio", "demo"], "so few more are no reason to move"
 
 
 def test_the_nodes_issues_stand_in_its_strip(page: Page, server: ServerProcess, node: Node) -> None:
@@ -197,22 +220,118 @@ def test_the_nodes_issues_stand_in_its_strip(page: Page, server: ServerProcess, 
     expect(strip).to_contain_text("ingest-1 (draining)")
 
 
-def test_who_dropped_has_its_reason_and_whether_it_is_back(page: Page, server: ServerProcess, node: Node) -> None:
-    now = int(time.time())
-    node.put(made(3, "studio", since=float(now - 2)))
-    ends = [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now - ago_s)) for ago_s in (40, 700)]
-    items = [
-        {"id": "a", "app": "live", "name": "studio", "ended_at": ends[0], "end_reason": "tcp_reset"},
-        {"id": "b", "app": "live", "name": "pop-up", "ended_at": ends[1], "end_reason": "kicked"},
-    ]
-    page.route("**/api/v1/sessions?*", lambda route: route.fulfill(json={"items": items, "count": len(items)}))
+def test_an_encoder_that_dies_is_bad_until_it_is_back(page: Page, server: ServerProcess, node: Node) -> None:
     wall = opened(page, server, Wall(page, node))
+    begun = time.time()
+    node.drop(3)
     wall.tell()
-    strip = page.locator("#dropped")
-    expect(strip.locator('[data-dropped="live/studio"]')).to_contain_text("Connection reset")
-    expect(strip.locator('[data-dropped="live/studio"]')).to_contain_text("Back after 38\u00a0s")
-    expect(strip.locator('[data-dropped="live/pop-up"]')).to_contain_text("Kicked by an operator")
-    expect(strip.locator('[data-dropped="live/pop-up"]')).to_contain_text("Off for 11\u00a0min")
+    studio = card(page, "live/studio")
+    expect(studio).to_have_attribute("data-state", "dropped")
+    assert time.time() - begun < 2
+    assert names(page, "#attention") == ["studio", "arena", "court"]
+    expect(studio.locator(".chip")).to_have_text("Bad")
+    expect(studio.locator(".why")).to_contain_text("Dropped: connection reset. Check that the encoder is running")
+    expect(page.locator("[data-bad-count]").first).to_contain_text("2")
+    expect(page.locator('#by-health [data-count="bad"]')).to_have_text("2")
+    expect(page).to_have_title(re.compile(r"^\(2 bad\)"))
+    expect(page.locator("#announce")).to_contain_text("live/studio: Bad. Dropped: connection reset.")
+    expect(page.locator('#offline a[data-stream="live/studio"]')).to_have_count(0)
+    wall.say(run(picture(wall.nodes)))  # The database may not know of it yet.
+    expect(studio).to_have_attribute("data-state", "dropped")
+    node.put(made(3, "studio", session_id="another", since=time.time() + 1, players=7))
+    wall.tell()
+    expect(studio).to_have_attribute("data-state", "live")
+    assert names(page, "#attention") == ["arena", "court"]
+    item = page.locator('#strip [data-dropped="live/studio"]')
+    expect(item).to_contain_text("Dropped: connection reset")
+    expect(item).to_contain_text(re.compile("Back after \\d"))
+
+
+def test_who_was_off_before_the_page_was_opened_is_bad_until_somebody_has_seen_it(
+    page: Page, server: ServerProcess, node: Node
+) -> None:
+    now = time.time()
+    van, truck, back = made(20, "van"), made(21, "truck"), made(22, "court-2")
+    drops = [
+        dropped(van, now - 7200, "idle_timeout"),
+        dropped(truck, now - 700, seen=True),
+        dropped(back, now - 100, back=now - 62),
+    ]
+    wall = opened(page, server, Wall(page, node, drops=drops))
+    assert names(page, "#attention") == ["van", "arena", "court"]
+    expect(card(page, "live/van").locator(".facts")).to_contain_text("2:00:")
+    strip = page.locator("#strip")
+    expect(strip.locator('[data-dropped="live/truck"]')).to_contain_text("Off for 11\u00a0min")
+    expect(strip.locator('[data-dropped="live/court-2"]')).to_contain_text("Back after 38\u00a0s")
+    expect(strip.locator('[data-dropped="live/van"]')).to_have_count(0)
+    asked: list[str] = []
+
+    def acknowledged(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(json={"detail": "Done."})
+
+    page.route("**/acknowledge", acknowledged)
+    card(page, "live/van").get_by_role("button", name="Seen").click()
+    wait_for(lambda: asked, timeout_s=5, what="the end is acknowledged")
+    assert asked == [f"{server.http}/sessions/{van['session_id']}/acknowledge"]
+    seen: Any = dict(drops[0]) | {"seen": True}
+    wall.say(marks_text(now, {}, [seen]))
+    expect(card(page, "live/van")).to_have_count(0)
+    expect(page.locator("[data-bad-count]").first).to_contain_text("1")
+
+
+def test_who_stopped_as_was_meant_is_no_drop(page: Page, server: ServerProcess, node: Node) -> None:
+    wall = opened(page, server, Wall(page, node))
+    node.streams.pop(3)
+    wall.tell()
+    expect(page.locator('#offline a[data-stream="live/studio"]')).to_be_visible()
+    expect(page.locator("#announce")).to_contain_text("live/studio has ended.")
+    assert names(page, "#attention") == ["arena", "court"]
+    expect(page.locator("#strip")).to_be_hidden()
+
+
+def test_refused_encoders_stand_in_the_strip_and_at_the_menu_until_they_are_seen(
+    page: Page, server: ServerProcess, node: Node
+) -> None:
+    wall = opened(page, server, Wall(page, node))
+    expect(page.locator("#strip")).to_be_hidden()
+    hostile = "<img src=x onerror=alert(1)>"
+    node.fields["refused"] = [
+        refused(8, 5, 40),
+        refused(1, 90, 0, reason="key_expired", words="Key expired", name=hostile, address="198.51.100.20"),
+        refused(3, 601, 9, address="192.0.2.1"),
+    ]
+    wall.tell()
+    items = page.locator('#strip [data-item="refused"]')
+    expect(items).to_have_count(2)
+    expect(items.first).to_contain_text("Wrong key")
+    expect(items.first).to_contain_text("8 in 40\u00a0s, from 203.0.113.7")
+    expect(items.first).to_contain_text("For live/…, last")
+    expect(items.first.locator("a")).to_have_attribute("href", "/attempts/?reason=key_unknown&address=203.0.113.7")
+    expect(items.last).to_contain_text(hostile)
+    badge = page.locator("[data-refused-count]").first
+    expect(badge).to_contain_text("9")
+    expect(page.locator("#announce")).to_contain_text("Refused: Wrong key, from 203.0.113.7.")
+    page.click("#refused-seen")
+    expect(items).to_have_count(0)
+    expect(badge).to_be_hidden()
+    node.fields["refused"].append(refused(2, 0, -2, address="192.0.2.9"))
+    wall.tell()
+    expect(items).to_have_count(1)
+    expect(badge).to_contain_text("2")
+    page.context.clear_cookies(name="refused_seen")
+
+
+def test_one_encoder_that_is_refused_by_two_nodes_is_one_item(page: Page, server: ServerProcess, node: Node) -> None:
+    other = Node("ingest-2")
+    for each in (node, other):
+        each.fields["refused"] = [refused(4, 5, 40)]
+    wall = opened(page, server, Wall(page, node, other))
+    expect(page.locator('#strip [data-item="refused"]')).to_have_count(1)
+    expect(page.locator('#strip [data-item="refused"]')).to_contain_text("8 in 40\u00a0s")
+    del node.fields["refused"]  # Nothing new: a node tells of them when they changed.
+    wall.tell()
+    expect(page.locator('#strip [data-item="refused"]')).to_contain_text("8 in 40\u00a0s")
 
 
 # --- What gets lost ---
@@ -277,7 +396,7 @@ def test_keys_find_step_open_and_tell_of_themselves(page: Page, server: ServerPr
     opened(page, server, Wall(page, node))
     for key, name in (("j", "arena"), ("j", "court"), ("k", "arena")):
         page.keyboard.press(key)
-        expect(card(page, f"live/{name}").locator("a")).to_be_focused()
+        expect(card(page, f"live/{name}").locator("h3 a")).to_be_focused()
     page.keyboard.press("/")
     expect(page.locator("input[name=q]")).to_be_focused()
     page.keyboard.type("jk")
@@ -305,9 +424,16 @@ def test_every_page_tells_of_its_keys(page: Page, server: ServerProcess, path: s
 # --- The kiosk ---
 
 
+def pass_time(page: Page, wall: Wall, seconds: int) -> None:
+    """On a page whose clock is installed: the server goes on telling."""
+    for _ in range(seconds // 4):
+        page.clock.run_for(4_000)
+        wall.tell()
+
+
 def test_the_kiosk_turns_its_pages_and_stays_truthful(page: Page, server: ServerProcess) -> None:
     node = Node()
-    node.put(made(100, "arena", health="bad", issues=[issue()]), *(made(stream) for stream in range(1, 41)))
+    node.put(made(300, "arena", health="bad", issues=[issue()]), *(made(stream) for stream in range(1, 201)))
     page.clock.install()
     wall = opened(page, server, Wall(page, node), "?kiosk=1")
     bar = page.locator("#kiosk-bar")
@@ -315,24 +441,89 @@ def test_the_kiosk_turns_its_pages_and_stays_truthful(page: Page, server: Server
     expect(bar.locator('[data-count="bad"]')).to_have_text("Bad 1")
     for hidden in (".rail", "#filters", "#offline"):
         expect(page.locator(hidden)).to_be_hidden()
-    expect(bar.locator("[data-part=page]")).to_have_text(re.compile(r"^Page 1 of \d+$"))
+    turned = bar.locator("[data-part=page]")
+    expect(turned).to_have_text(re.compile(r"^Page 1 of \d+$"))
+    well = page.locator("#well .stream:visible h3")
+    first = well.all_text_contents()
     page.clock.run_for(13_000)
-    wait_for(lambda: page.evaluate("scrollY") > 100, timeout_s=5, what="the next page is shown")
+    expect(turned).to_have_text(re.compile(r"^Page 2 of \d+$"))
+    assert not set(first) & set(well.all_text_contents())
+    expect(card(page, "live/arena")).to_be_in_viewport(ratio=1)
     expect(page.locator("html")).to_have_class(re.compile("idle"))
     assert page.locator("body").evaluate("body => getComputedStyle(body).cursor") == "none"
     wall.tell()
     node.put(made(1, health="bad", issues=[issue()]))
     wall.tell()
-    wait_for(lambda: page.evaluate("scrollY") == 0, timeout_s=5, what="a stream that got worse is shown")
+    expect(turned).to_have_text(re.compile("^Page 1 of"))
+    expect(card(page, "live/cam-1")).to_be_in_viewport(ratio=1)
     page.clock.run_for(13_000)
     wall.cut()
     expect(page.locator("#stale")).to_be_in_viewport()
     page.keyboard.press("Escape")
     expect(bar).to_be_hidden()
     expect(page.locator("#filters")).to_be_visible()
+    expect(page.locator(".stream:visible")).to_have_count(201)
     assert "kiosk" not in page.url
     page.keyboard.press("f")
     expect(bar).to_be_visible()
+
+
+def test_what_is_wrong_is_on_every_page_of_three_hundred_streams(page: Page, server: ServerProcess) -> None:
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    node = Node()
+    trouble = [made(stream, health="bad", issues=[issue()]) for stream in range(1, 5)]
+    node.put(*trouble, *(made(stream) for stream in range(5, 301)))
+    page.clock.install()
+    wall = opened(page, server, Wall(page, node), "?kiosk=1")
+    turned, well = page.locator("[data-part=page]"), page.locator("#well .stream:visible h3")
+    expect(turned).to_have_text(re.compile("^Page 1 of"))
+    pages = int((turned.text_content() or "").rpartition(" ")[2])
+    assert pages <= 4
+    seen: set[str] = set()
+    for number in range(1, pages + 1):
+        expect(turned).to_have_text(f"Page {number} of {pages}")
+        for stream in range(1, 5):
+            expect(card(page, f"live/cam-{stream}")).to_be_in_viewport(ratio=1)
+        expect(well.last).to_be_in_viewport(ratio=1)
+        seen |= set(well.all_text_contents())
+        pass_time(page, wall, 12)
+    assert len(seen) == 296
+    expect(turned).to_have_text(f"Page 1 of {pages}")
+
+
+def test_more_trouble_than_fits_has_the_first_pages_and_the_worst_stay(page: Page, server: ServerProcess) -> None:
+    node = Node()
+    node.put(
+        *(made(stream, health="bad", issues=[issue()]) for stream in range(1, 4)),
+        *(made(stream, health="warning", issues=[issue("rtt_high", "warning")]) for stream in range(4, 41)),
+        *(made(stream) for stream in range(41, 61)),
+    )
+    page.clock.install()
+    wall = opened(page, server, Wall(page, node), "?kiosk=1")
+    turned, attention = page.locator("[data-part=page]"), page.locator("#attention .stream:visible h3")
+    expect(turned).to_have_text(re.compile("^Page 1 of"))
+    expect(page.locator("#kiosk-more")).to_have_text(re.compile(r"^\d+ more, page by page: \d+ warning$"))
+    expect(page.locator("#well")).to_be_hidden()
+    seen: set[str] = set()
+    for _ in range(int((turned.text_content() or "").rpartition(" ")[2])):
+        for stream in range(1, 4):
+            expect(card(page, f"live/cam-{stream}")).to_be_in_viewport(ratio=1)
+        expect(attention.last).to_be_in_viewport(ratio=1)
+        seen |= set(attention.all_text_contents())
+        pass_time(page, wall, 12)
+    assert len(seen) == 40
+
+
+def test_a_wall_of_4k_reads_as_one_of_1080_lines(page: Page, server: ServerProcess, node: Node) -> None:
+    sizes = []
+    for scale in (1, 2):
+        page.set_viewport_size({"width": 1920 * scale, "height": 1080 * scale})
+        opened(page, server, Wall(page, node), "?kiosk=1")
+        box = card(page, "live/arena").bounding_box()
+        assert box is not None
+        text = card(page, "live/arena").evaluate("card => parseFloat(getComputedStyle(card).fontSize)")
+        sizes.append([text / scale, box["width"] / scale, box["height"] / scale, box["x"] / scale])
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
 
 
 # --- Small screens, many streams ---
@@ -347,6 +538,32 @@ def test_at_320_pixels_nothing_is_cut_off_at_the_side(
     opened(page, server, Wall(page, node), query)
     expect(page.locator("#attention")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+def test_on_a_phone_what_runs_well_is_folded_to_names(page: Page, server: ServerProcess) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    node = Node()
+    node.put(made(300, "arena", health="bad", issues=[issue()]), *(made(stream) for stream in range(1, 300)))
+    wall = opened(page, server, Wall(page, node))
+    name = card(page, "live/cam-39")
+    expect(name).to_be_visible()
+    assert names(page, "#attention") == ["arena"]
+    assert names(page, "#well")[0] == "cam-39", "whom most watch"
+    expect(name.locator(".facts")).to_be_hidden()
+    assert page.evaluate("document.documentElement.scrollHeight") < 9_000
+    node.put(made(39, health="warning", issues=[issue("gop_long", "warning")]))
+    wall.tell()
+    expect(name.locator(".why")).to_be_visible()
+    page.get_by_role("button", name="Show cards").click()
+    expect(card(page, "live/cam-79").locator(".facts")).to_be_visible()
+    assert "well=cards" in page.url
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.get_by_role("button", name="Show names").click()
+    expect(card(page, "live/cam-79").locator(".facts")).to_be_hidden()
+    assert "well=names" in page.url
+    page.route("**/streams/live/cam-79/", lambda route: route.fulfill(content_type="text/html", body="<h1>79</h1>"))
+    card(page, "live/cam-79").locator("h3 a").click()
+    page.wait_for_url("**/streams/live/cam-79/")
 
 
 def test_nothing_moves_for_who_wants_less_motion(

@@ -4,6 +4,7 @@ import { openDialog } from "./actions.js";
 import { LinkView, LiveSocket, retryWith } from "./connection.js";
 import { pageData, setText } from "./dom.js";
 import { refreshParts, throttle } from "./refresh.js";
+import { seeRefused, showRefusedCount } from "./refused.js";
 
 // Until the row of what was refused just now is written: mostly, and on a busy server.
 const SOON_MS = 400;
@@ -32,6 +33,8 @@ function onMessage(message) {
   link.received(message.at);
   // Whoever reads older pages is left alone.
   if (!bootstrap.live) return;
+  seeRefused(message.at);
+  showRefusedCount(0);
   refreshSoon();
   if (message.kind === "attempt") announce(message);
 }

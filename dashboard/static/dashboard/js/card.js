@@ -1,5 +1,6 @@
 // One stream's card on the wall. It keeps the last 60 s of its stream, and touches only what has changed.
 
+import { csrfToken } from "./actions.js";
 import { element, icon, setAttribute, setText } from "./dom.js";
 import { mediaWords } from "./events.js";
 import { clock, duration, number, timeWithUtc, unit } from "./format.js";
@@ -12,6 +13,7 @@ const SAME_S = 0.5; // Two texts of one tick: a snapshot and an update.
 const MEAN_OF = 5; // Snapshots carry means of 5 s.
 const STARVING_MS = 2000; // From here on the picture's age is shown.
 const PICTURE_S = 20; // A stream that is on air for longer would have its first picture, if it could be decoded.
+const CLOCKS = { live: "Up for", waiting: "Waiting for", dropped: "Off for" };
 const template = document.getElementById("card");
 
 /** A waiting stream: who is there already, and what is missing. */
@@ -22,7 +24,9 @@ function waitingWords(stream, now) {
 }
 
 export class Card {
-  constructor(stream, href) {
+  /** `href`: the stream's page; `sessionUrl(id)`: a session's. */
+  constructor(stream, href, sessionUrl) {
+    this.sessionUrl = sessionUrl;
     this.node = template.content.firstElementChild.cloneNode(true);
     this.article = this.node.firstElementChild;
     this.path = `${stream.app}/${stream.name}`;
@@ -37,6 +41,7 @@ export class Card {
       [...this.node.querySelectorAll("[data-field]")].map((field) => [field.dataset.field, field]),
     );
     this.why = this.node.querySelector(".why");
+    this.acts = this.node.querySelector(".acts");
     this.trace = this.node.querySelector(".trace");
     this.thumb = this.node.querySelector(".thumb");
     this.picture = this.node.querySelector("img");
@@ -54,6 +59,8 @@ export class Card {
     this.issues = "";
     this.marks = {};
     this.unattended = 0; // The weight of the issues that nobody takes care of.
+    this.audience = stream.players; // As the order takes it: not of each second.
+    this.folded = false; // To its name.
     this.stream = stream;
   }
 
@@ -63,6 +70,7 @@ export class Card {
     this.marks = marks ?? {};
     const open = stream.issues.filter((issue) => !acknowledged(this.marks, issue) && !muted(this.marks, issue, now));
     this.unattended = open.reduce((sum, { level }) => sum + (level === "bad" ? BAD_WEIGHT : 1), 0);
+    if (stream.state === "dropped") this.unattended *= 2; // What is off the air comes before what is bad on it.
     // What its place among the cards hangs on.
     const placement = `${stream.health} ${stream.state} ${stream.node} ${this.unattended}`;
     this.moved ||= this.placement !== placement;
@@ -106,7 +114,7 @@ export class Card {
   /** Bring the node up to date; `now` is the server's time. */
   render(now) {
     const { stream, fields } = this;
-    if (this.visible) {
+    if (this.visible && !this.folded) {
       this.spark.draw(this.points, now, this.audioOnly() ? null : stream.target_kbps);
       this.renderPicture(now);
     }
@@ -121,10 +129,12 @@ export class Card {
     this.renderIssues();
     this.renderMarks(now);
     const waiting = stream.state !== "live";
-    fields.note.hidden = !waiting;
+    fields.note.hidden = stream.state !== "waiting";
+    this.renderDrop();
     this.trace.hidden = waiting;
     fields.fps.parentElement.hidden = waiting;
-    setText(fields["clock-label"], waiting ? "Waiting for" : "Up for");
+    fields.keyframe_interval.parentElement.hidden = waiting;
+    setText(fields["clock-label"], CLOCKS[stream.state]);
     setText(fields.about, this.attention || waiting ? this.aboutEncoder() : mediaWords(stream.media));
     setText(fields.video_kbps, number(this.kbps()));
     setText(
@@ -144,6 +154,19 @@ export class Card {
     return [mediaWords(this.stream.media), this.stream.encoder].filter(Boolean).join(", ");
   }
 
+  /** Of a stream that dropped: its session, and for who may, that it was seen. */
+  renderDrop() {
+    const { drop } = this.stream;
+    this.acts.hidden = !drop;
+    setAttribute(this.acts, "data-dropped", drop ? this.path : null);
+    if (!drop) return;
+    setAttribute(this.acts.querySelector("a"), "href", this.sessionUrl(drop.id));
+    const form = this.acts.querySelector("form");
+    if (!form) return;
+    form.action = `${this.sessionUrl(drop.id)}acknowledge`;
+    form.elements.csrfmiddlewaretoken.value = csrfToken();
+  }
+
   /** The last keyframe's picture, and in words what it doesn't say: its age, its application, why there is none. */
   renderPicture(now) {
     const { stream, picture } = this;
@@ -152,11 +175,14 @@ export class Card {
     else if (version !== this.version) picture.src = `${this.pictureUrl}?v=${version}`;
     this.version = version;
     const starving = stream.state === "live" && stream.idle_ms >= STARVING_MS;
-    this.thumb.classList.toggle("old", starving);
+    const { drop } = stream;
+    this.thumb.classList.toggle("old", starving || Boolean(drop));
     const plain = this.attention ? "" : stream.app;
     const words = picture.hidden
-      ? [plain, this.pictureless(now)].filter(Boolean).join(", ")
-      : starving
+      ? [plain, drop ? "" : this.pictureless(now)].filter(Boolean).join(", ")
+      : drop
+        ? "Last picture"
+        : starving
         ? `Last picture ${duration(stream.idle_ms / 1000)} ago`
         : plain;
     setText(this.fields.tag, words);

@@ -1,5 +1,6 @@
-// The wall on a screen that nobody touches: no navigation, larger, page after page of the cards if they don't fit. It
-// stays as truthful as the wall: counts, the server's time and the stale banner stand above each of its pages.
+// The wall on a screen that nobody touches: no navigation, text by the size of the window, page after page of the cards if
+// they don't fit; what needs attention is on every page. It stays as truthful as the wall: counts, the server's time and
+// the stale banner stand above each of its pages.
 
 import { element, icon, setText } from "./dom.js";
 import { count, number } from "./format.js";
@@ -7,11 +8,21 @@ import { HEALTHS } from "./health.js";
 
 const PAGE_MS = 12_000;
 const IDLE_MS = 3000; // Then the pointer is hidden.
+const PINNED = 0.6; // Of the height, for what is on every page,
+const LARGE = 0.4; // and as far as that with pictures.
+const MOST_PAGES = 3; // Of cards with pictures; more are folded to names.
+const LAY_OUT_MS = 900;
+const GAP = 8; // Below the last row, px.
 const root = document.documentElement;
 
 export class Kiosk {
-  constructor(bar) {
+  /** `onChange` has the wall painted anew, which calls `layOut`. */
+  constructor(bar, onChange) {
     this.bar = bar;
+    this.onChange = onChange;
+    this.more = document.getElementById("kiosk-more");
+    this.at = 0; // The page that is shown.
+    this.laidOut = -LAY_OUT_MS;
     this.counts = bar.querySelector("[data-part=counts]");
     this.page = bar.querySelector("[data-part=page]");
     this.on = false;
@@ -25,7 +36,7 @@ export class Kiosk {
     });
     document.addEventListener("visibilitychange", () => this.stayAwake());
     document.addEventListener("pointermove", () => this.pointed());
-    addEventListener("resize", () => this.on && this.top());
+    addEventListener("resize", () => this.on && this.onChange());
     bar.querySelector("button").addEventListener("click", () => this.leave());
     if (new URLSearchParams(location.search).get("kiosk") === "1") this.enter();
   }
@@ -60,7 +71,10 @@ export class Kiosk {
     this.lock?.release();
     this.lock = null;
     if (document.fullscreenElement) document.exitFullscreen();
-    scrollTo({ top: 0 });
+    for (const card of document.querySelectorAll(".cards > .off")) card.classList.remove("off");
+    document.querySelector(".cards.attn").classList.remove("dense");
+    this.more.hidden = true;
+    this.onChange();
   }
 
   address(value) {
@@ -87,30 +101,114 @@ export class Kiosk {
     if (this.on) this.idle = setTimeout(() => root.classList.add("idle"), IDLE_MS);
   }
 
-  /** To the first page, where the worst are; the next one is a whole page's time away. */
+  /** To the first page; the next one is a whole page's time away. */
   top() {
     clearInterval(this.rotation);
-    scrollTo({ top: 0 });
-    this.rotation = setInterval(() => this.next(), PAGE_MS);
-    this.paintPage();
+    this.at = 0;
+    this.rotation = setInterval(() => this.turn(), PAGE_MS);
+    this.onChange();
   }
 
-  /** A stream got worse: it stands on the first page. */
+  /** A stream got worse: what is wrong is on every page, and a long list of it begins on the first. */
   interrupt() {
     if (this.on) this.top();
   }
 
-  /** On, to the first card that isn't wholly to be seen; after the last one, back to the top. */
-  next() {
-    const top = this.bar.getBoundingClientRect().bottom;
-    const cards = [...document.querySelectorAll(".cards > li")].filter((card) => card.getClientRects().length);
-    const cut = cards.find((card) => card.getBoundingClientRect().bottom > innerHeight + 1);
-    const above = cut ? cut.getBoundingClientRect().top - top - 8 : 0;
-    const before = scrollY;
-    if (cut && above > 1) scrollBy({ top: above });
-    else if (cut) scrollBy({ top: innerHeight - top });
-    if (!cut || scrollY === before) scrollTo({ top: 0 });
-    this.paintPage();
+  turn() {
+    this.at += 1;
+    this.onChange();
+  }
+
+  /**
+   * Which cards are on this page: each second, since they grow with what they say, and at once with `now`. Those that need attention come first, on each page,
+   * as far as PINNED of the height lets them; the rest of them has the first pages below, then come those that run well.
+   */
+  layOut(now) {
+    if (!this.on || (!now && performance.now() - this.laidOut < LAY_OUT_MS)) return;
+    this.laidOut = performance.now();
+    const [attention, well] = [listOf("attention"), listOf("well")];
+    for (const { node } of attention.cards) node.classList.remove("off");
+    for (const { node } of well.cards.slice(1)) node.classList.add("off");
+    well.cards[0]?.node.classList.remove("off");
+    attention.host.classList.remove("dense");
+    const pinned = this.pin(attention, well.cards.length > 0);
+    const rest = attention.cards.slice(pinned.length);
+    this.showMore(rest);
+    const pages = [
+      ...this.pagesOf(attention, rest).map((cards) => ({ section: attention, cards })),
+      ...this.wellPages(well, rest).map((cards) => ({ section: well, cards })),
+    ];
+    this.at = pages.length ? this.at % pages.length : 0;
+    const page = pages[this.at];
+    show(attention, [...pinned, ...(page?.section === attention ? page.cards : [])]);
+    show(well, page?.section === well ? page.cards : []);
+    setText(this.page, pages.length > 1 ? `Page ${this.at + 1} of ${pages.length}` : "");
+  }
+
+  /** Those that are on every page: as large cards if all fit, else as many as fit without their pictures. */
+  pin({ host, cards }, hasOthers) {
+    if (!cards.length) return [];
+    const top = host.getBoundingClientRect().top;
+    const fits = (share) => {
+      const limit = top + (innerHeight - top) * (hasOthers ? share : 1);
+      return cards.filter(({ node }) => node.getBoundingClientRect().bottom <= limit);
+    };
+    if (fits(LARGE).length < cards.length) host.classList.add("dense");
+    const found = fits(PINNED);
+    return found.length ? found : cards.slice(0, columns(host));
+  }
+
+  /** Rows as they stand, cut where the page is full. */
+  pagesOf({ host }, rest) {
+    const room = innerHeight - host.getBoundingClientRect().top - GAP;
+    const used = rest.length ? rest[0].node.getBoundingClientRect().top - host.getBoundingClientRect().top : 0;
+    const pages = [];
+    let top = -Infinity;
+    for (const card of rest) {
+      const box = card.node.getBoundingClientRect();
+      if (pages.length === 0 || (box.bottom - top > room - used && box.top > top)) {
+        pages.push([]);
+        top = box.top;
+      }
+      pages.at(-1).push(card);
+    }
+    return pages;
+  }
+
+  /** Equal cells, as cards with pictures unless these would take many pages. */
+  wellPages(well, rest) {
+    if (!well.cards.length) return [];
+    for (const { node } of rest) node.classList.add("off");
+    well.section.hidden = false;
+    this.fold(well, false);
+    let size = this.pageSize(well);
+    if (size * MOST_PAGES < well.cards.length) {
+      this.fold(well, true);
+      size = this.pageSize(well);
+    }
+    const pages = [];
+    for (let start = 0; start < well.cards.length; start += size) pages.push(well.cards.slice(start, start + size));
+    return pages;
+  }
+
+  pageSize({ host, cards }) {
+    const { top, height } = cards[0].node.getBoundingClientRect();
+    const gap = parseFloat(getComputedStyle(host).rowGap) || 0;
+    const rows = Math.floor((innerHeight - top - GAP + gap) / (height + gap));
+    return Math.max(1, rows) * columns(host);
+  }
+
+  fold({ host, cards }, folded) {
+    host.classList.toggle("names", folded);
+    for (const card of cards) card.folded = folded;
+  }
+
+  /** Those that are not on every page, in one line. */
+  showMore(rest) {
+    const counts = ["bad", "warning"].map((name) => [name, rest.filter(({ stream }) => stream.health === name).length]);
+    const words = counts.filter(([, many]) => many).map(([name, many]) => `${number(many)} ${name}`);
+    this.more.hidden = rest.length === 0;
+    setText(this.more, rest.length ? `${number(rest.length)} more, page by page: ${words.join(", ")}` : "");
   }
 
   /** How many streams of each health; `healths` is one word for each. */
@@ -126,15 +224,18 @@ export class Kiosk {
       ...parts.filter(Boolean),
     );
   }
-
-  paint() {
-    if (this.on) this.paintPage();
-  }
-
-  paintPage() {
-    const height = innerHeight - this.bar.getBoundingClientRect().height;
-    const pages = Math.max(1, Math.ceil((root.scrollHeight - innerHeight) / height) + 1);
-    const at = Math.min(pages, Math.round(scrollY / height) + 1);
-    setText(this.page, pages > 1 ? `Page ${at} of ${pages}` : "");
-  }
 }
+
+function listOf(id) {
+  const section = document.getElementById(id);
+  const host = section.querySelector("ul");
+  return { section, host, cards: [...host.children].map((node) => node.card) };
+}
+
+function show({ section, cards }, shown) {
+  const wanted = new Set(shown);
+  for (const card of cards) card.node.classList.toggle("off", !wanted.has(card));
+  section.hidden = shown.length === 0;
+}
+
+const columns = (host) => getComputedStyle(host).gridTemplateColumns.split(" ").length;

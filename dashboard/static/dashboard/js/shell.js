@@ -1,11 +1,12 @@
 // What every page does: buttons, keys, filters, parts that are brought up to date, and the banner that says which part of
-// the installation is down, and since when. With that comes the rail's count of bad streams.
+// the installation is down, and since when. With that come the rail's counts of bad streams and of refused connections.
 
 import { listenToActions, openDialog } from "./actions.js";
 import { element, icon, setText } from "./dom.js";
 import { duration, seconds, timeWithUtc } from "./format.js";
 import { showBadCount } from "./health.js";
 import { refreshMarked } from "./refresh.js";
+import { showRefusedCount } from "./refused.js";
 import { listenToKeys } from "./shortcuts.js";
 import { remakeInOwnZone } from "./zone.js";
 
@@ -49,9 +50,12 @@ async function ask(url) {
     });
     if (response.status >= 500 && response.status !== 503) throw new Error(`HTTP ${response.status}`);
     if (!response.ok && response.status !== 503) return null;
-    const { items, bad_streams: bad } = await response.json();
+    const { items, bad_streams: bad, refused } = await response.json();
     // The wall counts for itself, and sooner.
-    if (Number.isInteger(bad) && !document.getElementById("wall")) showBadCount(bad);
+    if (!document.getElementById("wall")) {
+      if (Number.isInteger(bad)) showBadCount(bad);
+      if (Number.isInteger(refused)) showRefusedCount(refused);
+    }
     failures = 0;
     silentSince = null;
     return items;

@@ -7,23 +7,27 @@ import { count, number } from "./format.js";
 import { health, showBadCount } from "./health.js";
 import { Kiosk } from "./kiosk.js";
 import { onKey } from "./shortcuts.js";
+import { seeRefused, showRefusedCount } from "./refused.js";
 import { Streams } from "./streams.js";
+import { dropped, Drops } from "./walldrops.js";
 import { byName, Filters } from "./wallfilters.js";
-import { DroppedStrip, NodeStrip } from "./wallstrips.js";
+import { Fold } from "./wallfold.js";
+import { Dropped, Missing, NodeStrip, Refused, Strip } from "./wallstrips.js";
 
 const SILENCE_S = 5; // A node ticks each second.
 const TICK_MS = 1000;
 const NO_SESSION = "00000000-0000-0000-0000-000000000000"; // Stands for a session's id in the address of its page.
+const AUDIENCE_MS = 15_000; // So often it is looked anew which streams most watch,
+const AUDIENCE_SHARE = 0.1; // and only what changed by more than this moves a card.
 const OUT_OF_SIGHT = 5; // Cards out of sight are kept true too, a part of them at each painting.
 
 const bootstrap = pageData("bootstrap");
 const link = new LinkView();
 const streams = new Streams();
 const cards = new Map(); // By stream id: those that are live or waiting.
-const paths = new Map(); // The same by application/name.
 const offline = new Map(); // By stream id: the others.
 const parts = Object.fromEntries(
-  ["attention", "well", "offline", "no-match", "no-streams", "announce"].map((id) => [
+  ["attention", "well", "offline", "no-match", "no-streams", "announce", "refused-seen"].map((id) => [
     id,
     document.getElementById(id),
   ]),
@@ -34,15 +38,23 @@ const streamUrl = (stream) =>
     .replace("__NAME__", encodeURIComponent(stream.name));
 const nodes = new NodeStrip(document.getElementById("nodes"));
 const sessionUrl = (id) => bootstrap.session_url.replace(NO_SESSION, id);
-const dropped = new DroppedStrip(document.getElementById("dropped"), bootstrap.sessions_url, sessionUrl);
-const filters = new Filters(document.getElementById("filters"), () => {
-  moved = true;
-  render();
-});
-const kiosk = new Kiosk(document.getElementById("kiosk-bar"));
 let ready = false;
 let moved = true; // Whether cards may have another order or place than at the last painting.
+let audienceAt = 0;
 let scheduled = false;
+const drops = new Drops();
+const refused = new Refused(nodes, bootstrap.attempts_url);
+const strip = new Strip(document.getElementById("strip"), [
+  new Missing(bootstrap.expected_url, streamUrl, (id) => streams.get(id)?.state === "live"),
+  refused,
+  new Dropped(drops, sessionUrl),
+]);
+const filters = new Filters(document.getElementById("filters"), () => {
+  countAudiences(true);
+  arrangeNow();
+});
+const fold = new Fold(parts.well, arrangeNow);
+const kiosk = new Kiosk(document.getElementById("kiosk-bar"), arrangeSoon);
 let rendered = 0;
 let turn = 0;
 
@@ -55,18 +67,26 @@ const sight = new IntersectionObserver(
   { rootMargin: "200px" },
 );
 
+/** What is shown of a stream: what nodes say, or that it dropped. */
+function shownOf(id) {
+  const stream = streams.get(id);
+  if (stream) drops.heed(stream);
+  const drop = drops.open(id);
+  return drop && !(stream?.session_id === drop.id) ? dropped(drop, stream ?? cards.get(id)?.stream) : stream;
+}
+
 function put(stream) {
   offline.delete(stream.id);
   let card = cards.get(stream.id);
   const before = card?.placement;
   const former = before?.split(" ")[0]; // The merged stream itself has its new health by now.
   if (!card) {
-    card = new Card(stream, streamUrl(stream));
+    card = new Card(stream, streamUrl(stream), sessionUrl);
     card.node.card = card;
     cards.set(stream.id, card);
-    paths.set(card.path, card);
     sight.observe(card.node);
-    if (ready) announce(`${card.path} is ${stream.state === "live" ? "live" : "waiting for media"}.`);
+    if (ready && stream.state !== "dropped")
+      announce(`${card.path} is ${stream.state === "live" ? "live" : "waiting for media"}.`);
   }
   card.update(stream, streams.marks.get(stream.id), link.now());
   if (card.placement === before) return;
@@ -81,22 +101,18 @@ function remove(id) {
   const card = cards.get(id);
   if (!card) return;
   moved = true;
-  if (card.stream.state === "live") {
-    announce(`${card.path} has ended.`);
-    dropped.refreshSoon();
-  }
+  if (card.stream.state === "live") announce(`${card.path} has ended.`);
   sight.unobserve(card.node);
   card.node.remove();
   cards.delete(id);
-  paths.delete(card.path);
   offline.set(id, { id, app: card.stream.app, name: card.stream.name, state: "offline" });
 }
 
 /** A snapshot (`streams` are those that nodes know of, `known` all that exist) or an update. */
 function onMessage(message) {
   link.received(message.at);
-  for (const id of streams.take(message)) {
-    const stream = streams.get(id);
+  for (const id of new Set([...streams.take(message), ...drops.take(message)])) {
+    const stream = shownOf(id);
     if (stream && stream.state !== "offline") put(stream);
     else remove(id);
   }
@@ -128,6 +144,16 @@ async function seed() {
   }
 }
 
+function arrangeNow() {
+  moved = true;
+  render();
+}
+
+function arrangeSoon() {
+  moved = true;
+  schedule();
+}
+
 function schedule() {
   if (scheduled) return;
   scheduled = true;
@@ -154,13 +180,38 @@ function render() {
   rendered = performance.now();
   turn += 1;
   const now = link.now();
-  if (moved || filters.order === "players") arrange();
+  if (rendered - audienceAt >= AUDIENCE_MS && !document.querySelector(".cards:is(:hover, :focus-within)")) countAudiences();
+  const arranged = moved;
+  if (arranged) arrange();
   for (const card of cards.values()) {
     if (card.visible || card.moved || (turn + card.stream.id) % OUT_OF_SIGHT === 0) card.render(now);
   }
-  dropped.paint(now, (path) => paths.get(path)?.stream);
   nodes.paint(now);
-  kiosk.paint();
+  strip.paint(now);
+  paintRefused(now);
+  kiosk.layOut(arranged);
+}
+
+/** By how many watch cards are ordered: now and then, and not under the pointer, so that nothing jumps about. */
+function countAudiences(all = false) {
+  audienceAt = performance.now();
+  for (const card of cards.values()) {
+    const { players } = card.stream;
+    if (!all && Math.abs(players - card.audience) <= Math.max(1, AUDIENCE_SHARE * card.audience)) continue;
+    moved ||= card.audience !== players;
+    card.audience = players;
+  }
+}
+
+let refusals = new Set();
+function paintRefused(now) {
+  const items = refused.items(now);
+  showRefusedCount(items.reduce((sum, { count: each }) => sum + each, 0));
+  for (const item of items) {
+    if (!refusals.has(item.key)) announce(`Refused: ${item.words}, from ${item.address || "many addresses"}.`);
+  }
+  refusals = new Set(items.map(({ key }) => key));
+  parts["refused-seen"].hidden = items.length === 0;
 }
 
 /** Which cards are shown, where, in which order, and how many there are. */
@@ -172,16 +223,11 @@ function arrange() {
   filters.showApplications([...cards.values()].map((card) => card.stream).concat([...offline.values()]));
   filters.showNodes([...cards.values()].map((card) => card.stream.node));
   const shown = all.filter((card) => filters.fitsHealth(card.stream)).sort(filters.compare);
-  place(
-    parts.attention,
-    shown.filter((card) => card.attention),
-    (list) => `${count(list.length, "stream")}, ${filters.orderWords}`,
-  );
-  place(
-    parts.well,
-    shown.filter((card) => !card.attention),
-    wellWords,
-  );
+  const attention = shown.filter((card) => card.attention);
+  const well = shown.filter((card) => !card.attention);
+  place(parts.attention, attention, (list) => `${count(list.length, "stream")}, ${filters.orderWords}`);
+  place(parts.well, well, wellWords);
+  fold.apply(well, kiosk.on);
   parts["no-streams"].hidden = cards.size > 0;
   parts["no-match"].hidden = cards.size === 0 || shown.length > 0;
   renderOffline();
@@ -256,13 +302,16 @@ function renderOffline() {
 
 onKey("f", () => kiosk.toggle());
 document.getElementById("kiosk-on").addEventListener("click", () => kiosk.toggle());
+parts["refused-seen"].addEventListener("click", () => {
+  seeRefused(link.now());
+  schedule();
+});
 document.getElementById("show-all").addEventListener("click", () => filters.clear());
 
 // Clocks and sparklines move on even when nothing comes.
 setInterval(() => {
   if (performance.now() - rendered > TICK_MS) schedule();
 }, TICK_MS);
-dropped.refresh();
 const socket = new LiveSocket(bootstrap.ws, {
   onMessage,
   onState: (state) => {

@@ -75,17 +75,13 @@ export class Filters {
     return !this.health || stream.health === this.health;
   }
 
-  /** How cards are ordered; of one health first where most is wrong that nobody has looked at; equal ones by name, so
-   * that nothing jumps about. */
+  /** How cards are ordered; of one health first where most is wrong that nobody has looked at, then where most watch;
+   * equal ones by name. */
   compare = (a, b) => {
-    const [x, y] = [a.stream, b.stream];
-    const first =
-      this.order === "players"
-        ? y.players - x.players
-        : this.order === "name"
-          ? 0
-          : this.severity(x) - this.severity(y) || b.unattended - a.unattended;
-    return first || byName(a.path, b.path);
+    const worse =
+      this.order === "" ? this.severity(a.stream) - this.severity(b.stream) || b.unattended - a.unattended : 0;
+    const watched = this.order === "name" ? 0 : b.audience - a.audience;
+    return worse || watched || byName(a.path, b.path);
   };
 
   /** Worst first; among the quiet ones, those that wait for media come last. */

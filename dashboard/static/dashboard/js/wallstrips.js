@@ -1,19 +1,15 @@
-// The strips of the wall: media nodes, what each one reports of itself and what is wrong with it; and the streams that
-// dropped in the last 15 minutes, from the sessions that the API lists.
+// The strips of the wall: media nodes, what each one reports of itself and what is wrong with it; and what happened in
+// the last minutes: encoders that were refused, streams that dropped and are back; before these, streams that should be live.
 
-import { element, icon, setText } from "./dom.js";
-import { END_WORDS } from "./events.js";
+import { element, icon, setAttribute, setText } from "./dom.js";
 import { bitrate, duration, number, time, unit, when } from "./format.js";
 import { health } from "./health.js";
-import { throttle } from "./refresh.js";
+import { refusedSeenAt } from "./refused.js";
 
 const SILENT_S = 5; // A node that ticks no more is taken out, as the server does.
-const WINDOW_S = 15 * 60;
-const MAX_ITEMS = 12;
-const REFRESH_MS = 60000;
-// The session's end is written after its stream went: soon, or when the database is less busy.
-const SOON_MS = 1500;
-const LATE_MS = 6000;
+const WINDOW_S = 15 * 60; // Of streams that dropped,
+const REFUSED_S = 10 * 60; // and of encoders that are refused no more.
+const MISSING_MS = 10000;
 
 export class NodeStrip {
   constructor(host) {
@@ -25,7 +21,9 @@ export class NodeStrip {
 
   take(message) {
     if (message.kind === "snapshot") this.nodes.clear();
-    for (const node of message.nodes) this.nodes.set(node.node, node);
+    // Who was refused is told when it changed.
+    for (const node of message.nodes)
+      this.nodes.set(node.node, { ...node, refused: node.refused ?? this.nodes.get(node.node)?.refused });
     // A node that stops in order says so by an update without its figures.
     if (message.kind === "update" && message.nodes.length === 0) this.nodes.delete(message.node);
     this.changed = true;
@@ -49,79 +47,176 @@ export class NodeStrip {
   }
 }
 
-export class DroppedStrip {
-  /** `url` lists publishing sessions, newest first; null where the user may not see them. */
-  constructor(section, url, sessionUrl) {
-    this.section = section;
+/** What happened lately and somebody should know: a table of kinds, each with its items of now, the first of them first. */
+export class Strip {
+  /**
+   * A kind has a `name`, `most` items, and by `now`, the server's time, `items(now)`, each with a `key` and the time `at`.
+   * What a row says of an item: `subject` (a link to `href`), `words`, and `state(item, now)`: [icon, its classes, text].
+   */
+  constructor(section, kinds) {
     this.list = section.querySelector("ul");
+    this.section = section;
+    this.kinds = kinds;
+    this.rows = new Map();
+  }
+
+  paint(now) {
+    const shown = this.kinds.flatMap((kind) =>
+      kind
+        .items(now)
+        .slice(0, kind.most)
+        .map((item) => ({ kind, item, key: `${kind.name} ${item.key}` })),
+    );
+    this.section.hidden = shown.length === 0;
+    const rows = new Map(shown.map(({ kind, key }) => [key, this.rows.get(key) ?? newRow(kind)]));
+    if ([...rows.keys()].join("\n") !== [...this.rows.keys()].join("\n")) this.list.replaceChildren(...rows.values());
+    this.rows = rows;
+    for (const { kind, item, key } of shown) paintRow(rows.get(key), kind, item, now);
+  }
+}
+
+function newRow(kind) {
+  return element(
+    "li",
+    { "data-item": kind.name },
+    element("div", { class: "row" }, element("a", { class: "clip" }), element("span", { class: "at dim" })),
+    element("span", { class: "sub clip" }),
+    element("span", { class: "clip state" }),
+  );
+}
+
+function paintRow(row, kind, item, now) {
+  const [head, words, state] = row.children;
+  const [link, at] = head.children;
+  setText(link, kind.subject(item));
+  setAttribute(link, "href", kind.href(item));
+  if (row.dataset.at !== String(item.at)) {
+    row.dataset.at = item.at;
+    at.replaceChildren(when(item.at));
+  }
+  setText(words, kind.words(item));
+  words.title = words.textContent;
+  if (kind.name === "dropped") row.dataset.dropped = kind.subject(item);
+  const [name, classes, text] = kind.state(item, now);
+  if (state.dataset.icon !== name) {
+    state.dataset.icon = name;
+    state.replaceChildren(icon(name, classes), " ", element("span"));
+  }
+  setText(state.lastElementChild, text);
+}
+
+const minute = (at) => time(at).slice(0, 5);
+
+/** Streams that are off air though they should be live, as their settings say; asked for each few seconds. */
+export class Missing {
+  name = "missing";
+  most = 12;
+
+  /** `isLive(id)`: by what the page knows, which is sooner. */
+  constructor(url, streamUrl, isLive) {
     this.url = url;
-    this.sessionUrl = sessionUrl;
-    this.items = [];
-    this.refreshSoon = throttle(() => this.refresh(), SOON_MS, LATE_MS);
-    this.signature = "";
-    if (url)
-      setInterval(() => {
-        if (!document.hidden) this.refresh();
-      }, REFRESH_MS);
+    this.href = streamUrl;
+    this.isLive = isLive;
+    this.found = [];
+    this.refresh();
+    setInterval(() => {
+      if (!document.hidden) this.refresh();
+    }, MISSING_MS);
   }
 
   async refresh() {
-    if (!this.url) return;
     try {
       const response = await fetch(this.url, { headers: { Accept: "application/json" } });
-      if (!response.ok) return;
-      const { items } = await response.json();
-      this.items = items
-        .filter((session) => session.ended_at)
-        .map((session) => ({ ...session, at: Date.parse(session.ended_at) / 1000 }));
+      if (response.ok) this.found = (await response.json()).items;
     } catch {
       // The link's banner says that the server is away; the strip keeps what it knew.
     }
   }
 
-  /** One item for each stream, its latest end; `liveStream(path)` is what is on air now. */
-  paint(now, liveStream) {
-    const latest = new Map();
-    for (const item of this.items) {
-      const path = `${item.app}/${item.name}`;
-      if (item.at > now - WINDOW_S && !(latest.get(path)?.at > item.at)) latest.set(path, item);
-    }
-    const shown = [...latest.values()].sort((a, b) => b.at - a.at).slice(0, MAX_ITEMS);
-    this.section.hidden = shown.length === 0;
-    const signature = shown.map((item) => item.id).join();
-    if (signature !== this.signature) {
-      this.signature = signature;
-      this.list.replaceChildren(...shown.map((item) => this.row(item)));
-    }
-    shown.forEach((item, index) => {
-      const stream = liveStream(`${item.app}/${item.name}`);
-      const back = stream?.state === "live" && stream.since !== null;
-      const row = this.list.children[index].lastElementChild;
-      const state = back ? "back" : "off";
-      if (row.dataset.state !== state) {
-        row.dataset.state = state;
-        row.replaceChildren(icon(back ? "good" : "bad", back ? "w-good" : "w-bad"), " ", element("span"));
-      }
-      setText(
-        row.lastElementChild,
-        back ? `Back after ${duration(Math.max(0, stream.since - item.at))}` : `Off for ${duration(now - item.at)}`,
-      );
-    });
+  items(now) {
+    return this.found
+      .filter((each) => each.until > now && !this.isLive(each.id))
+      .map((each) => ({ ...each, key: `${each.id} ${each.since}`, at: each.since }));
   }
 
-  row(item) {
-    return element(
-      "li",
-      { "data-dropped": `${item.app}/${item.name}` },
-      element(
-        "div",
-        { class: "row" },
-        element("a", { class: "clip", href: this.sessionUrl(item.id) }, `${item.app}/${item.name}`),
-        when(item.at, time(item.at), "dim"),
-      ),
-      element("span", { class: "sub clip" }, END_WORDS[item.end_reason] ?? "Ended"),
-      element("span", { class: "nowrap" }),
-    );
+  subject = (each) => `${each.app}/${each.name}`;
+
+  words(each) {
+    const since = minute(each.since);
+    return each.was_live ? `Off air since ${since}, expected until ${minute(each.until)}` : `Should be live since ${since}`;
+  }
+
+  state = (each, now) => ["bad", "w-bad", `Missing for ${duration(now - each.since)}`];
+}
+
+/** Encoders that were turned away, and that nobody at this browser has seen: of all nodes, one item for each cause. */
+export class Refused {
+  name = "refused";
+  most = 6;
+
+  /** `url` lists refused connections. */
+  constructor(nodes, url) {
+    this.nodes = nodes;
+    this.url = url;
+  }
+
+  items(now) {
+    const found = new Map();
+    for (const group of [...this.nodes.nodes.values()].flatMap((node) => node.refused ?? [])) {
+      if (group.at < now - REFUSED_S || group.since <= refusedSeenAt()) continue;
+      const key = [group.reason, group.app, group.name, group.address].join("\n");
+      const other = found.get(key);
+      found.set(key, {
+        ...group,
+        key,
+        count: group.count + (other?.count ?? 0),
+        since: Math.min(group.since, other?.since ?? group.since),
+        at: Math.max(group.at, other?.at ?? group.at),
+      });
+    }
+    return [...found.values()].sort((a, b) => b.since - a.since);
+  }
+
+  subject = (group) => group.words;
+
+  href(group) {
+    const asked = Object.entries({ reason: group.reason, address: group.address }).filter(([, value]) => value);
+    return `${this.url}?${new URLSearchParams(asked)}`;
+  }
+
+  words(group) {
+    const often = group.count > 1 ? `${number(group.count)} in ${duration(Math.max(1, group.at - group.since))}` : "Once";
+    return `${often}, from ${group.address || "many addresses"}`;
+  }
+
+  state(group, now) {
+    const path = [group.app, group.name].filter(Boolean).join("/");
+    return ["ban", "w-warn", `${path ? `For ${path}, ` : ""}${path ? "last" : "Last"} ${duration(now - group.at)} ago`];
+  }
+}
+
+/** Streams that dropped and are back, or that somebody has seen to; the others have their cards. */
+export class Dropped {
+  name = "dropped";
+  most = 12;
+
+  constructor(drops, sessionUrl) {
+    this.drops = drops;
+    this.sessionUrl = sessionUrl;
+  }
+
+  items(now) {
+    return this.drops.closed(now - WINDOW_S).map((drop) => ({ ...drop, key: drop.id }));
+  }
+
+  subject = (drop) => `${drop.app}/${drop.name}`;
+  href = (drop) => this.sessionUrl(drop.id);
+  words = (drop) => `Dropped: ${drop.words.charAt(0).toLowerCase()}${drop.words.slice(1)}`;
+
+  state(drop, now) {
+    return drop.back === null
+      ? ["bad", "w-bad", `Off for ${duration(now - drop.at)}`]
+      : ["good", "w-good", `Back after ${duration(Math.max(0, drop.back - drop.at))}`];
   }
 }
 
@@ -136,9 +231,9 @@ function nodeRow(node) {
   const figures = [
     ["CPU", unit(node.cpu_percent, "%"), node.cpu_percent !== null],
     ["Disk free", unit(node.disk_free_percent, "%"), node.disk_free_percent !== null],
-    ["Loop delay", unit(node.loop_delay_ms, "ms", 1), true, "hide-s"],
-    ["In", bitrate(node.in_kbps), true],
-    ["Out", bitrate(node.out_kbps), true],
+    ["Server lag", unit(node.loop_delay_ms, "ms", 1), true, "hide-s"],
+    ["Ingest", bitrate(node.in_kbps), true],
+    ["Egress", bitrate(node.out_kbps), true],
     ["Players", number(node.players), true, "hide-s"],
   ];
   return element(
@@ -152,7 +247,7 @@ function nodeRow(node) {
         { class: "id" },
         icon(style.icon, `w-${style.icon}`),
         element("span", { class: "vh" }, worst === "good" ? "Running:" : `${style.word}:`),
-        node.draining ? `${node.node} (draining)` : node.node,
+        `Node ${node.node}${node.draining ? " (draining)" : ""}`,
       ),
       element(
         "dl",

@@ -1,0 +1,37 @@
+// "Running well" folded to names: by the button, which the address keeps; unasked on a phone, where hundreds of cards are
+// a long way to go.
+
+import { setText } from "./dom.js";
+
+const MANY = 8; // On a phone.
+const phone = matchMedia("(max-width: 639px)");
+
+export class Fold {
+  constructor(section, onChange) {
+    this.list = section.querySelector("ul");
+    this.button = section.querySelector("button");
+    this.chosen = new URLSearchParams(location.search).get("well");
+    this.button.addEventListener("click", () => {
+      this.chosen = this.folded ? "cards" : "names";
+      const query = new URLSearchParams(location.search);
+      query.set("well", this.chosen);
+      history.replaceState(null, "", `?${query}`);
+      onChange();
+    });
+    phone.addEventListener("change", onChange);
+  }
+
+  /** The kiosk decides for itself. */
+  apply(cards, inKiosk) {
+    if (inKiosk) return;
+    const folded = this.chosen ? this.chosen === "names" : phone.matches && cards.length > MANY;
+    this.set(cards, folded);
+    setText(this.button, folded ? "Show cards" : "Show names");
+  }
+
+  set(cards, folded) {
+    this.folded = folded;
+    this.list.classList.toggle("names", folded);
+    for (const card of cards) card.folded = folded;
+  }
+}

@@ -1,0 +1,78 @@
+"""What a node has for the wall beside streams: refusals in few entries, whatever peers do."""
+
+from datetime import UTC, datetime
+
+from ingest.consumers.notices import LASTS_S, LONGEST, MOST, MOST_OF_ADDRESS, SEVERAL, Refusals
+from ingest.services.attempts import AttemptRow
+
+NOW = 1_700_000_000.0
+
+
+def row(at: float = NOW, **fields: object) -> AttemptRow:
+    usual: dict[str, object] = {
+        "at": datetime.fromtimestamp(at, UTC),
+        "action": "publish",
+        "app": "live",
+        "name": "…",
+        "address": "203.0.113.7",
+        "encoder": "OBS 30",
+        "node": "n1",
+        "reason": "key_unknown",
+        "code": "NetStream.Publish.Denied",
+        "description": "The stream key is not known.",
+    }
+    return AttemptRow(**(usual | fields))  # type: ignore[arg-type]
+
+
+def test_the_same_again_is_one_entry_with_its_count() -> None:
+    refusals = Refusals()
+    for second in range(0, 40, 5):
+        refusals.put(row(NOW + second))
+    (entry,) = refusals.now(NOW + 40)
+    assert (entry["words"], entry["count"], entry["since"], entry["at"]) == ("Wrong key", 8, NOW, NOW + 35)
+    assert (entry["app"], entry["name"], entry["address"]) == ("live", "…", "203.0.113.7")
+
+
+def test_an_entry_goes_by_itself_and_begins_anew() -> None:
+    refusals = Refusals()
+    refusals.put(row())
+    assert refusals.now(NOW + LASTS_S)
+    assert not refusals.now(NOW + LASTS_S + 1)
+    refusals.put(row(NOW + LASTS_S + 2))
+    assert [entry["count"] for entry in refusals.now(NOW + LASTS_S + 3)] == [1]
+
+
+def test_players_and_connections_that_broke_are_not_told() -> None:
+    refusals = Refusals()
+    refusals.put(row(action="play", reason="token_invalid"))
+    refusals.put(row(action="connect", reason="tcp_reset"))
+    assert refusals.now(NOW) == []
+
+
+def test_what_is_told_before_does_not_change() -> None:
+    refusals = Refusals()
+    refusals.put(row())
+    (told,) = refusals.now(NOW)
+    refusals.put(row(NOW + 1))
+    assert told["count"] == 1
+
+
+def test_an_address_that_tries_everything_has_few_entries() -> None:
+    refusals = Refusals()
+    for number in range(1000):
+        refusals.put(row(name=f"cam-{number}"))
+    entries = refusals.now(NOW)
+    assert len(entries) == MOST_OF_ADDRESS + 1
+    assert (entries[-1]["words"], entries[-1]["address"]) == (SEVERAL, "203.0.113.7")
+    assert sum(entry["count"] for entry in entries) == 1000
+
+
+def test_ten_thousand_addresses_cost_no_more_than_a_few() -> None:
+    refusals = Refusals()
+    for number in range(10_000):
+        refusals.put(row(name="n" * 255, address=f"10.0.{number // 250}.{number % 250}"))
+    entries = refusals.now(NOW)
+    assert len(entries) == MOST + 1
+    assert (entries[-1]["words"], entries[-1]["address"]) == (SEVERAL, "")
+    assert sum(entry["count"] for entry in entries) == 10_000
+    assert max(len(entry["name"]) for entry in entries) == LONGEST
