@@ -193,6 +193,7 @@ PROGRESS = {
     Delivery.State.WAITING: ReportDelivery.Progress.WAITING,
     Delivery.State.DONE: ReportDelivery.Progress.SENT,
     Delivery.State.DEAD: ReportDelivery.Progress.FAILED,
+    Delivery.State.DROPPED: ReportDelivery.Progress.FAILED,
 }
 
 

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 
 from dashboard.alerts import evaluation, messages
 from dashboard.alerts.kinds import KINDS
-from dashboard.models import ADDRESSED, AlertRule
+from dashboard.models import ADDRESSED, AlertRule, waking_kinds
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine
 from ingest.delivery.webhook import is_private
@@ -79,9 +79,12 @@ class WebhookForm(ScopeForm, forms.ModelForm[Webhook]):
 
 
 class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
+    field_order = ("name", "enabled", "kinds", "emails", "services", "webhooks", "level", "checks")
+    """What it is about and for whom; then the rest, which may stay as it is."""
     kinds = Boxes(
         label="Alert on",
         choices=[(kind.code, format_html("{} <small>{}</small>", kind.label, kind.help)) for kind in KINDS.values()],
+        initial=waking_kinds,
         error_messages={"required": "Choose at least one."},
     )
     checks = Boxes(
@@ -89,7 +92,11 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
         required=False,
         help_text="Of health issues only. None chosen: every check.",
     )
-    days = Days(choices=[(str(number), name) for number, name in enumerate(DAYS)], required=False)
+    days = Days(
+        choices=[(str(number), name) for number, name in enumerate(DAYS)],
+        required=False,
+        help_text="The day on which the hours begin. None chosen: every day.",
+    )
     webhooks = forms.ModelMultipleChoiceField(
         Webhook.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
     )
@@ -102,7 +109,6 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
         )
         help_texts = {
             "level": "Of health issues only.",
-            "days": "The day on which the hours begin. None chosen: every day.",
             "until_time": "22:00 until 06:00 goes over midnight.",
             "emails": "One address per line or comma.",
         }

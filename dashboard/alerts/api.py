@@ -1,4 +1,4 @@
-"""/alerts, /webhooks and /deliveries: what is open or was, who is told, and what became of each message. No secrets."""
+"""/alerts, /webhooks and /deliveries: what is open or was, who is notified, what became of each message. No secrets."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -28,6 +28,7 @@ class AlertOut(Schema):
 
     id: int
     rule: str = Field(alias="rule.name")
+    kind: str = Field(description="What the rule alerts on: health, ended (a dropped stream), not_live.")
     subject: str = Field(description="What it is about: application/name.")
     session_id: AsText
     check: str = Field(alias="check_code")
@@ -37,14 +38,25 @@ class AlertOut(Schema):
     expected: str
     advice: str
     opened_at: datetime
-    told: int = Field(description="How often somebody was told.")
+    told: int = Field(description="How often messages of it were made: once as it opened, then by the rule's repeat.")
     told_at: datetime | None
+    delivered: int = Field(description="Messages of it that arrived, of all recipients.")
+    queued: int = Field(description="That wait, or are tried again.")
+    failed: int = Field(description="That were given up.")
+    delivered_at: datetime | None
     cleared_at: datetime | None
     cleared_why: str
+    outcome: Literal["", "fixed", "eased", "dropped", "ended", "withdrawn"] = Field(
+        description="What became of it. Only fixed is an all-clear: with the others the stream ended (dropped: "
+        "unexpectedly), the issue fell below the rule's level, or the rule doesn't watch it any more. Empty: open."
+    )
+    end_reason: str = Field(
+        description="Why the stream ended, such as tcp_reset, if that is what it tells of or ended by."
+    )
 
 
 class WebhookOut(Schema):
-    """A service that is told. Its URL may hold a secret: only the host is given."""
+    """A service that is notified. Its URL may hold a secret: only the host is given."""
 
     id: int
     name: str
@@ -69,7 +81,9 @@ class DeliveryOut(Schema):
     id: Id
     kind: str
     to: str = Field(alias="receiver")
-    state: Literal["waiting", "done", "dead"]
+    state: Literal["waiting", "done", "dead", "dropped"] = Field(
+        description="dead: given up. dropped: not sent, as it was over before it could be."
+    )
     attempts: int
     created_at: datetime
     next_at: datetime | None = Field(description="Of the next try, while it waits.")
@@ -88,14 +102,14 @@ class AlertFilters(Paging):
     subject: Text | None = Field(None, description="application/name.")
     check: Text | None = None
     level: Literal["warning", "bad"] | None = None
-    open: bool | None = Field(None, description="true: not cleared yet; false: over.")
+    open: bool | None = Field(None, description="true: not cleared yet; false: cleared, however.")
     since: When | None = Field(None, description="Opened at this time or later.")
     until: When | None = Field(None, description="Opened before this time.")
 
 
 class DeliveryFilters(Paging):
     webhook: Text | None = Field(None, description="By its name.")
-    state: Literal["waiting", "done", "dead"] | None = None
+    state: Literal["waiting", "done", "dead", "dropped"] | None = None
     kind: Text | None = None
     since: When | None = Field(None, description="Made at this time or later.")
 
@@ -108,7 +122,7 @@ def alerts(request: HttpRequest, filters: Query[AlertFilters]) -> dict[str, obje
 
 @router.get("/webhooks", response=ListOf[WebhookOut])
 def webhooks(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
-    """Services that are told what happens, the last made first."""
+    """Services that are notified of what happens, the last made first."""
     return listed(alerts_queries.webhooks().order_by("-pk"), paging)
 
 

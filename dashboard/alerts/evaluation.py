@@ -102,9 +102,9 @@ def silence_reason(alert: Alert, now: datetime) -> str:
     if alert.stream_id is not None and streams_actions.is_muted(alert.stream_id, alert.check_code, now):
         return "The stream is muted."
     if is_acknowledged(alert):
-        return "Somebody has acknowledged it."
+        return "Acknowledged."
     if rule.began(now) is None:
-        return "It is outside of the rule's hours."
+        return "Outside the rule's hours."
     return ""
 
 
@@ -125,6 +125,8 @@ def _notify_open(alert: Alert, now: datetime) -> bool:
     if silence_reason(alert, now):
         return False
     deliveries = messages.alert_deliveries(alert, "alert.repeated" if alert.told else "alert.opened", now)
+    if alert.told:
+        deliveries = messages.without_waiting(deliveries)
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, told=alert.told, cleared_at__isnull=True)
         if not mine.update(told=alert.told + 1, told_at=now):

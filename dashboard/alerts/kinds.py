@@ -70,7 +70,7 @@ class Health(Kind):
                 self._opened(event, rules)
             case Happened.HEALTH_CLEARED:
                 if event.payload["health"].get("by") != SESSION_ENDED:
-                    clear(self._of_check(event), event.at, Outcome.FIXED, "The issue is over.")
+                    clear(self._of_check(event), event.at, Outcome.FIXED, BACK_WITHIN_LIMITS)
             case Happened.UNPUBLISH:
                 of_session = Alert.objects.filter(kind=self.code, session=event.session_id)
                 self._ended(of_session, event.at, event.payload["end"]["reason"])
@@ -91,10 +91,18 @@ class Health(Kind):
             partition_by=[F("session"), KT("payload__health__check")],
             order_by=[F("at").desc(), F("sequence").desc(nulls_last=True)],
         )
+        known = set(open_ones(Alert.objects.filter(rule__in=rules)).values_list("rule", "subject", "check_code"))
         for event in health.annotate(place=place).filter(place=1).order_by("at"):
-            if event.kind == Happened.HEALTH_OPENED:  # Asked of the last alone: the database would choose by it before.
+            if event.kind != Happened.HEALTH_OPENED:  # Of the last alone: asked before, the database would go by it.
+                continue
+            new = [
+                rule
+                for rule in self._matching(event, covering(rules, event))
+                if (rule.pk, subject_of(event), event.payload["health"]["check"]) not in known
+            ]
+            if new:
                 with paced_transaction():
-                    self._open(event, covering(rules, event))
+                    self._open(event, new)
 
     def why_over(self, alert: Alert, rule: AlertRule) -> str:
         if not rule.matches(alert.check_code, alert.level):
@@ -115,9 +123,12 @@ class Health(Kind):
                 clear(Alert.objects.filter(pk=alert.pk), event.at, Outcome.EASED, why)
 
     def _open(self, event: OutboxEvent, rules: Sequence[AlertRule]) -> None:
+        at, issue = event.at, event.payload["health"]
+        make(self._matching(event, rules), self.code, subject_of(event), event.stream_id, event.session_id, at, issue)
+
+    def _matching(self, event: OutboxEvent, rules: Sequence[AlertRule]) -> list[AlertRule]:
         issue = event.payload["health"]
-        matching = [rule for rule in rules if rule.matches(issue["check"], issue["level"])]
-        make(matching, self.code, subject_of(event), event.stream_id, event.session_id, event.at, issue)
+        return [rule for rule in rules if rule.matches(issue["check"], issue["level"])]
 
     def _of_check(self, event: OutboxEvent) -> Any:
         check = event.payload["health"]["check"]
@@ -150,7 +161,7 @@ class Health(Kind):
     def _of_node(self, node: Node | None, alert: Alert) -> tuple[Outcome, str]:
         """What became of a node's issue that it doesn't tell of any more."""
         if node is None or node.state != Node.State.DOWN:
-            return Outcome.FIXED, "The issue is over."
+            return Outcome.FIXED, BACK_WITHIN_LIMITS
         if node.stopped_at is not None:
             return Outcome.ENDED, f"The node was stopped. {self.still(alert)}"
         return Outcome.DROPPED, f"The node is down. {self.still(alert)}"
@@ -258,6 +269,7 @@ class NotLive(Kind):
 KINDS: dict[str, Kind] = {kind.code: kind for kind in (Health(), Ended(), NotLive())}
 """By code, as `AlertRule.kinds` and `Alert.kind` have it, in the order of the form."""
 
+BACK_WITHIN_LIMITS = "Back within limits."
 RULE_CHANGED = "The rule was changed."
 STILL_OFF = "The stream was still off air."
 SESSION_ENDED = "session.ended"
@@ -280,6 +292,12 @@ def live(streams: Iterable[Stream | int]) -> set[int]:
     open_ = Session.objects.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
     found = open_.filter(stream__in=list(streams)).values_list("stream", flat=True)
     return {pk for pk in found if pk is not None}
+
+
+def live_since(stream: int) -> datetime | None:
+    """Since when somebody publishes it, for more than a test; None: it is off air."""
+    open_ = Session.objects.filter(stream=stream, kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
+    return open_.order_by("started_at").values_list("started_at", flat=True).first()
 
 
 def ended_words(reason: str) -> str:

@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.models import Alert
+from ingest.delivery.engine import CHANNELS
 from ingest.models import Delivery, OutboxEvent, Webhook
 from ingest.services.media_urls import absolute_url
 
@@ -15,7 +16,21 @@ TEST = "test"
 """The kind of what a webhook is sent to try it."""
 
 
-ALERT_FIELDS = ("id", "subject", "level", "title", "actual", "expected", "advice", "cleared_why")
+ALERT_FIELDS = (
+    *(
+        "id",
+        "kind",
+        "subject",
+        "level",
+        "title",
+        "actual",
+        "expected",
+        "advice",
+        "cleared_why",
+        "outcome",
+        "end_reason",
+    ),
+)
 """Of an alert, as it is."""
 
 
@@ -67,6 +82,13 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
             for channel, address in alert.rule.addressees
         ),
     ]
+
+
+def without_waiting(repeated: list[Delivery]) -> list[Delivery]:
+    """Without those to people for whom an earlier one of the alert waits: it says how things stand once it is sent."""
+    waiting = Delivery.objects.filter(about__in={row.about for row in repeated}, state=Delivery.State.WAITING)
+    series = set(waiting.values_list("series", flat=True))
+    return [row for row in repeated if not (CHANNELS[row.channel].is_read and row.series in series)]
 
 
 def test_delivery(webhook: Webhook) -> Delivery:

@@ -1,9 +1,10 @@
 """Rules, webhooks, alerts and deliveries as pages and API show them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import CharField, Count, Max, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Cast, Coalesce, Concat
 from django.utils import timezone
 
 from analytics.models.reports import REPORT
@@ -11,19 +12,62 @@ from dashboard.alerts import evaluation
 from dashboard.alerts.kinds import KINDS, Health
 from dashboard.models import LEVELS, Alert, AlertRule
 from ingest.contracts.figures import CHECK_NAMES
+from ingest.delivery.email import NO_MAIL_SERVER, EmailChannel, is_mail_set
 from ingest.models import Delivery, Webhook
 from ingest.models.hours import DAYS
 
 
-def open_alerts() -> list[tuple[Alert, str]]:
-    """With each why nobody is told of it now; "": somebody was or will be."""
+@dataclass(frozen=True, slots=True)
+class OpenAlert:
+    """`quiet`: why nobody is notified of it now; "": somebody was or will be. `undelivered`: why messages of it have
+    not arrived, each reason once.
+    """
+
+    alert: Alert
+    quiet: str
+    undelivered: list[str]
+
+
+def open_alerts() -> list[OpenAlert]:
     now = timezone.now()
-    rows = alerts().filter(cleared_at__isnull=True)
-    return [(alert, evaluation.silence_reason(alert, now)) for alert in rows]
+    rows = list(alerts().filter(cleared_at__isnull=True))
+    why = _undelivered(rows)
+    return [OpenAlert(alert, evaluation.silence_reason(alert, now), why.get(alert.pk, [])) for alert in rows]
 
 
 def alerts() -> QuerySet[Alert]:
-    return Alert.objects.select_related("rule", "stream__application").order_by("-opened_at", "-pk")
+    """With how many messages of each arrived (`delivered`, the last at `delivered_at`), are on their way, or failed."""
+    rows = Alert.objects.select_related("rule", "stream__application").order_by("-opened_at", "-pk")
+    of_it = Delivery.objects.filter(about=Concat(Value("alert:"), Cast(OuterRef("pk"), CharField()))).order_by()
+    last = of_it.filter(state=Delivery.State.DONE).values("about").annotate(last=Max("ended_at")).values("last")
+    return rows.annotate(
+        delivered=_counted(of_it, Delivery.State.DONE),
+        queued=_counted(of_it, Delivery.State.WAITING),
+        failed=_counted(of_it, Delivery.State.DEAD),
+        delivered_at=Subquery(last),
+    )
+
+
+def _counted(deliveries: "QuerySet[Delivery]", state: Delivery.State) -> Coalesce:
+    found = deliveries.filter(state=state).values("about").annotate(count=Count("*"))
+    return Coalesce(Subquery(found.values("count")), 0)
+
+
+MOST_UNDELIVERED = 500
+"""Messages that are looked at for why they have not arrived."""
+
+
+def _undelivered(rows: Iterable[Alert]) -> dict[int, list[str]]:
+    """By alert: why messages of it have not arrived, the latest reason first."""
+    lost = Delivery.objects.filter(about__in=[f"alert:{alert.pk}" for alert in rows], state__in=("waiting", "dead"))
+    reasons: dict[int, list[str]] = {}
+    for about, channel, error in lost.order_by("-number").values_list("about", "channel", "error")[:MOST_UNDELIVERED]:
+        of_alert = reasons.setdefault(int(about.rpartition(":")[2]), [])
+        why = NO_MAIL_SERVER if channel == EmailChannel.name and not is_mail_set() else error
+        words = f"{why[:1].lower()}{why[1:]}"
+        if words and words not in of_alert:
+            of_alert.append(words)
+    return reasons
 
 
 @dataclass(frozen=True, slots=True)

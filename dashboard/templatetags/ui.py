@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
+from dashboard.models import Alert
 from ingest import command_line
 from ingest.contracts import end_of
 from ingest.models import Session
@@ -159,10 +160,22 @@ DELIVERY_CHIPS = {
     "sending": Chip("clock", "plain", "Being sent"),
     "done": Chip("good", "good", "Delivered"),
     "sent": Chip("good", "good", "Sent"),
+    "dropped": Chip("none", "plain", "Not sent"),
 }
 """Of webhooks' messages and of e-mails."""
 GIVEN_UP = Chip("bad", "bad", "Given up")
 TRIED_AGAIN = Chip("warn", "warn", "Failed, tried again")
+
+
+OUTCOME_CHIPS = {
+    Alert.Outcome.FIXED: Chip("good", "good", "Resolved"),
+    Alert.Outcome.EASED: Chip("warn", "warn", "Eased"),
+    Alert.Outcome.DROPPED: Chip("bad", "bad", "Dropped, not fixed"),
+    Alert.Outcome.ENDED: Chip("out", "plain", "Ended, not fixed"),
+    Alert.Outcome.WITHDRAWN: Chip("mute", "plain", "No longer watched"),
+    "": Chip("check", "plain", "Cleared"),  # By a former version, which did not say more.
+}
+"""What became of an alert."""
 
 
 def chip_for(health: str) -> Chip:
@@ -181,6 +194,11 @@ def health_chip(health: str) -> SafeString:
 @register.simple_tag
 def chip(of: Literal["part", "node"], state: str) -> SafeString:
     return show_chip((PART_CHIPS if of == "part" else NODE_CHIPS)[state])
+
+
+@register.simple_tag
+def outcome_chip(outcome: str) -> SafeString:
+    return show_chip(OUTCOME_CHIPS[outcome])
 
 
 @register.simple_tag

@@ -120,7 +120,7 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     if ACTIVE.pop(str(session.id), None) is None:
         return
     for issue in session.issues:
-        cleared(session, issue, by=ENDED)
+        cleared(session, issue, by=ENDED, reason=reason)
     session.issues = ()
     event = event_now(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
@@ -158,12 +158,14 @@ def opened(session: ActiveSession, issue: Issue) -> None:
         record(session, _of_issue("limit.breached", issue["level"], issue))
 
 
-def cleared(session: ActiveSession, issue: Issue, *, by: str = "") -> None:
-    """Records that an issue is over: since its limits are kept again, or `by` another event."""
+def cleared(session: ActiveSession, issue: Issue, *, by: str = "", reason: str = "") -> None:
+    """Records that an issue is over: since its limits are kept again, or `by` another event, for a `reason`: then it
+    was not put right.
+    """
     event = _of_issue("health.cleared", "status", issue, CHECK_NAMES.get(issue["check"], issue["title"]))
     event.detail["open_s"] = round(max(0.0, event.at.timestamp() - issue["since"]), 1)
     if by:
-        event.detail["by"] = by
+        event.detail |= {"by": by, "reason": reason}
     record(session, event)
 
 

@@ -38,6 +38,8 @@ class Channel(ABC, Generic[M]):
     """How long a message is its worker's: longer than sending it may take."""
     at_once: ClassVar[int] = 1
     """Messages of different series that one receiver is sent at the same time."""
+    is_read: ClassVar[bool] = False
+    """By people, who are not sent what is superseded (`ingest.delivery.kinds`). Programs get all, in order."""
     is_exclusive: ClassVar[bool] = False
     """A receiver that a worker is busy with is left to it, whatever comes."""
 

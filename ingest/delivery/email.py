@@ -21,7 +21,7 @@ from ingest.models import Delivery
 
 logger = logging.getLogger(__name__)
 
-NO_MAIL_SERVER = "No mail server is set: RTMPWEB_EMAIL_URL."
+NO_MAIL_SERVER = "No mail server is set (RTMPWEB_EMAIL_URL)."
 
 TAKEN = 250
 """SMTP's word for it."""
@@ -48,6 +48,7 @@ class EmailChannel(Channel[EmailMultiAlternatives | None]):
     """Each message is claimed just before it is sent: servers may be slow."""
 
     name = "email"
+    is_read = True
     claim_s = 180.0  # Some ten steps of EMAIL_TIMEOUT.
 
     def __init__(self) -> None:
@@ -116,7 +117,7 @@ def send_mail(connection: BaseEmailBackend, message: EmailMessage) -> Answer:
         status, error = refused.smtp_code, f"The mail server did not take it: {refused.smtp_error!r}"
         is_final = status >= REFUSED_FOR_GOOD and not isinstance(refused, OF_THE_SENDER)
     except (smtplib.SMTPException, OSError) as problem:
-        status, error = None, f"The mail server can't be reached: {problem}"
+        status, error = None, f"The mail server can't be reached: {problem.strerror or problem}"
     if error and status is not None:
         close_mail(connection)
     took_ms = round((time.monotonic() - began) * 1000)

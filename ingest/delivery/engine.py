@@ -4,8 +4,9 @@ leaves a claim that runs out, and another goes on.
 A message is claimed by compare-and-swap before it is sent, so that no two workers send it at the same time, and counted
 as tried from then on. It may arrive twice where a worker dies between the answer and its row: each has an id that
 receivers can tell it by. One whose kind is sent at most once (`ingest.delivery.kinds`) is given up then. Of a series
-(what one receiver is told of a stream, or of an alert) the next waits for the one before to arrive or to be given up. A
-receiver that can't be reached is left alone for as long as the message that found it so."""
+(what one receiver is told of a stream, or of an alert) the next waits for the one before to arrive or to be given up.
+What people would read too late is dropped. A receiver that can't be reached is left alone for as long as the message
+that found it so."""
 
 import logging
 import random
@@ -33,6 +34,7 @@ CHANNELS: dict[str, type[Channel[Any]]] = {channel.name: channel for channel in 
 
 DELAYS_S = (10, 30, 120, 600, 1800, 3600, 10_800, 21_600, 21_600, 21_600)
 """Between one try and the next: about a day in all, then it is given up."""
+TRIED_FOR = timedelta(seconds=sum(DELAYS_S))
 JITTER = 0.2
 """Of a delay, more or less."""
 RUN_S = 20.0
@@ -64,7 +66,8 @@ def enqueue(messages: Iterable[Delivery]) -> None:
 def requeue(rows: "QuerySet[Any]", **fields: object) -> int:
     """Has them sent once more, with all their tries, at somebody's wish; how many were not on their way just now."""
     now = timezone.now()
-    return rows.filter(_unclaimed(now)).update(state=Waiting, attempts=0, next_at=now, ended_at=None, **fields)
+    again = {"state": Waiting, "attempts": 0, "next_at": now, "ended_at": None, "asked_at": now}
+    return rows.filter(_unclaimed(now)).update(**again, **fields)
 
 
 def due(now: datetime) -> "QuerySet[Delivery]":
@@ -103,6 +106,7 @@ def deliver(channel: str, webhook: int | None = None) -> int:
             lost = [row for row in rows if row.claim is not None and kind_of(row).at_most_once]
             for row in lost:
                 _give_up(channel, row)
+            lost += _superseded(sender, [row for row in rows if row not in lost])
             messages = [(row, _message(sender, row)) for row in rows if row not in lost]
             claimed = [(row, message) for row, message in messages if _claim(row, sender.claim_s)]
             if not (claimed or lost):
@@ -116,6 +120,19 @@ def deliver(channel: str, webhook: int | None = None) -> int:
 def _next(channel: str, webhook: int | None, now: datetime) -> "QuerySet[Delivery]":
     last = Case(When(rows_that(lambda kind: kind.comes_last), then=1), default=0)
     return due(now).filter(channel=channel, webhook=webhook).select_related("webhook").order_by(last, "number")
+
+
+def _superseded(channel: Channel[Any], rows: Sequence[Delivery]) -> list[Delivery]:
+    """Those of them that are not sent, as they would help nobody any more."""
+    dropped = []
+    for row in rows:
+        asked = kind_of(row).superseded
+        if channel.is_read and asked is not None and row.asked_at is None and (why := asked(row)):
+            now = timezone.now()
+            waits = Delivery.objects.filter(_unclaimed(now), pk=row.pk, state=Waiting)
+            waits.update(state=Delivery.State.DROPPED, claim=None, claimed_until=None, ended_at=now, error=why)
+            dropped.append(row)
+    return dropped
 
 
 def _message(channel: Channel[Any], row: Delivery) -> Any:
@@ -176,14 +193,27 @@ def _settle(row: Delivery, answer: Answer, now: datetime) -> tuple[Outcome, floa
     if answer.ok:
         outcome = Outcome.DONE
         fields |= {"state": Delivery.State.DONE, "ended_at": now}
-    elif answer.is_final or row.attempts > len(DELAYS_S):
+    elif _is_over(row, answer, now):
         outcome = Outcome.DEAD
         fields |= {"state": Delivery.State.DEAD, "ended_at": now}
     else:
-        delay = DELAYS_S[row.attempts - 1] * _random.uniform(1 - JITTER, 1 + JITTER)
+        delay = _delay_s(row, answer)
         fields["next_at"] = now + timedelta(seconds=delay)
     Delivery.objects.filter(pk=row.pk, claim=row.claim).update(**fields)
     return outcome, delay
+
+
+def _is_over(row: Delivery, answer: Answer, now: datetime) -> bool:
+    """Whether it is given up. Where nobody answers by the time alone, as that may be asked more often."""
+    if answer.is_away:
+        return now - (row.asked_at or row.created_at) > TRIED_FOR
+    return answer.is_final or row.attempts > len(DELAYS_S)
+
+
+def _delay_s(row: Delivery, answer: Answer) -> float:
+    """Until the next try. Who could not be reached may be back any time."""
+    delay = DELAYS_S[min(row.attempts, len(DELAYS_S)) - 1]
+    return min(delay, BACK_OFF_S if answer.is_away else delay) * _random.uniform(1 - JITTER, 1 + JITTER)
 
 
 def _give_up(channel: str, row: Delivery) -> None:

@@ -33,23 +33,29 @@ class Kind:
 
     `at_most_once`: given up where a worker was lost over it, not sent again; its rows are how one knows who has got it,
     and go with what they are about. `comes_last`: after all others that are due by the same channel. `mail` goes by a
-    row's `kind`, `about` and `body`, and is made once for several rows in which these are the same.
+    row's `kind`, `about` and `body`, by how that stands now, and is made once for several rows in which these are the
+    same. `superseded`: why one that waits is of no use to a person any more; "": it is.
     """
 
     name: str
     mail: Callable[[Delivery], MailContent] | None = None
     at_most_once: bool = False
     comes_last: bool = False
+    superseded: Callable[[Delivery], str] | None = None
 
 
 _registered: dict[str, Kind] = {}
 
 
 def mail_of(
-    name: str, *, at_most_once: bool = False, comes_last: bool = False
+    name: str,
+    *,
+    at_most_once: bool = False,
+    comes_last: bool = False,
+    superseded: Callable[[Delivery], str] | None = None,
 ) -> Callable[[Callable[[Delivery], MailContent]], Callable[[Delivery], MailContent]]:
     def register(mail: Callable[[Delivery], MailContent]) -> Callable[[Delivery], MailContent]:
-        _registered[name] = Kind(name, mail, at_most_once, comes_last)
+        _registered[name] = Kind(name, mail, at_most_once, comes_last, superseded)
         return mail
 
     return register

@@ -98,6 +98,7 @@ class Delivery(models.Model):
         WAITING = "waiting", "Waiting"
         DONE = "done", "Delivered"
         DEAD = "dead", "Given up"
+        DROPPED = "dropped", "Not sent"  # What it was to tell was over, and nobody would be helped by it.
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     once = models.CharField(max_length=255, unique=True)
@@ -119,6 +120,9 @@ class Delivery(models.Model):
     claimed_until = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
+    asked_at = models.DateTimeField(
+        null=True, blank=True, help_text="When somebody had it sent again: then it is sent whatever has become of it."
+    )
     status_code = models.PositiveIntegerField(null=True, blank=True)
     error = models.CharField(max_length=500, blank=True)
     duration_ms = models.PositiveIntegerField(null=True, blank=True)

@@ -1,18 +1,24 @@
 """Alerts by e-mail, to a real receiver of SMTP: the words, refusals, and a server that is away for a while."""
 
+import re
 from collections.abc import Iterator
+from datetime import timedelta
+from email.message import EmailMessage as Received
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
+from django.db.models import F
 from django.utils import timezone
 
 from dashboard import tasks
 from dashboard.alerts import evaluation
-from dashboard.models import AlertRule
+from dashboard.models import Alert, AlertRule
+from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import email, engine
 from ingest.delivery.channel import Answer
 from ingest.models import Delivery, Stream
@@ -33,7 +39,9 @@ def mailbox(settings: Any) -> Iterator[MailReceiver]:
 
 @pytest.fixture
 def publisher(stream: Stream) -> Told:
-    AlertRule.objects.create(name="Night", level="warning", delay_s=0, emails="a@example.org b@example.org")
+    AlertRule.objects.create(
+        name="Night", kinds=["health"], level="warning", delay_s=0, emails="a@example.org b@example.org"
+    )
     return live(stream)
 
 
@@ -45,6 +53,20 @@ def run() -> None:
     engine.deliver("email")
 
 
+def pass_by(**span: float) -> None:
+    """As if so much time had passed since what there is."""
+    ago = timedelta(**span)
+    Alert.objects.update(opened_at=F("opened_at") - ago, told_at=F("told_at") - ago)
+    Alert.objects.exclude(cleared_at=None).update(cleared_at=F("cleared_at") - ago)
+    Delivery.objects.update(created_at=F("created_at") - ago)
+
+
+def plain(message: Received) -> str:
+    part = message.get_body(("plain",))
+    assert part is not None
+    return str(part.get_content())
+
+
 def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
     publisher.opened()
     run()
@@ -52,8 +74,16 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
     run()
     assert [message["To"] for message in mailbox.got] == ["a@example.org", "b@example.org"] * 2
     opened, cleared = mailbox.got[0], mailbox.got[2]
-    assert opened["Subject"] == "live/cam-1: Nothing has arrived for 14 s (5 s at most) (Bad)"
-    assert cleared["Subject"] == "Cleared: live/cam-1: Nothing arrives"
+    alert = Alert.objects.get()
+    assert alert.cleared_at is not None
+    began, over = f"{alert.opened_at:%H:%M:%S} UTC, {alert.opened_at:%-d %b}", f"{alert.cleared_at:%H:%M:%S}"
+    since = f"{alert.opened_at:%H:%M} UTC"
+    assert opened["Subject"] == f"Bad: live/cam-1: Nothing has arrived for 14 s (5 s at most), since {since}"
+    assert cleared["Subject"].startswith(f"Resolved: live/cam-1: {CHECK_NAMES['starving']}, after ")
+    assert lacks(plain(opened), f"Happened {began}; still open at", " UTC, ", ", after ") == []
+    assert lacks(plain(cleared), f"Happened {began}; over since {over}, after") == []
+    for each in mailbox.got:
+        assert not re.search(r"\d{4}-\d\d-\d\dT|late|tcp_reset|starving", plain(each))
     link = f"http://127.0.0.1:8000/sessions/{publisher.session.pk}/"
     for part in opened.walk():
         if not part.is_multipart():
@@ -61,7 +91,7 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
             assert link in text
             assert lacks(text, "5 s at most", "Check that the encoder is running") == []
     assert [part.get_content_type() for part in opened.walk()][1:] == ["text/plain", "text/html"]
-    assert "The issue is over." in cleared.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert "Back within limits." in plain(cleared)
     assert str(Delivery.objects.filter(address="a@example.org").last().pk) in opened["Message-ID"]  # type: ignore[union-attr]
 
 
@@ -79,6 +109,162 @@ def test_a_server_that_is_away_is_tried_again_and_nothing_comes_twice(settings: 
         run()
         run()
         assert sorted(str(message["To"]) for message in back.got) == ["a@example.org", "b@example.org"]
+
+
+@pytest.fixture
+def away(settings: Any) -> int:
+    """The port of a mail server that is away."""
+    with mail_receiver() as gone:
+        use_mail_server(settings, gone.port)
+    return gone.port
+
+
+def states() -> list[tuple[str, str]]:
+    return list(Delivery.objects.order_by("number").values_list("kind", "state"))
+
+
+@pytest.mark.both_forms
+def test_what_was_over_before_the_server_came_back_is_not_sent(away: int, publisher: Told) -> None:
+    publisher.opened()
+    run()
+    publisher.cleared()
+    run()
+    with mail_receiver(away) as back:
+        run()
+        run()
+    assert back.got == []
+    assert states() == [("alert.opened", "dropped")] * 2 + [("alert.cleared", "dropped")] * 2
+    opened, cleared = (Delivery.objects.filter(kind=kind).first() for kind in ("alert.opened", "alert.cleared"))
+    assert opened is not None
+    assert cleared is not None
+    assert re.fullmatch(r"It was over at \d\d:\d\d:\d\d UTC, \d+ \w+, before it could be sent\.", opened.error)
+    assert cleared.error == "Nobody had been notified of it before it was over."
+
+
+@pytest.mark.both_forms
+def test_what_is_still_so_when_the_server_comes_back_is_sent_once_and_says_when_it_happened(
+    away: int, publisher: Told
+) -> None:
+    AlertRule.objects.update(repeat_min=1)
+    publisher.opened()
+    run()
+    for _ in range(3):
+        pass_by(minutes=5)
+        run()
+    assert [kind for kind, _ in states()] == ["alert.opened"] * 2, "what waits says it as well"
+    with mail_receiver(away) as back:
+        run()
+        assert [message["To"] for message in back.got] == ["a@example.org", "b@example.org"]
+        began = Alert.objects.get().opened_at
+        words = (
+            f"Happened {began:%H:%M:%S} UTC, {began:%-d %b}; still open at",
+            "after 15 min",
+            "This message is 15 min",
+        )
+        assert lacks(plain(back.got[0]), *words) == []
+        assert f"since {began:%H:%M} UTC" in back.got[0]["Subject"]
+        pass_by(minutes=2)
+        run()
+        assert [message["Subject"][:10] for message in back.got[2:]] == ["Still bad:"] * 2
+
+
+def test_the_end_of_what_somebody_was_told_of_is_sent_however_late(
+    mailbox: MailReceiver, settings: Any, publisher: Told
+) -> None:
+    publisher.opened()
+    run()
+    use_mail_server(settings, 9)
+    publisher.cleared()
+    run()
+    pass_by(minutes=14)
+    use_mail_server(settings, mailbox.port)
+    run()
+    last = mailbox.got[-1]
+    assert (len(mailbox.got), last["Subject"][:9]) == (4, "Resolved:")
+    assert lacks(plain(last), "; over since ", "This message is 14 min") == []
+
+
+@pytest.mark.both_forms
+def test_a_server_that_is_away_for_long_is_asked_often_and_for_a_day(away: int, publisher: Told) -> None:
+    publisher.opened()
+    for _ in range(len(engine.DELAYS_S) + 5):
+        run()
+        Delivery.objects.filter(attempts=0).delete()
+        row = Delivery.objects.get()
+        assert row.state == "waiting"
+        assert (row.next_at - timezone.now()).total_seconds() < engine.BACK_OFF_S * 1.3
+    pass_by(hours=25)
+    run()
+    assert Delivery.objects.get().state == "dead"
+
+
+@pytest.mark.both_forms
+def test_a_stream_that_dropped_with_its_issue_is_no_all_clear(away: int, publisher: Told, stream: Stream) -> None:
+    """And is told, though the mail that it had opened can't be any more."""
+    publisher.opened()
+    run()
+    publisher.cleared(by="session.ended")
+    publisher.end("tcp_reset")
+    run()
+    with mail_receiver(away) as back:
+        run()
+        run()
+    first = back.got[0]
+    assert len(back.got) == 2
+    assert first["Subject"] == (
+        "Bad: live/cam-1: Stream dropped: connection reset, not fixed: " + CHECK_NAMES["starving"]
+    )
+    words = ("Stream dropped: connection reset. The issue was not fixed: Nothing has arrived", ", not fixed, after")
+    assert lacks(plain(first), *words, "Still off air at ", "Check that the encoder is running") == []
+    assert "Cleared" not in f"{first['Subject']}{plain(first)}"
+    live(stream).publish()
+    assert engine.requeue(Delivery.objects.filter(address="b@example.org", kind="alert.cleared")) == 1
+    with mail_receiver(away) as back:
+        run()
+    assert "Live again since " in plain(back.got[0])
+
+
+@pytest.mark.parametrize(("zone", "name"), [("Asia/Tokyo", "JST"), ("Mars/Base", "UTC")])
+def test_times_are_of_the_rule_s_zone(mailbox: MailReceiver, publisher: Told, zone: str, name: str) -> None:
+    AlertRule.objects.update(time_zone=zone)
+    publisher.opened()
+    run()
+    began = Alert.objects.get().opened_at.astimezone(ZoneInfo(zone if name == "JST" else "UTC"))
+    assert f"Happened {began:%H:%M:%S} {name}, {began:%-d %b};" in plain(mailbox.got[0])
+    assert str(mailbox.got[0]["Subject"]).endswith(f", since {began:%H:%M} {name}")
+
+
+def test_an_end_that_was_meant_is_told_quietly(mailbox: MailReceiver, publisher: Told) -> None:
+    publisher.opened()
+    run()
+    publisher.end("client_unpublish")
+    run()
+    last = mailbox.got[-1]
+    assert last["Subject"] == f"live/cam-1: Stream ended: encoder stopped, not fixed: {CHECK_NAMES['starving']}"
+    assert "Bad:" not in last["Subject"]
+
+
+@pytest.mark.both_forms
+def test_what_somebody_has_sent_again_is_sent_whatever_has_become_of_it(away: int, publisher: Told) -> None:
+    publisher.opened()
+    run()
+    publisher.cleared()
+    run()
+    asked = Delivery.objects.filter(kind="alert.opened", address="a@example.org")
+    assert engine.requeue(asked) == 1
+    with mail_receiver(away) as back:
+        run()
+    assert [message["Subject"][:9] for message in back.got][:1] == ["Resolved:"]
+    assert asked.get().state == "done"
+
+
+def test_a_mail_of_a_rule_that_is_gone_says_that_nobody_knows(away: int, publisher: Told) -> None:
+    publisher.opened()
+    run()
+    AlertRule.objects.all().delete()
+    with mail_receiver(away) as back:
+        run()
+    assert "Its rule was deleted since: how it stands now is not known." in plain(back.got[0])
 
 
 @pytest.mark.both_forms
@@ -118,7 +304,7 @@ def test_without_a_server_it_says_so(publisher: Told) -> None:
     publisher.opened()
     run()
     tried = Delivery.objects.get(attempts=1)
-    assert tried.error == "No mail server is set: RTMPWEB_EMAIL_URL."
+    assert tried.error == "No mail server is set (RTMPWEB_EMAIL_URL)."
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from dashboard import tasks
 from dashboard.models import Alert, AlertRule
 from ingest.delivery.webhook import secret_of
 from ingest.models import AuditEntry, Delivery, Stream, Webhook
 from ingest.tasks import deliver
+from tests.dashboard.alerts.conftest import live
 from tests.dashboard.conftest import api_token, audited, lacks, make_session, put_node, snapshot, text_of
 
 pytestmark = pytest.mark.django_db
@@ -57,7 +60,73 @@ def test_a_viewer_sees_alerts_rules_and_webhooks_but_no_secret(viewer: Client, a
     assert "hooks.example.org" in text
     assert "T0KEN" not in text
     assert "Make a rule" not in text
-    assert "No mail server is set." in text
+    assert lacks(text, "Not delivered: no mail server is set (RTMPWEB_EMAIL_URL)", "Not yet") == []
+
+
+def delivery(alert: Alert, number: int, state: str, **fields: Any) -> Delivery:
+    about = {"channel": "email", "address": "a@example.org", "kind": "alert.opened", "series": str(number)}
+    return Delivery.objects.create(
+        **{"once": str(number), "number": number, "about": f"alert:{alert.pk}", "state": state, **about, **fields}
+    )
+
+
+def cell(text: str, alert: Alert, head: str) -> str:
+    """The words of an alert's cell."""
+    row = text.partition(f'data-alert="{alert.pk}"')[2].partition("</tr>")[0]
+    return " ".join(
+        re.sub(r"<[^>]+>", " ", row.partition(f'data-l="{head}"')[2].partition(">")[2].partition("</td")[0]).split()
+    )
+
+
+def test_notified_is_what_was_handed_over(viewer: Client, client: Client, alert: Alert, settings: Any) -> None:
+    delivery(alert, 1, "waiting")
+    notified = cell(text_of(viewer, "/alerts/"), alert, "Notified")
+    assert notified == "1 queued Not delivered: no mail server is set (RTMPWEB_EMAIL_URL)."
+    settings.EMAIL_URL = "smtp://127.0.0.1:9"
+    assert cell(text_of(viewer, "/alerts/"), alert, "Notified") == "1 queued"
+    delivery(alert, 2, "done", ended_at=timezone.now())
+    delivery(alert, 3, "dead", error="The mail server refuses the address: no such user.")
+    notified = cell(text_of(viewer, "/alerts/"), alert, "Notified").replace("\u00a0", " ")
+    assert re.fullmatch(
+        r"1 delivered, last \d s ago 1 queued 1 failed "
+        r"Not delivered: the mail server refuses the address: no such user\.",
+        notified,
+    )
+    assert "Not delivered: no mail server" not in text_of(viewer, "/alerts/")
+    found = client.get("/api/v1/alerts", headers=api_token()).json()["items"][0]
+    assert (found["delivered"], found["queued"], found["failed"], found["outcome"]) == (1, 1, 1, "")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "chip"), [("fixed", "Resolved"), ("dropped", "Dropped, not fixed"), ("withdrawn", "No longer watched")]
+)
+def test_a_past_alert_says_what_became_of_it(viewer: Client, alert: Alert, outcome: str, chip: str) -> None:
+    Alert.objects.update(cleared_at=timezone.now(), outcome=outcome, cleared_why="So it was.")
+    text = text_of(viewer, "/alerts/")
+    assert cell(text, alert, "How it ended") == f"{chip} So it was."
+    assert cell(text, alert, "Notified") == "Nobody"
+
+
+def test_what_would_wake_you_is_a_rule_but_for_its_recipients(admin: Client) -> None:
+    assert "?preset=wake" in text_of(admin, "/alerts/")
+    User.objects.filter(username="ada").update(email="ada@example.org")
+    text = text_of(admin, "/alerts/rules/create", preset="wake")
+    for kind, is_chosen in (("health", True), ("ended", True), ("not_live", False)):
+        assert bool(re.search(rf'value="{kind}"[^>]* checked', text)) == is_chosen
+    assert lacks(text, "ada@example.org", 'value="What would wake you"', '<option value="bad" selected>') == []
+
+
+def test_a_rule_that_is_saved_while_an_issue_is_open_has_it_told(admin: Client, stream: Stream) -> None:
+    publisher = live(stream)
+    publisher.opened()
+    tasks.handle_events(timezone.now())
+    assert admin.post(reverse("dashboard:alert-rule-create"), RULE | {"delay_s": "0"}).status_code == 302
+    tasks.take_outbox()
+    assert Delivery.objects.get().kind == "alert.opened"
+    tasks.take_outbox()
+    admin.post(reverse("dashboard:alert-rule", args=[AlertRule.objects.get().pk]), RULE | {"level": "warning"})
+    tasks.take_outbox()
+    assert Delivery.objects.count() == 1
 
 
 def test_a_webhook_s_secret_is_shown_once(admin: Client) -> None:
@@ -167,7 +236,7 @@ def test_a_test_event_is_asked_for(
 
 def test_empty_pages_say_what_comes_next(admin: Client) -> None:
     text = text_of(admin, "/alerts/")
-    for words in ("No rule is on, so nobody is told of anything.", "No rules yet", "No service is told"):
+    for words in ("No rule is on: nobody is notified of anything.", "No rules yet", "No webhooks yet"):
         assert words in text
     assert "Nothing was sent yet" in text_of(admin, "/alerts/deliveries/")
 
