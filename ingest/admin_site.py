@@ -15,7 +15,7 @@ from django.contrib import admin
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Manager, Model, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -78,10 +78,10 @@ class AuditedMixin(AnyAdmin):
             found.title = capfirst(label_of(self.model))
         return found
 
-    def response_post_save_change(self, request: HttpRequest, obj: Model) -> HttpResponse:
+    def response_post_save_change(self, request: HttpRequest, obj: Model) -> HttpResponseRedirect:
         return _way_back(request) or super().response_post_save_change(request, obj)
 
-    def response_post_save_add(self, request: HttpRequest, obj: Model) -> HttpResponse:
+    def response_post_save_add(self, request: HttpRequest, obj: Model) -> HttpResponseRedirect:
         return _way_back(request) or super().response_post_save_add(request, obj)
 
     def response_action(self, request: HttpRequest, queryset: "QuerySet[Model]", *args: Any) -> Any:
@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str | dict) else str(value)
 
 
-def _way_back(request: HttpRequest) -> HttpResponse | None:
+def _way_back(request: HttpRequest) -> HttpResponseRedirect | None:
     """To the page that led to the form, if it is one of ours: `next` of the form's address."""
     back = request.GET.get("next", "")
     ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())

@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from playwright.sync_api import Page, WebSocketRoute
 
@@ -77,16 +77,16 @@ def varied(snapshot: StreamSnapshot, chance: random.Random) -> StreamSnapshot:
 
 def dropped(stream: StreamSnapshot, at: float, reason: str = "tcp_reset", **fields: Any) -> Drop:
     """How it ended."""
-    session = stream["session_id"] or ""
-    own = {"stream": stream["id"], "app": stream["app"], "name": stream["name"], "node": stream["node"]}
-    return pages.drop(session=session, at=at, reason=reason, **own) | fields  # type: ignore[typeddict-item,return-value]
+    own = {name: stream[name] for name in ("app", "name", "node")}  # type: ignore[literal-required]
+    made: Any = pages.drop(session=stream["session_id"] or "", stream=stream["id"], at=at, reason=reason, **own)
+    return cast(Drop, made | fields)
 
 
 def refused(count: int, ago_s: float, over_s: float, **fields: Any) -> RefusedGroup:
     """Wrong keys of one encoder, the last `ago_s` ago."""
     at = time.time() - ago_s
     usual = {"reason": "key_unknown", "words": "Wrong key", "app": "live", "name": "…", "address": "203.0.113.7"}
-    return usual | {"count": count, "since": at - over_s, "at": at} | fields  # type: ignore[return-value]
+    return cast(RefusedGroup, usual | {"count": count, "since": at - over_s, "at": at} | fields)
 
 
 class Node:

@@ -46,6 +46,7 @@ def wall(request: HttpRequest) -> HttpResponse:
             "bootstrap": {
                 "ws": "/ws/live/",
                 "stream_url": reverse("dashboard:stream", args=["__APP__", "__NAME__"]),
+                "expected_url": reverse("dashboard:expected"),
                 "attempts_url": reverse("dashboard:attempts"),
                 "session_url": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
                 "server": media_urls.server_base(media_urls.page_host(request)),
@@ -89,8 +90,8 @@ EXPECTED_S = 5
 
 @safe_view(Ability.VIEW)
 def expected(request: HttpRequest) -> JsonResponse:
-    """Streams that are off air though they should be live, the longest missing first: `{"items": [{"app", "name",
-    "since", "until", "was_live"}]}`, times in seconds since the epoch.
+    """Streams that are off air though they should be live, the longest missing first: `{"items": [{"id", "app",
+    "name", "since", "until", "was_live"}]}`, times in seconds since the epoch.
     """
     items = cache.get("expected-streams")
     if items is None:
@@ -104,7 +105,7 @@ def expected(request: HttpRequest) -> JsonResponse:
 
 
 def _missing(row: Stream, found: Missing) -> dict[str, Any]:
-    names = {"app": row.application.name, "name": row.name, "was_live": found.was_live}
+    names = {"id": row.pk, "app": row.application.name, "name": row.name, "was_live": found.was_live}
     return names | {"since": found.since.timestamp(), "until": found.until.timestamp()}
 
 

@@ -21,6 +21,9 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 DAY = timedelta(days=1)
 
+Day = date
+"""Within a model that has a field of that name."""
+
 WEEK = 7
 
 
@@ -50,7 +53,7 @@ class Hours(models.Model):
     class Meta:
         abstract = True
 
-    def begins_on(self, day: date) -> bool:
+    def begins_on(self, day: Day) -> bool:
         return not self.days or day.weekday() in self.days
 
     def span(self, day: date) -> tuple[datetime, datetime]:
@@ -113,7 +116,7 @@ class ExpectedTime(Hours):
     def __str__(self) -> str:
         return self.words
 
-    def begins_on(self, day: date) -> bool:
+    def begins_on(self, day: Day) -> bool:
         return day == self.date if self.date else super().begins_on(day)
 
     @property

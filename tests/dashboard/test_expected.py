@@ -1,6 +1,6 @@
 """Streams that should be live: at which times, who is missing since when, and where that is said."""
 
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
@@ -8,13 +8,17 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from playwright.sync_api import expect as expect_on
 
 from dashboard import tasks
 from dashboard.alerts import evaluation
 from dashboard.models import Alert, AlertRule
 from ingest.models import ExpectedTime, Session, Stream
 from ingest.models.hours import expected_streams
+from tests.browser import chromium, log_in, quiet
 from tests.dashboard.conftest import api_token, lacks, make_session, make_stream
+from tests.media import make_clip
+from tests.server_process import program, running
 
 BERLIN = {"time_zone": "Europe/Berlin"}
 
@@ -179,6 +183,7 @@ def test_the_streams_page_says_when_and_that_it_is_missing(viewer: Client, strea
 def test_the_wall_is_told_of_it(viewer: Client, stream: Stream, due: datetime) -> None:
     (item,) = viewer.get("/live/expected/").json()["items"]
     until = (due + timedelta(hours=1)).timestamp()
+    assert item.pop("id") == stream.pk
     assert item == {"app": "live", "name": "cam-1", "was_live": False, "since": due.timestamp(), "until": until}
 
 
@@ -257,3 +262,33 @@ def test_times_that_are_deleted_leave_no_alert(stream: Stream) -> None:
     made.delete()
     run(at("2026-11-29T10:31"))
     assert opened() == []
+
+
+# --- In the browser ---
+
+
+@pytest.mark.serve
+@pytest.mark.browser
+@pytest.mark.clients
+def test_times_that_are_set_by_clicking_are_missed_on_the_wall_until_the_stream_is_live(tmp_path: Any) -> None:
+    clip = make_clip(tmp_path / "clip.flv", seconds=4)
+    begin = (datetime.now(UTC) - timedelta(minutes=10)).replace(second=0, microsecond=0)
+    with running(tmp_path / "var") as server, chromium() as browser:
+        key = server.create_key("live/demo")["key"]
+        context = browser.new_context(base_url=server.http)
+        with quiet(context) as page:
+            log_in(page, server)
+            page.goto("/streams/live/demo/settings?of=expected")
+            page.click("#expected_times-group .add-row a")
+            page.fill("[name=expected_times-0-from_time]", f"{begin:%H:%M}")
+            page.fill("[name=expected_times-0-until_time]", f"{begin - timedelta(hours=1):%H:%M}")
+            page.click("input[name=_save]")
+            expect_on(page.locator("#missing")).to_contain_text(f"Should be live since {begin:%H:%M}")
+            page.goto("/")
+            item = page.locator("#strip [data-item=missing]")
+            expect_on(item).to_contain_text("live/demo")
+            expect_on(item).to_contain_text(f"Should be live since {begin:%H:%M}")
+            loop = ("-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv")
+            with program("ffmpeg", *loop, f"{server.rtmp}/live/{key}"):
+                expect_on(item).to_have_count(0)
+        context.close()

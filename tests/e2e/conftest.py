@@ -16,6 +16,7 @@ from tests.tools import require_tool
 STREAMS = (
     *("joined", "recorded", "busy", "revoked"),
     *("killed", "killed-twice"),
+    *("killed-on-the-wall", "stopped-on-the-wall"),
     *("on-the-wall", "steady", "told"),
     *("looked-at", "unplayable", "acted-on", "looked-back"),
     *("handshakes", "gathered", "secret", "cam", "flv", "watched", "obs", "obs-dropped", "taken-over"),

@@ -91,7 +91,7 @@ class Command(VerbCommand):
             "unfinished": [self.row(row) for row in unfinished],
             "mended": [row.pk for row in repaired],
         }
-        mend = command_line.here("recording check --mend")
+        close = command_line.here("recording check --mend")
         lines = [
             *(
                 f"No file: {self._line_of(row)}. Delete it: {command_line.here('recording delete', str(row.pk))}"
@@ -102,7 +102,7 @@ class Command(VerbCommand):
                 for path in checked.without_row
             ),
             *(f"Closed: {self._line_of(row)}" for row in repaired),
-            *(f"Unfinished: {self._line_of(row)}. Close it: {mend}" for row in unfinished),
+            *(f"Unfinished: {self._line_of(row)}. Close it: {close}" for row in unfinished),
         ]
         return Answer(value, lines or ["Rows and files agree."])
 

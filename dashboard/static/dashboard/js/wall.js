@@ -12,7 +12,7 @@ import { Streams } from "./streams.js";
 import { dropped, Drops } from "./walldrops.js";
 import { byName, Filters } from "./wallfilters.js";
 import { Fold } from "./wallfold.js";
-import { Dropped, NodeStrip, Refused, Strip } from "./wallstrips.js";
+import { Dropped, Missing, NodeStrip, Refused, Strip } from "./wallstrips.js";
 
 const SILENCE_S = 5; // A node ticks each second.
 const TICK_MS = 1000;
@@ -44,7 +44,11 @@ let audienceAt = 0;
 let scheduled = false;
 const drops = new Drops();
 const refused = new Refused(nodes, bootstrap.attempts_url);
-const strip = new Strip(document.getElementById("strip"), [refused, new Dropped(drops, sessionUrl)]);
+const strip = new Strip(document.getElementById("strip"), [
+  new Missing(bootstrap.expected_url, streamUrl, (id) => streams.get(id)?.state === "live"),
+  refused,
+  new Dropped(drops, sessionUrl),
+]);
 const filters = new Filters(document.getElementById("filters"), () => {
   countAudiences(true);
   arrangeNow();

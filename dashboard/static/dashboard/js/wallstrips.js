@@ -1,14 +1,15 @@
 // The strips of the wall: media nodes, what each one reports of itself and what is wrong with it; and what happened in
-// the last minutes: encoders that were refused, streams that dropped and are back.
+// the last minutes: encoders that were refused, streams that dropped and are back; before these, streams that should be live.
 
 import { element, icon, setAttribute, setText } from "./dom.js";
-import { bitrate, duration, number, unit, when } from "./format.js";
+import { bitrate, duration, number, time, unit, when } from "./format.js";
 import { health } from "./health.js";
 import { refusedSeenAt } from "./refused.js";
 
 const SILENT_S = 5; // A node that ticks no more is taken out, as the server does.
 const WINDOW_S = 15 * 60; // Of streams that dropped,
 const REFUSED_S = 10 * 60; // and of encoders that are refused no more.
+const MISSING_MS = 10000;
 
 export class NodeStrip {
   constructor(host) {
@@ -102,6 +103,50 @@ function paintRow(row, kind, item, now) {
     state.replaceChildren(icon(name, classes), " ", element("span"));
   }
   setText(state.lastElementChild, text);
+}
+
+const minute = (at) => time(at).slice(0, 5);
+
+/** Streams that are off air though they should be live, as their settings say; asked for each few seconds. */
+export class Missing {
+  name = "missing";
+  most = 12;
+
+  /** `isLive(id)`: by what the page knows, which is sooner. */
+  constructor(url, streamUrl, isLive) {
+    this.url = url;
+    this.href = streamUrl;
+    this.isLive = isLive;
+    this.found = [];
+    this.refresh();
+    setInterval(() => {
+      if (!document.hidden) this.refresh();
+    }, MISSING_MS);
+  }
+
+  async refresh() {
+    try {
+      const response = await fetch(this.url, { headers: { Accept: "application/json" } });
+      if (response.ok) this.found = (await response.json()).items;
+    } catch {
+      // The link's banner says that the server is away; the strip keeps what it knew.
+    }
+  }
+
+  items(now) {
+    return this.found
+      .filter((each) => each.until > now && !this.isLive(each.id))
+      .map((each) => ({ ...each, key: `${each.id} ${each.since}`, at: each.since }));
+  }
+
+  subject = (each) => `${each.app}/${each.name}`;
+
+  words(each) {
+    const since = minute(each.since);
+    return each.was_live ? `Off air since ${since}, expected until ${minute(each.until)}` : `Should be live since ${since}`;
+  }
+
+  state = (each, now) => ["bad", "w-bad", `Missing for ${duration(now - each.since)}`];
 }
 
 /** Encoders that were turned away, and that nobody at this browser has seen: of all nodes, one item for each cause. */
