@@ -10,6 +10,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from dashboard.keys import test_links as pages
+from dashboard.throttle import Limit
 from ingest.models import Attempt, AuditEntry, Session, StatusEvent, Stream, StreamKey
 from ingest.services import keys
 from tests.dashboard.conftest import audited, make_session
@@ -186,14 +187,17 @@ def test_the_verdict_stays_when_the_encoder_has_stopped(manager: Client, key: St
     assert "Too short for a verdict" in step(ask(secret), "verdict")["words"]
     Session.objects.all().delete()
     tested("tcp_reset", 60, **measured)
+    assert "If nobody stopped the encoder" in step(ask(secret), "verdict")["words"], "so ends, too, who stops OBS"
+    Session.objects.all().delete()
+    tested("idle_timeout", 60, **measured)
     assert step(ask(secret), "verdict")["state"] == "warn"
 
 
 def test_a_link_and_an_address_are_answered_so_often_at_most(
     manager: Client, key: StreamKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "OF_LINK", pages.Limit("test-link", 3, 60))
-    monkeypatch.setattr(pages, "OF_ADDRESS", pages.Limit("test-link-address", 5, 60))
+    monkeypatch.setattr(pages, "OF_LINK", Limit("test-link", 3, 60))
+    monkeypatch.setattr(pages, "OF_ADDRESS", Limit("test-link-address", 5, 60))
     secret, other = make(manager, key), make(manager, key)
     assert [ask(secret).status_code for _ in range(4)] == [200, 200, 200, 429]
     assert ask(other).status_code == 200
