@@ -293,6 +293,8 @@ def _verdict_after(session: Session, lived_s: float) -> Step:
     if found:
         words = " ".join(_sentences(CHECK_NAMES.get(code, code), advice) for code, advice in found.items())
         return step("verdict", "warn", words, f"Ended, with {len(found)} issue{'s' if len(found) > 1 else ''} found")
-    if not end_of(session.end_reason).is_expected:
+    if session.end_reason == "tcp_reset":  # So ends, too, who stops OBS.
+        why = f"{why} If nobody stopped the encoder, check its network."
+    elif not end_of(session.end_reason).is_expected:
         return step("verdict", "warn", f"{why} {end_advice(session.end_reason)}", "Ended")
     return step("verdict", "good", f"No check found anything wrong. {why}", "It worked")

@@ -32,12 +32,12 @@ from ingest.services.keys import NewKey
 from ingest.services.roles import Ability
 
 GRACES = {
-    "0": (timedelta(0), "Not at all: what is live with it ends now"),
-    "1h": (timedelta(hours=1), "For an hour"),
-    "24h": (timedelta(hours=24), "For 24 hours"),
-    "7d": (timedelta(days=7), "For 7 days"),
+    "0": (timedelta(0), "Not at all: what is live ends now"),
+    "1h": (timedelta(hours=1), "1 hour"),
+    "24h": (timedelta(hours=24), "24 hours"),
+    "7d": (timedelta(days=7), "7 days"),
 }
-"""How long a rotated key may go on working."""
+"""How long a rotated key may keep working."""
 GRACE_CHOICES = [(name, words) for name, (_, words) in GRACES.items()]
 
 MOST_KBPS = 2_000_000

@@ -5,11 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 
 from dashboard.keys import test_links as pages
+from dashboard.throttle import Limit
 from ingest.models import Attempt, AuditEntry, Session, StatusEvent, Stream, StreamKey
 from ingest.services import keys
 from tests.dashboard.conftest import audited, make_session
@@ -186,14 +189,17 @@ def test_the_verdict_stays_when_the_encoder_has_stopped(manager: Client, key: St
     assert "Too short for a verdict" in step(ask(secret), "verdict")["words"]
     Session.objects.all().delete()
     tested("tcp_reset", 60, **measured)
+    assert "If nobody stopped the encoder" in step(ask(secret), "verdict")["words"], "so ends, too, who stops OBS"
+    Session.objects.all().delete()
+    tested("idle_timeout", 60, **measured)
     assert step(ask(secret), "verdict")["state"] == "warn"
 
 
 def test_a_link_and_an_address_are_answered_so_often_at_most(
     manager: Client, key: StreamKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "OF_LINK", pages.Limit("test-link", 3, 60))
-    monkeypatch.setattr(pages, "OF_ADDRESS", pages.Limit("test-link-address", 5, 60))
+    monkeypatch.setattr(pages, "OF_LINK", Limit("test-link", 3, 60))
+    monkeypatch.setattr(pages, "OF_ADDRESS", Limit("test-link-address", 5, 60))
     secret, other = make(manager, key), make(manager, key)
     assert [ask(secret).status_code for _ in range(4)] == [200, 200, 200, 429]
     assert ask(other).status_code == 200
@@ -202,6 +208,40 @@ def test_a_link_and_an_address_are_answered_so_often_at_most(
     assert refused.status_code == 429
     assert refused["Retry-After"] == "15"
     assert ask(other, "2001:db8::1").status_code == 200
+
+
+def test_more_links_ask_the_database_no_more(manager: Client, key: StreamKey) -> None:
+    counts = []
+    manager.get(f"/keys/{key.pk}/")  # What is asked once a process.
+    for _ in range(2):
+        make(manager, key)
+        with CaptureQueriesContext(connection) as asked:
+            manager.get(f"/keys/{key.pk}/")
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+    secret = make(manager, key)
+    with CaptureQueriesContext(connection) as asked:
+        ask(secret)
+    assert len(asked) <= 4, "it is asked each two seconds"
+
+
+def test_the_server_is_where_the_page_was_reached_unless_the_settings_say(
+    manager: Client, key: StreamKey, settings: Settings
+) -> None:
+    settings.RTMP_ADDRESS, settings.RTMPS_ADDRESS, settings.RTMP_HOST = ("0.0.0.0", 1935), ("0.0.0.0", 443), ""
+    settings.ALLOWED_HOSTS = ["*"]
+    secret = make(manager, key)
+
+    def servers() -> list[str]:
+        headers = {pages.HEADER: secret, "host": "stage.example.org:8000"}
+        answer = Client().get("/t/progress", headers=headers).json()
+        return [answer["server"], answer["rtmps_server"]]
+
+    assert servers() == ["rtmp://stage.example.org/live", "rtmps://stage.example.org/live"]
+    shown = manager.get(f"/keys/{key.pk}/", headers={"host": "[2001:db8::5]"}).content.decode()
+    assert "rtmp://[2001:db8::5]/live" in shown
+    settings.RTMP_HOST = "in.example.org"
+    assert servers() == ["rtmp://in.example.org/live", "rtmps://in.example.org/live"]
 
 
 def test_the_link_leads_where_the_settings_say(manager: Client, key: StreamKey, settings: Settings) -> None:

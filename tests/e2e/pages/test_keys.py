@@ -1,6 +1,7 @@
 """A key from its making on the page to an encoder that publishes with it, in a real browser and with a real FFmpeg."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,12 +125,13 @@ def test_a_rotated_key_is_shown_once_and_both_work_in_the_grace(page: Page, serv
 @pytest.mark.parametrize("by", ["esc", "close", "backdrop", "done"])
 def test_a_key_that_nobody_copied_is_asked_about(page: Page, server: ServerProcess, by: str) -> None:
     _, key = make(page, server, f"live/asked-{by}")
-    leave = {
+    ways: dict[str, Callable[[], object]] = {
         "esc": lambda: page.keyboard.press("Escape"),
         "close": lambda: page.click("#made .dlg-head [data-do=close]"),
         "backdrop": lambda: page.mouse.click(5, 5),
         "done": lambda: page.click("#made [data-do=close].solid"),
-    }[by]
+    }
+    leave = ways[by]
     leave()
     asked = page.locator("#made [data-part=ask]")
     expect(asked).to_contain_text("Nothing was copied")
