@@ -85,7 +85,7 @@ def in_chunks(stream_id: int) -> Form:
     return lambda batch: batch.wire(stream_id)
 
 
-SLOW_MS: Final = 2000
+SLOW_MS: Final = 1500
 """A player that is further behind, and not catching up, is slow,"""
 SLOW_FOR_S: Final = 30.0
 """and one for which frames were dropped, for so long."""
@@ -333,7 +333,7 @@ class Subscriber(PlayerQueue):
         self._sent_bytes += size
 
     def is_slow(self, now: float, kbps: float | None = None, *, closely: bool = False) -> bool:
-        """Whether more than 2 s wait for it and it does not catch up, or frames were dropped for it of late. To be
+        """Whether more than 1.5 s wait for it and it does not catch up, or frames were dropped for it of late. To be
         asked about once a second. `kbps`: of the stream, by which what its connection holds is a time.
 
         What was dropped has left the queue: who is slow without end has an empty one, now and then.
