@@ -317,3 +317,4 @@ def test_one_player_that_can_not_keep_up_is_told_for_as_long_as_it_lasts() -> No
     assert watched.opened("slow_players") in range(25)
     assert watched.cleared("slow_players") is None
     assert "frames dropped for slow players in the last minute." in watched.issues[0]["title"]
+    assert watched.issues[0]["actual"] == "1 of 1 player (100\u00a0%)"
