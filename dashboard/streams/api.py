@@ -140,7 +140,7 @@ class StreamOut(Schema):
         None, description="Times in the session that a clock jumped or went back; players get a time that goes on."
     )
     slow_players: int = Field(
-        description="Players over 2 s behind and not catching up, or that lost frames in the last 30 s."
+        description="Players over 1.5 s behind and not catching up, or that lost frames in the last 30 s."
     )
     dropped_frames: int = Field(description="Frames that slow players did not get in the last minute.")
     thumbnail: int | None = Field(None, description="When the last picture was taken, in ms since the epoch.")

@@ -183,7 +183,7 @@ class StreamSnapshot(TypedDict):
     missing_frames_est: int | None
     media_faults: int | None  # Since the session began, as one is worth a look.
     timestamp_repairs: int | None  # The same: clocks that were set, and messages held so that players' time goes on.
-    slow_players: int  # Over 2 s behind and not catching up, or frames were dropped for them in the last 30 s.
+    slow_players: int  # Over 1.5 s behind and not catching up, or frames were dropped for them in the last 30 s.
     dropped_frames: int  # For players that are too slow, in the last minute.
     slowest: list[SlowPlayer]  # Those that lost most or are furthest behind, and are still there; five at most.
     counters: NotRequired[MediaCounters]  # Earlier versions tell none.

@@ -16,6 +16,9 @@ from ingest.live.subscriber import Batch, Form, Given, Subscriber, Write
 
 Several = tuple[Subscriber, ...]
 
+CLOSELY: Final = 100
+"""Of more players the kernel is asked only for those whose connection has more than it takes: it is a call each."""
+
 ALL_KINDS: Final[frozenset[Kind]] = frozenset(("video", "audio", "data"))
 
 
@@ -78,8 +81,9 @@ class Fanout:
         if not self._players:
             return self._departed
         slow = losing = 0
+        closely = len(self.players) <= CLOSELY
         for player in self.players:
-            if player.is_slow(now, kbps) and player.is_counted:
+            if player.is_slow(now, kbps, closely=closely) and player.is_counted:
                 slow += 1
                 losing += player.is_losing
         return _joined(self._departed, self.players, count=self.count, slow=slow, losing=losing)

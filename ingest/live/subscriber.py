@@ -85,14 +85,18 @@ def in_chunks(stream_id: int) -> Form:
     return lambda batch: batch.wire(stream_id)
 
 
-SLOW_MS: Final = 2000
+SLOW_MS: Final = 1500
 """A player that is further behind, and not catching up, is slow,"""
 SLOW_FOR_S: Final = 30.0
 """and one for which frames were dropped, for so long."""
 LOSING_MS: Final = 5000
 """One that is further behind than this sees a picture that stands, before any frame is dropped for it."""
 CATCHES_UP_MS: Final = 100
-"""By how much less than a second ago one that catches up is behind."""
+"""By so much less than a second ago it is behind if it catches up;"""
+CATCHES_UP_S: Final = 5.0
+"""it has to for so long: what it takes comes in heaps."""
+JOINS_S: Final = 1.0
+"""Who has just joined is behind by the pictures that it begins with."""
 
 
 Write = Callable[[bytes], bool]
@@ -124,6 +128,7 @@ class Subscriber(PlayerQueue):
     __slots__ = (
         "_counts_payloads",
         "_dropped_at",
+        "_fell_at",
         "_given",
         "_given_before",
         "_known_dropped",
@@ -148,13 +153,14 @@ class Subscriber(PlayerQueue):
         *,
         write: Write | None = None,
         form: Form | None = None,
-        held: Callable[[], int] | None = None,
+        held: Callable[[bool], int] | None = None,
         session_id: str = "",
         is_counted: bool = True,
         takes: int = ALL_EXTENSIONS,
     ) -> None:
         """`write`: None: it takes messages one by one, always. `form`: None: in chunks; what others are sent is counted
-        by payloads. `held`: how many bytes were written to the peer that it has not taken; asked once a second."""
+        by payloads. `held`: how many bytes were written to the peer that it has not taken, closely or not; asked once
+        a second."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
         self.session_id = session_id
@@ -175,8 +181,10 @@ class Subscriber(PlayerQueue):
         """Frames, as of the latest time that it was asked whether it is slow,"""
         self._dropped_at = -inf
         """and when it was first told of them."""
+        self._fell_at = -inf
+        """When it was last no nearer than a second before,"""
         self.behind_ms = 0
-        """How much waits for it then, in its queue and in its connection,"""
+        """how much waits for it then, in its queue and in its connection,"""
         self.is_losing = False
         """and whether it loses picture by that."""
 
@@ -324,17 +332,19 @@ class Subscriber(PlayerQueue):
         """By so many bytes more (or less) it was sent than was counted."""
         self._sent_bytes += size
 
-    def is_slow(self, now: float, kbps: float | None = None) -> bool:
-        """Whether more than 2 s wait for it and it does not catch up, or frames were dropped for it of late. To be
+    def is_slow(self, now: float, kbps: float | None = None, *, closely: bool = False) -> bool:
+        """Whether more than 1.5 s wait for it and it does not catch up, or frames were dropped for it of late. To be
         asked about once a second. `kbps`: of the stream, by which what its connection holds is a time.
 
         What was dropped has left the queue: who is slow without end has an empty one, now and then.
         """
         if self.dropped_frames != self._known_dropped:
             self._known_dropped, self._dropped_at = self.dropped_frames, now
-        held = self.held() if self.held is not None and kbps and not self.muted else 0
+        held = self.held(closely) if self.held is not None and kbps and not self.muted else 0
         before, self.behind_ms = self.behind_ms, self.pending_ms + (round(held * 8 / kbps) if held and kbps else 0)
-        is_behind = self.behind_ms > SLOW_MS and self.behind_ms > before - CATCHES_UP_MS
+        if self.behind_ms > before - CATCHES_UP_MS and now - self.joined > JOINS_S:
+            self._fell_at = now
+        is_behind = self.behind_ms > SLOW_MS and now - self._fell_at < CATCHES_UP_S
         has_lost = now - self._dropped_at < SLOW_FOR_S
         self.is_losing = has_lost or (is_behind and self.behind_ms > LOSING_MS)
         return has_lost or is_behind

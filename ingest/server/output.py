@@ -130,12 +130,12 @@ class Outlet:
             self.blocked_since = self._time()
             self.blocked_bytes = self.unsent_bytes()
 
-    def held_bytes(self) -> int:
-        """Of what was written, what the peer has not taken, about. The kernel, which holds some of it for every peer,
-        is asked once the transport has more than it takes; and with TLS, which hides that.
+    def held_bytes(self, closely: bool = False) -> int:
+        """What was written and the peer has not taken, about. The kernel, which holds some for every peer, is asked
+        `closely`, or once the transport has more than it takes; and with TLS, which hides that.
         """
         waiting = self.transport.get_write_buffer_size()
-        return waiting + undelivered_bytes(self._socket) if waiting or self.joins else 0
+        return waiting + undelivered_bytes(self._socket) if closely or waiting or self.joins else 0
 
     def unsent_bytes(self) -> int:
         """A number that falls while the peer takes what is written to it.

@@ -151,7 +151,7 @@ class Figures:
     """Of the stream in the last 10 min, this one included, on any node."""
     players: int = 0
     slow_players: int = 0
-    """They are more than 2 s behind and do not catch up, or frames were dropped for them in the last 30 s."""
+    """They are more than 1.5 s behind and do not catch up, or frames were dropped for them in the last 30 s."""
     losing_players: int = 0
     """Of these: frames were dropped for them, or they are more than 5 s behind."""
     dropped_frames: int = 0

@@ -161,7 +161,7 @@ def test_a_part_is_taken_in_order_and_what_stays_can_still_be_dropped() -> None:
 def test_slow() -> None:
     subscriber, _ = player()
     offer(message(KEY, 0, at=0.0), [subscriber])
-    offer(message(INTER, 1, at=1.9), [subscriber])
+    offer(message(INTER, 1, at=1.4), [subscriber])
     assert not subscriber.is_slow(2.0)
     offer(message(INTER, 2, at=2.1), [subscriber])
     assert subscriber.is_slow(3.0)
@@ -172,16 +172,24 @@ def test_slow() -> None:
 
 def test_what_its_connection_holds_makes_it_slow() -> None:
     held = 0
-    subscriber = Subscriber(1, QueueLimits(), lambda _: None, held=lambda: held)
+    subscriber = Subscriber(1, QueueLimits(), lambda _: None, held=lambda closely: held)
     seen = []
-    for second in range(9):
-        held = 125_000 * (second if second < 7 else 14 - second)  # 1,000 kbit/s: one second more each second.
-        seen.append((subscriber.is_slow(float(second), 1000.0), subscriber.is_losing, subscriber.behind_ms))
-    assert [slow for slow, _, _ in seen] == [False, False, False, True, True, True, True, True, False]
-    assert [second for second, (_, losing, _) in enumerate(seen) if losing] == [6, 7], "it does not catch up yet"
-    assert seen[5][2] == 5000
-    subscriber.muted = {"video": 9.0}
-    assert not subscriber.is_slow(9.0, 1000.0), "who pauses need not read"
+    for second in range(14):
+        held = 125_000 * (second if second < 8 else 14 - second)  # 1,000 kbit/s: one second more each second.
+        seen.append((subscriber.is_slow(float(second), 1000.0), subscriber.is_losing))
+    assert [second for second, (slow, _) in enumerate(seen) if slow] == list(range(2, 12))
+    assert [second for second, (_, losing) in enumerate(seen) if losing] == [6, 7, 8]
+    assert subscriber.behind_ms == 1000
+    held = 125_000 * 20
+    assert [subscriber.is_slow(float(second), 1000.0 + 10 * second) for second in range(20, 28)] == [True] * 5 + [
+        False
+    ] * 3
+    subscriber.muted = {"video": 28.0}
+    assert not subscriber.is_slow(28.0, 1000.0), "who pauses need not read"
+
+    newcomer = Subscriber(1, QueueLimits(), lambda _: None, held=lambda closely: 125_000 * 6)
+    newcomer.joined = 30.0
+    assert not newcomer.is_slow(31.0, 1000.0), "it was just given that"
 
 
 def test_who_lost_frames_is_slow_for_a_while() -> None:

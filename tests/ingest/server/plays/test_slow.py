@@ -169,7 +169,7 @@ async def test_one_whose_ping_waits_behind_what_it_does_not_read_is_too_slow(app
         player = server.registry.streams["live/cam1"].subscribers[0]
         await publisher.send_video(stream_id, 0, AVC_HEADER)
         async with asyncio.timeout(10):
-            while not (player.held and player.held()):
+            while not (player.held and player.held(False)):
                 await publisher.send_video(stream_id, 0, key_frame(0, 60_000))
         set_deadlines(server, ping_answer_s=0.2)
         stopped = await app.event("rtmp.stop", connection=1)
