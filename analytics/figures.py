@@ -181,9 +181,10 @@ class Figures:
         return "good"
 
     @property
-    def badness(self) -> tuple[float, float]:
-        """By which the worst is the greatest: the share of the time in bad health, then that with a warning."""
-        return (self.bad_percent or 0, self.warning_percent or 0)
+    def badness(self) -> tuple[int, float]:
+        """By which the worst is the greatest: its health, then for how much of the time it was so bad, per cent."""
+        bad, warning = self.bad_percent or 0, self.warning_percent or 0
+        return (("none", "good", "warning", "bad").index(self.health), bad if self.health == "bad" else bad + warning)
 
     @property
     def video_kbps_mean(self) -> float | None:

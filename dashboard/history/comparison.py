@@ -91,11 +91,16 @@ class ComparisonRow:
         return f"{self.value}@{self.stream}" if self.stream else self.value
 
 
+WORST = "health"
+"""Sorted by it, the worst health comes first, and of these what was so bad for most of its time."""
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnHead:
     """A column's head: where pressing it leads, and how the table is sorted by it now ("": it isn't)."""
 
-    column: Figure
+    name: str
+    words: str
     address: str
     order: str
 
@@ -115,15 +120,15 @@ class Comparison:
         """From a page's address; what can't be understood is taken as not given."""
         by = query.get("by", "")
         sort = query.get("sort", "")
-        names = {column.name: column for column in COMPARED}
-        column = names.get(sort.removeprefix("-"))
+        by_what = sort.removeprefix("-")
+        known = by_what == WORST or any(column.name == by_what for column in COMPARED)
         page = query.get("page", "")
         picks = dict.fromkeys(pick.replace("\0", "") for pick in query.getlist("pick"))
         return cls(
             Dimension(by) if by in DIMENSIONS else Dimension.STREAM,
             PagePeriod.of({name: query.get(name, "") for name in ("range", "from", "to")}, "7d", SUMS_BY_HOUR_UP_TO),
-            column.name if column else "bad_percent",
-            sort.startswith("-") or column is None,
+            by_what if known else WORST,
+            sort.startswith("-") or not known,
             int(page) if page.isdecimal() and len(page) < 6 and int(page) else 1,
             tuple(picks)[:MAX_CHOSEN],
         )
@@ -148,20 +153,23 @@ class Comparison:
         found = self._all.sums("app", "name", "value", longest_live=MAX_ROWS)
         labels = key_labels(value for _, _, value in found) if self.dimension == Dimension.KEY else {}
         lines = [self._line(identity, sums, labels) for identity, sums in found.items()]
+        lines.sort(key=lambda line: (*(-part for part in line.figures.badness), -line.figures.live_ms, line.label))
         column = self.column
-        lines.sort(key=lambda line: (*(-share for share in line.figures.badness), -line.figures.live_ms, line.label))
+        if column is None:
+            return lines if self.is_descending else lines[::-1]
         lines.sort(key=lambda line: value_of(column, line.figures) or 0, reverse=self.is_descending)
         return sorted(lines, key=lambda line: value_of(column, line.figures) is None)
 
     def _line(self, identity: tuple[str, ...], sums: Sums, labels: Mapping[str, str]) -> ComparisonRow:
         app, name, value = identity
-        label = labels.get(value, value or "Not known")
+        label = labels.get(value, value or "Unknown")
         stream = f"{app}/{name}" if self.dimension == Dimension.KEY else ""
         return ComparisonRow(value, (app, name, value), label, stream, Figures.of_sums(sums))
 
     @property
-    def column(self) -> Figure:
-        return next(column for column in COMPARED if column.name == self.sort)
+    def column(self) -> Figure | None:
+        """That it is sorted by; None: by WORST."""
+        return next((column for column in COMPARED if column.name == self.sort), None)
 
     @property
     def pages(self) -> int:
@@ -250,13 +258,17 @@ class Comparison:
     @property
     def heads(self) -> list[ColumnHead]:
         """The columns: pressed once a column comes with its worst end first, once more with the other."""
-        found = []
-        for column in COMPARED:
-            is_sorted = column.name == self.sort
-            descending = not self.is_descending if is_sorted else not column.shown.low_is_bad
-            order = ("descending" if self.is_descending else "ascending") if is_sorted else ""
-            found.append(ColumnHead(column, self.address(sort=f"-{column.name}" if descending else column.name), order))
-        return found
+        return [self._head(column.head, column.name, not column.shown.low_is_bad) for column in COMPARED]
+
+    @property
+    def health_head(self) -> ColumnHead:
+        return self._head("Health", WORST, True)
+
+    def _head(self, words: str, name: str, is_worst_high: bool) -> ColumnHead:
+        is_sorted = name == self.sort
+        descending = not self.is_descending if is_sorted else is_worst_high
+        order = ("descending" if self.is_descending else "ascending") if is_sorted else ""
+        return ColumnHead(name, words, self.address(sort=f"-{name}" if descending else name), order)
 
     @property
     def picks_elsewhere(self) -> list[str]:
@@ -270,6 +282,4 @@ def key_labels(values: Iterable[str]) -> dict[str, str]:
     known = set(values)
     numbers = {int(value) for value in known if value.isdecimal()}
     labels = dict(StreamKey.objects.filter(pk__in=numbers).values_list("pk", "label"))
-    return {value: labels.get(int(value)) or f"Key {value}" for value in known if value.isdecimal()} | {
-        "": "Without a key"
-    }
+    return {value: labels.get(int(value)) or f"Key {value}" for value in known if value.isdecimal()} | {"": "No key"}

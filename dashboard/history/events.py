@@ -76,7 +76,7 @@ def _of_sessions(sessions: Sequence[Session], period: Period) -> list[HistoryEve
         gap = session.started_at - former.ended_at if former.ended_at else GAP * 2
         if timedelta() <= gap <= GAP and session.started_at >= period.since:
             words = f"Reconnected after {gap.total_seconds():.0f}\u00a0s"
-            why = f"{end_words(former.end_reason)} before it."
+            why = f"Previous session: {end_words(former.end_reason).lower()}."
             found.append(HistoryEvent(session.started_at, "reconnect", "rotate", words, why, session.pk, is_mark=False))
     kicked = (
         HistoryEvent(session.ended_at, "kick", "kick", "Kicked", session.stop_note, session.pk)

@@ -311,8 +311,8 @@ class StreamHistory:
         return Grain.HOUR if self.period.until - self.period.since <= HOURS_IN_TABLE else Grain.DAY
 
     def table(self) -> list[Row]:
-        """Hours of a short period, else its days (the first whole), on air, TABLE_ROWS at most: newest first, or by the
-        share of their time in bad health, then with a warning.
+        """Hours of a short period, else its days (the first whole), on air, TABLE_ROWS at most: newest first, or the
+        worst first: by health and the share of their time.
         """
         if self.order == "newest":
             return self._rows(self.table_grain)

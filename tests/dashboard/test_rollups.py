@@ -66,7 +66,7 @@ def test_other_dimensions_are_asked_for_by_name(viewer: Client, stream: Stream) 
         return [(item["value"], item["label"]) for item in items]
 
     assert found("by=stream") == [("live/cam-1", "live/cam-1")]
-    assert found("by=key") == [("", "Without a key"), (str(key.key.pk), "Studio")]
+    assert found("by=key") == [("", "No key"), (str(key.key.pk), "Studio")]
     assert found(f"by=key&value={key.key.pk}") == [(str(key.key.pk), "Studio")]
     assert found("by=app") == [("live", "live")]
     assert found("by=encoder&value=OBS%2030") == [("OBS 30", "OBS 30")]
@@ -307,8 +307,10 @@ def test_the_worst_come_first_by_the_share_of_their_time(viewer: Client) -> None
     whole_day("quarter", good_ms=75_000, bad_ms=25_000)
     whole_day("warned", good_ms=1000, warning_ms=999_000)
     whole_day("fine")
-    assert labels(viewer) == ["live/quarter", "live/second", "live/warned", "live/fine"]
+    assert labels(viewer) == ["live/quarter", "live/warned", "live/second", "live/fine"]
+    assert labels(viewer, "sort=health")[0] == "live/fine"
     page = text_of(viewer, COMPARED)
+    assert 'aria-sort="descending"><a href="?by=stream&amp;range=7d&amp;sort=health">Health' in page
     assert "</svg>Bad 25.0\u00a0%</span>" in page
 
 
@@ -331,9 +333,7 @@ def test_it_is_sorted_by_any_column_and_what_has_no_value_comes_last(viewer: Cli
     assert labels(viewer, "sort=live_h") == ["live/short", "live/middle", "live/long"]
     assert labels(viewer, "sort=-below_percent") == ["live/short", "live/long", "live/middle"]
     assert labels(viewer, "sort=below_percent") == ["live/long", "live/short", "live/middle"]
-    heads = {
-        head.column.name: head for head in viewer.get(f"{COMPARED}?sort=below_percent").context["comparison"].heads
-    }
+    heads = {head.name: head for head in viewer.get(f"{COMPARED}?sort=below_percent").context["comparison"].heads}
     assert (heads["below_percent"].order, heads["live_h"].order) == ("ascending", "")
     assert "sort=-below_percent" in heads["below_percent"].address
     assert "sort=health_percent" in heads["health_percent"].address
@@ -346,8 +346,8 @@ def test_keys_have_their_labels_and_never_a_secret(viewer: Client, stream: Strea
     whole_day("another", dimension=Dimension.KEY, value="")
     response = viewer.get(f"{COMPARED}?by=key")
     lines = [(line.label, line.stream) for line in response.context["comparison"].shown]
-    of_cam = ("Key 987654", f"Key {plain.key.pk}", "Studio", "Without a key")
-    assert sorted(lines) == sorted([*((label, "live/cam-1") for label in of_cam), ("Without a key", "live/another")])
+    of_cam = ("Key 987654", f"Key {plain.key.pk}", "Studio", "No key")
+    assert sorted(lines) == sorted([*((label, "live/cam-1") for label in of_cam), ("No key", "live/another")])
     page = response.content.decode()
     for made in (labelled, plain):
         assert made.secret not in page
@@ -356,7 +356,7 @@ def test_keys_have_their_labels_and_never_a_secret(viewer: Client, stream: Strea
 
 @pytest.mark.parametrize(
     ("by", "value", "shown"),
-    [("app", "live", "live"), ("encoder", "OBS 30", "OBS 30"), ("encoder", "", "Not known"), ("node", "n1", "n1")],
+    [("app", "live", "live"), ("encoder", "OBS 30", "OBS 30"), ("encoder", "", "Unknown"), ("node", "n1", "n1")],
 )
 def test_what_is_compared_is_chosen(viewer: Client, by: str, value: str, shown: str) -> None:
     whole_day()

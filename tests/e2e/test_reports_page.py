@@ -167,13 +167,13 @@ def test_a_report_of_what_was_published_is_made_and_looked_at(
     page.get_by_role("button", name="Make a report").click()
     page.select_option("#make [name=kind]", "broadcast")
     page.fill("#make [name=scope]", STREAM)
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Make report").click()
     # A broadcast ends when nothing came for 300 s.
     expect(page.locator("#make .err")).to_contain_text("No broadcast of live/reported has ended")
     page.select_option("#make [name=kind]", "daily")
     sessions = server.sessions(STREAM)
     page.fill("#make [name=day]", min(session["started_at"] for session in sessions)[:10])
-    page.get_by_role("button", name="Make it").click(timeout=LIMITS_MS["report"])
+    page.get_by_role("button", name="Make report").click(timeout=LIMITS_MS["report"])
 
     sheet = page.locator("#sheet")
     expect(sheet.locator(".prov")).to_contain_text("UTC")
