@@ -9,7 +9,7 @@ from operator import attrgetter, ge, lt
 from typing import Final
 
 from ingest.live.health import measures
-from ingest.live.health.engine import NBSP, Check, Passed, kbps, over, percent, span, times, under, whole
+from ingest.live.health.engine import NBSP, Check, Passed, kbps, lasting, over, percent, span, times, under, whole
 from ingest.live.health.measures import LACKING_S, STEADY_S, TOLERANCE, Figures
 
 # --- Words ---
@@ -40,7 +40,7 @@ def _silence_title(subject: str, silent_s: float, passed: Passed) -> str:
 def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:
     target = figures.target
     of = f" of the {whole(target.kbps)} {target.source}" if target is not None else ""
-    return f"Bitrate {kbps(sent)}, {percent(passed.value)}{of}, for {span(passed.lasted_s)}."
+    return f"Bitrate {kbps(sent)}, {percent(passed.value)}{of}{lasting(passed.lasted_s)}."
 
 
 def _of(sent: float, figures: Figures) -> str:
@@ -86,20 +86,24 @@ def _fps_advice(figures: Figures, passed: Passed) -> str:
     return "The encoder is overloaded and drops frames: use a faster preset, or lower the resolution."
 
 
-def _behind(figures: Figures, passed: Passed) -> str:
+def _behind(figures: Figures) -> str:
     """62 s behind live"""
     behind_s = figures.behind_s or 0.0
     shown = f"{behind_s:.1f}{NBSP}s" if behind_s < 10 else span(behind_s)
     return f"{shown} behind live"
 
 
-def _behind_title(figures: Figures, passed: Passed) -> str:
+def _behind_sentence(figures: Figures) -> str:
     pace = figures.pace
-    grows = measures.collapses(figures) or (pace is not None and pace < 1 - MOVES)
-    if grows:
-        return f"{_behind(figures, passed)} and growing."
+    if measures.collapses(figures) or (pace is not None and pace < 1 - MOVES):
+        return f"{_behind(figures)} and growing."
     catches_up = pace is not None and pace > 1 + MOVES and (figures.behind_s or 0.0) > STEADY_S
-    return f"{_behind(figures, passed)}{', catching up' if catches_up else ''}."
+    return f"{_behind(figures)}{', catching up' if catches_up else ''}."
+
+
+def _behind_too(figures: Figures) -> str:
+    """Where a bitrate that is too low has made media late."""
+    return _behind_sentence(figures) if (figures.behind_s or 0.0) >= 1 else ""
 
 
 MOVES: Final = 0.02
@@ -166,6 +170,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         actual=lambda figures, passed: _of(measures.low_kbps(figures), figures),
         expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {kbps(_target_kbps(figures))}",
         title=lambda figures, passed: _of_target(figures, measures.low_kbps(figures), passed),
+        beside=_behind_too,
         advice=_low_advice,
     ),
     Check(
@@ -178,9 +183,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         relapse=measures.fallen_behind_ms,
         at_once=measures.collapses,
         is_current=True,
-        actual=_behind,
+        actual=lambda figures, passed: _behind(figures),
         expected=lambda figures, passed: f"steady, within {passed.limit:,g}{NBSP}ms of its mean of a minute",
-        title=_behind_title,
+        title=lambda figures, passed: _behind_sentence(figures),
         advice=(
             "The uplink or the encoder is too slow for this bitrate: lower the bitrate. "
             "If it doesn't catch up, restart the encoder's stream."
@@ -260,8 +265,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         actual=lambda figures, passed: f"{figures.fps or 0:.1f} fps ({percent(figures.fps_share)})",
         expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {figures.nominal_fps or 0:.4g} fps",
         title=lambda figures, passed: (
-            f"Frame rate {figures.fps or 0:.1f} fps, {percent(passed.value)} of {figures.nominal_fps or 0:.4g}, "
-            f"for {span(passed.lasted_s)}."
+            f"Frame rate {figures.fps or 0:.1f} fps, {percent(passed.value)} of {figures.nominal_fps or 0:.4g}"
+            f"{lasting(passed.lasted_s)}."
         ),
         advice=_fps_advice,
     ),
@@ -394,7 +399,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
 
 STANDS_STILL: Final[Mapping[str, tuple[str, ...]]] = {
     "bitrate_low": ("frozen_picture", "drift"),
-    "gop_long": ("ts_discontinuity",),
+    "no_keyframes": ("bitrate_low", "drift"),
+    "gop_long": ("bitrate_low", "drift", "ts_discontinuity"),
     "fps_low": ("bitrate_low", "drift"),
     "ts_discontinuity": ("bitrate_low", "fps_low", "drift"),
     "drift": ("bitrate_low",),

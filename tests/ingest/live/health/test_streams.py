@@ -270,6 +270,8 @@ def test_timestamps_that_jump() -> None:
     watched.play(altered(video(120) + audio(120), timestamp=lambda each: each.timestamp + 20_000 * (each.at >= 30)))
     assert watched.codes == {"ts_discontinuity"}
     assert (watched.opened("ts_discontinuity"), watched.cleared("ts_discontinuity")) == (36, 101)
+    once = Watched().play(altered(both(60), timestamp=lambda each: each.timestamp + 20_000 * (each.at >= 30)))
+    assert once.issues[0]["title"] == "Timestamps jumped once in the last minute.", "though in both tracks"
 
 
 def test_a_long_way_to_the_encoder() -> None:
@@ -333,6 +335,7 @@ def test_an_uplink_that_collapses_is_told_within_four_seconds(begin: float, limi
     assert code == ("bitrate_low" if limits else "drift")
     assert (watched.opened(code) or 99) - begin <= 4
     assert watched.cleared(code) is None
+    assert watched.issues[0]["title"].endswith("behind live and growing.")
 
 
 def test_an_encoder_that_throws_away_what_the_uplink_can_not_carry() -> None:
@@ -421,6 +424,8 @@ def cut(messages: list[Message], kind: str, begin: float, end: float) -> list[Me
 CAUSES: dict[str, tuple[list[Message], dict[str, Any], str]] = {
     "an uplink that carries half": (through(both(90), at(30.0, lambda now: 460.0)), SET, "bitrate_low"),
     "half, of an unknown target": (through(both(90), at(30.0, lambda now: 460.0)), {}, "drift"),
+    "an uplink that carries a fifth": (through(both(40), at(30.0, lambda now: 190.0)), SET, "bitrate_low"),
+    "a fifth, of an unknown target": (through(both(40), at(30.0, lambda now: 190.0)), {}, "drift"),
     "three quarters": (through(both(90), at(30.0, lambda now: 700.0)), SET, "drift"),
     "an encoder that is too slow": (altered(both(90), at=lambda each: each.at * 1.25), {}, "drift"),
     "one that is far too slow": (altered(both(90), at=lambda each: each.at * 1.8), SET, "bitrate_low"),
