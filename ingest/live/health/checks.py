@@ -10,7 +10,7 @@ from typing import Final
 
 from ingest.live.health import measures
 from ingest.live.health.engine import NBSP, Check, Passed, kbps, lasting, over, percent, span, times, under, whole
-from ingest.live.health.measures import LACKING_S, STEADY_S, TOLERANCE, Figures
+from ingest.live.health.measures import LACKING_S, TOLERANCE, Figures
 
 # --- Words ---
 
@@ -41,6 +41,16 @@ def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:
     target = figures.target
     of = f" of the {whole(target.kbps)} {target.source}" if target is not None else ""
     return f"Bitrate {kbps(sent)}, {percent(passed.value)}{of}{lasting(passed.lasted_s)}."
+
+
+def _low_title(figures: Figures, passed: Passed) -> str:
+    """Of now: while media catch up, the bitrate is as it should be, or higher."""
+    sent, target = measures.low_kbps(figures), figures.target
+    if target is None:
+        return f"Bitrate {kbps(sent)}."
+    share = 100 * sent / target.kbps
+    held = lasting(passed.lasted_s) if share < passed.limit else ""
+    return f"Bitrate {kbps(sent)}, {percent(share)} of the {whole(target.kbps)} {target.source}{held}."
 
 
 def _of(sent: float, figures: Figures) -> str:
@@ -94,11 +104,9 @@ def _behind(figures: Figures) -> str:
 
 
 def _behind_sentence(figures: Figures) -> str:
-    pace = figures.pace
-    if measures.collapses(figures) or (pace is not None and pace < 1 - MOVES):
-        return f"{_behind(figures)} and growing."
-    catches_up = pace is not None and pace > 1 + MOVES and (figures.behind_s or 0.0) > STEADY_S
-    return f"{_behind(figures)}{', catching up' if catches_up else ''}."
+    later_s = figures.later_s
+    how = " and growing" if later_s > MOVES_S else ", catching up" if later_s < -MOVES_S else ""
+    return f"{_behind(figures)}{how}."
 
 
 def _behind_too(figures: Figures) -> str:
@@ -106,8 +114,8 @@ def _behind_too(figures: Figures) -> str:
     return _behind_sentence(figures) if (figures.behind_s or 0.0) >= 1 else ""
 
 
-MOVES: Final = 0.02
-"""Of a second in each: a delay grows or shrinks by more."""
+MOVES_S: Final = 0.06
+"""In 3 s: a delay that grows or shrinks does so by more."""
 
 
 def _slow(figures: Figures) -> str:
@@ -169,7 +177,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         at_once=measures.collapses,
         actual=lambda figures, passed: _of(measures.low_kbps(figures), figures),
         expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {kbps(_target_kbps(figures))}",
-        title=lambda figures, passed: _of_target(figures, measures.low_kbps(figures), passed),
+        relapse=measures.still_late,
+        is_current=True,
+        title=_low_title,
         beside=_behind_too,
         advice=_low_advice,
     ),

@@ -119,6 +119,9 @@ def test_a_pause_is_no_silence() -> None:
         altered(video(60) + audio(60), at=lambda each: each.at + 50, timestamp=lambda each: each.timestamp + 20_000)
     )
     assert watched.codes == set()
+    sample = session(watched.stream).meter.latest
+    assert sample is not None
+    assert sample.drift == pytest.approx(0, abs=50), "nor does it make anything late"
 
 
 def test_a_few_frames_a_second_are_healthy() -> None:
@@ -473,10 +476,14 @@ def test_a_way_that_grows_long_as_the_uplink_is_full_is_not_told_beside_it() -> 
     assert watched.codes == {"bitrate_low"}
 
 
-def test_catching_up_is_no_trouble_of_its_own() -> None:
+@pytest.mark.parametrize(("carries", "seen_at"), [(1100.0, 66.0), (1500.0, 66.0), (4000.0, 62.0)])
+def test_catching_up_is_no_trouble_of_its_own(carries: float, seen_at: float) -> None:
     """More comes than the target, and faster than time passes."""
-    messages = through(both(200), at(30.0, lambda now: 500.0 if now < 60 else 1500.0))
-    assert Watched(target_kbps=800).play(messages).codes == {"bitrate_low"}
+    messages = through(both(220), at(30.0, lambda now: 500.0 if now < 60 else carries))
+    watched = Watched(target_kbps=800).play([each for each in messages if each.at < seen_at])
+    assert "catching up" in watched.issues[0]["title"]
+    assert watched.play([each for each in messages if each.at >= seen_at]).codes == {"bitrate_low"}
+    assert not watched.seconds[-1]
 
 
 def test_the_table_of_causes_names_checks() -> None:
