@@ -10,6 +10,7 @@ from typing import Final
 
 from ingest import clean
 from ingest.contracts import Health, Sample, Totals
+from ingest.live.collapse import Collapse
 from ingest.live.counters import (
     NOTHING_READ,
     Audience,
@@ -22,7 +23,7 @@ from ingest.live.counters import (
     Total,
     kbps,
 )
-from ingest.live.health.measures import COLLAPSE_S, LACKING_S, STEADY_S, Figures
+from ingest.live.health.measures import COLLAPSE_S, LACKING_S, Figures
 from ingest.live.timeline import Timeline
 from ingest.rtmp.messages import timestamp_difference
 
@@ -34,10 +35,6 @@ DRIFT_SECONDS: Final = 60
 PACE_SECONDS: Final = 10
 KEYFRAME_INTERVALS: Final = 5
 """Whose largest is in a sample; the checks look at twice as many."""
-SLOW: Final = 0.3
-"""Media that fall behind by more than this part of a second in each second don't come as they should."""
-CHOKED: Final = 0.5
-"""Where media are late, an encoder that sends less than this part of its target throws frames away."""
 STILL_BYTES: Final = 48
 STILL_PART: Final = 0.005
 """A second whose frames between keyframes have no more bytes on average, or no more than this part of a keyframe's,
@@ -99,10 +96,7 @@ class Meter:
     _open_gop_age: float | None = None
     """Seconds of wall time since the last keyframe, or since the first video where none came."""
     _delay: Delay = field(default_factory=Delay)
-    _age: float = 0.0
-    """How much more time has passed than media have come, ms: at the end of the latest second;"""
-    _age_audio: float | None = None
-    """of sound beside video, where it was looked at."""
+    _collapse: Collapse = field(default_factory=Collapse)
     _keyframe_bytes: int = 0
     """Of the latest."""
     _counted_keyframe_bytes: int = 0
@@ -315,34 +309,23 @@ class Meter:
         media_ms = main.dts - main.jumped
         behind = passed_s * 1000 - media_ms
         figures.drift_dev_ms = behind - self._drifts.add(behind)
-        late_ms = self._delay.add(behind)
-        figures.behind_s = late_ms / 1000
+        figures.behind_s = self._delay.add(behind) / 1000
         figures.pace = self._pace.add(media_ms / 1000, now)
         age = (now - self._first_video) * 1000 - video.dts + video.jumped if video.frames else behind
-        slowest = SLOW * self.growth.elapsed_ms
-        is_slow = age - self._age >= slowest
-        self._age = age
-        if is_slow or late_ms > 1000 * STEADY_S:
-            self._watch_collapse(figures, now, slowest, is_slow=is_slow)
-        else:
-            figures.slowing = figures.choking = 0
-            self._age_audio = None
+        self._collapse.add(figures, age, self.growth.elapsed_ms, self._sound_age_ms, self._recent_kbps)
 
-    def _watch_collapse(self, figures: Figures, now: float, slowest: float, *, is_slow: bool) -> None:
-        """For how many seconds, one after the other, neither sound nor pictures have come in time. By what came last
-        and is due now: a pause of a second makes media late for that second, and they are there again in the next."""
-        audio, readings, target = self.audio_line, self._readings, figures.target
-        if audio.frames:
-            age = (now - self._first_audio) * 1000 - audio.dts + audio.jumped
-            is_slow = is_slow and (self._age_audio is None or age - self._age_audio >= slowest)
-            self._age_audio = age
-        figures.slowing = figures.slowing + 1 if is_slow else 0
-        is_choked, figures.recent_kbps = False, None
-        if self.video_line.frames and len(readings) > COLLAPSE_S:
-            growth = self.reading.since(readings[-1 - COLLAPSE_S])
-            figures.recent_kbps = kbps(growth.video_bytes, growth.elapsed_ms)
-            is_choked = figures.is_late and target is not None and figures.recent_kbps < CHOKED * target.kbps
-        figures.choking = figures.choking + 1 if is_choked else 0
+    def _sound_age_ms(self) -> float | None:
+        """As of the latest reading, beside video."""
+        audio = self.audio_line
+        at = self.started + self.reading.elapsed_ms / 1000
+        return (at - self._first_audio) * 1000 - audio.dts + audio.jumped if audio.frames else None
+
+    def _recent_kbps(self) -> float | None:
+        """The video's, of the last COLLAPSE_S."""
+        if not self.video_line.frames or len(self._readings) <= COLLAPSE_S:
+            return None
+        growth = self.reading.since(self._readings[-1 - COLLAPSE_S])
+        return kbps(growth.video_bytes, growth.elapsed_ms)
 
     def _watch_stillness(self, figures: Figures) -> None:
         """Pictures and sound of nearly no bytes: by the means of a second, so that no frame costs anything."""

@@ -75,6 +75,8 @@ class Evaluation:
         trouble. On a congested network both vary.
         """
         self._discontinuities = Total(SPREAD_SECONDS)
+        self._jumps: tuple[int, ...] = (0, 0)
+        """Of video and audio, since the session began."""
         self._settled_s = 0
         """Ticks since media flow as they should."""
         self._unrecorded_since: float | None = None
@@ -125,7 +127,8 @@ class Evaluation:
             figures.without_video_s > MISSING_S and meter.video_line.frames > 0
         )
         counts = flows and self._settled_s > 0 and (is_broken or not self._was_broken) and now >= self._begins
-        self._discontinuities.add(growth.ts_gap + growth.ts_regress if counts else 0)
+        jumps = self._count_jumps() if growth.ts_gap or growth.ts_regress else 0
+        self._discontinuities.add(jumps if counts else 0)
         figures.discontinuities = self._discontinuities.sum
         figures.unevenness = None
         self._was_broken = is_broken
@@ -145,6 +148,12 @@ class Evaluation:
         share = figures.fps_share
         if share is not None and share >= FULL_PERCENT:
             self._usual.add(figures.video_kbps)
+
+    def _count_jumps(self) -> int:
+        """Of the second's: a clock that is set shows in both tracks, and counts once."""
+        lines = self._meter.video_line, self._meter.audio_line
+        former, self._jumps = self._jumps, tuple(line.gaps + line.regressions for line in lines)
+        return max(now - before for now, before in zip(self._jumps, former, strict=True))
 
 
 MOST_FPS, MOST_KBPS = 1000, 1_000_000

@@ -9,8 +9,8 @@ from operator import attrgetter, ge, lt
 from typing import Final
 
 from ingest.live.health import measures
-from ingest.live.health.engine import NBSP, Check, Passed, kbps, over, percent, span, times, under, whole
-from ingest.live.health.measures import LACKING_S, STEADY_S, TOLERANCE, Figures
+from ingest.live.health.engine import NBSP, Check, Passed, kbps, lasting, over, percent, span, times, under, whole
+from ingest.live.health.measures import LACKING_S, TOLERANCE, Figures
 
 # --- Words ---
 
@@ -40,7 +40,17 @@ def _silence_title(subject: str, silent_s: float, passed: Passed) -> str:
 def _of_target(figures: Figures, sent: float | None, passed: Passed) -> str:
     target = figures.target
     of = f" of the {whole(target.kbps)} {target.source}" if target is not None else ""
-    return f"Bitrate {kbps(sent)}, {percent(passed.value)}{of}, for {span(passed.lasted_s)}."
+    return f"Bitrate {kbps(sent)}, {percent(passed.value)}{of}{lasting(passed.lasted_s)}."
+
+
+def _low_title(figures: Figures, passed: Passed) -> str:
+    """Of now: while media catch up, the bitrate is as it should be, or higher."""
+    sent, target = measures.low_kbps(figures), figures.target
+    if target is None:
+        return f"Bitrate {kbps(sent)}."
+    share = 100 * sent / target.kbps
+    held = lasting(passed.lasted_s) if share < passed.limit else ""
+    return f"Bitrate {kbps(sent)}, {percent(share)} of the {whole(target.kbps)} {target.source}{held}."
 
 
 def _of(sent: float, figures: Figures) -> str:
@@ -86,24 +96,26 @@ def _fps_advice(figures: Figures, passed: Passed) -> str:
     return "The encoder is overloaded and drops frames: use a faster preset, or lower the resolution."
 
 
-def _behind(figures: Figures, passed: Passed) -> str:
+def _behind(figures: Figures) -> str:
     """62 s behind live"""
     behind_s = figures.behind_s or 0.0
     shown = f"{behind_s:.1f}{NBSP}s" if behind_s < 10 else span(behind_s)
     return f"{shown} behind live"
 
 
-def _behind_title(figures: Figures, passed: Passed) -> str:
-    pace = figures.pace
-    grows = measures.collapses(figures) or (pace is not None and pace < 1 - MOVES)
-    if grows:
-        return f"{_behind(figures, passed)} and growing."
-    catches_up = pace is not None and pace > 1 + MOVES and (figures.behind_s or 0.0) > STEADY_S
-    return f"{_behind(figures, passed)}{', catching up' if catches_up else ''}."
+def _behind_sentence(figures: Figures) -> str:
+    later_s = figures.later_s
+    how = " and growing" if later_s > MOVES_S else ", catching up" if later_s < -MOVES_S else ""
+    return f"{_behind(figures)}{how}."
 
 
-MOVES: Final = 0.02
-"""Of a second in each: a delay grows or shrinks by more."""
+def _behind_too(figures: Figures) -> str:
+    """Where a bitrate that is too low has made media late."""
+    return _behind_sentence(figures) if (figures.behind_s or 0.0) >= 1 else ""
+
+
+MOVES_S: Final = 0.06
+"""In 3 s: a delay that grows or shrinks does so by more."""
 
 
 def _slow(figures: Figures) -> str:
@@ -165,7 +177,10 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         at_once=measures.collapses,
         actual=lambda figures, passed: _of(measures.low_kbps(figures), figures),
         expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {kbps(_target_kbps(figures))}",
-        title=lambda figures, passed: _of_target(figures, measures.low_kbps(figures), passed),
+        relapse=measures.still_late,
+        is_current=True,
+        title=_low_title,
+        beside=_behind_too,
         advice=_low_advice,
     ),
     Check(
@@ -178,9 +193,9 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         relapse=measures.fallen_behind_ms,
         at_once=measures.collapses,
         is_current=True,
-        actual=_behind,
+        actual=lambda figures, passed: _behind(figures),
         expected=lambda figures, passed: f"steady, within {passed.limit:,g}{NBSP}ms of its mean of a minute",
-        title=_behind_title,
+        title=lambda figures, passed: _behind_sentence(figures),
         advice=(
             "The uplink or the encoder is too slow for this bitrate: lower the bitrate. "
             "If it doesn't catch up, restart the encoder's stream."
@@ -260,8 +275,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         actual=lambda figures, passed: f"{figures.fps or 0:.1f} fps ({percent(figures.fps_share)})",
         expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {figures.nominal_fps or 0:.4g} fps",
         title=lambda figures, passed: (
-            f"Frame rate {figures.fps or 0:.1f} fps, {percent(passed.value)} of {figures.nominal_fps or 0:.4g}, "
-            f"for {span(passed.lasted_s)}."
+            f"Frame rate {figures.fps or 0:.1f} fps, {percent(passed.value)} of {figures.nominal_fps or 0:.4g}"
+            f"{lasting(passed.lasted_s)}."
         ),
         advice=_fps_advice,
     ),
@@ -397,7 +412,8 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
 
 STANDS_STILL: Final[Mapping[str, tuple[str, ...]]] = {
     "bitrate_low": ("frozen_picture", "drift"),
-    "gop_long": ("ts_discontinuity",),
+    "no_keyframes": ("bitrate_low", "drift"),
+    "gop_long": ("bitrate_low", "drift", "ts_discontinuity"),
     "fps_low": ("bitrate_low", "drift"),
     "ts_discontinuity": ("bitrate_low", "fps_low", "drift"),
     "drift": ("bitrate_low",),

@@ -28,6 +28,11 @@ def span(seconds: float) -> str:
     return f"{whole}{NBSP}s"
 
 
+def lasting(seconds: float) -> str:
+    """ ", for 14 s"; nothing for what has just begun."""
+    return f", for {span(seconds)}" if seconds >= 1 else ""
+
+
 def whole(value: float) -> str:
     """2,310"""
     return f"{value:,.0f}"
@@ -108,6 +113,8 @@ class Check(Generic[F]):
     """Whether it opens without its hold, if its limit is passed."""
     is_current: bool = False
     """Its sentence is of now, too, while its limit isn't passed any more."""
+    beside: Callable[[F], str] | None = None
+    """A sentence of now behind the title; "": there is nothing to say."""
     is_off: bool = False
     """It is evaluated where a stream's own rules switch it on, and nowhere else."""
 
@@ -258,13 +265,18 @@ class _Row(Generic[F]):
         if former is None or check.is_current:
             self._title = check.title(figures, passed)
         well_s = self._latches[level].well_s(now)
+        said = [self._title]
+        if well_s:
+            said.append(_recovering(well_s, check.hold_s))
+        if check.beside is not None and (beside := check.beside(figures)):
+            said.append(beside)
         return Issue(
             check=check.code,
             level=level,
             since=since,
             actual=check.actual(figures, passed),
             expected=check.expected_text(figures, passed),
-            title=f"{self._title} {_recovering(well_s, check.hold_s)}" if well_s else self._title,
+            title=" ".join(said),
             advice=check.advice_text(figures, passed) if former is None else former["advice"],
             value=round(measured, 3),
             limit=passed.limit,

@@ -129,6 +129,8 @@ class Figures:
     """How far media is behind the mean of a minute."""
     behind_s: float | None = None
     """How far media is behind live: behind the best moment since the session began."""
+    later_s: float = 0.0
+    """By how much further they are than 3 s ago."""
     pace: float | None = None
     """Seconds of media a second, mean of 10 s."""
     slowing: int = 0
@@ -230,6 +232,11 @@ def fallen_behind_ms(figures: Figures) -> float | None:
     """What has fallen behind, and stays so: however steadily it is late, it is."""
     behind_s = figures.behind_s
     return behind_s * 1000 if behind_s is not None and behind_s > FAR_BEHIND_S else figures.drift_dev_ms
+
+
+def still_late(figures: Figures) -> float | None:
+    """0 % of the target, as long as what a low bitrate has made late is so."""
+    return 0.0 if (figures.behind_s or 0.0) > FAR_BEHIND_S else None
 
 
 def unpaced(figures: Figures) -> float | None:

@@ -172,12 +172,12 @@ def test_limits(figures: Figures, expected: list[str]) -> None:
             "Frame rate 26.1 fps, 87~% of 30, for 1~min 52~s. | 26.1 fps (87~%) | at least 90~% of 30 fps | 87 | 90",
         ),
         (
-            Figures(drift_dev_ms=21_146.0, behind_s=62.3, pace=0.4),
+            Figures(drift_dev_ms=21_146.0, behind_s=62.3, later_s=2.0),
             "1~min 2~s behind live and growing. | 1~min 2~s behind live | "
             "steady, within 1,000~ms of its mean of a minute | 21146 | 1000",
         ),
         (
-            Figures(drift_dev_ms=800.0, behind_s=3.21, pace=1.0),
+            Figures(drift_dev_ms=800.0, behind_s=3.21, later_s=0.05),
             "3.2~s behind live. | 3.2~s behind live | steady, within 500~ms of its mean of a minute | 800 | 500",
         ),
         (

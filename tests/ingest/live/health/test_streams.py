@@ -119,6 +119,9 @@ def test_a_pause_is_no_silence() -> None:
         altered(video(60) + audio(60), at=lambda each: each.at + 50, timestamp=lambda each: each.timestamp + 20_000)
     )
     assert watched.codes == set()
+    sample = session(watched.stream).meter.latest
+    assert sample is not None
+    assert sample.drift == pytest.approx(0, abs=50), "nor does it make anything late"
 
 
 def test_a_few_frames_a_second_are_healthy() -> None:
@@ -270,6 +273,8 @@ def test_timestamps_that_jump() -> None:
     watched.play(altered(video(120) + audio(120), timestamp=lambda each: each.timestamp + 20_000 * (each.at >= 30)))
     assert watched.codes == {"ts_discontinuity"}
     assert (watched.opened("ts_discontinuity"), watched.cleared("ts_discontinuity")) == (36, 101)
+    once = Watched().play(altered(both(60), timestamp=lambda each: each.timestamp + 20_000 * (each.at >= 30)))
+    assert once.issues[0]["title"] == "Timestamps jumped once in the last minute.", "though in both tracks"
 
 
 def test_a_long_way_to_the_encoder() -> None:
@@ -339,6 +344,7 @@ def test_an_uplink_that_collapses_is_told_within_four_seconds(begin: float, limi
     assert code == ("bitrate_low" if limits else "drift")
     assert (watched.opened(code) or 99) - begin <= 4
     assert watched.cleared(code) is None
+    assert watched.issues[0]["title"].endswith("behind live and growing.")
 
 
 def test_an_encoder_that_throws_away_what_the_uplink_can_not_carry() -> None:
@@ -427,6 +433,8 @@ def cut(messages: list[Message], kind: str, begin: float, end: float) -> list[Me
 CAUSES: dict[str, tuple[list[Message], dict[str, Any], str]] = {
     "an uplink that carries half": (through(both(90), at(30.0, lambda now: 460.0)), SET, "bitrate_low"),
     "half, of an unknown target": (through(both(90), at(30.0, lambda now: 460.0)), {}, "drift"),
+    "an uplink that carries a fifth": (through(both(40), at(30.0, lambda now: 190.0)), SET, "bitrate_low"),
+    "a fifth, of an unknown target": (through(both(40), at(30.0, lambda now: 190.0)), {}, "drift"),
     "three quarters": (through(both(90), at(30.0, lambda now: 700.0)), SET, "drift"),
     "an encoder that is too slow": (altered(both(90), at=lambda each: each.at * 1.25), {}, "drift"),
     "one that is far too slow": (altered(both(90), at=lambda each: each.at * 1.8), SET, "bitrate_low"),
@@ -474,10 +482,14 @@ def test_a_way_that_grows_long_as_the_uplink_is_full_is_not_told_beside_it() -> 
     assert watched.codes == {"bitrate_low"}
 
 
-def test_catching_up_is_no_trouble_of_its_own() -> None:
+@pytest.mark.parametrize(("carries", "seen_at"), [(1100.0, 66.0), (1500.0, 66.0), (4000.0, 62.0)])
+def test_catching_up_is_no_trouble_of_its_own(carries: float, seen_at: float) -> None:
     """More comes than the target, and faster than time passes."""
-    messages = through(both(200), at(30.0, lambda now: 500.0 if now < 60 else 1500.0))
-    assert Watched(target_kbps=800).play(messages).codes == {"bitrate_low"}
+    messages = through(both(220), at(30.0, lambda now: 500.0 if now < 60 else carries))
+    watched = Watched(target_kbps=800).play([each for each in messages if each.at < seen_at])
+    assert "catching up" in watched.issues[0]["title"]
+    assert watched.play([each for each in messages if each.at >= seen_at]).codes == {"bitrate_low"}
+    assert not watched.seconds[-1]
 
 
 def test_the_table_of_causes_names_checks() -> None:
