@@ -1,4 +1,4 @@
-"""Services and silences as an operator sets them up: what pages say as a message is sent, and while alerts are silenced."""
+"""Services and silences as operators set them up: what pages say of a test message, and while alerts are silenced."""
 
 import re
 from datetime import UTC, datetime, timedelta
