@@ -2,13 +2,14 @@
 are not worth sending any more."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from dashboard.alerts.kinds import live_since
+from dashboard import zones
+from dashboard.alerts.kinds import KINDS, Ended, live_since
 from dashboard.models import Alert, AlertRule
 from dashboard.templatetags import ui
 from ingest.contracts.figures import CHECK_NAMES
@@ -66,7 +67,7 @@ def superseded(row: Delivery) -> str:
     if alert is None or alert.cleared_at is None:
         return ""
     if row.kind != "alert.cleared":
-        return f"It was over at {_clock(alert.cleared_at, alert.rule)}, before it could be sent."
+        return f"It was over at {_clock(alert.cleared_at, _zone(alert))}, before it could be sent."
     if alert.outcome == Outcome.DROPPED or _was_delivered(row):
         return ""
     return "Nobody had been notified of it before it was over."
@@ -88,8 +89,7 @@ def alert_words(row: Delivery, now: datetime) -> AlertWords:
     label, colour = LOOKS[alert.outcome if alert.cleared_at else alert.level]
     facts = (
         ("Stream" if "/" in alert.subject else "Node", alert.subject),
-        ("Level", alert.level.capitalize()),
-        ("Measured", alert.actual),
+        ("Reason" if alert.kind == Ended.code else "Measured", alert.actual),
         ("Limit", alert.expected),
     )
     return AlertWords(
@@ -114,7 +114,7 @@ def _heading(alert: Alert) -> str:
 
 def _subject(alert: Alert, label: str, *, is_still: bool) -> str:
     """What it is now, where, what and when: "Bad: live/cam-1: Nothing received for 7 s, since 13:31 UTC"."""
-    began = f"since {alert.opened_at.astimezone(alert.rule.zone):%H:%M %Z}"
+    began = f"since {alert.opened_at.astimezone(_zone(alert)):%H:%M %Z}"
     if not alert.cleared_at:
         begin = f"Still {_lower(label)}" if is_still else label
         return _line(f"{begin}: {alert.subject}: {_sentence(alert.title)}, {began}")
@@ -127,16 +127,18 @@ def _subject(alert: Alert, label: str, *, is_still: bool) -> str:
 
 
 def _stands(row: Delivery, alert: Alert, now: datetime, *, is_known: bool) -> list[str]:
-    happened, at = _clock(alert.opened_at, alert.rule), _clock(now, alert.rule)
+    began, zone = alert.opened_at, _zone(alert)
+    happened, at = _clock(began, zone), _clock(now, zone, began)
     found = []
     if alert.cleared_at:
-        over = OVER[alert.outcome].format(_clock(alert.cleared_at, alert.rule))
-        found.append(f"Happened {happened}; {over}, after {_lasted(alert.opened_at, alert.cleared_at)}.")
+        over = OVER[alert.outcome].format(_clock(alert.cleared_at, zone, began))
+        found.append(f"Happened {happened}; {over}, after {_lasted(began, alert.cleared_at)}.")
         if alert.outcome in (Outcome.DROPPED, Outcome.ENDED) and alert.stream_id:
             back = live_since(alert.stream_id)
-            found.append(f"Live again since {_clock(back, alert.rule)}." if back else f"Still off air at {at}.")
+            found.append(f"Live again since {_clock(back, zone, began)}." if back else f"Still off air at {at}.")
     elif is_known:
-        found.append(f"Happened {happened}; still open at {at}, after {_lasted(alert.opened_at, now)}.")
+        still = "off air" if KINDS[alert.kind].is_absence else "open"
+        found.append(f"Happened {happened}; still {still} at {at}, after {_lasted(began, now)}.")
     else:
         found.append(f"Happened {happened}. Its rule was deleted since: how it stands now is not known.")
     if row.asked_at is None and now - row.created_at > LATE:
@@ -156,15 +158,33 @@ def _was_delivered(row: Delivery) -> bool:
 
 def _as_it_was(body: dict[str, Any]) -> Alert:
     alert: dict[str, Any] = body["alert"]
-    words = ("subject", "level", "title", "actual", "expected", "advice", "cleared_why", "outcome", "end_reason")
+    words = (
+        "kind",
+        "subject",
+        "level",
+        "title",
+        "actual",
+        "expected",
+        "advice",
+        "cleared_why",
+        "outcome",
+        "end_reason",
+    )
     times = {name: datetime.fromisoformat(alert[name]) if alert[name] else None for name in ("opened_at", "cleared_at")}
     about = {name: alert.get(name, "") for name in words}
     return Alert(rule=AlertRule(name=body["rule"]), check_code=alert["check"], **about, **times)
 
 
-def _clock(at: datetime, rule: AlertRule) -> str:
-    """In the rule's zone: "13:31:46 UTC, 23 Nov"."""
-    return f"{at.astimezone(rule.zone):%H:%M:%S %Z, %-d %b}"
+def _zone(alert: Alert) -> tzinfo:
+    """The rule's; UTC, if this machine doesn't know that."""
+    return zones.named(alert.rule.time_zone) or UTC
+
+
+def _clock(at: datetime, zone: tzinfo, beside: datetime | None = None) -> str:
+    """In the rule's zone: "13:31:46 UTC, 23 Nov"; where it stands `beside` a time of the same day "13:31:46"."""
+    here = at.astimezone(zone)
+    same_day = beside is not None and beside.astimezone(zone).date() == here.date()
+    return f"{here:%H:%M:%S}" if same_day else f"{here:%H:%M:%S %Z, %-d %b}"
 
 
 def _lasted(start: datetime, end: datetime) -> str:

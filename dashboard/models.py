@@ -105,7 +105,7 @@ class AlertRule(Scope):
 
         Hours from 22:00 until 6:00 belong to the day on which they begin. Without hours: the day's beginning.
         """
-        here = now.astimezone(zone := self.zone)
+        here = now.astimezone(zone := self._zone())
         begin, end = self.from_time or time(), self.until_time or time()
         day = here.date()
         if begin < end:
@@ -118,8 +118,7 @@ class AlertRule(Scope):
             return None
         return datetime.combine(day, begin, zone)
 
-    @property
-    def zone(self) -> tzinfo:
+    def _zone(self) -> tzinfo:
         """UTC, if this machine doesn't know the zone: other hours are better than none."""
         try:
             return ZoneInfo(self.time_zone)

@@ -143,6 +143,8 @@ def _kept(service: Service) -> dict[str, str]:
 
 
 class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
+    field_order = ("name", "enabled", "kinds", "emails", "services", "webhooks", "level", "checks")
+    """What it is about and for whom; then the rest, which may stay as it is."""
     kinds = Boxes(
         label="Alert on",
         choices=[(kind.code, format_html("{} <small>{}</small>", kind.label, kind.help)) for kind in KINDS.values()],
@@ -154,7 +156,11 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
         required=False,
         help_text="Of health issues only. None chosen: every check.",
     )
-    days = Days(choices=[(str(number), name) for number, name in enumerate(DAYS)], required=False)
+    days = Days(
+        choices=[(str(number), name) for number, name in enumerate(DAYS)],
+        required=False,
+        help_text="The day on which the hours begin. None chosen: every day.",
+    )
     webhooks = forms.ModelMultipleChoiceField(
         Webhook.objects.all(), required=False, widget=forms.CheckboxSelectMultiple
     )
@@ -170,7 +176,6 @@ class RuleForm(ScopeForm, forms.ModelForm[AlertRule]):
         )
         help_texts = {
             "level": "Of health issues only.",
-            "days": "The day on which the hours begin. None chosen: every day.",
             "until_time": "22:00 until 06:00 goes over midnight.",
             "emails": "One address per line or comma.",
         }

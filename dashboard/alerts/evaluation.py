@@ -107,9 +107,9 @@ def silence_reason(alert: Alert, held: Silences) -> str:
     if silence is not None:
         return silences.words(silence)
     if is_acknowledged(alert):
-        return "Somebody has acknowledged it."
+        return "Acknowledged."
     if rule.began(now) is None:
-        return "It is outside of the rule's hours."
+        return "Outside the rule's hours."
     return ""
 
 

@@ -90,10 +90,18 @@ class Health(Kind):
             partition_by=[F("session"), KT("payload__health__check")],
             order_by=[F("at").desc(), F("sequence").desc(nulls_last=True)],
         )
+        known = set(open_ones(Alert.objects.filter(rule__in=rules)).values_list("rule", "subject", "check_code"))
         for event in health.annotate(place=place).filter(place=1).order_by("at"):
-            if event.kind == Happened.HEALTH_OPENED:  # Asked of the last alone: the database would choose by it before.
+            if event.kind != Happened.HEALTH_OPENED:  # Of the last alone: asked before, the database would go by it.
+                continue
+            new = [
+                rule
+                for rule in self._matching(event, covering(rules, event))
+                if (rule.pk, subject_of(event), event.payload["health"]["check"]) not in known
+            ]
+            if new:
                 with paced_transaction():
-                    self._open(event, covering(rules, event))
+                    self._open(event, new)
 
     def why_over(self, alert: Alert, rule: AlertRule) -> str:
         if not rule.matches(alert.check_code, alert.level):
@@ -114,9 +122,12 @@ class Health(Kind):
                 clear(Alert.objects.filter(pk=alert.pk), event.at, Outcome.EASED, why)
 
     def _open(self, event: OutboxEvent, rules: Sequence[AlertRule]) -> None:
+        at, issue = event.at, event.payload["health"]
+        make(self._matching(event, rules), self.code, subject_of(event), event.stream_id, event.session_id, at, issue)
+
+    def _matching(self, event: OutboxEvent, rules: Sequence[AlertRule]) -> list[AlertRule]:
         issue = event.payload["health"]
-        matching = [rule for rule in rules if rule.matches(issue["check"], issue["level"])]
-        make(matching, self.code, subject_of(event), event.stream_id, event.session_id, event.at, issue)
+        return [rule for rule in rules if rule.matches(issue["check"], issue["level"])]
 
     def _of_check(self, event: OutboxEvent) -> Any:
         check = event.payload["health"]["check"]

@@ -65,8 +65,9 @@ def _undelivered(rows: Iterable[Alert]) -> dict[int, list[str]]:
     for about, channel, error in lost.order_by("-number").values_list("about", "channel", "error")[:MOST_UNDELIVERED]:
         of_alert = reasons.setdefault(int(about.rpartition(":")[2]), [])
         why = NO_MAIL_SERVER if channel == EmailChannel.name and not is_mail_set() else error
-        if why and why not in of_alert:
-            of_alert.append(why)
+        words = f"{why[:1].lower()}{why[1:]}"
+        if words and words not in of_alert:
+            of_alert.append(words)
     return reasons
 
 

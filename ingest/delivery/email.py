@@ -117,7 +117,7 @@ def send_mail(connection: BaseEmailBackend, message: EmailMessage) -> Answer:
         status, error = refused.smtp_code, f"The mail server did not take it: {refused.smtp_error!r}"
         is_final = status >= REFUSED_FOR_GOOD and not isinstance(refused, OF_THE_SENDER)
     except (smtplib.SMTPException, OSError) as problem:
-        status, error = None, f"The mail server can't be reached: {problem}"
+        status, error = None, f"The mail server can't be reached: {problem.strerror or problem}"
     if error and status is not None:
         close_mail(connection)
     took_ms = round((time.monotonic() - began) * 1000)

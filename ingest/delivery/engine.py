@@ -38,6 +38,7 @@ CHANNELS: dict[str, type[Channel[Any]]] = {
 
 DELAYS_S = (10, 30, 120, 600, 1800, 3600, 10_800, 21_600, 21_600, 21_600)
 """Between one try and the next: about a day in all, then it is given up."""
+TRIED_FOR = timedelta(seconds=sum(DELAYS_S))
 JITTER = 0.2
 """Of a delay, more or less."""
 RUN_S = 20.0
@@ -204,15 +205,27 @@ def _settle(row: Delivery, answer: Answer, now: datetime) -> tuple[Outcome, floa
     if answer.ok:
         outcome = Outcome.DONE
         fields |= {"state": Delivery.State.DONE, "ended_at": now}
-    elif answer.is_final or row.attempts > len(DELAYS_S):
+    elif _is_over(row, answer, now):
         outcome = Outcome.DEAD
         fields |= {"state": Delivery.State.DEAD, "ended_at": now}
     else:
-        delay = DELAYS_S[row.attempts - 1] * _random.uniform(1 - JITTER, 1 + JITTER)
-        delay = max(delay, min(answer.retry_after_s, LONGEST_RETRY_AFTER_S))
+        delay = max(_delay_s(row, answer), min(answer.retry_after_s, LONGEST_RETRY_AFTER_S))
         fields["next_at"] = now + timedelta(seconds=delay)
     Delivery.objects.filter(pk=row.pk, claim=row.claim).update(**fields)
     return outcome, delay
+
+
+def _is_over(row: Delivery, answer: Answer, now: datetime) -> bool:
+    """Whether it is given up. Where nobody answers by the time alone, as that may be asked more often."""
+    if answer.is_away:
+        return now - (row.asked_at or row.created_at) > TRIED_FOR
+    return answer.is_final or row.attempts > len(DELAYS_S)
+
+
+def _delay_s(row: Delivery, answer: Answer) -> float:
+    """Until the next try. Who could not be reached may be back any time."""
+    delay = DELAYS_S[min(row.attempts, len(DELAYS_S)) - 1]
+    return min(delay, BACK_OFF_S if answer.is_away else delay) * _random.uniform(1 - JITTER, 1 + JITTER)
 
 
 def _give_up(channel: str, row: Delivery) -> None:

@@ -7,6 +7,7 @@ when, is kept by the pages themselves (`night.WATCH`). Times are counted from wh
 import subprocess
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -35,6 +36,15 @@ SLOW_FROM_S = 6.0
 HEALTHY_S = 42.0
 """The warm-up and the longest hold, of 30 s, but for what is measured over a minute before: see tests/soak."""
 
+WAKING = """
+    INSERT INTO dashboard_alertrule (name, enabled, kinds, checks, level, days, time_zone, delay_s, repeat_min, emails,
+                                     is_scoped, created_at)
+    VALUES ('Wake', true, '["health", "ended"]', '["starving"]', 'bad', '[]', 'UTC', 0, 0, 'ops@example.org',
+            false, '2026-01-01')
+    RETURNING id
+"""
+"""A rule of alerts as somebody is woken by."""
+
 
 def wait_until(moment: float) -> None:
     wait_for(lambda: time.time() >= moment, timeout_s=30, what="the moment of a cause")
@@ -46,6 +56,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
     streams = ("slow", "gop", "mute", "silent", "killed", *HEALTHY)
     failing = streams[:4]
     with at_night(tmp_path_factory.mktemp("night"), streams, uplinks=("slow", "silent"), pages=failing) as whole:
+        whole.server.rows(WAKING)
         wait_until(whole.began["slow"] + SLOW_FROM_S)
         whole.uplinks["slow"].limit(SLOW * (KBPS + 128) * 1000 / 8)
         whole.began["slow cause"] = time.time()
@@ -74,6 +85,26 @@ def test_an_encoder_that_is_killed_is_gone_with_its_reason(night: Night) -> None
     page = night.session_page("killed")
     expect(page.locator('[data-end="tcp_reset"]')).to_be_visible()
     page.close()
+
+
+def test_a_stream_that_dies_with_its_issue_open_is_no_all_clear(night: Night) -> None:
+    night.ended("silent", timeout_s=30)
+
+    def alerts() -> dict[str, dict[str, Any]] | None:
+        found = {each["kind"]: each for each in night.server.items("/api/v1/alerts?subject=live/silent")}
+        return found if "ended" in found and found["health"]["cleared_at"] else None
+
+    found = wait_for(alerts, timeout_s=15, what="the alerts of the stream that fell silent")
+    issue, drop = found["health"], found["ended"]
+    assert (issue["outcome"], issue["end_reason"]) == ("dropped", "idle_timeout")
+    assert issue["cleared_why"].startswith("Stream dropped: ")
+    assert f"The issue was not fixed: {issue['title']}" in issue["cleared_why"]
+    assert (drop["outcome"], drop["cleared_at"], drop["end_reason"]) == ("", None, "idle_timeout")
+    wall = night.context.new_page()
+    wall.goto(f"{night.server.http}/alerts/")
+    expect(wall.locator(f'[data-alert="{issue["id"]}"]')).to_contain_text("Dropped, not fixed")
+    expect(wall.locator(f'[data-alert="{drop["id"]}"]')).to_contain_text("no mail server is set")
+    wall.close()
 
 
 def test_an_uplink_that_is_too_slow_is_told_as_a_low_bitrate(night: Night) -> None:

@@ -67,6 +67,7 @@ async def test_the_sessions_end_clears_what_is_open(node: NodeApp, process: Hist
     ]
     assert [event.detail["by"] for event in events[2:4]] == ["session.ended"] * 2
     assert events[-1].kind == "session.ended"
+    assert [event.detail["reason"] for event in events[2:4]] == [events[-1].code] * 2, "which says whether it was meant"
 
 
 async def test_a_bitrate_over_the_keys_limit_is_told_as_a_breach(

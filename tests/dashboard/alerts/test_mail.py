@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from email.message import EmailMessage as Received
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.conf import settings
@@ -74,7 +75,8 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
     assert [message["To"] for message in mailbox.got] == ["a@example.org", "b@example.org"] * 2
     opened, cleared = mailbox.got[0], mailbox.got[2]
     alert = Alert.objects.get()
-    began, over = (f"{at:%H:%M:%S} UTC, {at:%-d %b}" for at in (alert.opened_at, alert.cleared_at) if at)
+    assert alert.cleared_at is not None
+    began, over = f"{alert.opened_at:%H:%M:%S} UTC, {alert.opened_at:%-d %b}", f"{alert.cleared_at:%H:%M:%S}"
     since = f"{alert.opened_at:%H:%M} UTC"
     assert opened["Subject"] == f"Bad: live/cam-1: Nothing has arrived for 14 s (5 s at most), since {since}"
     assert cleared["Subject"].startswith(f"Resolved: live/cam-1: {CHECK_NAMES['starving']}, after ")
@@ -183,6 +185,20 @@ def test_the_end_of_what_somebody_was_told_of_is_sent_however_late(
 
 
 @pytest.mark.both_forms
+def test_a_server_that_is_away_for_long_is_asked_often_and_for_a_day(away: int, publisher: Told) -> None:
+    publisher.opened()
+    for _ in range(len(engine.DELAYS_S) + 5):
+        run()
+        Delivery.objects.filter(attempts=0).delete()
+        row = Delivery.objects.get()
+        assert row.state == "waiting"
+        assert (row.next_at - timezone.now()).total_seconds() < engine.BACK_OFF_S * 1.3
+    pass_by(hours=25)
+    run()
+    assert Delivery.objects.get().state == "dead"
+
+
+@pytest.mark.both_forms
 def test_a_stream_that_dropped_with_its_issue_is_no_all_clear(away: int, publisher: Told, stream: Stream) -> None:
     """And is told, though the mail that it had opened can't be any more."""
     publisher.opened()
@@ -206,6 +222,16 @@ def test_a_stream_that_dropped_with_its_issue_is_no_all_clear(away: int, publish
     with mail_receiver(away) as back:
         run()
     assert "Live again since " in plain(back.got[0])
+
+
+@pytest.mark.parametrize(("zone", "name"), [("Asia/Tokyo", "JST"), ("Mars/Base", "UTC")])
+def test_times_are_of_the_rule_s_zone(mailbox: MailReceiver, publisher: Told, zone: str, name: str) -> None:
+    AlertRule.objects.update(time_zone=zone)
+    publisher.opened()
+    run()
+    began = Alert.objects.get().opened_at.astimezone(ZoneInfo(zone if name == "JST" else "UTC"))
+    assert f"Happened {began:%H:%M:%S} {name}, {began:%-d %b};" in plain(mailbox.got[0])
+    assert str(mailbox.got[0]["Subject"]).endswith(f", since {began:%H:%M} {name}")
 
 
 def test_an_end_that_was_meant_is_told_quietly(mailbox: MailReceiver, publisher: Told) -> None:

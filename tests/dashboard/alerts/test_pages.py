@@ -81,7 +81,7 @@ def cell(text: str, alert: Alert, head: str) -> str:
 def test_notified_is_what_was_handed_over(viewer: Client, client: Client, alert: Alert, settings: Any) -> None:
     delivery(alert, 1, "waiting")
     notified = cell(text_of(viewer, "/alerts/"), alert, "Notified")
-    assert notified == "1 queued Not delivered: No mail server is set (RTMPWEB_EMAIL_URL)."
+    assert notified == "1 queued Not delivered: no mail server is set (RTMPWEB_EMAIL_URL)."
     settings.EMAIL_URL = "smtp://127.0.0.1:9"
     assert cell(text_of(viewer, "/alerts/"), alert, "Notified") == "1 queued"
     delivery(alert, 2, "done", ended_at=timezone.now())
@@ -89,7 +89,7 @@ def test_notified_is_what_was_handed_over(viewer: Client, client: Client, alert:
     notified = cell(text_of(viewer, "/alerts/"), alert, "Notified").replace("\u00a0", " ")
     assert re.fullmatch(
         r"1 delivered, last \d s ago 1 queued 1 failed "
-        r"Not delivered: The mail server refuses the address: no such user\.",
+        r"Not delivered: the mail server refuses the address: no such user\.",
         notified,
     )
     assert "Not delivered: no mail server" not in text_of(viewer, "/alerts/")
