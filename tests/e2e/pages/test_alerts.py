@@ -1,4 +1,4 @@
-"""Services and silences as operators set them up: what pages say of a test message, and while alerts are silenced."""
+"""Services and silences as an operator sets them up: what pages say of a message that is sent, and of a silence."""
 
 import re
 from datetime import UTC, datetime, timedelta
