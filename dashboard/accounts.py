@@ -319,5 +319,5 @@ class PasswordView(auth_views.PasswordChangeView):
         with transaction.atomic():
             answer = super().form_valid(form)
             audit.record(actor_of(self.request), "password.change", self.request.user.get_username())
-        messages.success(self.request, "Your password is changed. Where else you were logged in, you no longer are.")
+        messages.success(self.request, "Your password is changed. You are logged out everywhere else.")
         return answer

@@ -151,8 +151,8 @@ class Verb:
 JSON = Argument("--json", action="store_true", help="print JSON")
 
 DELETION = (
-    Argument("--force", action="store_true", help="although somebody publishes: what goes on is ended"),
-    Argument("--yes", action="store_true", help="don't ask; what goes with it is said all the same"),
+    Argument("--force", action="store_true", help="even while it is live: sessions are ended first"),
+    Argument("--yes", action="store_true", help="don't ask for confirmation"),
     JSON,
 )
 
@@ -245,7 +245,7 @@ class VerbCommand(BaseCommand):
         if yes:
             return
         if not sys.stdin.isatty():
-            raise CommandError("Nothing is deleted, as there is nobody to ask: give --yes.")
+            raise CommandError("Nothing is deleted: there is no terminal to ask. Give --yes.")
         self.stdout.write(f"Type {path} to delete it: ", ending="")
         self.stdout.flush()
         if sys.stdin.readline().strip() != path:

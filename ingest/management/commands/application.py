@@ -38,12 +38,12 @@ SETTINGS = (
     Argument(
         "--record",
         choices=[*Application.RecordPolicy.values, *RECORD],
-        help="requested: what publishers ask to be recorded. all (or on): everything. none (or off): nothing",
+        help="requested: what publishers ask to record. all (or on): everything. none (or off): nothing",
     ),
     Argument(
         "--play-recordings",
         choices=Application.PlayRecordings.values,
-        help="signed: with a signed link or token (the default). as_live: whoever may play what is live",
+        help="signed: with a signed link or token (the default). as_live: the same as live streams",
     ),
     Argument("--encoder-login", choices=list(ON_OFF), help="whether encoders are asked for a user and password"),
     Argument(
@@ -54,7 +54,7 @@ SETTINGS = (
     Argument(
         "--callback",
         choices=Application.Callback.values,
-        help="about whom the authorisation service (RTMPWEB_AUTH_URL) is asked",
+        help="for whom the authorisation service (RTMPWEB_AUTH_URL) is asked",
     ),
     Argument(
         "--play-start-unit",
@@ -66,9 +66,9 @@ SETTINGS = (
         "--max-instances",
         type=int,
         metavar="N",
-        help="how many instances (rtmp://host/NAME/INSTANCE) its streams may be of; 0: none. Default 16",
+        help="instances (rtmp://host/NAME/INSTANCE), at most; 0: none. Default 16",
     ),
-    Argument("--enabled", choices=list(ON_OFF), help="off ends its sessions and refuses new ones"),
+    Argument("--enabled", choices=list(ON_OFF), help="off: ends its sessions and refuses new ones"),
 )
 
 

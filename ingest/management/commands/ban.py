@@ -26,7 +26,7 @@ class Command(VerbCommand):
     def _list(self) -> Answer:
         return self.listing(bans.active(now=timezone.now()), empty="No address is banned.")
 
-    @Verb("hear an address again", Argument("address", help="as listed, or any address of a listed network"))
+    @Verb("lift the ban of an address", Argument("address", help="as listed, or any address of a listed network"))
     def _lift(self, address: str) -> Answer:
         lifted = services_actions.lift_bans(self.actor, [address])
         if not lifted:

@@ -37,7 +37,7 @@ class Command(VerbCommand):
         "take no new connections; ask clients to connect elsewhere; end what is left after a time",
         NAME,
         Argument("--grace", type=int, default=GRACE_S, metavar="SECONDS", help=f"that time; {GRACE_S}"),
-        Argument("--wait", action="store_true", help="return when nothing is live there any more"),
+        Argument("--wait", action="store_true", help="wait until nothing is live there"),
     )
     def _drain(self, name: str, grace: int, wait: bool) -> Answer:
         if not 0 <= grace <= MOST_GRACE_S:

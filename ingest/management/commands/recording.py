@@ -47,7 +47,7 @@ class Command(VerbCommand):
 
     @Verb(
         "import a file: FLV as it is, MP4 and others remuxed, nothing coded anew",
-        Argument("path", metavar="APP/NAME", help="under which it is played, in place of an older one"),
+        Argument("path", metavar="APP/NAME", help="the name it is played by; replaces an older one"),
         Argument("file", type=Path),
     )
     def _add(self, path: str, file: Path) -> Answer:
@@ -70,7 +70,7 @@ class Command(VerbCommand):
     @Verb(
         "never delete it because of its age or of the room it takes",
         ID,
-        Argument("--off", action="store_true", help="treat it as all others again"),
+        Argument("--off", action="store_true", help="no longer kept"),
     )
     def _keep(self, id: int, off: bool) -> Answer:  # noqa: A002 - the argument's name.
         recording = base.recording_of(id)

@@ -35,18 +35,22 @@ class Command(VerbCommand):
         Argument("stream", metavar="APP/NAME"),
         Argument("--label", default="", help="what the key is for"),
         Argument("--expires", metavar="TIME", help="such as 2030-01-31, 2030-01-31T12:00Z or 30d"),
-        Argument("--max-kbps", type=int, metavar="N", help="the most that may be published, kbit/s"),
+        Argument("--max-kbps", type=int, metavar="N", help="bitrate limit, kbit/s"),
         Argument(
-            "--over-limit", choices=StreamKey.OverLimit.values, help="what follows a higher bitrate (default: warn)"
+            "--over-limit", choices=StreamKey.OverLimit.values, help="what happens over the limit (default: warn)"
         ),
-        Argument("--allow", action="append", default=[], metavar="CIDR", help="may be given several times"),
+        Argument(
+            "--allow", action="append", default=[], metavar="CIDR", help="network it may be used from; may be repeated"
+        ),
         Argument(
             "--secret",
             metavar="VALUE",
-            help="an existing key, brought over from another server; '-' reads it from standard input, since a "
+            help="an existing key, imported from another server; '-' reads it from standard input, since a "
             "command line is visible to other users of the machine",
         ),
-        Argument("--test-only", action="store_true", help="what is published with it is checked; no player gets it"),
+        Argument(
+            "--test-only", action="store_true", help="what is published with it is checked, and not shown to players"
+        ),
     )
     def _create(
         self,
@@ -116,7 +120,7 @@ class Command(VerbCommand):
         "make a new key with the same rights in place of one",
         KEY,
         Argument(
-            "--grace", default="0", metavar="TIME", help="how long the old one works on, such as 24h; 90d at most"
+            "--grace", default="0", metavar="TIME", help="how long the old one keeps working, such as 24h; 90d at most"
         ),
     )
     def _rotate(self, key: str, grace: str) -> Answer:
