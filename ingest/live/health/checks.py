@@ -401,7 +401,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         in_silence=True,
         measure=measures.losing_share,
         actual=lambda figures, passed: f"{_slow(figures)} ({passed.value:.3g}{NBSP}%)",
-        expected=lambda figures, passed: f"at most {passed.limit:g}{NBSP}% of them" if passed.limit else "none",
+        expected=lambda figures, passed: f"at most {passed.limit:g}{NBSP}%" if passed.limit else "none",
         title=_slow_title,
         advice=(
             "One alone: its own network or machine is too slow. Many: this server's uplink is full, or the bitrate too "
