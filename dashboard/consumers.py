@@ -38,7 +38,7 @@ from django.contrib.auth import get_user
 from django.db import DatabaseError
 from django.urls import path
 
-from dashboard.streams.drops import drops_of, known_drops
+from dashboard.streams.drops import known_drops
 from dashboard.streams.queries import Now, known_streams
 from dashboard.streams.snapshots import (
     Marks,
@@ -324,7 +324,7 @@ read_drops = reading(known_drops)
 @reading
 def marks_of(stream: int, snapshot: StreamSnapshot | None) -> tuple[Marks, list[Drop]]:
     found = marks([snapshot] if snapshot else [])
-    return found.get(stream) or no_marks(), drops_of(stream)
+    return found.get(stream) or no_marks(), known_drops(streams=Stream.objects.filter(pk=stream))
 
 
 def is_whole(message: dict[str, Any]) -> bool:

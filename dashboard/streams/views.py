@@ -29,6 +29,7 @@ from ingest.models import Application, Attempt, Session, StreamKey
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 
+
 @safe_view(Ability.VIEW)
 def wall(request: HttpRequest) -> HttpResponse:
     """Every stream. The page fills itself from /ws/live/; its data are where to find what."""
