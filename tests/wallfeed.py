@@ -77,7 +77,7 @@ def varied(snapshot: StreamSnapshot, chance: random.Random) -> StreamSnapshot:
 
 def dropped(stream: StreamSnapshot, at: float, reason: str = "tcp_reset", **fields: Any) -> Drop:
     """How it ended."""
-    own = {name: stream[name] for name in ("app", "name", "node")}  # type: ignore[literal-required]
+    own = {name: stream[name] for name in ("app", "name", "node")}
     made: Any = pages.drop(session=stream["session_id"] or "", stream=stream["id"], at=at, reason=reason, **own)
     return cast(Drop, made | fields)
 
