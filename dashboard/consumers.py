@@ -38,7 +38,7 @@ from django.contrib.auth import get_user
 from django.db import DatabaseError
 from django.urls import path
 
-from dashboard.streams.drops import drops_of, known_drops
+from dashboard.streams.drops import known_drops
 from dashboard.streams.queries import Now, known_streams
 from dashboard.streams.snapshots import (
     Marks,
@@ -328,7 +328,7 @@ def marks_of(now: Now, stream: int | None) -> tuple[dict[int, Marks], list[Drop]
         return {pk: found.get(pk) or no_marks() for pk in now.by_id}, []
     snapshot = now.by_id.get(stream)
     found = marks([snapshot] if snapshot else [])
-    return {stream: found.get(stream) or no_marks()}, drops_of(stream)
+    return {stream: found.get(stream) or no_marks()}, known_drops(streams=Stream.objects.filter(pk=stream))
 
 
 def is_whole(message: dict[str, Any]) -> bool:
