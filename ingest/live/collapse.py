@@ -5,7 +5,6 @@ By what is due at the end of each second, not by what has come: a pause of a sec
 and they are there again in the next."""
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,39 +18,39 @@ CHOKED: Final = 0.5
 
 @dataclass(eq=False, repr=False, slots=True)
 class Collapse:
-    _age_ms: float = 0.0
+    """Asked from the second on in which media don't come in time, until they do again: nearly never."""
+
+    is_watching: bool = False
     _sound_age_ms: float | None = None
     """As of the latest second; None: it was not looked at."""
     _late: deque[float] = field(default_factory=lambda: deque(maxlen=COLLAPSE_S + 1))
-    """How far media were behind live in the latest seconds, while they are (s)."""
+    """How far media were behind live in the latest seconds (s)."""
 
     def add(
         self,
         figures: Figures,
-        age_ms: float,
-        elapsed_ms: int,
-        sound_age_ms: Callable[[], float | None],
-        recent_kbps: Callable[[], float | None],
+        slowest_ms: float,
+        sound_age_ms: float | None,
+        recent_kbps: float | None,
+        *,
+        is_slow: bool,
     ) -> None:
-        """A second is over. `age_ms`: how much more time has passed than pictures have come, or sound where there are
-        none. What is asked for is needed seldom: the same of sound beside pictures, and the video's bitrate of the
-        last COLLAPSE_S."""
-        slowest = SLOW * elapsed_ms
-        is_slow = age_ms - self._age_ms >= slowest
-        self._age_ms = age_ms
+        """A second is over. `is_slow`: pictures fell behind in it by `slowest_ms` or more, or sound where there are no
+        pictures. `sound_age_ms`: how much more time has passed than sound has come beside them. `recent_kbps`: of the
+        video, in the last COLLAPSE_S."""
         behind_s = figures.behind_s or 0.0
-        if not is_slow and behind_s <= STEADY_S:
+        self.is_watching = is_slow or behind_s > STEADY_S
+        former, self._sound_age_ms = self._sound_age_ms, sound_age_ms
+        if not self.is_watching:
             figures.slowing = figures.choking = 0
             figures.later_s, self._sound_age_ms = 0.0, None
             self._late.clear()
             return
-        former, self._sound_age_ms = self._sound_age_ms, sound_age_ms()
-        if self._sound_age_ms is not None and former is not None:
-            is_slow = is_slow and self._sound_age_ms - former >= slowest
+        if sound_age_ms is not None and former is not None:
+            is_slow = is_slow and sound_age_ms - former >= slowest_ms
         figures.slowing = figures.slowing + 1 if is_slow else 0
         self._late.append(behind_s)
         figures.later_s = behind_s - self._late[0]
-        sent, target = recent_kbps(), figures.target
-        figures.recent_kbps = sent
-        is_choked = figures.is_late and sent is not None and target is not None and sent < CHOKED * target.kbps
-        figures.choking = figures.choking + 1 if is_choked else 0
+        figures.recent_kbps, target = recent_kbps, figures.target
+        is_choked = target is not None and recent_kbps is not None and recent_kbps < CHOKED * target.kbps
+        figures.choking = figures.choking + 1 if figures.is_late and is_choked else 0

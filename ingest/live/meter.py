@@ -10,7 +10,7 @@ from typing import Final
 
 from ingest import clean
 from ingest.contracts import Health, Sample, Totals
-from ingest.live.collapse import Collapse
+from ingest.live.collapse import SLOW, Collapse
 from ingest.live.counters import (
     NOTHING_READ,
     Audience,
@@ -23,7 +23,7 @@ from ingest.live.counters import (
     Total,
     kbps,
 )
-from ingest.live.health.measures import COLLAPSE_S, LACKING_S, Figures
+from ingest.live.health.measures import COLLAPSE_S, LACKING_S, STEADY_S, Figures
 from ingest.live.timeline import Timeline
 from ingest.rtmp.messages import timestamp_difference
 
@@ -97,6 +97,8 @@ class Meter:
     """Seconds of wall time since the last keyframe, or since the first video where none came."""
     _delay: Delay = field(default_factory=Delay)
     _collapse: Collapse = field(default_factory=Collapse)
+    _age_ms: float = 0.0
+    """How much more time has passed than media have come: at the end of the latest second."""
     _keyframe_bytes: int = 0
     """Of the latest."""
     _counted_keyframe_bytes: int = 0
@@ -309,16 +311,20 @@ class Meter:
         media_ms = main.dts - main.jumped
         behind = passed_s * 1000 - media_ms
         figures.drift_dev_ms = behind - self._drifts.add(behind)
-        figures.behind_s = self._delay.add(behind) / 1000
+        late_ms = self._delay.add(behind)
+        figures.behind_s = late_ms / 1000
         figures.pace = self._pace.add(media_ms / 1000, now)
         age = (now - self._first_video) * 1000 - video.dts + video.jumped if video.frames else behind
-        self._collapse.add(figures, age, self.growth.elapsed_ms, self._sound_age_ms, self._recent_kbps)
+        slowest_ms = SLOW * self.growth.elapsed_ms
+        is_slow = age - self._age_ms >= slowest_ms
+        self._age_ms = age
+        if is_slow or late_ms > 1000 * STEADY_S or self._collapse.is_watching:
+            sound_age_ms = self._sound_age_ms(now)
+            self._collapse.add(figures, slowest_ms, sound_age_ms, self._recent_kbps(), is_slow=is_slow)
 
-    def _sound_age_ms(self) -> float | None:
-        """As of the latest reading, beside video."""
+    def _sound_age_ms(self, now: float) -> float | None:
         audio = self.audio_line
-        at = self.started + self.reading.elapsed_ms / 1000
-        return (at - self._first_audio) * 1000 - audio.dts + audio.jumped if audio.frames else None
+        return (now - self._first_audio) * 1000 - audio.dts + audio.jumped if audio.frames else None
 
     def _recent_kbps(self) -> float | None:
         """The video's, of the last COLLAPSE_S."""
