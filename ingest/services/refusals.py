@@ -41,18 +41,18 @@ REASONS: dict[str, Reason] = {
     "unknown_app": Reason(
         "There is no such application.",
         {"connect": "NetConnection.Connect.InvalidApp"},
-        advice="Correct the application in the encoder's server address, or make it.",
+        advice="Correct the application in the encoder's server address, or create it.",
         words="Unknown application",
     ),
     "instance_unknown": Reason(
         "There is no such instance of the application.",
         {"connect": "NetConnection.Connect.InvalidApp"},
-        advice="Correct what stands behind the application in the server address, or make a stream of it.",
+        advice="Correct the part after the application in the server address, or create a stream of that name.",
         words="Unknown instance",
     ),
     "too_many_instances": Reason(
-        "The application has as many instances as it may.",
-        advice="Let the application have more instances, or look at who asks for so many.",
+        "The application has reached its limit of instances.",
+        advice="Allow the application more instances, or find out who asks for so many.",
     ),
     "app_disabled": Reason(
         "The application is disabled.",
@@ -118,7 +118,7 @@ REASONS: dict[str, Reason] = {
         advice="Add the address to the key's networks, if it is the right one.",
         words="Address not allowed",
     ),
-    "name_invalid": Reason("The name can't be a stream's name.", words="Invalid name"),
+    "name_invalid": Reason("This can't be the name of a stream.", words="Invalid name"),
     "stream_disabled": Reason(
         "The stream is disabled.", NOT_FOUND, advice="Enable the stream, if it is to be used again."
     ),
@@ -126,15 +126,15 @@ REASONS: dict[str, Reason] = {
         "There is no such stream.", NOT_FOUND, advice="Correct the stream's name in the player.", words="Unknown stream"
     ),
     "too_many_awaited": Reason(
-        "Players wait for as many streams on this node as may be waited for. Try again when the stream is live.",
+        "Players of this node already wait for as many streams as it allows. Try again when the stream is live.",
         TRANSIENT,
-        advice="Look at who asks for so many names; let the application be published to with keys only.",
+        advice="Find out who asks for so many names; let the application be published to with keys only.",
         words="Too many streams awaited",
     ),
     "elsewhere": Reason(
         "The stream is published on another node of this server. Play it from {where}.",
         NOT_FOUND,
-        advice="Have the player connect to the node that is named, or the encoder to the players' node.",
+        advice="Connect the player to the node that is named, or the encoder to the players' node.",
         words="Live on another node",
     ),
     "recording_unknown": Reason("There is no recording of this stream.", NOT_FOUND, words="No such recording"),
@@ -160,7 +160,7 @@ REASONS: dict[str, Reason] = {
     "token_expired": Reason(
         "The play token has expired.", advice="Give the player a new play token.", words="Play token expired"
     ),
-    "download_expired": Reason("The download was not begun in time. Ask for it again where its address came from."),
+    "download_expired": Reason("The download link has expired. Get a new one where this one came from."),
     "download_unknown": Reason(
         "The recording is gone, or the token is for another one.", NOT_FOUND, words="No such download"
     ),
@@ -176,9 +176,9 @@ REASONS: dict[str, Reason] = {
         words="Test finished",
     ),
     "banned": Reason(
-        "Too many wrong keys, tokens or passwords came from this address. It is heard again from "
+        "Too many wrong keys, tokens or passwords came from this address. It is let in again from "
         "{when:%d %b %Y, %H:%M:%S} UTC on, or once an operator lifts the ban.",
-        advice="Correct the keys in use there, then lift the ban (admin, Bans) or let it pass.",
+        advice="Correct the keys in use there, then lift the ban here, or wait until it ends.",
         words="Address banned",
     ),
     "database_slow": Reason(
@@ -192,14 +192,14 @@ REASONS: dict[str, Reason] = {
         advice="Look at the database and at the server's log.",
     ),
     "callback_refused": Reason(
-        "The service that decides who may do this refused it: {why}.",
+        "Your authorisation service refused this: {why}.",
         advice="Ask whoever runs the authorisation service, if this one should get in.",
         words="Refused by your service",
     ),
     "callback_failed": Reason(
-        "The service that decides who may do this gave no usable answer. Try again in a few seconds.",
+        "Your authorisation service gave no usable answer. Try again in a few seconds.",
         TRANSIENT,
-        advice="Look at the authorisation service (RTMPWEB_AUTH_URL): it gave no usable answer within 2 s.",
+        advice="Check the authorisation service (RTMPWEB_AUTH_URL): it gave no usable answer within 2 s.",
         words="Your service gave no answer",
     ),
     "draining": Reason(
@@ -209,13 +209,13 @@ REASONS: dict[str, Reason] = {
         words="Server draining",
     ),
     "too_many_connections": Reason(
-        "There were as many connections as there may be, in all or from this address.",
+        "Too many connections, in total or from this address.",
         advice="Raise RTMPWEB_MAX_CONNECTIONS (or ..._PER_ADDRESS), or block the address.",
     ),
     "internal_error": Reason(
         "The server failed to answer this. Its log says why.",
         TRANSIENT,
-        advice="Look at the server's log.",
+        advice="Check the server's log.",
         words="Server error",
     ),
 }

@@ -93,7 +93,7 @@ async def test_who_is_refused_is_told_why_and_nothing_begins(
     assert "NetStream.Publish.Denied" in str(refused.value)
     reason, description = await attempt(process)
     assert reason == "callback_refused"
-    assert description.startswith("The service that decides who may do this refused it: Not paid.\ufffdxxx")
+    assert description.startswith("Your authorisation service refused this: Not paid.\ufffdxxx")
     assert len(description) < 300
     assert not await Session.objects.aexists()
     assert not await OutboxEvent.objects.aexists()
@@ -105,7 +105,7 @@ async def test_a_connect_and_a_play_are_refused_too(asked: HttpReceiver, process
         async with RtmpClient(port=port) as player:
             with pytest.raises(Refused):
                 await player.connect("live")
-        assert (await attempt(process))[1] == "The service that decides who may do this refused it: it gave no reason."
+        assert (await attempt(process))[1] == "Your authorisation service refused this: it gave no reason."
         async with RtmpClient(port=port) as player:
             await player.connect("live")
             with pytest.raises(Refused):
