@@ -33,6 +33,20 @@ def here(*arguments: str) -> str:
     return short(*arguments) if Path.cwd() == settings.BASE_DIR else manage(*arguments)
 
 
+def celery(*arguments: str) -> str:
+    """Celery's command, as `manage`."""
+    return _joined(_as_celery(_prefix()), arguments)
+
+
+def celery_short(*arguments: str) -> str:
+    """The same, as `short`."""
+    return _joined(_as_celery(_program()), arguments)
+
+
+def _as_celery(program: str) -> str:
+    return program.removesuffix("manage.py") + "-m celery -A rtmpweb"
+
+
 def _joined(prefix: str, arguments: tuple[str, ...]) -> str:
     return " ".join((prefix, *arguments))
 

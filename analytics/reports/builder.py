@@ -24,6 +24,7 @@ from analytics.reports.findings import RANK, Found, Seen
 from analytics.rollups import DISTINCT_PLAYERS_WORDS
 from analytics.scopes import Scope
 from analytics.wording import number, percent, plural, short, tiles, with_unit
+from ingest import command_line
 from ingest.delivery.engine import enqueue, requeue
 from ingest.models import Stream
 from ingest.services import audit
@@ -197,7 +198,7 @@ def _notes(period: Period, completeness: Completeness, lacking: Sequence[Lacking
         )
     if lacking:
         words = " ".join(each["words"] for each in lacking)
-        notes.append(f"{words} This is of all streams: manage.py analytics check says what to do next.")
+        notes.append(f"{words} This is of all streams: {command_line.short('analytics check')} says what to do.")
     if widened := period.widened_words:
         notes.append(widened)
     if not has_media and not missing and not lacking:

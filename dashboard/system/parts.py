@@ -69,19 +69,19 @@ WORDS: dict[str, Words] = {
         "Worker",
         "No worker is running",
         "Streams and pages go on; clean-up waits.",
-        "Start `celery -A rtmpweb worker -Q default`, or look at its log.",
+        f"Start `{command_line.celery_short('worker -Q default')}`, or look at its log.",
     ),
     "worker_analytics": Words(
         "Analytics worker",
         "No analytics worker is running",
         "Streams and pages go on; no history is computed.",
-        "Start `celery -A rtmpweb worker -Q analytics -c 1`, or look at its log.",
+        f"Start `{command_line.celery_short('worker -Q analytics -c 1')}`, or look at its log.",
     ),
     "beat": Words(
         "Scheduler",
         "The scheduler is not running",
         "Streams and pages go on; hourly analytics and clean-up are not started.",
-        "Start `celery -A rtmpweb beat`, or look at its log.",
+        f"Start `{command_line.celery_short('beat')}`, or look at its log.",
     ),
     "analytics": Words(
         "Analytics (Spark)",

@@ -228,6 +228,12 @@ def manage(command: str, *arguments: str) -> str:
 
 
 @register.simple_tag
+def celery(command: str) -> str:
+    """The same of Celery's command."""
+    return command_line.celery(command)
+
+
+@register.simple_tag
 def manage_short(command: str) -> str:
     """The same for pages that anybody sees: it names no folder."""
     return command_line.short(command)

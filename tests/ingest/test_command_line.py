@@ -56,6 +56,7 @@ def test_in_a_checkout_it_is_the_environments_python(settings: Any, monkeypatch:
     monkeypatch.setattr("sys.prefix", str(ROOT / ".venv"))
     monkeypatch.setenv("RTMPWEB_DATA_DIR", "")
     assert command_line.short("migrate") == ".venv/bin/python manage.py migrate"
+    assert command_line.celery("beat") == f"cd {ROOT} && .venv/bin/python -m celery -A rtmpweb beat"
     assert command_line.manage("streamkey rotate", "live/demo") == (
         f"cd {ROOT} && .venv/bin/python manage.py streamkey rotate live/demo"
     )
@@ -93,10 +94,11 @@ def test_what_the_operator_says_counts(settings: Any) -> None:
     settings.MANAGE = "docker compose exec web python manage.py"
     for how in (command_line.manage, command_line.short, command_line.here):
         assert how("ban lift", "192.0.2.9") == "docker compose exec web python manage.py ban lift 192.0.2.9"
+    assert command_line.celery_short("beat") == "docker compose exec web python -m celery -A rtmpweb beat"
     compose = (ROOT / "docker-compose.yml").read_text()
     assert "RTMPWEB_MANAGE: ${RTMPWEB_MANAGE:-docker compose exec web python manage.py}" in compose
 
 
 def test_no_page_prints_a_command_of_its_own() -> None:
     pages = (ROOT / "templates").rglob("*.html")
-    assert [path.name for path in pages if "manage.py" in path.read_text()] == []
+    assert [path.name for path in pages if re.search("manage.py|celery -A", path.read_text())] == []
