@@ -34,7 +34,7 @@ from dashboard.reports.api import router as reports_router
 from dashboard.sessions.api import router as sessions_router
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
 from dashboard.streams.actions import ActionProblem
-from dashboard.streams.api import applications_router, silences_router
+from dashboard.streams.api import applications_router
 from dashboard.streams.api import router as streams_router
 from dashboard.system.api import router as system_router
 from dashboard.system.probes import AWAY
@@ -231,7 +231,6 @@ for _router in (
     keys_router,
     audit_router,
     alerts_router,
-    silences_router,
     system_router,
 ):
     api.add_router("", _router)

@@ -1,14 +1,22 @@
-"""/alerts, /webhooks, /services and /deliveries: what is open or was, who is notified, and what became of each message.
-No secrets."""
+"""/alerts, /silences, /webhooks, /services and /deliveries: what is open or was, who is notified, what became of each
+message. No secrets."""
 
 from datetime import datetime
 from typing import Any, Literal
 
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from django.shortcuts import get_object_or_404
+from ninja import Body, Field, Query, Router, Schema, Status
+from ninja.errors import HttpError
 
+from dashboard.access import actor_of
 from dashboard.alerts import queries as alerts_queries
-from dashboard.api_base import AsText, Id, ListOf, Paging, Text, When, listed
+from dashboard.api_base import AsText, Id, ListOf, Paging, Problem, Text, When, allow, listed
+from dashboard.models import Mute
+from dashboard.streams import silences
+from dashboard.streams.api import MuteIn, MuteOut
+from ingest.models import Application
+from ingest.services.roles import Ability
 
 router = Router(tags=["alerts"])
 
@@ -159,3 +167,31 @@ def services(request: HttpRequest, paging: Query[Paging]) -> dict[str, object]:
 def deliveries(request: HttpRequest, filters: Query[DeliveryFilters]) -> dict[str, object]:
     """What was sent to webhooks, services and by e-mail, and what became of it; the latest first."""
     return listed(alerts_queries.deliveries(), filters, DELIVERY_LOOKUPS)
+
+
+class SilenceIn(MuteIn):
+    app: Text | None = Field(None, description="All streams of this application. null: everything.")
+
+
+@router.get("/silences", response=ListOf[MuteOut])
+def all_silences(request: HttpRequest) -> dict[str, object]:
+    """Every silence that holds now, of streams, applications, or everything; the last made first."""
+    rows = list(silences.in_force())
+    return {"items": rows, "count": len(rows)}
+
+
+@router.post("/silences", response={201: MuteOut, 409: Problem}, auth=allow(Ability.NOTE))
+def silence(request: HttpRequest, body: Body[SilenceIn | None] = None) -> Status[Mute]:
+    """No alerts of an application's streams, or of anything, for a while: a maintenance window."""
+    body = body or SilenceIn(check="", hours=None, until=None, app=None)
+    target = get_object_or_404(Application, name=body.app) if body.app is not None else None
+    made = silences.silence(target, actor_of(request), check=body.check, until=body.end(), note=body.note)
+    return Status(201, made)
+
+
+@router.delete("/silences/{pk}", response={204: None}, auth=allow(Ability.NOTE))
+def lift(request: HttpRequest, pk: int) -> Status[None]:
+    """Lift one, by its id. 404 when it holds no more."""
+    if not silences.lift(get_object_or_404(silences.in_force(), pk=pk), actor_of(request)):
+        raise HttpError(404, "It holds no more.")
+    return Status(204, None)

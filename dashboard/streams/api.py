@@ -372,37 +372,6 @@ def unmute(request: HttpRequest, app: str, name: str, which: Query[Which]) -> St
     return Status(204, None)
 
 
-class SilenceIn(MuteIn):
-    app: Text | None = Field(None, description="All streams of this application. null: everything.")
-
-
-silences_router = Router(tags=["alerts"])
-
-
-@silences_router.get("/silences", response=ListOf[MuteOut])
-def all_silences(request: HttpRequest) -> dict[str, object]:
-    """Every silence that holds now, of streams, applications, or everything; the last made first."""
-    rows = list(silences.in_force())
-    return {"items": rows, "count": len(rows)}
-
-
-@silences_router.post("/silences", response={201: MuteOut, 409: Problem}, auth=allow(Ability.NOTE))
-def silence(request: HttpRequest, body: Body[SilenceIn | None] = None) -> Status[Mute]:
-    """No alerts of an application's streams, or of anything, for a while: a maintenance window."""
-    body = body or SilenceIn(check="", hours=None, until=None, app=None)
-    target = get_object_or_404(Application, name=body.app) if body.app is not None else None
-    made = silences.silence(target, actor_of(request), check=body.check, until=body.end(), note=body.note)
-    return Status(201, made)
-
-
-@silences_router.delete("/silences/{pk}", response={204: None}, auth=allow(Ability.NOTE))
-def lift(request: HttpRequest, pk: int) -> Status[None]:
-    """Lift one, by its id. 404 when it holds no more."""
-    if not silences.lift(get_object_or_404(silences.in_force(), pk=pk), actor_of(request)):
-        raise HttpError(404, "It holds no more.")
-    return Status(204, None)
-
-
 MAX_S = 24 * 3600
 POINTS = 600
 BUDGET_S = 4.0

@@ -223,7 +223,7 @@ async def _send(row: Delivery, request: Request, secrets: Sequence[str]) -> Answ
         _without(_words(row.service, answer, excerpt), secrets),
         excerpt,
         answer.duration_ms,
-        is_away=answer.is_away,
+        is_away=answer.is_away and row.kind != TEST,
         is_final=is_refused or (row.kind == TEST and not answer.ok),
         retry_after_s=answer.retry_after_s,
     )

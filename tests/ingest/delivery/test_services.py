@@ -203,7 +203,7 @@ def test_the_level_has_a_sign(stand_in: HttpReceiver) -> None:
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_what_peers_say_calls_nobody_and_has_a_bound(kind: str, stand_in: HttpReceiver) -> None:
-    words = "@everyone <!channel> <@U123> <at>boss</at> \x00\n\u202e" + "x" * 4000
+    words = "@everyone <!channel> <@U123> <at>boss</at> \n\u202e" + "x" * 4000
     tell(make(kind), subject=f"live/@here {words}", brief=words)
     text = stand_in.got[0].body.decode()
     assert len(text) < 4000
@@ -310,6 +310,7 @@ def test_a_name_that_is_not_known(settings: Any, monkeypatch: pytest.MonkeyPatch
     row = tell(make("slack"))
     assert row.state == "waiting"
     assert row.error == "The name hooks.slack.com can't be looked up: Name or service not known."
+    assert tell(make("discord"), services.TEST).state == "dead"
 
 
 def test_addresses_that_are_not_public_are_refused(stand_in: HttpReceiver, settings: Any) -> None:
