@@ -33,12 +33,14 @@ COLLAPSED = 0.29
 WATCH = """faults => {
   window.shown = {};
   setInterval(() => {
-    for (const [name, selector] of Object.entries(faults))
-      if (!(name in window.shown) && document.querySelector(selector)?.checkVisibility())
+    for (const [name, [selector, text]] of Object.entries(faults)) {
+      const found = document.querySelector(selector);
+      if (!(name in window.shown) && found?.checkVisibility() && found.textContent.includes(text))
         window.shown[name] = Date.now() / 1000;
+    }
   }, 50);
 }"""
-"""Keeps when what each selector finds was first seen."""
+"""Keeps when what each selector finds, with its text, was first seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Fault:
     shown: str
     """A selector: what the wall has then."""
     begin: Callable[[Night, str], None] | None = None
+    text: str = ""
     at_s: float = BEGIN_S
 
 
@@ -89,7 +92,7 @@ def _read_nothing(night: Night, name: str) -> None:
 
 FAULTS: Mapping[str, Fault] = {
     "silent": Fault("The encoder's network falls silent", 2, _issue("silent", "starving"), _silence),
-    "killed": Fault("The encoder is killed", 3, '[data-dropped="live/killed"]', _kill),
+    "killed": Fault("The encoder is killed", 3, '[data-stream="live/killed"][data-state="dropped"]', _kill),
     "jump": Fault("Timestamps jump by 30 s", 8, _issue("jump", "ts_discontinuity"), at_s=JUMP_AFTER_S),
     "mute": Fault("Sound stops", 10, _issue("mute", "no_audio"), at_s=AUDIO_UNTIL_S),
     "slow": Fault(
@@ -99,8 +102,14 @@ FAULTS: Mapping[str, Fault] = {
         _collapse,
     ),
     "gop": Fault("Keyframes 11 s apart, from the begin", 20, _issue("gop", "gop_long"), at_s=0),
-    "key": Fault("A wrong key", 2, "[data-refused]", _use_wrong_key),
-    "player": Fault("A player takes nothing any more", 4, _issue("player", "slow_players"), _read_nothing),
+    "key": Fault("A wrong key", 2, '#strip [data-item="refused"]', _use_wrong_key),
+    "player": Fault(
+        "A player takes nothing any more",
+        4,
+        '[data-stream="live/player"] [data-field="players"]',
+        _read_nothing,
+        text="slow",
+    ),
 }
 """By the stream that has it."""
 
@@ -124,7 +133,7 @@ def _measured(folder: Path) -> dict[str, float]:
     uplinks = [name for name, fault in FAULTS.items() if fault.begin in (_silence, _collapse)]
     with at_night(folder, FAULTS, uplinks=uplinks) as night:
         wall = night.pages[""]
-        wall.evaluate(WATCH, {name: fault.shown for name, fault in FAULTS.items()})
+        wall.evaluate(WATCH, {name: [fault.shown, fault.text] for name, fault in FAULTS.items()})
         causes = {name: night.began[name] + fault.at_s for name, fault in FAULTS.items()}
         for name in sorted(causes, key=causes.__getitem__):
             begin = FAULTS[name].begin
