@@ -43,13 +43,20 @@ OVER = {
 }
 
 
-LEVELS = dict.fromkeys(OVER, "over") | {Outcome.EASED: "warning", Outcome.DROPPED: "bad"}
+LEVELS = {
+    Outcome.FIXED: "over",
+    Outcome.EASED: "warning",
+    Outcome.DROPPED: "bad",
+    Outcome.ENDED: "ended",
+    Outcome.WITHDRAWN: "ended",
+    "": "ended",
+}
 """How bad it is then."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertWords:
-    """`level`: bad, warning or over. `stands`: when it happened, and how it stands now."""
+    """`level`: bad, warning, over or ended. `stands`: when it happened, and how it stands now."""
 
     subject: str
     label: str

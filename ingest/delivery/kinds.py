@@ -19,7 +19,8 @@ from ingest.models import Delivery
 @dataclass(frozen=True, slots=True)
 class MailContent:
     """What each recipient gets. `brief`: what a chat or pager shows below the subject; `level`: how bad it is there,
-    bad, warning or over. `pictures`: PNG, by the content ids that the HTML names. `files`: name, text, type.
+    bad, warning, over, or ended without being fixed. `pictures`: PNG, by the content ids that the HTML names. `files`:
+    name, text, type.
     """
 
     subject: str

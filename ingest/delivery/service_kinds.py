@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a service says. `level`: bad, warning, over or test. `key`: of what is the same incident, which ends with
-    the message that is `is_over`.
+    """What a service says. `level`: bad, warning, over, ended or test. `key`: of what is the same incident, which
+    ends with the message that is `is_over`.
     """
 
     title: str

@@ -81,6 +81,7 @@ SIGNS = {
     "bad": "\N{NO ENTRY}",
     "warning": "\N{WARNING SIGN}\ufe0f",
     "over": "\N{WHITE HEAVY CHECK MARK}",
+    "ended": "\N{WHITE MEDIUM SMALL SQUARE}",
     "test": "\N{BELL}",
 }
 """By a message's level."""
@@ -95,7 +96,7 @@ def message_of(row: Delivery) -> Message:
     if mail is None:
         raise ValueError(f"Nothing makes a message of the kind {row.kind}: see ingest/delivery/kinds.py.")
     content = mail(row)
-    is_over = row.kind.endswith(".cleared")
+    is_over = row.kind.endswith(".cleared") and content.level != "bad"  # Else it ended without being fixed.
     return _message(content.subject, content.brief, row.body["url"], content.level, f"rtmpweb-{row.about}", is_over)
 
 

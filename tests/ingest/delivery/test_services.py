@@ -171,6 +171,8 @@ def test_pagerduty_resolves_the_incident_that_it_opened(stand_in: HttpReceiver) 
     tell(service, "alert.repeated")
     again = sent(stand_in)[1]
     assert (again["event_action"], again["dedup_key"]) == ("trigger", body["dedup_key"])
+    tell(service, "alert.cleared", level="bad")
+    assert sent(stand_in)[1]["event_action"] == "trigger", "its stream dropped: it is not fixed"
     tell(service, "alert.cleared", level="over")
     assert sent(stand_in)[1] == {"routing_key": KEY, "event_action": "resolve", "dedup_key": body["dedup_key"]}
     tell(service, about="alert:6")
