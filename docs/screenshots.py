@@ -9,6 +9,7 @@ light and dark, and on a phone. With a folder (`make screenshots ARGS=FOLDER`) t
 import base64
 import contextlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,14 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.browser import chromium, furnished, log_in
 from tests.media import make_clip
 from tests.server_process import ServerProcess, program, wait_for
+
+LINK = """
+from datetime import timedelta
+from ingest.models import StreamKey
+from ingest.services import test_links
+key = StreamKey.objects.get(stream__application__name="live", stream__name="studio-1")
+print("LINK", test_links.make(key=key, lifetime=timedelta(days=1)).secret)
+"""
 
 IMAGES = Path(__file__).parent / "images"
 QUALITY = 82
@@ -61,8 +70,8 @@ RUN_S = 1800
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A page. What is in braces in the path: as `house.furnish` and `history` say, and `ended`, a session that was
-    published.
+    """A page. What is in braces in the path: as `house.furnish` and `history` say; `ended`, a session that was
+    published; and `link`, the secret of a test link.
     """
 
     name: str
@@ -74,6 +83,7 @@ class Shown:
 
 PAGES = (
     Shown("wall", "/", 760, stalled=True),
+    Shown("kiosk", "/?kiosk=1", 760, stalled=True),
     Shown("stream", "/streams/live/court-2/", 1400),
     Shown("sessions", "/sessions/"),
     Shown("session", "/sessions/{ended}/", 1300),
@@ -81,6 +91,7 @@ PAGES = (
     Shown("attempts", "/attempts/", 640),
     Shown("keys", "/keys/"),
     Shown("key", "/keys/{key}/"),
+    Shown("test-link", "/t/#{link}", 900),
     Shown("recordings", "/recordings/", 480),
     Shown("analytics", "/analytics/?stream={channel}&grain=hour&{dates}", 1000),
     Shown("history-compare", "/analytics/compare/?{dates}&{picks}", 1000),
@@ -90,10 +101,12 @@ PAGES = (
     Shown("job", "/jobs/{done}/", 900),
     Shown("alerts", "/alerts/"),
     Shown("rule", "/alerts/rules/{rule}/"),
+    Shown("service", "/alerts/services/{service}/", 820),
     Shown("deliveries", "/alerts/deliveries/", 480),
     Shown("nodes", "/nodes/", 640),
     Shown("node", "/nodes/{node}/"),
     Shown("audit", "/audit/", 640),
+    Shown("settings", "/settings/", 1100),
     Shown("system", "/system/", 720),
     Shown("api", "/api/v1/docs", 820),
     Shown("password", "/password/", 560),
@@ -191,7 +204,8 @@ def studio() -> Iterator[Studio]:
         server.manage("application", "set", "cams")
         keys = server.create_keys(show.path for show in SHOWS)
         encoders = {show.path: publish(server, show, keys[show.path]["key"], folder, stack) for show in SHOWS}
-        made = Studio(server, encoders)
+        (link,) = re.findall(r"^LINK (\S+)", server.manage("shell", "--no-imports", "-c", LINK), re.MULTILINE)
+        made = Studio(server, encoders, {"link": link})
         made.ids.update(past, node="ingest-1")
         with program("ffmpeg", "-v", "error", "-i", f"{server.rtmp}/live?key=wrong/x", "-f", "null", "-") as refused:
             wait_for(lambda: refused.poll() is not None, timeout_s=10, what="a refused player")
