@@ -20,6 +20,7 @@ from analytics.reports.builder import build_document
 from analytics.rollups import MOST_HOURS
 from analytics.scopes import Scope
 from analytics.tables import HOUR, figures_file
+from ingest import command_line
 from tests.analytics.inlake import BY_SIZE, bring
 from tests.analytics.reports.rows import done
 from tests.analytics.reports.rows import hour as on_air
@@ -286,8 +287,9 @@ def test_reports_name_them_by_the_clock_of_their_zone(client: Client, viewer: Cl
         "words": "1 hour is incomplete: 1 file could not be read: 4 Nov 2026, 13:00.",
     }
     assert (late["what"], late["count"]) == ("late_rows", 20)
+    command = command_line.short("analytics check")
     assert document["notes"] == [
-        f"{damaged['words']} {late['words']} This is of all streams: manage.py analytics check says what to do next."
+        f"{damaged['words']} {late['words']} This is of all streams: {command} says what to do."
     ]
     page = viewer.get(f"/reports/{Report.objects.get().pk}/").content.decode()
     assert damaged["words"] in page

@@ -101,7 +101,11 @@ ROWS: dict[str, str | Write] = {
     "GET /keys/{key}/test/": "manage_keys",
     "GET /keys/{key}/test/progress": "manage_keys",
     "GET /settings/": "manage_keys",
-    "POST /settings/applications/create": "manage_streams",
+    "POST /settings/applications/create": Write(
+        "manage_streams",
+        "application.create",
+        {"application": "tv", "stream": "cam-1", "play_policy": "public", "record": "none"},
+    ),
     "GET /audit/": "see_audit",
     "GET /audit/export": "see_audit",
     "GET /analytics/": "view",
