@@ -214,6 +214,15 @@ def revoke(*, key: StreamKey) -> None:
         StreamKey.objects.filter(link_of=key, revoked_at__isnull=True).update(revoked_at=key.revoked_at)
 
 
+def bind_links(*, key: StreamKey) -> None:
+    """A key that was changed: its test links are disabled with it, and expire no later than it does."""
+    links = StreamKey.objects.filter(link_of=key)
+    if not key.enabled:
+        links.update(enabled=False)
+    if key.expires_at is not None:
+        links.filter(expires_at__gt=key.expires_at).update(expires_at=key.expires_at)
+
+
 def rests_until(*, key: StreamKey, now: datetime) -> datetime | None:
     """Until when the key can't publish, since its sessions stayed over its limit; None: it can.
 
