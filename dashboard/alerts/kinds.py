@@ -181,7 +181,14 @@ class Ended(Kind):
                     make(rules, self.code, subject_of(event), event.stream_id, event.session_id, event.at, issue)
             case Happened.PUBLISH:
                 back = Alert.objects.filter(kind=self.code, subject=subject_of(event))
-                clear(back, event.at, Outcome.FIXED, "The stream is back.")
+                clear(back, event.at, Outcome.FIXED, BACK)
+
+    def look(self, rules: Sequence[AlertRule], now: datetime) -> None:
+        """Should no event say that a stream is back, or say so while a new rule's alert is being made."""
+        off_air = Alert.objects.filter(kind=self.code)
+        streams = set(open_ones(off_air).filter(stream__isnull=False).values_list("stream", flat=True))
+        if streams and (back := live(streams)):
+            clear(off_air.filter(stream__in=back), now, Outcome.FIXED, BACK)
 
     def judge(self, rules: Sequence[AlertRule], now: datetime) -> None:
         """Streams whose last publisher was lost lately: older ones are known, or given up."""
@@ -215,7 +222,7 @@ class NotLive(Kind):
     label = "Not live when expected"
     help = (
         "A stream is off air at a time at which it should be live: those of its settings or, if the rule has hours, "
-        "within these."
+        "within these. Without either, a chosen stream should always be live."
     )
     needs_streams = True
 
@@ -269,6 +276,7 @@ class NotLive(Kind):
 KINDS: dict[str, Kind] = {kind.code: kind for kind in (Health(), Ended(), NotLive())}
 """By code, as `AlertRule.kinds` and `Alert.kind` have it, in the order of the form."""
 
+BACK = "The stream is back."
 BACK_WITHIN_LIMITS = "Back within limits."
 RULE_CHANGED = "The rule was changed."
 STILL_OFF = "The stream was still off air."

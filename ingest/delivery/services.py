@@ -110,8 +110,8 @@ def _message(title: str, text: str, url: str, level: str, key: str, is_over: boo
 
 
 def _harmless(text: str) -> str:
-    """Names that people and encoders choose call nobody: no @everyone, no <at>."""
-    return re.sub(r"@(?=\w)|<(?=[@!#]|/?at\b)", lambda found: f"{found[0]}\N{WORD JOINER}", text)
+    """Names that people and encoders choose call nobody, and are no markup: no @everyone, no <at>, no <b>."""
+    return re.sub(r"@(?=\w)|<(?=[@!#/A-Za-z])", lambda found: f"{found[0]}\N{WORD JOINER}", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,3 +247,14 @@ def test_the_way_back_leaves_nothing_that_a_former_version_stops_at(stream: Stre
         executor.migrate(executor.loader.graph.leaf_nodes())
     assert [mute.stream for mute in Mute.objects.all()] == [stream]
     assert [row.channel for row in Delivery.objects.all()] == ["webhook"]
+
+
+@pytest.mark.both_forms
+def test_a_stream_that_came_back_unheard_is_known_to_be_back(publisher: Told, stream: Stream) -> None:
+    rule(kinds=["ended"])
+    publisher.end()
+    run()
+    assert Alert.objects.filter(cleared_at=None).exists()
+    live(stream)
+    run(after(seconds=5))
+    assert Alert.objects.values_list("outcome", "cleared_why").get() == ("fixed", "The stream is back.")
