@@ -15,7 +15,7 @@ from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import silences
 from dashboard.streams.silences import Silences
-from ingest.models import Application, Delivery, Node, Service, Session, StatusEvent, Stream, Webhook
+from ingest.models import Application, Delivery, HealthOverride, Node, Service, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
 from tests.dashboard.alerts.conftest import Told, live
@@ -476,3 +476,17 @@ def test_what_ends_an_alert_and_what_became_of_its_issue(
     run(after(minutes=5))
     assert told() == ["alert.opened", "alert.cleared"]
     assert Alert.objects.values_list("outcome", "cleared_why").get() == (outcome, why)
+
+
+@pytest.mark.both_forms
+def test_a_check_that_is_switched_off_for_the_stream_puts_nothing_right(publisher: Told, stream: Stream) -> None:
+    rule()
+    publisher.opened()
+    run()
+    HealthOverride.objects.create(stream=stream, check_code="starving", enabled=False)
+    publisher.cleared()
+    run()
+    assert Alert.objects.values_list("outcome", "cleared_why").get() == (
+        "withdrawn",
+        f"The check was switched off for the stream. {NOT_FIXED}",
+    )
