@@ -189,6 +189,8 @@ def rotate(*, key: StreamKey, grace: timedelta = timedelta(0)) -> NewKey:
     Raises ValidationError for a key whose successor could not be used, or would bring a revoked one back.
     """
     now = timezone.now()
+    if key.link_of_id is not None:
+        raise ValidationError("This is a test link's key: make another link in its place.")
     if key.expires_at is not None and key.expires_at <= now:
         raise ValidationError("This key has expired, and so would its successor. Change when it expires first.")
     if not timedelta(0) <= grace <= MAX_GRACE:

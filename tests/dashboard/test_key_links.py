@@ -76,6 +76,8 @@ def test_a_revoked_link_opens_nothing(manager: Client, key: StreamKey) -> None:
     assert audited("action") == ["test_link.create", "test_link.create", "test_link.revoke"]
     manager.post(f"/keys/{key.pk}/revoke")
     assert ask(other).status_code == 404, "links end with their key"
+    key.delete()
+    assert not StreamKey.objects.exists(), "none stays as a key of its own"
 
 
 def test_links_move_to_the_key_that_takes_the_place_of_theirs(manager: Client, key: StreamKey) -> None:
@@ -84,6 +86,9 @@ def test_links_move_to_the_key_that_takes_the_place_of_theirs(manager: Client, k
     link = keys.find(secret=secret)
     assert link is not None
     assert link.link_of == successor
+    itself = manager.post(f"/keys/{link.pk}/rotate", {"grace": "0"}, headers=BY_SCRIPT)
+    assert itself.status_code == 422
+    assert "make another link in its place" in str(itself.json())
     assert ask(secret).status_code == 200
     assert manager.post(f"/keys/{key.pk}/link", {"lifetime": "1h"}, headers=BY_SCRIPT).status_code == 422
 
