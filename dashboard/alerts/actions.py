@@ -235,6 +235,8 @@ def delete(row: AlertRule | Service | Webhook, actor: Actor) -> None:
     """A rule with its alerts: what waits to be delivered of them is delivered all the same. A webhook or service with
     its deliveries, whether they arrived or not.
     """
+    if isinstance(row, AlertRule):
+        evaluation.rule_disabled(row, timezone.now(), "The rule was deleted.")
     audit.record(actor, f"{SUBJECTS[type(row)]}.delete", row.name)
     row.delete()
 

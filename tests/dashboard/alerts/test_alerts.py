@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 from django.db.models.deletion import Collector
+from django.forms import model_to_dict
 from django.utils import timezone
 
 from dashboard import tasks
+from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import evaluation, kinds
+from dashboard.alerts.actions import RuleForm
 from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import silences
 from dashboard.streams.silences import Silences
+from ingest.delivery.kinds import kind_of
 from ingest.models import Application, Delivery, HealthOverride, Node, Service, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
@@ -490,3 +494,24 @@ def test_a_check_that_is_switched_off_for_the_stream_puts_nothing_right(publishe
         "withdrawn",
         f"The check was switched off for the stream. {NOT_FIXED}",
     )
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("ends", ["off", "deleted"])
+def test_what_a_rule_opened_in_a_pager_ends_with_the_rule(publisher: Told, ends: str) -> None:
+    made = rule()
+    for kind in ("pagerduty", "slack"):
+        made.services.add(Service.objects.create(name=kind, kind=kind, sealed=""))
+    publisher.opened()
+    run()
+    run()
+    form = RuleForm({**model_to_dict(made), "enabled": "", "services": list(Service.objects.all())}, instance=made)
+    if ends == "deleted":
+        alerts_actions.delete(made, Actor("test"))
+    else:
+        assert form.is_valid(), form.errors
+        alerts_actions.save(form, Actor("test"))
+    cleared = Delivery.objects.filter(kind="alert.cleared")
+    assert [row.receiver for row in cleared] == ["pagerduty"]
+    assert cleared.get().body["alert"]["outcome"] == "withdrawn"
+    assert kind_of(cleared.get()).superseded(cleared.get()) == ""  # type: ignore[misc]
