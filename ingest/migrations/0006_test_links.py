@@ -14,6 +14,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='streamkey',
             name='link_of',
-            field=models.ForeignKey(blank=True, editable=False, help_text="A test link's key: the key in whose place a streamer tests with it (docs/adr/0027-test-links.md).", null=True, on_delete=django.db.models.deletion.CASCADE, related_name='test_links', to='ingest.streamkey'),
+            field=models.ForeignKey(blank=True, editable=False, help_text="A test link's key: the key in whose place a streamer tests with it (docs/adr/0027-test-links.md).", null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='test_links', to='ingest.streamkey'),
         ),
     ]

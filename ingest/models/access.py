@@ -229,7 +229,7 @@ class StreamKey(models.Model):
     )
     link_of = models.ForeignKey(
         "self",
-        on_delete=models.CASCADE,
+        on_delete=models.SET_NULL,
         null=True,
         blank=True,
         related_name="test_links",
