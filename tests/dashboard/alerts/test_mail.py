@@ -22,6 +22,7 @@ from dashboard.models import Alert, AlertRule
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import email, engine
 from ingest.delivery.channel import Answer
+from ingest.delivery.kinds import kind_of
 from ingest.models import Delivery, Stream
 from rtmpweb import env
 from tests.dashboard.alerts.conftest import Told, live
@@ -338,7 +339,7 @@ def test_one_of_which_nobody_can_say_whether_it_is_of_use_holds_up_no_other(
     publisher.opened()
     run()
     sent = len(mailbox.got)
-    known = engine.kind_of
+    known = kind_of
 
     def broken(row: Delivery) -> str:
         raise KeyError(row.kind)
