@@ -147,8 +147,9 @@ KEEP_SESSIONS_DAYS = env.integer("RTMPWEB_KEEP_SESSIONS_DAYS", 400, 0, 36_500)
 
 # Telling others ------------------------------------------------------------
 PUBLIC_URL = env.http_base("RTMPWEB_URL")
-MANAGE = env.text("RTMPWEB_MANAGE")
 """Of the dashboard, in messages; empty: by its own address."""
+MANAGE = env.text("RTMPWEB_MANAGE")
+"""How this installation's commands are called; empty: as `ingest.command_line` finds it."""
 KEEP_HOOKS_DAYS = env.integer("RTMPWEB_KEEP_HOOKS_DAYS", 30, 0, 36_500)
 WEBHOOK_PRIVATE = env.flag("RTMPWEB_WEBHOOK_PRIVATE")
 AUTH_URL = env.http_base("RTMPWEB_AUTH_URL")

@@ -3,6 +3,7 @@ log, in one transaction."""
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 from django import forms
 from django.conf import settings
@@ -101,7 +102,7 @@ class ServiceForm(forms.ModelForm[Service]):
         self.kept = _kept(instance) if instance.pk else {}
         for each in self.of_kind.fields:
             is_kept = each.is_secret and each.name in self.kept
-            hint = f"Saved, ending in {self.kept[each.name][-4:]}. Leave it empty to keep it." if is_kept else each.hint
+            hint = _saved(services.end_of_secret(self.kept[each.name])) if is_kept else each.hint
             initial = "" if each.is_secret else self.kept.get(each.name, each.default)
             common: dict[str, Any] = {"label": each.label, "initial": initial, "help_text": hint}
             if each.choices:
@@ -121,7 +122,9 @@ class ServiceForm(forms.ModelForm[Service]):
             if given and not re.fullmatch(each.pattern, given):
                 self.add_error(each.name, f"This is no {each.label} of {self.instance.get_kind_display()}'s.")
         server = values.get("server") or ""
-        if server and is_private(server) and not settings.WEBHOOK_PRIVATE:
+        if server and not _has_host(server):
+            self.add_error("server", "Enter the server's host, and its port if it has another, as in the example.")
+        elif server and is_private(server) and not settings.WEBHOOK_PRIVATE:
             self.add_error("server", PRIVATE)
         if server and server != self.kept.get("server", server) and not values.get("topic"):
             self.add_error("topic", "The server is another: enter the topic, and the access token, again.")
@@ -133,6 +136,18 @@ class ServiceForm(forms.ModelForm[Service]):
         kept = {} if moved else self.kept
         services.keep(self.instance, {name: value or kept.get(name, "") for name, value in given.items()})
         return super().save(commit)
+
+
+def _has_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # [ without ], or a port that is none.
+        return False
+
+
+def _saved(end: str) -> str:
+    return f"Saved{f', ending in {end}' if end else ''}. Leave it empty to keep it."
 
 
 def _kept(service: Service) -> dict[str, str]:
@@ -220,6 +235,8 @@ def delete(row: AlertRule | Service | Webhook, actor: Actor) -> None:
     """A rule with its alerts: what waits to be delivered of them is delivered all the same. A webhook or service with
     its deliveries, whether they arrived or not.
     """
+    if isinstance(row, AlertRule):
+        evaluation.rule_disabled(row, timezone.now(), "The rule was deleted.")
     audit.record(actor, f"{SUBJECTS[type(row)]}.delete", row.name)
     row.delete()
 

@@ -18,7 +18,7 @@ from dashboard.streams.actions import ACKNOWLEDGED, is_of_level
 from dashboard.streams.silences import Silences
 from ingest.delivery import engine
 from ingest.delivery.service_kinds import KINDS as SERVICE_KINDS
-from ingest.models import OutboxEvent, StatusEvent
+from ingest.models import Delivery, OutboxEvent, StatusEvent
 from ingest.models.deliveries import scoped
 
 JUDGED_FOR = timedelta(seconds=10)
@@ -75,10 +75,17 @@ def _clear_of_changed_rules(enabled: Iterable[AlertRule], now: datetime) -> None
             clear(Alert.objects.filter(pk=alert.pk), now, Outcome.WITHDRAWN, f"{why} {kind.still(alert)}")
 
 
-def rule_disabled(rule: AlertRule, now: datetime) -> None:
-    """Nobody is told that its alerts are over."""
-    clear(Alert.objects.filter(rule=rule), now, Outcome.WITHDRAWN, "The rule was switched off.")
-    Alert.objects.filter(rule=rule, clear_told_at=None).update(clear_told_at=now)
+def rule_disabled(rule: AlertRule, now: datetime, why: str = "The rule was switched off.") -> None:
+    """Nobody is told that its alerts are over but pagers: what they opened would stay open."""
+    clear(Alert.objects.filter(rule=rule), now, Outcome.WITHDRAWN, why)
+    untold = Alert.objects.filter(rule=rule, clear_told_at=None)
+    for alert in untold.select_related("rule", "stream"):
+        engine.enqueue(_to_pagers(messages.alert_deliveries(alert, "alert.cleared", now)))
+    untold.update(clear_told_at=now)
+
+
+def _to_pagers(deliveries: Iterable[Delivery]) -> list[Delivery]:
+    return [row for row in deliveries if row.service and SERVICE_KINDS[row.service.kind].resolves]
 
 
 # --- Who is told ---
@@ -151,7 +158,7 @@ def _notify_cleared(alert: Alert, held: Silences) -> bool:
     now = held.now
     deliveries = messages.alert_deliveries(alert, "alert.cleared", now)
     if held.of(alert) is not None:
-        deliveries = [row for row in deliveries if row.service and SERVICE_KINDS[row.service.kind].resolves]
+        deliveries = _to_pagers(deliveries)
     with paced_transaction():
         mine = Alert.objects.filter(pk=alert.pk, clear_told_at__isnull=True)
         if not mine.update(clear_told_at=now):

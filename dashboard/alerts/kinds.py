@@ -15,7 +15,7 @@ from dashboard.alerts.rows import Outcome, clear, isolated, make, open_ones, pac
 from dashboard.models import Alert, AlertRule
 from ingest.contracts import end_of
 from ingest.contracts.figures import NODE_CHECKS
-from ingest.models import Node, OutboxEvent, Session, Stream
+from ingest.models import HealthOverride, Node, OutboxEvent, Session, Stream
 from ingest.models.hours import Missing, expected_streams
 
 Happened = OutboxEvent.Kind
@@ -70,7 +70,7 @@ class Health(Kind):
                 self._opened(event, rules)
             case Happened.HEALTH_CLEARED:
                 if event.payload["health"].get("by") != SESSION_ENDED:
-                    clear(self._of_check(event), event.at, Outcome.FIXED, BACK_WITHIN_LIMITS)
+                    self._cleared(event)
             case Happened.UNPUBLISH:
                 of_session = Alert.objects.filter(kind=self.code, session=event.session_id)
                 self._ended(of_session, event.at, event.payload["end"]["reason"])
@@ -121,6 +121,16 @@ class Health(Kind):
             if not alert.rule.matches(issue["check"], issue["level"]):
                 why = f"It is at level {issue['level']} now: {issue['title']}"
                 clear(Alert.objects.filter(pk=alert.pk), event.at, Outcome.EASED, why)
+
+    def _cleared(self, event: OutboxEvent) -> None:
+        """A check that somebody switched off for the stream finds nothing any more, which puts nothing right."""
+        check, alerts = event.payload["health"]["check"], self._of_check(event)
+        if HealthOverride.objects.filter(stream=event.stream_id, check_code=check, enabled=False).exists():
+            for alert in open_ones(alerts):
+                why = f"The check was switched off for the stream. {self.still(alert)}"
+                clear(Alert.objects.filter(pk=alert.pk), event.at, Outcome.WITHDRAWN, why)
+        else:
+            clear(alerts, event.at, Outcome.FIXED, BACK_WITHIN_LIMITS)
 
     def _open(self, event: OutboxEvent, rules: Sequence[AlertRule]) -> None:
         at, issue = event.at, event.payload["health"]
@@ -181,7 +191,14 @@ class Ended(Kind):
                     make(rules, self.code, subject_of(event), event.stream_id, event.session_id, event.at, issue)
             case Happened.PUBLISH:
                 back = Alert.objects.filter(kind=self.code, subject=subject_of(event))
-                clear(back, event.at, Outcome.FIXED, "The stream is back.")
+                clear(back, event.at, Outcome.FIXED, BACK)
+
+    def look(self, rules: Sequence[AlertRule], now: datetime) -> None:
+        """Should no event say that a stream is back, or say so while a new rule's alert is being made."""
+        off_air = Alert.objects.filter(kind=self.code)
+        streams = set(open_ones(off_air).filter(stream__isnull=False).values_list("stream", flat=True))
+        if streams and (back := live(streams)):
+            clear(off_air.filter(stream__in=back), now, Outcome.FIXED, BACK)
 
     def judge(self, rules: Sequence[AlertRule], now: datetime) -> None:
         """Streams whose last publisher was lost lately: older ones are known, or given up."""
@@ -215,7 +232,7 @@ class NotLive(Kind):
     label = "Not live when expected"
     help = (
         "A stream is off air at a time at which it should be live: those of its settings or, if the rule has hours, "
-        "within these."
+        "within these. Without either, a chosen stream should always be live."
     )
     needs_streams = True
 
@@ -269,6 +286,7 @@ class NotLive(Kind):
 KINDS: dict[str, Kind] = {kind.code: kind for kind in (Health(), Ended(), NotLive())}
 """By code, as `AlertRule.kinds` and `Alert.kind` have it, in the order of the form."""
 
+BACK = "The stream is back."
 BACK_WITHIN_LIMITS = "Back within limits."
 RULE_CHANGED = "The rule was changed."
 STILL_OFF = "The stream was still off air."

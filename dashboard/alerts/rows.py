@@ -69,14 +69,16 @@ def make(
     at: datetime,
     issue: Mapping[str, Any],
 ) -> None:
-    """Opens one for each rule; those that are open already get the new words."""
+    """Opens one for each rule; those that are open already get the new words, and the session that it is of now: one
+    that ended before it takes nothing with it.
+    """
     if not rules:
         return
     words = {name: clean.text(issue.get(name) or "", length) for name, length in LENGTHS.items()}
     open_ = open_ones(Alert.objects.filter(subject=subject, check_code=issue["check"], rule__in=rules))
     known = set(open_.values_list("rule", flat=True))
     if known:
-        open_.update(**words)
+        open_.update(session_id=session, **words)
     made = [
         Alert(
             rule=rule,

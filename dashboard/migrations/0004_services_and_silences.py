@@ -4,6 +4,11 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 
+def without_wide_silences(apps, schema_editor):
+    """On the way back: a former version knows those of streams alone."""
+    apps.get_model("dashboard", "Mute").objects.filter(stream=None).delete()
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -27,4 +32,5 @@ class Migration(migrations.Migration):
             name='stream',
             field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='mutes', to='ingest.stream'),
         ),
+        migrations.RunPython(migrations.RunPython.noop, without_wide_silences),
     ]

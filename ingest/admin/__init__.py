@@ -113,6 +113,7 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
     def save_model(self, request: HttpRequest, obj: StreamKey, form: Any, change: bool) -> None:
         if change:
             super().save_model(request, obj, form, change)
+            keys.bind_links(key=obj)
             return
         rights = {name: form.cleaned_data[name] for name in StreamKeyForm.Meta.fields}
         new_key = keys.create(**rights, secret=form.cleaned_data.get("existing_key") or None)

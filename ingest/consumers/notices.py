@@ -8,6 +8,7 @@ sessions have everything; here is what somebody should look at now.
 from collections import Counter, deque
 from collections.abc import Iterator
 
+from ingest import clock
 from ingest.addresses import unit_or_itself
 from ingest.contracts import RefusedGroup
 from ingest.pages import Drop
@@ -72,7 +73,7 @@ class Refusals:
 
     def _has_room(self, key: Key) -> bool:
         reason, _, _, address = key
-        if not address:
+        if not (reason or address):
             return True
         of = Counter(unit_or_itself(known) for _, _, _, known in self._entries)
         return len(self._entries) < MOST and (not reason or of[unit_or_itself(address)] < MOST_OF_ADDRESS)
@@ -80,11 +81,20 @@ class Refusals:
 
 REFUSALS = Refusals()
 
-DROPS: deque[Drop] = deque(maxlen=50)
-"""Since the last tick that walls were told of, the latest last. A wall that missed one has it from the database."""
+FRESH_S = 15.0
+"""By then the database has a drop, and what became of it: walls that were opened since have it from there."""
+
+_drops: deque[tuple[float, Drop]] = deque(maxlen=50)
+"""Since the last tick that walls were told of, each with when it came, the latest last."""
+
+
+def put_drop(drop: Drop) -> None:
+    _drops.append((clock.now(), drop))
 
 
 def take_drops() -> list[Drop]:
-    taken = list(DROPS)
-    DROPS.clear()
+    """Those that came of late: while nobody has a wall open, none are taken."""
+    since = clock.now() - FRESH_S
+    taken = [drop for at, drop in _drops if at > since]
+    _drops.clear()
     return taken

@@ -12,7 +12,7 @@ from typing import Any
 from ingest import clean, clock, pages
 from ingest.consumers import channel_layer, journal
 from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession, address_hash
-from ingest.consumers.notices import DROPS, REFUSALS
+from ingest.consumers.notices import REFUSALS, put_drop
 from ingest.contracts import EndReason, EventRecord, Issue, Totals, end_of
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.credentials import mask
@@ -138,7 +138,7 @@ def _to_wall(session: ActiveSession, event: StatusEvent, reason: str) -> None:
         and not session.is_test
         and not end_of(reason).is_expected
     ):
-        DROPS.append(
+        put_drop(
             pages.drop(
                 session=str(session.id),
                 stream=session.stream,

@@ -138,13 +138,24 @@ def _superseded(channel: Channel[Any], rows: Sequence[Delivery]) -> list[Deliver
     """Those of them that are not sent, as they would help nobody any more."""
     dropped = []
     for row in rows:
-        asked = kind_of(row).superseded
-        if channel.is_read and asked is not None and row.asked_at is None and (why := asked(row)):
+        if channel.is_read and row.asked_at is None and (why := _why_superseded(row)):
             now = timezone.now()
             waits = Delivery.objects.filter(_unclaimed(now), pk=row.pk, state=Waiting)
             waits.update(state=Delivery.State.DROPPED, claim=None, claimed_until=None, ended_at=now, error=why)
             dropped.append(row)
     return dropped
+
+
+def _why_superseded(row: Delivery) -> str:
+    """One of which that can't be told is sent: no other waits for it."""
+    asked = kind_of(row).superseded
+    try:
+        return asked(row) if asked is not None else ""
+    except PASSING:
+        raise
+    except Exception:
+        logger.exception("Whether %s is of use still can't be told.", row.subject)
+        return ""
 
 
 def _message(channel: Channel[Any], row: Delivery) -> Any:

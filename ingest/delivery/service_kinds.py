@@ -89,7 +89,8 @@ NTFY_PRIORITIES = {"bad": "max", "warning": "high"}
 
 def _ntfy(values: Mapping[str, str], message: Message) -> dict[str, Any]:
     server, token = urlsplit(values["server"]), values.get("token") or None
-    to = {"host": server.hostname, "port": server.port, "secure": server.scheme == "https", "mode": "private"}
+    host = f"[{server.hostname}]" if ":" in (server.hostname or "") else server.hostname
+    to = {"host": host, "port": server.port, "secure": server.scheme == "https", "mode": "private"}
     of_service = {"targets": [values["topic"]], "auth": "token" if token else "basic", "token": token}
     priority = NTFY_PRIORITIES.get(message.level)
     return to | of_service | {"include_image": False, "priority": priority, "click": message.url or None}

@@ -52,10 +52,13 @@ def keep(service: Service, values: Mapping[str, str]) -> None:
     service.options = {each.name: values[each.name] for each in fields if not each.is_secret}
     kept = {each.name: values[each.name] for each in fields if each.is_secret and values.get(each.name)}
     service.sealed = _cipher().encrypt(json.dumps(kept).encode()).decode()
-    ends = {
-        name: secret[-SHOWN_OF_SECRET:] if len(secret) > 2 * SHOWN_OF_SECRET else "" for name, secret in kept.items()
-    }
+    ends = {name: end_of_secret(secret) for name, secret in kept.items()}
     service.shown = KINDS[service.kind].shown.format(**service.options | ends)[:200]
+
+
+def end_of_secret(secret: str) -> str:
+    """As much of it as is shown: nothing of a short one."""
+    return secret[-SHOWN_OF_SECRET:] if len(secret) > 2 * SHOWN_OF_SECRET else ""
 
 
 def values_of(service: Service) -> dict[str, str]:
@@ -107,8 +110,8 @@ def _message(title: str, text: str, url: str, level: str, key: str, is_over: boo
 
 
 def _harmless(text: str) -> str:
-    """Names that people and encoders choose call nobody: no @everyone, no <at>."""
-    return re.sub(r"@(?=\w)|<(?=[@!#]|/?at\b)", lambda found: f"{found[0]}\N{WORD JOINER}", text)
+    """Names that people and encoders choose call nobody, and are no markup: no @everyone, no <at>, no <b>."""
+    return re.sub(r"@(?=\w)|<(?=[@!#/A-Za-z])", lambda found: f"{found[0]}\N{WORD JOINER}", text)
 
 
 @dataclass(frozen=True, slots=True)

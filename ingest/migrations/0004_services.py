@@ -5,6 +5,11 @@ import django.utils.timezone
 from django.db import migrations, models
 
 
+def without_services(apps, schema_editor):
+    """On the way back: a former version knows no such channel, and would stop at its messages."""
+    apps.get_model("ingest", "Delivery").objects.filter(channel="service").delete()
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -55,4 +60,5 @@ class Migration(migrations.Migration):
             model_name='delivery',
             index=models.Index(condition=models.Q(('state', 'dead')), fields=['service'], name='delivery_dead_to'),
         ),
+        migrations.RunPython(migrations.RunPython.noop, without_services),
     ]

@@ -246,6 +246,10 @@ class StreamKey(models.Model):
     def __str__(self) -> str:
         return self.label or (f"{self.prefix}…" if self.prefix else f"key {self.pk}")
 
+    def clean(self) -> None:
+        if self.link_of_id is not None and not (self.test_only and self.expires_at):
+            raise ValidationError("This is a test link's key: it stays for tests only, and expires.")
+
 
 class EncoderLogin(models.Model):
     """A user and password that let an encoder publish to one stream, for those that know no keys.

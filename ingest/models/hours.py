@@ -6,7 +6,6 @@ one that comes twice is the first."""
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.core.exceptions import ValidationError
@@ -32,11 +31,6 @@ def validate_zone(name: str) -> None:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise ValidationError(f"{name!r} is no time zone: expected one such as Europe/Berlin or UTC.") from None
-
-
-def validate_days(days: Any) -> None:
-    if not isinstance(days, list) or any(type(day) is not int or day not in range(WEEK) for day in days):
-        raise ValidationError("Days are a list of numbers from 0, which is Monday, to 6.")
 
 
 class Hours(models.Model):

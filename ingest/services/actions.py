@@ -220,10 +220,12 @@ def make_test_link(actor: Actor, key: StreamKey, *, lifetime: timedelta) -> NewK
 
 
 def enable_key(actor: Actor, key: StreamKey, enabled: bool) -> None:
-    """A disabled key publishes nothing, and what it publishes ends; it can be enabled again."""
+    """A disabled key publishes nothing, and what it publishes ends; it can be enabled again. So are its test links
+    disabled, each of which is enabled by itself."""
     with audited(actor, "key.enable" if enabled else "key.disable", key):
         key.enabled = enabled
         key.save(update_fields=["enabled"])
+        keys.bind_links(key=key)
 
 
 def change_key(actor: Actor, key: StreamKey, **rights: Any) -> None:
@@ -236,6 +238,7 @@ def change_key(actor: Actor, key: StreamKey, **rights: Any) -> None:
     key.full_clean(exclude=["stream", "digest"])
     with audited(actor, "key.change", key, changed=changed):
         key.save(update_fields=list(changed))
+        keys.bind_links(key=key)
 
 
 def _given(rights: dict[str, Any]) -> dict[str, Any]:

@@ -189,6 +189,8 @@ def rotate(*, key: StreamKey, grace: timedelta = timedelta(0)) -> NewKey:
     Raises ValidationError for a key whose successor could not be used, or would bring a revoked one back.
     """
     now = timezone.now()
+    if key.link_of_id is not None:
+        raise ValidationError("This is a test link's key: make another link in its place.")
     if key.expires_at is not None and key.expires_at <= now:
         raise ValidationError("This key has expired, and so would its successor. Change when it expires first.")
     if not timedelta(0) <= grace <= MAX_GRACE:
@@ -212,6 +214,15 @@ def revoke(*, key: StreamKey) -> None:
     with transaction.atomic():
         key.save(update_fields=["revoked_at", "grace_until"])
         StreamKey.objects.filter(link_of=key, revoked_at__isnull=True).update(revoked_at=key.revoked_at)
+
+
+def bind_links(*, key: StreamKey) -> None:
+    """A key that was changed: its test links are disabled with it, and expire no later than it does."""
+    links = StreamKey.objects.filter(link_of=key)
+    if not key.enabled:
+        links.update(enabled=False)
+    if key.expires_at is not None:
+        links.filter(expires_at__gt=key.expires_at).update(expires_at=key.expires_at)
 
 
 def rests_until(*, key: StreamKey, now: datetime) -> datetime | None:

@@ -14,7 +14,9 @@ from pytest_django import Settings
 from dashboard.keys import test_links as pages
 from dashboard.throttle import Limit
 from ingest.models import Attempt, AuditEntry, Session, StatusEvent, Stream, StreamKey
+from ingest.services import actions as services_actions
 from ingest.services import keys
+from ingest.services.audit import Actor
 from tests.dashboard.conftest import audited, make_session
 
 BY_SCRIPT = {"X-Requested-With": "fetch"}
@@ -82,6 +84,9 @@ def test_links_move_to_the_key_that_takes_the_place_of_theirs(manager: Client, k
     link = keys.find(secret=secret)
     assert link is not None
     assert link.link_of == successor
+    itself = manager.post(f"/keys/{link.pk}/rotate", {"grace": "0"}, headers=BY_SCRIPT)
+    assert itself.status_code == 422
+    assert "make another link in its place" in str(itself.json())
     assert ask(secret).status_code == 200
     assert manager.post(f"/keys/{key.pk}/link", {"lifetime": "1h"}, headers=BY_SCRIPT).status_code == 422
 
@@ -97,6 +102,35 @@ def test_a_link_does_not_outlive_its_key_and_there_are_ten_at_most(manager: Clie
     assert manager.post(f"/keys/{key.pk}/link", {"lifetime": "9y"}, headers=BY_SCRIPT).status_code == 400
     assert manager.post(f"/keys/{key.pk}/link", {"lifetime": "1h"}).status_code == 400, "not by the page's script"
     assert StreamKey.objects.filter(link_of=key).count() == 10
+
+
+def test_links_are_disabled_with_their_key_and_expire_no_later(manager: Client, key: StreamKey) -> None:
+    secret = make(manager, key, "7d")
+    soon = timezone.now() + timedelta(hours=2)
+    services_actions.change_key(Actor("test"), key, expires_at=soon)
+    assert keys.find(secret=secret).expires_at == soon  # type: ignore[union-attr]
+    manager.post(f"/keys/{key.pk}/enable", {"enabled": "0"})
+    assert ask(secret).status_code == 404
+    link = StreamKey.objects.get(link_of=key)
+    assert not link.enabled, "its key publishes no tests either"
+    manager.post(f"/keys/{key.pk}/enable", {"enabled": "1"})
+    assert ask(secret).status_code == 404
+    manager.post(f"/keys/{link.pk}/enable", {"enabled": "1"})
+    assert ask(secret).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "rights", [{"test_only": "on", "expires_at": ""}, {"test_only": "", "expires_at": "2099-01-01T00:00"}]
+)
+def test_a_link_can_not_be_made_a_key_that_goes_on_air(manager: Client, key: StreamKey, rights: dict[str, str]) -> None:
+    secret = make(manager, key)
+    link = StreamKey.objects.get(link_of=key)
+    given = {"label": "x", "over_limit": "warn", "allowed_networks": "192.0.2.0/24"} | rights
+    answer = manager.post(f"/keys/{link.pk}/change", given)
+    assert answer.status_code == 422
+    assert "it stays for tests only, and expires" in answer.content.decode()
+    link = StreamKey.objects.get(digest=keys.digest(secret))
+    assert (link.test_only, link.expires_at is None) == (True, False)
 
 
 @pytest.mark.parametrize("path", ["/t/", "/t/progress"])

@@ -2,7 +2,20 @@
 
 from datetime import UTC, datetime
 
-from ingest.consumers.notices import LASTS_S, LONGEST, MOST, MOST_OF_ADDRESS, SEVERAL, Refusals
+import pytest
+
+from ingest import pages
+from ingest.consumers.notices import (
+    FRESH_S,
+    LASTS_S,
+    LONGEST,
+    MOST,
+    MOST_OF_ADDRESS,
+    SEVERAL,
+    Refusals,
+    put_drop,
+    take_drops,
+)
 from ingest.services.attempts import AttemptRow
 
 NOW = 1_700_000_000.0
@@ -76,3 +89,21 @@ def test_ten_thousand_addresses_cost_no_more_than_a_few() -> None:
     assert (entries[-1]["words"], entries[-1]["address"]) == (SEVERAL, "")
     assert sum(entry["count"] for entry in entries) == 10_000
     assert max(len(entry["name"]) for entry in entries) == LONGEST
+
+
+def test_peers_that_were_gone_at_once_share_an_entry() -> None:
+    refusals = Refusals()
+    for number in range(1000):
+        refusals.put(row(app=f"app-{number}", address=""))
+    assert len(refusals.now(NOW)) <= MOST + 1
+
+
+def test_drops_that_nobody_was_there_to_see_are_not_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = NOW
+    monkeypatch.setattr("ingest.consumers.notices.clock.now", lambda: now)
+    common = {"app": "live", "node": "n1", "at": NOW - 60, "reason": "tcp_reset"}
+    put_drop(pages.drop(session="old", stream=1, name="old", **common))  # type: ignore[arg-type]
+    now += FRESH_S + 1
+    put_drop(pages.drop(session="new", stream=2, name="new", **common))  # type: ignore[arg-type]
+    assert [drop["id"] for drop in take_drops()] == ["new"]
+    assert take_drops() == []

@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 from django.db.models.deletion import Collector
+from django.forms import model_to_dict
 from django.utils import timezone
 
 from dashboard import tasks
+from dashboard.alerts import actions as alerts_actions
 from dashboard.alerts import evaluation, kinds
+from dashboard.alerts.actions import RuleForm
 from dashboard.models import Alert, AlertRule
 from dashboard.streams import actions as streams_actions
 from dashboard.streams import silences
 from dashboard.streams.silences import Silences
-from ingest.models import Application, Delivery, Node, Service, Session, StatusEvent, Stream, Webhook
+from ingest.delivery.kinds import kind_of
+from ingest.models import Application, Delivery, HealthOverride, Node, Service, Session, StatusEvent, Stream, Webhook
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
 from tests.dashboard.alerts.conftest import Told, live
@@ -57,6 +61,25 @@ def after(**span: float) -> datetime:
 def acknowledge(publisher: Told, level: str) -> None:
     about = {"code": "starving", "at": timezone.now(), "detail": {"level": level}}
     StatusEvent.objects.create(session=publisher.session, sequence=10**6, kind=streams_actions.ACKNOWLEDGED, **about)
+
+
+@pytest.mark.both_forms
+def test_an_issue_that_goes_on_with_the_next_publisher_does_not_end_with_the_one_before(
+    publisher: Told, stream: Stream
+) -> None:
+    rule()
+    publisher.opened()
+    run()
+    AlertRule.objects.update(unjudged_since=None)
+    following = live(stream)
+    following.publish()
+    following.opened()
+    publisher.end()  # As of a node that was lost: it is written late.
+    run()
+    assert [alert.session_id for alert in Alert.objects.filter(cleared_at=None)] == [following.session.pk]
+    following.end()
+    run()
+    assert not Alert.objects.filter(cleared_at=None).exists()
 
 
 @pytest.mark.both_forms
@@ -457,3 +480,38 @@ def test_what_ends_an_alert_and_what_became_of_its_issue(
     run(after(minutes=5))
     assert told() == ["alert.opened", "alert.cleared"]
     assert Alert.objects.values_list("outcome", "cleared_why").get() == (outcome, why)
+
+
+@pytest.mark.both_forms
+def test_a_check_that_is_switched_off_for_the_stream_puts_nothing_right(publisher: Told, stream: Stream) -> None:
+    rule()
+    publisher.opened()
+    run()
+    HealthOverride.objects.create(stream=stream, check_code="starving", enabled=False)
+    publisher.cleared()
+    run()
+    assert Alert.objects.values_list("outcome", "cleared_why").get() == (
+        "withdrawn",
+        f"The check was switched off for the stream. {NOT_FIXED}",
+    )
+
+
+@pytest.mark.both_forms
+@pytest.mark.parametrize("ends", ["off", "deleted"])
+def test_what_a_rule_opened_in_a_pager_ends_with_the_rule(publisher: Told, ends: str) -> None:
+    made = rule()
+    for kind in ("pagerduty", "slack"):
+        made.services.add(Service.objects.create(name=kind, kind=kind, sealed=""))
+    publisher.opened()
+    run()
+    run()
+    form = RuleForm({**model_to_dict(made), "enabled": "", "services": list(Service.objects.all())}, instance=made)
+    if ends == "deleted":
+        alerts_actions.delete(made, Actor("test"))
+    else:
+        assert form.is_valid(), form.errors
+        alerts_actions.save(form, Actor("test"))
+    cleared = Delivery.objects.filter(kind="alert.cleared")
+    assert [row.receiver for row in cleared] == ["pagerduty"]
+    assert cleared.get().body["alert"]["outcome"] == "withdrawn"
+    assert kind_of(cleared.get()).superseded(cleared.get()) == ""  # type: ignore[misc]

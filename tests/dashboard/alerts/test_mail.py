@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from email.message import EmailMessage as Received
 from typing import Any
@@ -21,6 +22,7 @@ from dashboard.models import Alert, AlertRule
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import email, engine
 from ingest.delivery.channel import Answer
+from ingest.delivery.kinds import kind_of
 from ingest.models import Delivery, Stream
 from rtmpweb import env
 from tests.dashboard.alerts.conftest import Told, live
@@ -329,3 +331,20 @@ def test_a_setting_that_cannot_be_read_stops_the_start_unshown(monkeypatch: pyte
     with pytest.raises(ImproperlyConfigured) as error:
         env.mail_url("RTMPWEB_EMAIL_URL")
     assert "cret" not in str(error.value)
+
+
+def test_one_of_which_nobody_can_say_whether_it_is_of_use_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, mailbox: MailReceiver, publisher: Told
+) -> None:
+    publisher.opened()
+    run()
+    sent = len(mailbox.got)
+    known = kind_of
+
+    def broken(row: Delivery) -> str:
+        raise KeyError(row.kind)
+
+    monkeypatch.setattr(engine, "kind_of", lambda row: replace(known(row), superseded=broken))
+    publisher.cleared()
+    run()
+    assert len(mailbox.got) == 2 * sent

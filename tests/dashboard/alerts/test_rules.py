@@ -9,8 +9,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from dashboard.alerts import evaluation, kinds
-from dashboard.models import Alert, AlertRule
-from ingest.models import Stream, Webhook
+from dashboard.models import Alert, AlertRule, Mute
+from ingest.models import Delivery, Service, Stream, Webhook
 from tests.dashboard.alerts.conftest import Told, live
 from tests.dashboard.alerts.test_alerts import after, dies, full_disk, rule, run, told
 from tests.dashboard.conftest import make_stream
@@ -229,3 +229,32 @@ def test_former_rules_and_alerts_have_their_kinds_and_keep_them_on_the_way_back(
     assert {row.name: row.kinds for row in AlertRule.objects.all()} == {name: [about] for name, about in abouts.items()}
     assert not AlertRule.objects.exclude(unjudged_since=None).exists()
     assert all(alert.kind == alert.rule.name for alert in Alert.objects.select_related("rule"))
+
+
+@pytest.mark.both_forms
+@pytest.mark.django_db(transaction=True)
+def test_the_way_back_leaves_nothing_that_a_former_version_stops_at(stream: Stream, webhook: Webhook) -> None:
+    for of in ({"stream": stream}, {"application": stream.application}, {}):
+        Mute.objects.create(**of)
+    service = Service.objects.create(name="#ops", kind="slack", sealed="", shown="")
+    Delivery.objects.create(once="1", number=1, kind="alert.opened", series="1", channel="service", service=service)
+    Delivery.objects.create(once="2", number=2, kind="alert.opened", series="2", webhook=webhook)
+    executor = MigrationExecutor(connection)
+    try:
+        executor.migrate([("dashboard", "0003_alert_kinds"), ("ingest", "0003_expected")])
+    finally:
+        executor = MigrationExecutor(connection)
+        executor.migrate(executor.loader.graph.leaf_nodes())
+    assert [mute.stream for mute in Mute.objects.all()] == [stream]
+    assert [row.channel for row in Delivery.objects.all()] == ["webhook"]
+
+
+@pytest.mark.both_forms
+def test_a_stream_that_came_back_unheard_is_known_to_be_back(publisher: Told, stream: Stream) -> None:
+    rule(kinds=["ended"])
+    publisher.end()
+    run()
+    assert Alert.objects.filter(cleared_at=None).exists()
+    live(stream)
+    run(after(seconds=5))
+    assert Alert.objects.values_list("outcome", "cleared_why").get() == ("fixed", "The stream is back.")

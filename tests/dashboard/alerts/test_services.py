@@ -71,6 +71,8 @@ def test_it_is_made_and_its_secret_is_not_shown_again(admin: Client, viewer: Cli
         ("slack", {"url": ""}, "This field is required."),
         ("telegram", {"token": "123456789:AAF_k3Qz7Lm2Rt5Wx8Yb1Nc4V", "chat": "ops"}, "This is no Chat ID of Telegram"),
         ("ntfy", {"server": "http://127.0.0.1:9", "topic": "alerts"}, "RTMPWEB_WEBHOOK_PRIVATE=1 allows those."),
+        ("ntfy", {"server": "https://[::1", "topic": "alerts"}, "Enter the server&#x27;s host"),
+        ("ntfy", {"server": "https://ntfy.example:99999", "topic": "alerts"}, "Enter the server&#x27;s host"),
         ("pagerduty", {"key": "a" * 32, "region": "asia"}, "Select a valid choice."),
     ],
 )
@@ -151,3 +153,10 @@ def test_the_api_has_them(client: Client, phone: Service) -> None:
     (row,) = client.get("/api/v1/services", headers=api_token("viewer")).json()["items"]
     assert (row["name"], row["kind"], row["enabled"], row["last_state"]) == ("phone", "ntfy", True, None)
     assert "studio-alerts" not in str(row)
+
+
+def test_of_a_short_secret_nothing_is_shown(admin: Client) -> None:
+    assert create(admin, "ntfy", name="phone", server="https://ntfy.sh", topic="ops7").status_code == 302
+    page = text_of(admin, reverse("dashboard:service", args=[Service.objects.get().pk]))
+    assert "ops7" not in page
+    assert "Saved. Leave it empty to keep it." in page

@@ -205,12 +205,12 @@ def test_the_level_has_a_sign(stand_in: HttpReceiver) -> None:
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_what_peers_say_calls_nobody_and_has_a_bound(kind: str, stand_in: HttpReceiver) -> None:
-    words = "@everyone <!channel> <@U123> <at>boss</at> \n\u202e" + "x" * 4000
+    words = "@everyone <!channel> <@U123> <at>boss</at> <i>loud</i> \n\u202e" + "x" * 4000
     tell(make(kind), subject=f"live/@here {words}", brief=words)
     text = stand_in.got[0].body.decode()
     assert len(text) < 4000
     said = json.dumps(json.loads(text), ensure_ascii=False)
-    for call in ("@everyone", "@here", "<!channel>", "<@U123>", "<at>"):
+    for call in ("@everyone", "@here", "<!channel>", "<@U123>", "<at>", "<i>"):
         assert call not in said.replace("&lt;", "<") or kind == "slack"
     assert "<!channel>" not in said, "Slack's is escaped"
 

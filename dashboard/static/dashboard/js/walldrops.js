@@ -20,7 +20,8 @@ export class Drops {
     for (const drop of message.drops ?? []) {
       const known = this.latest.get(drop.stream);
       if (known && known.id !== drop.id && known.at > drop.at) continue;
-      this.latest.set(drop.stream, { ...drop, back: drop.back ?? (known?.id === drop.id ? known.back : null) });
+      const same = known?.id === drop.id ? known : undefined;
+      this.latest.set(drop.stream, { ...drop, back: drop.back ?? same?.back ?? null, seen: drop.seen || !!same?.seen });
       touched.add(drop.stream);
     }
     return touched;
