@@ -118,7 +118,7 @@ class StreamOut(Schema):
     target_kbps: int | None
     video_kbps: float | None
     audio_kbps: float | None
-    wire_kbps: float | None = Field(description="All bytes on the publisher's socket.")
+    wire_kbps: float | None = Field(description="All bytes on the encoder's socket.")
     out_kbps: float | None
     fps: float | None = Field(description="Coded frames by wall time.")
     fps_media: float | None = Field(description="Coded frames by their timestamps.")
@@ -276,7 +276,7 @@ def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = 
         stream_row(app, name), note=body.note, actor=actor_of(request), session_id=body.session_id
     )
     if outcome is Kick.ASKED and session is not None:
-        return Status(202, KickOut(session_id=str(session.pk), detail="The publisher is being disconnected."))
+        return Status(202, KickOut(session_id=str(session.pk), detail="The encoder is being disconnected."))
     raise HttpError(409, REFUSALS[outcome])
 
 

@@ -41,12 +41,12 @@ DRAINS = Trouble(
 MISSING = Trouble(
     "{some} missing",
     "Its streams are free for the other nodes; encoders reconnect there.",
-    "Look at its log. If it is gone for good: Forget, on the page Nodes.",
+    "Check its log. If it is gone for good: Forget, on the page Nodes.",
 )
 CUT_OFF = Trouble(
     "{some} cut off from the database",
     "Live streams go on there; nobody new can publish or play.",
-    "Restart nothing, or its streams end: look at its log, and at its connection to the database.",
+    "Restart nothing, or its streams end: check its log and its connection to the database.",
 )
 NO_JAVA = Trouble("Java is missing", "No history is computed; everything else works without it.")
 UNRECORDED = Trouble(
@@ -57,7 +57,7 @@ UNRECORDED = Trouble(
 DISK_HANGS = Trouble(
     "A data folder's disk does not answer",
     "Live streams go on; recordings and telemetry wait in memory.",
-    "Look at the disk, or where it is mounted from.",
+    "Check the disk and its mount.",
 )
 DISK_LOW = Trouble(
     "A data folder's disk is nearly full",

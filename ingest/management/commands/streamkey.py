@@ -80,7 +80,7 @@ class Command(VerbCommand):
         return _shown(new_key)
 
     @Verb(
-        "bring over existing keys from a table: all of them, or none",
+        "import existing keys from a table: all of them, or none",
         Argument(
             "file",
             metavar="FILE.csv",

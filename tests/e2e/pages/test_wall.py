@@ -158,7 +158,7 @@ def test_a_card_has_its_picture_and_says_how_old_it_is(page: Page, server: Serve
     expect(image).to_be_visible()
     expect(image).to_have_attribute("src", re.compile(r"/streams/live/arena/thumbnail\.webp\?v=5$"))
     expect(card(page, "live/lecture").locator("img")).to_be_hidden()
-    for name, words in (("lecture", "no picture of H.264"), ("demo", "no picture yet"), ("mic", "sound only")):
+    for name, words in (("lecture", "no picture of H.264"), ("demo", "no picture yet"), ("mic", "audio only")):
         expect(card(page, f"live/{name}").locator(".tag")).to_have_text(f"live, {words}")
     node.put(made(1, "arena", health="bad", issues=[issue()], thumbnail=6, idle_ms=14_200))
     wall.tell()
