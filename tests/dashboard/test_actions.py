@@ -267,7 +267,7 @@ def test_a_kick_by_form_is_an_event_and_comes_back_to_the_page(operator: Client,
     session = make_session(stream)
     answer = operator.post(f"{PAGE}/kick", {"note": "Wrong scene.", "session_id": str(session.pk)}, follow=True)
     assert answer.redirect_chain == [(f"{PAGE}/", 302)]
-    assert "The publisher of live/cam-1 is being disconnected." in answer.content.decode()
+    assert "The encoder of live/cam-1 is being disconnected." in answer.content.decode()
     assert events() == [(streams_actions.FIRST_SEQUENCE, "operator.kick", "", "Wrong scene.")]
     session.refresh_from_db()
     assert (session.stop_requested, session.stop_note) == ("kicked", "Ended by omar: Wrong scene.")

@@ -287,7 +287,7 @@ def test_who_was_off_before_the_page_was_opened_is_bad_until_somebody_has_seen_i
     ]
     wall = opened(page, server, Wall(page, node, drops=drops))
     assert names(page, "#attention") == ["van", "arena", "court"]
-    expect(card(page, "live/van").locator(".facts")).to_contain_text("2:00:")
+    expect(card(page, "live/van").locator(".facts")).to_contain_text("Off for2\u00a0h")
     strip = page.locator("#strip")
     expect(strip.locator('[data-dropped="live/truck"]')).to_contain_text("Off for 11\u00a0min")
     expect(strip.locator('[data-dropped="live/court-2"]')).to_contain_text("Back after 38\u00a0s")

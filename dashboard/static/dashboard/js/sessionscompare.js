@@ -16,8 +16,7 @@ const TITLES = {
   players: "Players",
 };
 const TOTALS = [
-  ["Mean bitrate, audio and video", "mean_kbps", (value) => `${number(value)}\u00a0kbit/s`],
-  ["95th percentile of it", "p95_kbps", (value) => `${number(value)}\u00a0kbit/s`],
+  ["95th percentile, audio and video", "p95_kbps", (value) => `${number(value)}\u00a0kbit/s`],
   ["Time in warning", "warning_s", duration],
   ["Time in bad", "bad_s", duration],
   ["Dropped frames (estimate)", "missing_frames", number],
