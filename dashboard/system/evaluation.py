@@ -244,7 +244,7 @@ def _disk(seen: Observation, kind: str, former: Part | None) -> Part:
     shares = {THIS_PROCESS: seen.disk_free_percent} | {each["node"]: each["disk_free_percent"] for each in nodes}
     low = {node: share for node, share in shares.items() if share is not None and share < DISK_LOW_PERCENT}
     for trouble, details in (
-        (UNRECORDED, [f"{node}: {count} streams" for node, count in unrecorded.items()]),
+        (UNRECORDED, [f"{node}: {count} stream{'' if count == 1 else 's'}" for node, count in unrecorded.items()]),
         (DISK_HANGS, [*hanging, THIS_PROCESS] if seen.disk_hangs else hanging),
         (DISK_LOW, [f"{node}: {share:.1f} % free" for node, share in low.items()]),
     ):

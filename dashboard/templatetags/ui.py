@@ -82,6 +82,8 @@ WHOLE_ACTIONS = {
     "logout": "Logged out",
     "login.fail": "Log-in failed",
     "login.limit": "Log-ins rate-limited",
+    "api_token.create": "API token created",
+    "api_token.revoke": "API token revoked",
     "analytics.run": "Analytics updated",
     "analytics.generate": "Test data generated",
 }

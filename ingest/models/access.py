@@ -146,7 +146,9 @@ class Stream(models.Model):
         blank=True,
         help_text="Health checks compare with it. Empty: with what the encoder says of itself.",
     )
-    takeover = models.CharField("when a second encoder comes", max_length=16, choices=Takeover, default=Takeover.REJECT)
+    takeover = models.CharField(
+        "when a second encoder connects", max_length=16, choices=Takeover, default=Takeover.REJECT
+    )
     expect_audio = models.BooleanField("has audio", default=True, help_text="Off: missing audio is no issue.")
     expect_video = models.BooleanField("has video", default=True, help_text="Off: missing video is no issue.")
     idle_timeout_s = models.PositiveIntegerField(
