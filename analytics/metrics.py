@@ -166,7 +166,7 @@ MEASURED = (
         over=lambda s: s.elapsed_ms * 0 + 1,
     ),
     Metric("elapsed_ms", "ms", "Time that samples cover."),
-    Metric("live_ms", "ms", "Time in which audio or video was received.", over=lambda s: _arrived(s) * s.elapsed_ms),
+    Metric("live_ms", "ms", "Time in which audio or video came.", over=lambda s: _arrived(s) * s.elapsed_ms),
     Metric("good_ms", "ms", "Time in good health.", over=_health("good")),
     Metric("warning_ms", "ms", "Time with a warning.", over=_health("warning")),
     Metric("bad_ms", "ms", "Time in bad health.", over=_health("bad")),
@@ -179,13 +179,13 @@ MEASURED = (
     Metric(
         "targeted_ms",
         "ms",
-        "Time in which media was received and a target bitrate was known.",
+        "Time in which media came and a target bitrate was known.",
         over=lambda s: _targeted(s) * s.elapsed_ms,
     ),
     Metric(
         "below_ms",
         "ms",
-        "Time in which a target was known, and video was received at less than 70 % of it.",
+        "Time in which a target was known, and video came at less than 70 % of it.",
         over=lambda s: (_targeted(s) & (s.video_kbps < BELOW * s.target_kbps)) * s.elapsed_ms,
     ),
     Metric("video_bytes", "bytes", "Payload of video messages."),
@@ -198,7 +198,7 @@ MEASURED = (
     Metric("keyframes", "", "Keyframes received."),
     Metric("ts_gaps", "", "Jumps of the timestamps forward.", over="ts_gap"),
     Metric("ts_regressions", "", "Jumps of the timestamps back.", over="ts_regress"),
-    Metric("missing_frames_est", "", "Dropped frames, estimated by the timestamps."),
+    Metric("missing_frames_est", "", "Frames that did not come, by the timestamps."),
     Metric("media_faults", "", "Messages whose header makes no sense, or that are cut off."),
     Metric("dropped_frames", "", "Frames that slow players were not sent."),
     Metric("player_ms", "ms", "Players, times the time that they watched.", over=lambda s: s.players * s.elapsed_ms),
@@ -310,11 +310,11 @@ RATES = tuple(
 METRICS = (*MEASURED, *SESSION_SUMS, *EVENT_SUMS, *REASON_COUNTS, *DISTINCT, *EXTREMES, *PEAKS, *RATES)
 
 DERIVED = (
-    Derived("live_h", "h", "Time in which audio or video was received.", "live_ms / 3_600_000", always=True),
+    Derived("live_h", "h", "Time in which audio or video came.", "live_ms / 3_600_000", always=True),
     Derived(
         "uptime_percent",
         "%",
-        "Of the time of its sessions and of the gaps that they recovered from, that in which audio or video was received.",
+        "Of the time of its sessions and of the gaps that they recovered from, that in which audio or video came.",
         "100 * live_ms / (elapsed_ms + recovery_ms)",
     ),
     Derived(
@@ -377,7 +377,7 @@ DERIVED = (
     Derived(
         "missing_percent",
         "%",
-        "Of all video frames, those that were dropped, by the timestamps.",
+        "Of all video frames, those that did not come, by the timestamps.",
         "100 * missing_frames_est / (video_frames + missing_frames_est)",
     ),
     Derived("gaps_per_hour", "per hour", "Jumps of the timestamps forward, per hour of live time.", "ts_gaps / live_h"),

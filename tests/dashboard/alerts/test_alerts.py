@@ -429,8 +429,8 @@ NOT_FIXED = "The issue was not fixed: Nothing has arrived for 14 s (5 s at most)
         (lambda publisher: publisher.cleared(), "fixed", "Back within limits."),
         (lambda publisher: dies(publisher, "tcp_reset"), "dropped", f"Stream dropped: connection reset. {NOT_FIXED}"),
         (lambda publisher: dies(publisher, "lease_lost"), "dropped", f"{kinds.ended_words('lease_lost')} {NOT_FIXED}"),
-        (lambda publisher: publisher.end("node_lost"), "dropped", f"Stream dropped: server lost. {NOT_FIXED}"),
-        (end_unsaid, "dropped", f"Stream dropped: server lost. {NOT_FIXED}"),
+        (lambda publisher: publisher.end("node_lost"), "dropped", f"Stream dropped: server went down. {NOT_FIXED}"),
+        (end_unsaid, "dropped", f"Stream dropped: server went down. {NOT_FIXED}"),
         (lambda publisher: dies(publisher, "client_unpublish"), "ended", f"Stream ended: encoder stopped. {NOT_FIXED}"),
         (
             lambda publisher: dies(publisher, "key_revoked"),

@@ -91,7 +91,7 @@ def test_a_stream_in_its_first_seconds_is_checking(page: Page, server: ServerPro
     wall = opened(page, server, Wall(page, node))
     chip = card(page, "live/lecture").locator(".chip").first
     expect(chip).to_have_text("Checking, 7 s")
-    expect(page.locator("#well .sec")).to_contain_text("2 good, 1 not checked yet")
+    expect(page.locator("#well .sec")).to_contain_text("2 good, 1 checking")
     node.put(made(4, "lecture", health="none", checking_s=6))
     wall.tell()
     expect(chip).to_have_text("Checking, 6 s")
