@@ -123,7 +123,7 @@ def test_two_sessions_are_found_chosen_and_compared(page: Page, server: ServerPr
     page.goto(f"{server.http}/sessions/")
     page.fill("[name=stream]", "killed-tw")
     expect(page.locator("tr[data-session]")).to_have_count(2)  # By htmx, as it is typed.
-    assert "stream=killed-tw" in page.url
+    page.wait_for_url("**stream=killed-tw*")
     for session in ids:
         page.locator(f"tr[data-session='{session}'] [name=pick]").check()
     page.click("#compare")
