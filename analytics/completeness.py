@@ -38,7 +38,7 @@ DAMAGED = Kind(
     "damaged_files",
     "file",
     "{hours} incomplete: {count} could not be read",
-    "The files are in quarantine/damaged in the lake. Look at the disk that they come from; move one that can be "
+    "The files are in quarantine/damaged in the lake. Check the disk that they come from; move one that can be "
     "repaired to the same path in the lake, and the next run recomputes its hour. What can't be is lost. "
     "They are removed when they have been there for as long as samples are kept (RTMPWEB_KEEP_SAMPLES_DAYS).",
 )

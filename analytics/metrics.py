@@ -431,6 +431,6 @@ SHOWN = {
     "keyframe_interval_max": Shown("Longest keyframe interval", 1),
     "plays": Shown("Play sessions"),
     "unique_players": Shown("Unique players", note=f"by address, with {DISTINCT_PLAYERS_ERROR}"),
-    "dropped_frames": Shown("Frames skipped for slow players"),
+    "dropped_frames": Shown("Frames dropped for slow players"),
 }
 """Those that pages have as a tile's or a column's."""

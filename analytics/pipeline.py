@@ -27,6 +27,7 @@ from analytics.locks import Lock, LockLost
 from analytics.models import AnalyticsRun, Grain, RunLine
 from analytics.schemas import Computed
 from analytics.services import SparkGone, Stopped, error_words, systemic
+from analytics.wording import plural
 from ingest.telemetry import request_flush
 
 log = logging.getLogger(__name__)
@@ -168,7 +169,7 @@ class _Run:
         grain = works.grain
         known = [work.start for work in works.pending()]
         if gone := ledger.drop_gone(grain, known, self.run.since, self.run.until):
-            self.warn(f"{gone} {grain}s were to be computed, of which the lake holds nothing any more.")
+            self.warn(f"{gone} {plural(gone, grain)} can't be computed: nothing is left of that in the lake.")
         ledger.note_pending(grain, known)
         seen: set[datetime] = set()
         while pending := [work for work in works.pending(self.now) if work.start not in seen]:
@@ -184,7 +185,8 @@ class _Run:
             raise Stopped(ErrorCode.LOST, "It stood still for so long that it was taken for lost.")
         lock = locks.take(self.run, works.grain, [work.start for work in chunk])
         if len(lock.starts) < len(chunk):
-            self.warn(f"{len(chunk) - len(lock.starts)} {works.grain}s are left to the run that computes them now.")
+            others = len(chunk) - len(lock.starts)
+            self.warn(f"Left to the run that is at it now: {others} {plural(others, works.grain)}.")
         self.lock = lock
         begun = True
         try:
@@ -235,9 +237,13 @@ class _Run:
         else:
             self.in_a_row = 0
             rows = sum(one.rows_read for one in computed.values())
-            times = f"{first:%Y-%m-%d %H:%M} to {chunk[-1].start:%Y-%m-%d %H:%M}"
+            times = f"{first:%Y-%m-%d %H:%M}"
+            if len(chunk) > 1:
+                times += f" to {chunk[-1].start:%Y-%m-%d %H:%M}"
             took = time.monotonic() - began
-            services.log_line(self.run, f"{len(chunk)} {grain}s, {times}: {rows:,} rows read, {took:.1f} s.")
+            services.log_line(
+                self.run, f"{len(chunk)} {plural(len(chunk), grain)}, {times}: {rows:,} rows read, {took:.1f} s."
+            )
 
     def _spark(self, grain: Grain, chunk: Sequence[Work], out: Path) -> dict[datetime, Computed]:
         from analytics import spark  # Loads Spark, which a run that finds nothing to do goes without.

@@ -114,7 +114,7 @@ class ApiTokenAdmin(TokenBase):
     fields = ("name", "role", "expires_at")
     actions = ("revoke",)
 
-    @admin.display(description="Begins with")
+    @admin.display(description="Starts with")
     def start(self, token: ApiToken) -> str:
         return f"{token.prefix}…"
 

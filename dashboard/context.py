@@ -40,7 +40,14 @@ PAGES = (
     Page("Recordings", "play", "dashboard:recordings", Ability.VIEW, ("dashboard:recording",), tab=False),
     Page("Analytics", "analytics", "dashboard:analytics", Ability.VIEW, ("dashboard:analytics",), tab=False),
     Page("Reports", "reports", "dashboard:reports", Ability.VIEW, ("dashboard:report",), tab=False),
-    Page("Alerts", "mail", "dashboard:alerts", Ability.VIEW, ("dashboard:alert", "dashboard:webhook"), tab=False),
+    Page(
+        "Alerts",
+        "mail",
+        "dashboard:alerts",
+        Ability.VIEW,
+        ("dashboard:alert", "dashboard:webhook", "dashboard:service"),
+        tab=False,
+    ),
     Page(
         "Analytics jobs", "jobs", "dashboard:jobs", Ability.VIEW, ("dashboard:job",), tab=False, group=1, short="Jobs"
     ),

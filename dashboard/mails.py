@@ -29,17 +29,17 @@ LOOKS = {
     Outcome.DROPPED: ("Bad", "#b0241c"),
     Outcome.ENDED: ("Ended", "#5c6672"),
     Outcome.WITHDRAWN: ("No longer watched", "#5c6672"),
-    "": ("Over", "#5c6672"),  # Of a former version, which did not say what became of it.
+    "": ("Cleared", "#5c6672"),  # Of a former version, which did not say what became of it.
 }
 """By an open alert's level, and by what became of one: the word that a mail begins with, and its colour."""
 
 OVER = {
-    Outcome.FIXED: "over since {}",
+    Outcome.FIXED: "resolved {}",
     Outcome.EASED: "eased {}",
     Outcome.DROPPED: "ended {}, not fixed",
     Outcome.ENDED: "ended {}, not fixed",
     Outcome.WITHDRAWN: "no longer watched since {}",
-    "": "over since {}",
+    "": "cleared {}",
 }
 
 
@@ -74,10 +74,10 @@ def superseded(row: Delivery) -> str:
     if alert is None or alert.cleared_at is None:
         return ""
     if row.kind != "alert.cleared":
-        return f"It was over at {_clock(alert.cleared_at, _zone(alert))}, before it could be sent."
+        return f"It cleared at {_clock(alert.cleared_at, _zone(alert))}, before it could be sent."
     if alert.outcome == Outcome.DROPPED or _was_delivered(row):
         return ""
-    return "Nobody had been notified of it before it was over."
+    return "Nobody had been notified of it before it cleared."
 
 
 @mail_of("alert", superseded=superseded)
@@ -97,7 +97,7 @@ def alert_words(row: Delivery, now: datetime) -> AlertWords:
     facts = (
         ("Stream" if "/" in alert.subject else "Node", alert.subject),
         ("Reason" if alert.kind == Ended.code else "Measured", alert.actual),
-        ("Limit", alert.expected),
+        ("Expected", alert.expected),
     )
     return AlertWords(
         subject=_subject(alert, label, is_still=row.kind == "alert.repeated"),

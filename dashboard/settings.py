@@ -57,10 +57,10 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "ingest.change_encoderlogin",
         ),
     ),
-    "Who is told": (
+    "Alerts and reports": (
         Setting(
-            "Alert rules and webhooks",
-            "Who is told of which trouble, and when; services that are told what happens.",
+            "Alert rules, services and webhooks",
+            "Who is notified of what, and when; silences; services and webhooks.",
             "dashboard:alerts",
             Ability.MANAGE_ALERTS,
         ),

@@ -192,7 +192,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "analytics.reportplan",
         *(f"django_celery_beat.{model}" for model in ("periodictask", "crontabschedule", "intervalschedule")),
     ),
-    "Records, to look at": (
+    "Records (read only)": (
         *(f"ingest.{model}" for model in ("session", "statusevent", "attempt", "recording", "sharedobject")),
         *(f"ingest.{model}" for model in ("node", "lease")),
         *(f"analytics.{model}" for model in ("report", "reportdelivery", "analyticsrun", "runline")),

@@ -78,7 +78,7 @@ class SteadyClock:
             self._leapt_at, self._leap_s = passed, off_s
             logger.warning(
                 "The machine's clock has leapt by %+.0f s. The node goes on by its former time, and follows if that "
-                "lasts for %.0f s: look at its time service.",
+                "lasts for %.0f s: check its time service.",
                 off_s,
                 LASTS_S,
             )

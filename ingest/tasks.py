@@ -54,7 +54,8 @@ def prune() -> None:
         audit_days=settings.KEEP_AUDIT_DAYS,
     )
     log.info(
-        "Deleted old history: %d attempts, %d bans, %d sessions with %d events, %d entries of the audit log%s.",
+        "Deleted old history: %d refused connections, %d bans, %d sessions with %d events, %d entries of the audit "
+        "log%s.",
         done.attempts,
         done.bans,
         done.sessions,

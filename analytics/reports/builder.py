@@ -192,8 +192,9 @@ def _notes(period: Period, completeness: Completeness, lacking: Sequence[Lacking
     missing = completeness.expected - completeness.done
     notes = []
     if missing:
+        were = plural(missing, "was", "were")
         notes.append(
-            f"{missing} of {completeness.expected} hours were not computed yet when this was made: their figures are "
+            f"{missing} of {completeness.expected} hours {were} not computed yet when this was made: their figures are "
             "missing here. Update the analytics, then make the report again."
         )
     if lacking:

@@ -203,10 +203,10 @@ def _breaks_text(figures: Figures) -> str:
 BREAKS = {
     "tcp_reset": "The connection was reset: check that the encoder is running, then its uplink.",
     "idle_timeout": "It timed out with no data: check that the encoder is running, then its uplink.",
-    "protocol_error": "Look at the encoder's version and settings.",
+    "protocol_error": "Check the encoder's version and settings.",
     "over_limit": "Lower the encoder's bitrate, or raise the limit of its key.",
-    "node_lost": "Its node died: look at the node's log.",
-    "lease_lost": "Its node lost the ownership of the stream: look at the database and at the node's log.",
+    "node_lost": "Its node died: check the node's log.",
+    "lease_lost": "Its node lost the ownership of the stream: check the database and the node's log.",
 }
 """By why most of the sessions ended."""
 

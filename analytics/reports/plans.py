@@ -154,7 +154,7 @@ class PlanForm(forms.ModelForm[ReportPlan]):
         model = ReportPlan
         fields = ("name", "kind", "app", "stream", "time_zone", "send_at", "recipients", "is_enabled")
         widgets = {"recipients": forms.Textarea({"rows": 5, "cols": 50, "spellcheck": "false"})}
-        error_messages = {"name": {"unique": "Another plan has this name: take another."}}
+        error_messages = {"name": {"unique": "Another report schedule has this name: take another."}}
 
     def clean_recipients(self) -> str:
         return "\n".join(addresses(self.cleaned_data["recipients"]))

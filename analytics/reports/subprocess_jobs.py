@@ -35,7 +35,7 @@ FAILED = {
 TOO_LONG = {
     "pdf": f"The PDF took longer than {LIMITS_S['pdf']} s to make. Print the page instead.",
     "report": f"It took longer than {LIMITS_S['report']} s. Take a shorter period or fewer streams, or have it made by "
-    "a plan or by the command `report make`, which have no limit.",
+    "a schedule or by the command `report make`, which have no limit.",
 }
 
 _one_at_a_time = threading.Lock()

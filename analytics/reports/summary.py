@@ -68,7 +68,7 @@ def _player_hours(now: Figures, then: Figures, called: str) -> str:
 
 def _refused(now: Figures, _: Figures, __: str) -> str:
     tried = now.accepted + now.refused
-    return f"of {number(tried)} {plural(tried, 'attempt')}" if tried else "no attempts"
+    return f"of {number(tried)} {plural(tried, 'connection')}" if tried else "none tried"
 
 
 def _row(label: str, show: Show, compare: Compare | None = None) -> TileRow:

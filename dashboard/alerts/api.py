@@ -112,7 +112,7 @@ class DeliveryOut(Schema):
     kind: str
     to: str = Field(alias="receiver")
     state: Literal["waiting", "done", "dead", "dropped"] = Field(
-        description="dead: given up. dropped: not sent, as it was over before it could be."
+        description="dead: given up. dropped: not sent, as it cleared before it could be."
     )
     attempts: int
     created_at: datetime

@@ -180,7 +180,7 @@ class Health(Kind):
 class Ended(Kind):
     code = "ended"
     label = "Dropped streams"
-    help = "A stream ended unexpectedly and is not back: its connection was lost, say. Clean stops are not told."
+    help = "A stream ended unexpectedly and is not back: its connection was lost, say. Clean stops do not alert."
 
     def on_event(self, event: OutboxEvent, rules: Sequence[AlertRule]) -> None:
         match event.kind:

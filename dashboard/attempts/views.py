@@ -48,7 +48,7 @@ def lift(request: HttpRequest) -> HttpResponse:
     except ValidationError as problem:
         words, status = " ".join(problem.messages), 400
     else:
-        words = f"{address} is heard again within 2 s." if lifted else f"{address} is not banned."
+        words = f"{address} can connect again within 2 s." if lifted else f"{address} is not banned."
         status = 200 if lifted else 404
     query = f"?{urlencode({'address': address})}" if status == 200 else ""
     return answer(request, words, status, f"{reverse('dashboard:attempts')}{query}")

@@ -37,7 +37,7 @@ class KeyOut(Schema):
     app: str
     name: str = Field(description="Of the stream.")
     label: str
-    prefix: str = Field(description="The secret's first characters; empty for one that was brought over.")
+    prefix: str = Field(description="The secret's first characters; empty for an imported one.")
     state: State = Field(description="expiring: within a week. grace: rotated, and still working.")
     test_only: bool
     expires_at: datetime | None

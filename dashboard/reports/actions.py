@@ -21,7 +21,7 @@ class TooMany(Exception):  # noqa: N818
     def __init__(self) -> None:
         super().__init__(
             f"An account may send reports to {MAILED.most} addresses an hour, and these would be more. "
-            "Try again later, or have a plan send them."
+            "Try again later, or have a schedule send them."
         )
 
 

@@ -29,7 +29,7 @@ Kind = Literal["daily", "weekly", "monthly", "broadcast"]
 class ReportFilters(Times):
     kind: Kind | None = None
     scope: Text | None = Field(None, description="An application, or application/name.")
-    plan: Text | None = Field(None, description="The name of the plan that it was made by.")
+    plan: Text | None = Field(None, description="The name of the report schedule that it was made by.")
     since: When | None = Field(None, alias="from", description="Of periods that begin at this time or later.")
     until: When | None = Field(None, alias="to", description="Of periods that end at this time or earlier.")
 

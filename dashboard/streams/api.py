@@ -118,7 +118,7 @@ class StreamOut(Schema):
     target_kbps: int | None
     video_kbps: float | None
     audio_kbps: float | None
-    wire_kbps: float | None = Field(description="All bytes on the publisher's socket.")
+    wire_kbps: float | None = Field(description="All bytes on the encoder's socket.")
     out_kbps: float | None
     fps: float | None = Field(description="Coded frames by wall time.")
     fps_media: float | None = Field(description="Coded frames by their timestamps.")
@@ -134,7 +134,7 @@ class StreamOut(Schema):
     retrans: int | None
     ts_gap: int | None
     ts_regress: int | None
-    missing_frames_est: int | None = Field(description="Missing frames, estimated from timestamps.")
+    missing_frames_est: int | None = Field(description="Dropped frames, estimated from timestamps.")
     media_faults: int | None = Field(None, description="Messages of the session whose media header makes no sense.")
     timestamp_repairs: int | None = Field(
         None, description="Times in the session that a clock jumped or went back; players get a time that goes on."

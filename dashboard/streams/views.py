@@ -50,6 +50,7 @@ def wall(request: HttpRequest) -> HttpResponse:
                 "attempts_url": reverse("dashboard:attempts"),
                 "session_url": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
                 "server": media_urls.server_base(media_urls.page_host(request)),
+                "checks": STREAM_CHECKS,
             },
             "open_apps": list(
                 Application.objects.filter(enabled=True, publish_policy=Application.PublishPolicy.OPEN).values_list(

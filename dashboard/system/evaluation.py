@@ -41,12 +41,12 @@ DRAINS = Trouble(
 MISSING = Trouble(
     "{some} missing",
     "Its streams are free for the other nodes; encoders reconnect there.",
-    "Look at its log. If it is gone for good: Forget, on the page Nodes.",
+    "Check its log. If it is gone for good: Forget, on the page Nodes.",
 )
 CUT_OFF = Trouble(
     "{some} cut off from the database",
     "Live streams go on there; nobody new can publish or play.",
-    "Restart nothing, or its streams end: look at its log, and at its connection to the database.",
+    "Restart nothing, or its streams end: check its log and its connection to the database.",
 )
 NO_JAVA = Trouble("Java is missing", "No history is computed; everything else works without it.")
 UNRECORDED = Trouble(
@@ -57,7 +57,7 @@ UNRECORDED = Trouble(
 DISK_HANGS = Trouble(
     "A data folder's disk does not answer",
     "Live streams go on; recordings and telemetry wait in memory.",
-    "Look at the disk, or where it is mounted from.",
+    "Check the disk and its mount.",
 )
 DISK_LOW = Trouble(
     "A data folder's disk is nearly full",
@@ -244,7 +244,7 @@ def _disk(seen: Observation, kind: str, former: Part | None) -> Part:
     shares = {THIS_PROCESS: seen.disk_free_percent} | {each["node"]: each["disk_free_percent"] for each in nodes}
     low = {node: share for node, share in shares.items() if share is not None and share < DISK_LOW_PERCENT}
     for trouble, details in (
-        (UNRECORDED, [f"{node}: {count} streams" for node, count in unrecorded.items()]),
+        (UNRECORDED, [f"{node}: {count} stream{'' if count == 1 else 's'}" for node, count in unrecorded.items()]),
         (DISK_HANGS, [*hanging, THIS_PROCESS] if seen.disk_hangs else hanging),
         (DISK_LOW, [f"{node}: {share:.1f} % free" for node, share in low.items()]),
     ):

@@ -57,37 +57,37 @@ WORDS: dict[str, Words] = {
         "Media nodes",
         "No media node is running",
         "Nobody can publish or play.",
-        f"Start `{command_line.short('runrtmp')}`, or look at its log.",
+        f"Start `{command_line.short('runrtmp')}`, or check its log.",
     ),
     "media": Words(
         "Media listener",
         "No media node sends FLV",
         "Publishing and RTMP players go on; previews, players in browsers and downloads of recordings don't.",
-        "Look at the media nodes' logs, and at what RTMPWEB_MEDIA says there.",
+        "Check the media nodes' logs, and RTMPWEB_MEDIA there.",
     ),
     "worker_default": Words(
         "Worker",
         "No worker is running",
         "Streams and pages go on; clean-up waits.",
-        f"Start `{command_line.celery_short('worker -Q default')}`, or look at its log.",
+        f"Start `{command_line.celery_short('worker -Q default')}`, or check its log.",
     ),
     "worker_analytics": Words(
         "Analytics worker",
         "No analytics worker is running",
         "Streams and pages go on; no history is computed.",
-        f"Start `{command_line.celery_short('worker -Q analytics -c 1')}`, or look at its log.",
+        f"Start `{command_line.celery_short('worker -Q analytics -c 1')}`, or check its log.",
     ),
     "beat": Words(
         "Scheduler",
         "The scheduler is not running",
         "Streams and pages go on; hourly analytics and clean-up are not started.",
-        f"Start `{command_line.celery_short('beat')}`, or look at its log.",
+        f"Start `{command_line.celery_short('beat')}`, or check its log.",
     ),
     "analytics": Words(
         "Analytics (Spark)",
-        "The last analytics run failed",
+        "Analytics is failing",
         "Streams go on; history pages show what was computed before.",
-        "Look at its log (Analytics jobs), then Update now.",
+        "Read its log (Analytics jobs), then Update now.",
     ),
     "disk": Words(
         "Disk",
@@ -101,10 +101,10 @@ WORDS: dict[str, Words] = {
 
 EMBEDDED_ADVICE = {
     "database": "Check the disk of the data folder, and that nothing else locks the database.",
-    "nodes": "RTMPWEB_RTMP is off, or the listener failed: look at the server's log.",
-    "worker_default": "The server starts it again by itself; if it does not come back, look at the server's log.",
-    "worker_analytics": "The server starts it again by itself; if it does not come back, look at the server's log.",
-    "beat": "Look at the server's log, then start the server again.",
+    "nodes": "RTMPWEB_RTMP is off, or the listener failed: check the server's log.",
+    "worker_default": "The server starts it again by itself; if it does not come back, check the server's log.",
+    "worker_analytics": "The server starts it again by itself; if it does not come back, check the server's log.",
+    "beat": "Check the server's log, then start the server again.",
 }
 """By kind: the action where one process keeps all the others (`manage.py serve`)."""
 

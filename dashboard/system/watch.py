@@ -214,7 +214,7 @@ DATABASE_TROUBLES: dict[type[Exception], Trouble] = {
     NotMigrated: Trouble("The database lacks tables of this version", advice=f"Run `{command_line.short('migrate')}`."),
     NoRoom: Trouble(
         "The database takes no more connections",
-        advice="Look who holds them (pg_stat_activity), and end what is not needed, or raise its max_connections.",
+        advice="Check who holds them (pg_stat_activity), end what is not needed, or raise its max_connections.",
     ),
     Unfit: Trouble("The database does not fit this server", advice="The server's log says why, and what to do."),
 }

@@ -82,6 +82,8 @@ WHOLE_ACTIONS = {
     "logout": "Logged out",
     "login.fail": "Log-in failed",
     "login.limit": "Log-ins rate-limited",
+    "api_token.create": "API token created",
+    "api_token.revoke": "API token revoked",
     "analytics.run": "Analytics updated",
     "analytics.generate": "Test data generated",
 }
@@ -160,7 +162,7 @@ NODE_CHIPS = {
     "stopped": Chip("none", "none", "Stopped"),
 }
 DELIVERY_CHIPS = {
-    "waiting": Chip("clock", "plain", "Waiting"),
+    "waiting": Chip("clock", "plain", "Queued"),
     "sending": Chip("clock", "plain", "Being sent"),
     "done": Chip("good", "good", "Delivered"),
     "sent": Chip("good", "good", "Sent"),
@@ -315,5 +317,5 @@ def reason_words(reason: str) -> str:
 
 @register.filter
 def attempt_advice(reason: str) -> str:
-    """What to do about a refused attempt; nothing where nothing needs to be done."""
+    """What to do about a refused connection; nothing where nothing needs to be done."""
     return REASONS[reason].advice if reason in REASONS else ""

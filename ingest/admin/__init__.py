@@ -154,7 +154,7 @@ class StreamKeyAdmin(RevocableMixin, AnyAdmin):
 class OpenFilter(StateFilter):
     title, parameter_name = "state", "now"
     states = {
-        "open": ("Going on", lambda sessions: sessions.filter(ended_at__isnull=True)),
+        "open": ("On air", lambda sessions: sessions.filter(ended_at__isnull=True)),
         "ended": ("Ended", lambda sessions: sessions.filter(ended_at__isnull=False)),
     }
 
@@ -207,7 +207,7 @@ def _active_bans() -> "QuerySet[Ban, Any]":
 class BanStateFilter(StateFilter):
     states = {
         "active": ("Active", lambda those: those.filter(pk__in=_active_bans())),
-        "over": ("Over or lifted", lambda those: those.exclude(pk__in=_active_bans())),
+        "over": ("Ended or lifted", lambda those: those.exclude(pk__in=_active_bans())),
     }
 
 
@@ -228,13 +228,13 @@ class BanAdmin(LongList, ReadOnlyMixin, AnyAdmin):
     def has_lift_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(CAN_LIFT_BANS)
 
-    @admin.action(description="Lift: hear the selected addresses again", permissions=["lift"])
+    @admin.action(description="Lift the bans of the selected addresses", permissions=["lift"])
     def lift(self, request: HttpRequest, queryset: "QuerySet[Ban]") -> None:
         addresses = sorted(set(queryset.values_list("address", flat=True)))
         lifted = services_actions.lift_bans(actor_of(request), addresses)
         for ban in queryset:
             self.log_change(request, ban, "Lifted.")
-        messages.success(request, f"Lifted {lifted}. {', '.join(addresses)}: heard again within 2 s.")
+        messages.success(request, f"Lifted {lifted}. {', '.join(addresses)}: can connect again within 2 s.")
 
 
 @admin.register(Node)
@@ -261,7 +261,7 @@ class NodeAdmin(ReadOnlyMixin, AnyAdmin):
 
     @admin.action(description="Forget: it is down, and gone for good", permissions=["drain"])
     def forget(self, request: HttpRequest, queryset: "QuerySet[Node]") -> None:
-        self._ask(request, queryset, services_actions.forget_node, "is not missed any more.")
+        self._ask(request, queryset, services_actions.forget_node, "is no longer expected.")
 
     def _ask(self, request: HttpRequest, queryset: "QuerySet[Node]", action: Callable[..., Node], message: str) -> None:
         for node in queryset:

@@ -14,7 +14,7 @@ from ingest.services import removal
 from ingest.services.audit import actor_of
 from ingest.services.removal import InTheWay, Removal
 
-DO_FIRST = "Disable it, or end its publisher, then delete it."
+DO_FIRST = "Disable it, or kick its encoder, then delete it."
 
 
 class RemovalMixin(MixinBase):

@@ -72,7 +72,7 @@ def refused(attempt: AttemptRow) -> None:
     if left_out is None:
         return
     if left_out:
-        logger.info("%d more refusals were not logged; the attempts page counts them.", left_out)
+        logger.info("%d more refusals were not logged; the page Refused connections counts them.", left_out)
     path = f"{attempt.app}/{attempt.name}" if attempt.name else attempt.app
     with about(stream=path, client=attempt.address):
         logger.info(

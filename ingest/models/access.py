@@ -29,7 +29,7 @@ class Application(models.Model):
 
     class RecordPolicy(models.TextChoices):
         NONE = "none", "Nothing"
-        REQUESTED = "requested", "What publishers ask to record"
+        REQUESTED = "requested", "What encoders ask to record"
         ALL = "all", "Everything"
 
     class PlayRecordings(models.TextChoices):
@@ -43,9 +43,9 @@ class Application(models.Model):
 
     class Callback(models.TextChoices):
         NONE = "none", "Never"
-        PUBLISH = "publish", "For publishers"
-        PUBLISH_PLAY = "publish_play", "For publishers and players"
-        ALL = "all", "For connections, publishers and players"
+        PUBLISH = "publish", "For encoders"
+        PUBLISH_PLAY = "publish_play", "For encoders and players"
+        ALL = "all", "For connections, encoders and players"
 
     class StartUnit(models.TextChoices):
         MILLISECONDS = "ms", "Milliseconds, as players send"
@@ -99,7 +99,7 @@ class Application(models.Model):
         help_text="As players send them with play and play2. A seek is always in milliseconds.",
     )
     max_instances = models.PositiveSmallIntegerField(
-        "instances, at most",
+        "instance limit",
         default=16,
         db_default=16,
         help_text="Namespaces between the application and the stream in a URL: rtmp://host/live/INSTANCE. 0: none.",
@@ -146,21 +146,23 @@ class Stream(models.Model):
         blank=True,
         help_text="Health checks compare with it. Empty: with what the encoder says of itself.",
     )
-    takeover = models.CharField("when a second encoder comes", max_length=16, choices=Takeover, default=Takeover.REJECT)
+    takeover = models.CharField(
+        "when a second encoder connects", max_length=16, choices=Takeover, default=Takeover.REJECT
+    )
     expect_audio = models.BooleanField("has audio", default=True, help_text="Off: missing audio is no issue.")
     expect_video = models.BooleanField("has video", default=True, help_text="Off: missing video is no issue.")
     idle_timeout_s = models.PositiveIntegerField(
         "idle timeout (s)",
         default=10,
         validators=[MinValueValidator(1)],
-        help_text="A publisher that sends nothing for so long is disconnected.",
+        help_text="An encoder that sends nothing for so long is disconnected.",
     )
     first_media_timeout_s = models.PositiveIntegerField(
         "first media timeout (s)",
         default=20,
         db_default=20,
         validators=[MinValueValidator(1)],
-        help_text="A publisher that has sent no audio or video by then is disconnected.",
+        help_text="An encoder that has sent no audio or video by then is disconnected.",
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 

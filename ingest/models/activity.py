@@ -263,10 +263,10 @@ class OutboxEvent(models.Model):
     """
 
     class Kind(models.TextChoices):
-        PUBLISH = "publish", "A publisher began"
-        UNPUBLISH = "unpublish", "A publisher ended"
+        PUBLISH = "publish", "An encoder started"
+        UNPUBLISH = "unpublish", "An encoder stopped"
         HEALTH_OPENED = "health.opened", "A health issue opened, or changed its level"
-        HEALTH_CLEARED = "health.cleared", "A health issue cleared"
+        HEALTH_CLEARED = "health.cleared", "A health issue was resolved"
         RECORDING_DONE = "recording.done", "A recording is complete, or failed"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

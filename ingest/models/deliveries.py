@@ -125,7 +125,7 @@ class Delivery(models.Model):
     """
 
     class State(models.TextChoices):
-        WAITING = "waiting", "Waiting"
+        WAITING = "waiting", "Queued"
         DONE = "done", "Delivered"
         DEAD = "dead", "Given up"
         DROPPED = "dropped", "Not sent"  # What it was to tell was over, and nobody would be helped by it.

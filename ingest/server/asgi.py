@@ -161,8 +161,8 @@ ENDS: Final[dict[EndReason, End]] = {
         4403,
     ),
     "replaced": End(
-        "Another publisher took the stream over.",
-        Status("error", "NetStream.Publish.BadName", "Another publisher took the stream over."),
+        "Another encoder took the stream over.",
+        Status("error", "NetStream.Publish.BadName", "Another encoder took the stream over."),
         UNPUBLISHED,
     ),
     "elsewhere": End(
@@ -202,7 +202,7 @@ def close_code(reason: DisconnectReason) -> int:
     return RESTARTS if reason == "rejected" else ENDS[reason].close_code
 
 
-STREAM_ENDED: Final = "The stream has ended: its publisher left, and none has come back."
+STREAM_ENDED: Final = "The stream has ended: its encoder left and has not come back."
 
 LEFT: Final[tuple[EndReason, ...]] = ("client_unpublish", "tcp_reset")
 

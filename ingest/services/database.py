@@ -56,13 +56,13 @@ READ_ONLY = Cause(
     "Its transactions are read-only.", "Find out who has set default_transaction_read_only, and set it back."
 )
 FILE = Cause("Its file, its folder or their disk is read-only.", "Let the server write to its data folder again.")
-DISK = Cause("Its disk fails, or became read-only.", "Look at the system's log, and at that disk.")
+DISK = Cause("Its disk fails, or became read-only.", "Check the system's log and that disk.")
 FULL = Cause("Its disk is full.", "Free space on the disk that the database is on.")
 LOCKED = Cause("Something keeps it locked.", "Find what writes for so long, such as a backup or a VACUUM, and end it.")
 SILENT = Cause(
     "A write gets no answer.", "Find what holds locks (pg_stat_activity), or which synchronous standby is away."
 )
-OTHER_CAUSE = Cause("It refuses them.", "Look at the database's log, and at the rights of its user.")
+OTHER_CAUSE = Cause("It refuses them.", "Check the database's log and the rights of its user.")
 
 READ_ONLY_STATE = "25006"
 POSTGRESQL = {READ_ONLY_STATE: READ_ONLY, "53100": FULL}

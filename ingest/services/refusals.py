@@ -84,7 +84,7 @@ REASONS: dict[str, Reason] = {
     ),
     "login_wrong": Reason(
         "The encoder's user or password is wrong.",
-        advice="Correct the user and the password in the encoder; they are set in the admin, Encoder log-ins.",
+        advice="Correct the user and the password in the encoder; they are set under Settings, Encoder log-ins.",
         words="Wrong user or password",
     ),
     "login_challenge": Reason(
@@ -141,7 +141,7 @@ REASONS: dict[str, Reason] = {
     "busy": Reason(
         "Busy: another encoder is live on this stream.",
         {"publish": "NetStream.Publish.BadName"},
-        advice="Stop the other encoder, or let newer publishers take the stream over.",
+        advice="Stop the other encoder, or let a newer encoder replace it.",
     ),
     "play_not_allowed": Reason(
         "The application's streams can't be played.",
@@ -184,12 +184,12 @@ REASONS: dict[str, Reason] = {
     "database_slow": Reason(
         "The server could not check this in time. Try again in a few seconds.",
         TRANSIENT,
-        advice="Look at the database's load.",
+        advice="Check the database's load.",
     ),
     "database_error": Reason(
         "The server can't check this now. Try again in a few seconds.",
         TRANSIENT,
-        advice="Look at the database and at the server's log.",
+        advice="Check the database and the server's log.",
     ),
     "callback_refused": Reason(
         "Your authorisation service refused this: {why}.",

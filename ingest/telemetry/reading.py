@@ -319,7 +319,7 @@ class _Reader:
         texts = []
         if self._unread:
             names = ", ".join(self._unread[:NAMED]) + (", …" if len(self._unread) > NAMED else "")
-            texts.append(f"{len(self._unread)} files of the lake can't be read; what they hold is missing: {names}.")
+            texts.append(f"Files of the lake can't be read: {len(self._unread)}. What they hold is missing: {names}.")
         if self._stopped_at:
             end = f"{self._stopped_at + timedelta(hours=1):%Y-%m-%d %H:%M}"
             texts.append(f"Reading took too long and was stopped: what was before {end} UTC is missing, or part of it.")

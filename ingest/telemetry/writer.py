@@ -50,7 +50,7 @@ LOG_EACH_S = 60.0
 
 MISDATED = (
     "Telemetry is dropped: %d records are from before %d or more than a day ahead of the node's clock, which says %s. "
-    "Look at the machine's time service."
+    "Check the machine's time service."
 )
 UNSPOOLED = (
     "Telemetry can't be spooled: %s. It waits in memory, the last 100,000 samples at most: free some space where "

@@ -157,7 +157,7 @@ def test_a_ban_is_shown_and_lifted_by_who_may(viewer: Client, operator: Client, 
     assert "data-lift" not in viewer.get("/attempts/").content.decode()
     assert f'data-lift="{attempt}"' in operator.get("/attempts/").content.decode()
     answer = operator.post("/attempts/lift", {"address": attempt}, follow=True).content.decode()
-    assert "is heard again within 2 s" in answer
+    assert "can connect again within 2 s" in answer
     assert "Banned until" not in answer
     assert AuditEntry.objects.get().action == "ban.lift"
 

@@ -61,7 +61,7 @@ BEFORE: dict[str, dict[str, dict[str, Any]]] = {
 
 OF_EVERYBODY = ("POST /login/", "POST /logout/", "POST /password/")
 
-OTHERS = ("alert", "webhook", "deliver", "sessions/", "/recompute")
+OTHERS = ("alert", "webhook", "deliver", "sessions/", "/recompute", "applications/create")
 """Parts whose own tests look at their entries."""
 
 

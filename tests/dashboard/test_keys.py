@@ -129,7 +129,7 @@ def test_the_list_says_each_state(manager: Client, stream: Stream) -> None:
     text = manager.get("/keys/").content.decode()
     states = dict(re.findall(r'data-state="(\w+)">.*?<b>(\w[\w ]*)</b>', text, re.DOTALL))
     assert {"active", "expiring", "expired", "disabled"} == states.keys()
-    assert lacks(text, "5 keys: 3 usable, 1 disabled, 1 expired", "Expires in 2\u00a0d", "For tests", "imported") == []
+    assert lacks(text, "5 keys: 3 usable, 1 disabled, 1 expired", "Expires in 2\u00a0d", "Test only", "imported") == []
     assert "<b>soon</b>" in manager.get("/keys/?state=expiring").content.decode()
     assert "<b>soon</b>" not in manager.get("/keys/?q=trial").content.decode()
     assert "No key matches" in manager.get("/keys/?q=nothing-like-it").content.decode()

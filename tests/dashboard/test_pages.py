@@ -87,7 +87,7 @@ def test_navigation_has_what_the_role_may_open(db: None) -> None:
 ROOT = Path(__file__).resolve().parents[2]
 MAILS = {ROOT / "templates" / "reports", ROOT / "templates" / "dashboard" / "mail"}
 """They are sent, not served: what reads e-mail takes its look from style attributes alone."""
-TEMPLATES = sorted(path for path in (ROOT / "templates").rglob("*.html") if not MAILS & set(path.parents))
+TEMPLATES = sorted(path for path in (ROOT / "templates").rglob("*.html") if MAILS.isdisjoint(path.parents))
 STATIC = ROOT / "dashboard" / "static" / "dashboard"
 CSS = STATIC / "css"
 

@@ -38,7 +38,7 @@ def make_plan(**fields: Any) -> ReportPlan:
 
 def test_without_reports_and_plans_the_page_says_how_they_come(viewer: Client, analyst: Client) -> None:
     page = text_of(viewer, URL)
-    for words in ("No reports yet", "No plans yet", "manage.py report make", "in the admin"):
+    for words in ("No reports yet", "No schedules yet", "manage.py report make", "Settings, Report schedules"):
         assert words in page
     assert "Make the first report" not in page
     assert "Make the first report" in text_of(analyst, URL)
@@ -55,7 +55,7 @@ def test_reports_are_shown_newest_first_with_what_became_of_them(viewer: Client)
     make_delivery(new, "a@example.org", state=WAITING)
     page = text_of(viewer, URL)
     assert page.index(f'data-report="{new.pk}"') < page.index(f'data-report="{old.pk}"')
-    for words in ("9 to 15 November 2026", "165 of 168 hours", "Complete", "Sent to 2", "1 failed", "1 waiting"):
+    for words in ("9 to 15 November 2026", "165 of 168 hours", "Complete", "Sent to 2", "1 failed", "1 queued"):
         assert words in page
 
 
@@ -90,7 +90,7 @@ def test_plans_say_when_they_come_next_by_their_own_clock(viewer: Client, analys
     assert "ops@example.org" not in seen
     page = text_of(analyst, URL)
     assert lacks(page, "06:30", "Europe/Berlin", "ops@example.org", "live/cam-1", "after a broadcast", "Off") == []
-    assert "Edit plans" not in page
+    assert "Edit schedules" not in page
     planned = {each.plan.name: each.next for each in viewer.get(URL).context["plans"]}
     assert planned["Paused"] is None
     following = planned["Each Monday"]
@@ -102,7 +102,7 @@ def test_plans_say_when_they_come_next_by_their_own_clock(viewer: Client, analys
 def test_only_who_may_change_plans_is_led_to_the_admin(boss: Client) -> None:
     assert "/admin/analytics/reportplan/add/" in text_of(boss, URL)
     make_plan()
-    assert "Edit plans" in text_of(boss, URL)
+    assert "Edit schedules" in text_of(boss, URL)
 
 
 def test_the_sheet_says_what_the_document_says(viewer: Client) -> None:

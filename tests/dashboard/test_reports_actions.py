@@ -145,7 +145,7 @@ def test_what_is_wrong_with_a_plan_is_explained(boss: Client, stream: Stream) ->
 def test_a_name_is_taken_once(boss: Client) -> None:
     ReportPlan.objects.create(name="Each Monday", kind="daily")
     answer = boss.post(ADD, PLAN)
-    assert "Another plan has this name" in answer.content.decode()
+    assert "Another report schedule has this name" in answer.content.decode()
 
 
 def test_the_archive_and_the_log_are_to_read(boss: Client) -> None:

@@ -25,7 +25,7 @@ def links(page: str) -> dict[str, str]:
 
 
 SHARED = {"Applications", "Streams", "Stream keys", "Encoder log-ins", "Time zone", "Your password"}
-OF_ADMINS = {"Alert rules and webhooks", "Users and roles", "API tokens"}
+OF_ADMINS = {"Alert rules, services and webhooks", "Users and roles", "API tokens"}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_admin_leads_back_to_the_dashboard_in_its_words(boss: Client, stream
     assert trail.strip() == "Settings / Streams / live/cam-1"
     assert lacks(page, 'href="/"', 'href="/settings/"', 'action="/logout/"') == []
     index = boss.get("/admin/").content.decode()
-    assert lacks(index, "Streams and who may publish", "Users and scripts", "Records, to look at", "Roles") == []
+    assert lacks(index, "Streams and who may publish", "Users and scripts", "Records (read only)", "Roles") == []
     assert "Solar" not in index
     assert "Report deliverys" not in index
     assert "<h1>Refused connections</h1>" in boss.get("/admin/ingest/attempt/").content.decode()

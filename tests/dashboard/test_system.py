@@ -166,7 +166,7 @@ def test_a_failed_run_is_told_until_the_next_succeeds(client: Client, db: None) 
         trigger="page", state="failed", error_code="lost", error="The process was lost.", ended_at=now
     )
     found = parts(client)["analytics"]
-    assert (found["state"], found["what"], found["alarm"]) == ("degraded", "The last analytics run failed", True)
+    assert (found["state"], found["what"], found["alarm"]) == ("degraded", "Analytics is failing", True)
     assert found["detail"] == "The process was lost."
     assert is_since(found, now)
     AnalyticsRun.objects.create(trigger="page", state="done", ended_at=now + timedelta(seconds=1))

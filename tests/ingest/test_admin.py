@@ -176,7 +176,7 @@ def test_a_ban_is_lifted(ban: Ban, role: str) -> None:
     client = member(role)
     assert "192.0.2.7" in client.get(reverse(BANS), {"state": "active"}).content.decode()
     answer = act(client, "lift", ban.pk, url=BANS)
-    assert "192.0.2.7: heard again within 2 s" in answer.content.decode()
+    assert "192.0.2.7: can connect again within 2 s" in answer.content.decode()
     ban.refresh_from_db()
     assert ban.lifted_by == User.objects.get(username=f"user-{role}")
     assert not bans.active(now=timezone.now()).exists()
@@ -216,7 +216,7 @@ def test_a_node_is_drained_and_resumed_but_not_by_operators() -> None:
 def test_a_node_that_is_down_is_forgotten() -> None:
     up, down = Node.objects.create(name="node-a"), Node.objects.create(name="node-b", state=Node.State.DOWN)
     page = act(member(roles.ADMIN), "forget", up.pk, down.pk, url="admin:ingest_node_changelist").content.decode()
-    assert "Node node-b is not missed any more." in page
+    assert "Node node-b is no longer expected." in page
     assert "node-a is up" in page
     assert list(Node.objects.filter(stopped_at__isnull=False)) == [down]
 

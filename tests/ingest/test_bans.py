@@ -186,7 +186,7 @@ def test_add_list_and_lift(settings: Settings) -> None:
     assert "10 wrong secrets on node-a" in listed
     assert "by an operator" in listed
     assert run_json("ban", "lift", "2001:db8:1:2:ffff::1") == {"lifted": 1}
-    assert "heard again" in run("ban", "lift", "::ffff:192.0.2.7")
+    assert "can connect again" in run("ban", "lift", "::ffff:192.0.2.7")
     assert [item["address"] for item in run_json("ban", "list")["items"]] == ["192.0.2.9"]
 
 

@@ -252,7 +252,7 @@ def test_a_table(table: Path) -> None:
 @pytest.mark.usefixtures("application")
 def test_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("key,app/name\noldserver-key-1,live/cam1\n"))
-    assert "Imported 1 keys and made 1 streams for them." in run("streamkey", "import", "-")
+    assert "Imported 1 key and made 1 stream for them." in run("streamkey", "import", "-")
     assert keys.find(secret="oldserver-key-1") is not None
 
 

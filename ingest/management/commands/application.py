@@ -38,7 +38,7 @@ SETTINGS = (
     Argument(
         "--record",
         choices=[*Application.RecordPolicy.values, *RECORD],
-        help="requested: what publishers ask to record. all (or on): everything. none (or off): nothing",
+        help="requested: what encoders ask to record. all (or on): everything. none (or off): nothing",
     ),
     Argument(
         "--play-recordings",

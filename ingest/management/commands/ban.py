@@ -31,7 +31,7 @@ class Command(VerbCommand):
         lifted = services_actions.lift_bans(self.actor, [address])
         if not lifted:
             raise CommandError(f"{address} is not banned.")
-        return Answer({"lifted": lifted}, [f"{address} is heard again within 2 s."])
+        return Answer({"lifted": lifted}, [f"{address} can connect again within 2 s."])
 
     @Verb(
         "ban an address; of IPv6 its /64",

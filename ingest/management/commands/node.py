@@ -52,7 +52,7 @@ class Command(VerbCommand):
         services_actions.resume_node(self.actor, name)
         return self.of_one(_node(name))
 
-    @Verb("miss it no more: it is down, and gone for good", NAME)
+    @Verb("expect it no more: it is down, and gone for good", NAME)
     def _forget(self, name: str) -> Answer:
         services_actions.forget_node(self.actor, name)
         return self.of_one(_node(name))

@@ -16,7 +16,7 @@ STREAM = Argument("stream", metavar="APP/NAME")
 
 class Command(VerbCommand):
     help = (
-        "Makes, shows, disables and deletes streams. One that is disabled is refused to publishers and players, and "
+        "Makes, shows, disables and deletes streams. One that is disabled is refused to encoders and players, and "
         "what goes on of it ends within 2 s, on whichever node it is."
     )
 

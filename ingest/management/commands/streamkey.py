@@ -1,6 +1,7 @@
 """`manage.py streamkey`: keys for those who work in a terminal, and for scripts."""
 
 import sys
+from collections.abc import Sized
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ class Command(VerbCommand):
         return _shown(new_key)
 
     @Verb(
-        "bring over existing keys from a table: all of them, or none",
+        "import existing keys from a table: all of them, or none",
         Argument(
             "file",
             metavar="FILE.csv",
@@ -105,7 +106,7 @@ class Command(VerbCommand):
         imported, makes = ("Would import", "make") if dry_run else ("Imported", "made")
         return Answer(
             {"keys": len(rows), "streams_made": streams_made, "dry_run": dry_run},
-            [f"{imported} {len(rows)} keys and {makes} {len(streams_made)} streams for them."],
+            [f"{imported} {_count(rows, 'key')} and {makes} {_count(streams_made, 'stream')} for them."],
         )
 
     @Verb("list keys, never their secrets", Argument("stream", metavar="APP/NAME", nargs="?"))
@@ -188,6 +189,10 @@ def _find(which: str) -> QuerySet[StreamKey]:
     if not matches.exists():
         raise CommandError("There is no such key, or none that works.")
     return matches
+
+
+def _count(things: Sized, what: str) -> str:
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"
 
 
 def _moment(text: str) -> datetime:

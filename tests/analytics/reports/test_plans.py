@@ -117,7 +117,7 @@ def test_a_report_waits_for_its_hours_asks_for_a_run_and_says_when_it_went_witho
     assert plans.make_due(row, due + 5 * HOUR) == []
     (report,) = plans.make_due(row, due + 6 * HOUR)
     assert (report.hours_done, report.hours_expected, report.is_complete) == (1, 2, False)
-    assert report.document["notes"][0].startswith("1 of 2 hours were not computed yet when this was made")
+    assert report.document["notes"][0].startswith("1 of 2 hours was not computed yet when this was made")
     assert report.document["completeness"] == {"expected": 2, "done": 1}
 
 

@@ -65,7 +65,7 @@ def test_a_steady_week(lake: Path) -> None:
         "as the week before",
         "week before: 100 %",
         "as the week before",
-        "no attempts",
+        "none tried",
         "as the week before",
         "as the week before",
     ]
@@ -158,7 +158,7 @@ def test_refusals_are_told_by_reason_and_stream(lake: Path) -> None:
         {"reason": "busy", "words": "Busy", "count": 2},
     ]
     (refused,) = (tile for tile in made["tiles"] if tile["label"] == "Refused connections")
-    assert (refused["value"], refused["comparison"]) == ("8", "of 249 attempts")
+    assert (refused["value"], refused["comparison"]) == ("8", "of 249 connections")
     assert [row["stream"] for row in made["streams"]] == ["live/a"]  # The other was never on air.
 
 

@@ -83,7 +83,7 @@ def test_the_words(mailbox: MailReceiver, publisher: Told) -> None:
     assert opened["Subject"] == f"Bad: live/cam-1: Nothing has arrived for 14 s (5 s at most), since {since}"
     assert cleared["Subject"].startswith(f"Resolved: live/cam-1: {CHECK_NAMES['starving']}, after ")
     assert lacks(plain(opened), f"Happened {began}; still open at", " UTC, ", ", after ") == []
-    assert lacks(plain(cleared), f"Happened {began}; over since {over}, after") == []
+    assert lacks(plain(cleared), f"Happened {began}; resolved {over}, after") == []
     for each in mailbox.got:
         assert not re.search(r"\d{4}-\d\d-\d\dT|late|tcp_reset|starving", plain(each))
     link = f"http://127.0.0.1:8000/sessions/{publisher.session.pk}/"
@@ -139,8 +139,8 @@ def test_what_was_over_before_the_server_came_back_is_not_sent(away: int, publis
     opened, cleared = (Delivery.objects.filter(kind=kind).first() for kind in ("alert.opened", "alert.cleared"))
     assert opened is not None
     assert cleared is not None
-    assert re.fullmatch(r"It was over at \d\d:\d\d:\d\d UTC, \d+ \w+, before it could be sent\.", opened.error)
-    assert cleared.error == "Nobody had been notified of it before it was over."
+    assert re.fullmatch(r"It cleared at \d\d:\d\d:\d\d UTC, \d+ \w+, before it could be sent\.", opened.error)
+    assert cleared.error == "Nobody had been notified of it before it cleared."
 
 
 @pytest.mark.both_forms
@@ -183,7 +183,7 @@ def test_the_end_of_what_somebody_was_told_of_is_sent_however_late(
     run()
     last = mailbox.got[-1]
     assert (len(mailbox.got), last["Subject"][:9]) == (4, "Resolved:")
-    assert lacks(plain(last), "; over since ", "This message is 14 min") == []
+    assert lacks(plain(last), "; resolved ", "This message is 14 min") == []
 
 
 @pytest.mark.both_forms

@@ -158,8 +158,7 @@ def test_rejected_attempts_since(viewer: Client, stream: Stream) -> None:
     assert said[5][0] == "3: Busy"
     assert said[6] == (
         "Let it in again",
-        "It tries to reconnect and is refused: busy. "
-        "Stop the other encoder, or let newer publishers take the stream over.",
+        "It tries to reconnect and is refused: busy. Stop the other encoder, or let a newer encoder replace it.",
     )
 
 

@@ -124,7 +124,7 @@ def test_what_the_headers_tell_is_shown_and_charts_move(
         profile = f"{told['video_codec']} {told['profile']} {told['level']}"
         expect(claims.locator("tr", has_text="Video codec")).to_contain_text(profile)
         expect(claims.locator("tr", has_text="Frame rate, header")).to_contain_text("30")
-        expect(claims.locator("tr", has_text="Faulty messages")).to_have_count(0)
+        expect(claims.locator("tr", has_text="Malformed media")).to_have_count(0)
         canvas = page.locator('[data-chart="bitrate"] canvas').first
         expect(canvas).to_be_visible()
         drawn = partial(canvas.evaluate, "canvas => canvas.toDataURL()")

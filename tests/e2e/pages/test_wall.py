@@ -91,7 +91,7 @@ def test_a_stream_in_its_first_seconds_is_checking(page: Page, server: ServerPro
     wall = opened(page, server, Wall(page, node))
     chip = card(page, "live/lecture").locator(".chip").first
     expect(chip).to_have_text("Checking, 7 s")
-    expect(page.locator("#well .sec")).to_contain_text("2 good, 1 not checked yet")
+    expect(page.locator("#well .sec")).to_contain_text("2 good, 1 checking")
     node.put(made(4, "lecture", health="none", checking_s=6))
     wall.tell()
     expect(chip).to_have_text("Checking, 6 s")
@@ -158,7 +158,7 @@ def test_a_card_has_its_picture_and_says_how_old_it_is(page: Page, server: Serve
     expect(image).to_be_visible()
     expect(image).to_have_attribute("src", re.compile(r"/streams/live/arena/thumbnail\.webp\?v=5$"))
     expect(card(page, "live/lecture").locator("img")).to_be_hidden()
-    for name, words in (("lecture", "no picture of H.264"), ("demo", "no picture yet"), ("mic", "sound only")):
+    for name, words in (("lecture", "no picture of H.264"), ("demo", "no picture yet"), ("mic", "audio only")):
         expect(card(page, f"live/{name}").locator(".tag")).to_have_text(f"live, {words}")
     node.put(made(1, "arena", health="bad", issues=[issue()], thumbnail=6, idle_ms=14_200))
     wall.tell()
@@ -287,7 +287,7 @@ def test_who_was_off_before_the_page_was_opened_is_bad_until_somebody_has_seen_i
     ]
     wall = opened(page, server, Wall(page, node, drops=drops))
     assert names(page, "#attention") == ["van", "arena", "court"]
-    expect(card(page, "live/van").locator(".facts")).to_contain_text("2 h 0 min")
+    expect(card(page, "live/van").locator(".facts")).to_contain_text("Off for2\u00a0h")
     strip = page.locator("#strip")
     expect(strip.locator('[data-dropped="live/truck"]')).to_contain_text("Off for 11\u00a0min")
     expect(strip.locator('[data-dropped="live/court-2"]')).to_contain_text("Back after 38\u00a0s")

@@ -109,7 +109,7 @@ def test_a_damaged_file_is_named_and_costs_only_itself(tmp_path: Path) -> None:
     series = read(tmp_path)
     assert series.at == [NOON / 1e6 + number for number in range(10, 20)]
     (problem,) = series.problems
-    assert problem.startswith("2 files of the lake can't be read")
+    assert problem.startswith("Files of the lake can't be read: 2.")
     assert damaged.name in problem
     assert "samples.node-a-1-1.spool" in problem
 

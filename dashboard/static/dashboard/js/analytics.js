@@ -24,6 +24,7 @@ function axisOptions({ from, step }) {
   const slot = (at) => from + Math.floor((at - from) / step) * step;
   return {
     unit: "kbit/s",
+    top: 100,
     ticks: 4,
     axis: true,
     nowWord: byDay ? "last day" : "last hour",

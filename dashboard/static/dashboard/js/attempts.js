@@ -1,4 +1,4 @@
-// Refused attempts come in while the page is open: the socket says that there are some, the rows come from the server.
+// Refused connections come in while the page is open: the socket says that there are some, the rows come from the server.
 
 import { openDialog } from "./actions.js";
 import { LinkView, LiveSocket, retryWith } from "./connection.js";
@@ -25,7 +25,7 @@ function announce(attempt) {
   if (performance.now() - announcedAt < ANNOUNCE_MS) return;
   announcedAt = performance.now();
   const words = `Refused: ${attempt.description || attempt.reason} From ${attempt.address || "an unknown address"}.`;
-  setText(document.getElementById("announce"), unannounced > 1 ? `${unannounced} attempts refused. ${words}` : words);
+  setText(document.getElementById("announce"), unannounced > 1 ? `${unannounced} connections refused. ${words}` : words);
   unannounced = 0;
 }
 
@@ -45,7 +45,7 @@ document.addEventListener("click", (event) => {
   document.getElementById("lift-form").elements.address.value = button.dataset.lift;
   setText(
     document.getElementById("lift-words"),
-    `${button.dataset.lift} is heard again, on each node within 2 s. Correct the keys in use there first, or it is banned again.`,
+    `${button.dataset.lift} can connect again, on each node within 2 s. Correct the keys in use there first, or it is banned again.`,
   );
   openDialog("lift");
 });

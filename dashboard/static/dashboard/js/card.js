@@ -1,7 +1,7 @@
 // One stream's card on the wall. It keeps the last 60 s of its stream, and touches only what has changed.
 
 import { csrfToken } from "./actions.js";
-import { element, icon, setAttribute, setText } from "./dom.js";
+import { element, icon, pageData, setAttribute, setText } from "./dom.js";
 import { mediaWords } from "./events.js";
 import { duration, number, timeWithUtc, unit } from "./format.js";
 import { acknowledges, health, healthOf } from "./health.js";
@@ -13,8 +13,9 @@ const SAME_S = 0.5; // Two texts of one tick: a snapshot and an update.
 const MEAN_OF = 5; // Snapshots carry means of 5 s.
 const STARVING_MS = 2000; // From here on the picture's age is shown.
 const PICTURE_S = 20; // A stream that is on air for longer would have its first picture, if it could be decoded.
-const CLOCKS = { live: "Up for", waiting: "Waiting for", dropped: "Off for" };
+const CLOCKS = { live: "Live for", waiting: "Waiting for", dropped: "Off for" };
 const template = document.getElementById("card");
+const { checks } = pageData("bootstrap"); // Names by code.
 
 /** A waiting stream: who is there already, and what is missing. */
 function waitingWords(stream, now) {
@@ -197,7 +198,7 @@ export class Card {
 
   pictureless(now) {
     const { stream } = this;
-    if (stream.state === "live" && this.audioOnly()) return "sound only";
+    if (stream.state === "live" && this.audioOnly()) return "audio only";
     const codec = stream.media?.video_codec;
     const late = stream.state === "live" && stream.since !== null && now - stream.since > PICTURE_S;
     return codec && late && stream.idle_ms < STARVING_MS ? `no picture of ${codec}` : "no picture yet";
@@ -219,7 +220,7 @@ export class Card {
     this.fields.marks.hidden = !muted;
     if (!muted) return;
     const [word, name, title] = muted;
-    this.fields.marks.replaceChildren(element("span", { class: "mark", title }, icon(name), word));
+    this.fields.marks.replaceChildren(element("span", { class: "mark", title }, icon(name), element("span", {}, word)));
   }
 
   /** The worst issues, each as the fact in bold and the advice after it; what somebody has taken care of comes last. */
@@ -279,11 +280,11 @@ function muted(marks, issue, now) {
 
 const held = (marks, now) => (marks.muted ?? []).filter((mute) => mute.until === null || mute.until > now);
 
-/** [word, icon, what it means] of a stream whose alerts are muted at `now`, else null. */
+/** [word, icon, what it means] of a stream whose alerts are silenced at `now`, else null. */
 function mutedWords(marks, now) {
   const mutes = held(marks, now);
   if (mutes.length === 0) return null;
   const whole = mutes.find((mute) => mute.check === "");
-  if (!whole) return ["Partly silenced", "mute", `No alerts of ${mutes.map((mute) => mute.check).join(", ")}.`];
+  if (!whole) return ["Partly silenced", "mute", `No alerts of ${mutes.map(({ check }) => `“${checks[check] ?? check}”`).join(", ")}.`];
   return ["Silenced", "mute", whole.until === null ? "No alerts." : `No alerts until ${timeWithUtc(whole.until)}.`];
 }

@@ -6,7 +6,7 @@ import { number } from "./format.js";
 export const HEALTHS = {
   bad: { rank: 0, word: "Bad", icon: "bad" },
   warning: { rank: 1, word: "Warning", icon: "warn" },
-  none: { rank: 2, word: "No data", icon: "none" },
+  none: { rank: 2, word: "Pending", icon: "none" },
   good: { rank: 3, word: "Good", icon: "good" },
 };
 

@@ -135,7 +135,7 @@ export class Issues {
       element(
         "dl",
         { class: "ave" },
-        element("div", {}, element("dt", {}, "Actual"), " ", element("dd", { class: `w-${style}` }, issue.actual)),
+        element("div", {}, element("dt", {}, "Measured"), " ", element("dd", { class: `w-${style}` }, issue.actual)),
         element("div", {}, element("dt", {}, "Expected"), " ", element("dd", {}, issue.expected)),
       ),
       element("p", {}, issue.advice, ...this.setting(issue)),

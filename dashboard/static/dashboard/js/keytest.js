@@ -31,7 +31,7 @@ function update(progress) {
   showRefusals(progress.refusals, WHOSE);
   showWhether({ publishes: progress.session_id && !progress.is_over, isOver: progress.is_over });
   if (!progress.session_id) say(`Waiting for ${lasted(progress.at - boot.since)}. This list fills by itself.`);
-  else say(progress.is_over ? "Start streaming again, and the list begins anew." : "This list goes on by itself.");
+  else say(progress.is_over ? "Start streaming again, and the list starts over." : "This list goes on by itself.");
 }
 
 function lasted(seconds) {

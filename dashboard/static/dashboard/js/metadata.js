@@ -105,7 +105,7 @@ export function compareMetadata({
     ["Channels", claimedChannels, channels(media.channels), same(claimedChannels, channels(media.channels))],
     ["Keyframe interval", "", unit(interval, "s", 1, ""), issues.find(({ check }) => GOP.includes(check))?.level ?? "good"],
     ["Other tracks", "", (media.tracks ?? []).map(trackWords).join(", "), "good"],
-    ["Faulty messages", "", number(faults || null, 0, ""), faults ? "warning" : "good"],
+    ["Malformed media", "", number(faults || null, 0, ""), faults ? "warning" : "good"],
     ["Repaired timestamps", "", number(repairs || null, 0, ""), repairs ? "warning" : "good"],
   ];
   return rows

@@ -32,7 +32,7 @@ function playable(media) {
   const { video_codec: picture, audio_codec: sound } = media;
   const name = (codec) => `This stream’s picture is ${codec}`;
   if (!window.MediaSource) return { sentence: "This browser plays no live media. The picture below is the last one." };
-  if (!picture) return { sentence: "There is sound alone: no picture to show." };
+  if (!picture) return { sentence: "Audio only: no picture to show." };
   const plays = (kind, codec) => !codec || MediaSource.isTypeSupported(`${kind}/mp4; codecs="${codec}"`);
   if (!PICTURES.has(picture) || !plays("video", media.video_codec_string))
     return { sentence: `${name(picture)}, which this browser doesn’t play here. A player such as VLC does.` };
@@ -252,7 +252,7 @@ export class Preview {
 
   toggleSound() {
     this.video.muted = !this.video.muted;
-    const words = this.video.muted ? "Sound on" : "Mute";
+    const words = this.video.muted ? "Sound on" : "Sound off";
     setText(this.button("sound").querySelector("span"), words);
     setAttribute(this.button("sound"), "aria-pressed", String(!this.video.muted));
     this.button("sound").title = words;

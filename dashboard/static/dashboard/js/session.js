@@ -72,7 +72,7 @@ function paint() {
   if (moments.at !== null && pinned() === null) note.unshift(`This session was not on air at ${time(moments.at)}, ${day(moments.at)}.`);
   if (!latest.at.length)
     note.unshift(
-      boot.open ? "Nothing was measured yet." : "Nothing is kept of what was measured: it is too long ago, or no media came.",
+      boot.open ? "Nothing was measured yet." : "Nothing is kept of what was measured: it is too long ago, or nothing was received.",
     );
   setText(part("chart-note"), note.join(" "));
   part("chart-note").hidden = note.length === 0;

@@ -12,7 +12,7 @@ const DAY_S = 86400;
 
 /** By a chart's name: the column that it draws, and its options. */
 export const CHARTS = {
-  bitrate: ["video_kbps", { unit: "kbit/s", ticks: 4, labels: true }],
+  bitrate: ["video_kbps", { unit: "kbit/s", ticks: 4, top: 100, labels: true }],
   fps: ["fps", { decimals: 1, unit: "" }],
   keyframe_interval: ["keyframe_interval", { unit: "s", decimals: 1, dashed: 4, limits: { warnAbove: 4, badAbove: 10 } }],
   drift_dev: ["drift_dev", { unit: "ms", dashed: 500, top: 1000, limits: { warnAbove: 500, badAbove: 1000 } }],

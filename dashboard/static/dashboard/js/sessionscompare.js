@@ -11,15 +11,14 @@ const TITLES = {
   bitrate: "Video bitrate",
   fps: "Frame rate",
   keyframe_interval: "Keyframe interval",
-  drift_dev: "Drift deviation",
+  drift_dev: "Delay change",
   rtt_ms: "RTT",
   players: "Players",
 };
 const TOTALS = [
-  ["Mean bitrate, audio and video", "mean_kbps", (value) => `${number(value)}\u00a0kbit/s`],
-  ["95th percentile of it", "p95_kbps", (value) => `${number(value)}\u00a0kbit/s`],
-  ["In warning", "warning_s", duration],
-  ["In bad", "bad_s", duration],
+  ["95th percentile, audio and video", "p95_kbps", (value) => `${number(value)}\u00a0kbit/s`],
+  ["Time in warning", "warning_s", duration],
+  ["Time in bad", "bad_s", duration],
   ["Dropped frames (estimate)", "missing_frames", number],
   ["Peak players", "most_players", number],
 ];

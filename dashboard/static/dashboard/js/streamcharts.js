@@ -34,7 +34,7 @@ export class StreamCharts {
     this.group = new ChartGroup({ pick });
     const add = (name, options) => this.group.add(this.figure(name), options);
     this.plots = {
-      bitrate: add("bitrate", { unit: "kbit/s", ticks: 4, labels: true }),
+      bitrate: add("bitrate", { unit: "kbit/s", ticks: 4, top: 100, labels: true }),
       fps: add("fps", { unit: "fps", decimals: 1, tickDecimals: 0 }),
       keyframe_interval: add("keyframe_interval", { unit: "s", decimals: 1, ...this.above("gop_long") }),
       drift: add("drift", { unit: "s", decimals: 1, top: 2 }),

@@ -71,9 +71,9 @@ async function make(form) {
     if (response.status === 201) show(form, await response.text());
     else if (response.status === 422) showErrors(form, (await response.json()).errors);
     else if (response.status === 403) fail(form, "Your role doesn’t allow this, or you are logged out. Load the page again.");
-    else fail(form, "The server could not do this. Look whether the key is in the list before trying again.");
+    else fail(form, "The server could not do this. Check whether the key is in the list before you try again.");
   } catch {
-    fail(form, "The server did not answer. Look whether the key is in the list before trying again.");
+    fail(form, "The server did not answer. Check whether the key is in the list before you try again.");
   } finally {
     button.disabled = false;
   }

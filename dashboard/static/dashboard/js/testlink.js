@@ -54,7 +54,7 @@ function update(progress) {
   const publishes = !isOver && progress.steps.some(({ id, state }) => id === "publish" && state === "good");
   showWhether({ publishes, isOver });
   if (publishes) say("This list goes on by itself.");
-  else say(isOver ? "Start streaming again, and the list begins anew." : "Waiting for your encoder. This list fills by itself.");
+  else say(isOver ? "Start streaming again, and the list starts over." : "Waiting for your encoder. This list fills by itself.");
   field("worked").hidden = !progress.steps.some(({ id, state }) => id === "verdict" && state === "good");
 }
 

@@ -243,7 +243,7 @@ function wellWords(list) {
   const others = list.length - good - waiting;
   return [
     good || !list.length ? `${number(good)} good` : "",
-    others ? `${number(others)} not checked yet` : "",
+    others ? `${number(others)} checking` : "",
     waiting ? `${number(waiting)} waiting for media` : "",
   ]
     .filter(Boolean)
