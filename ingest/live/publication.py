@@ -114,10 +114,10 @@ class Evaluation:
             self._chosen_by = by
             figures.target = choose_target(publisher.limits["target_kbps"], *by)
         self.health.update(figures, now, wall, flows=flows)
-        if now >= self._begins and not any(self.health.is_over(code) for code in LATE):
-            figures.steady_s = figures.behind_s or 0.0
         if self.checking_s is not None:
             self.checking_s = ceil(self.health.checking_s(now)) or None
+        elif self.health.is_at_rest or not any(self.health.is_over(code) for code in LATE):
+            figures.steady_s = figures.behind_s or 0.0
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         meter = self._meter

@@ -383,6 +383,11 @@ class HealthEngine(Generic[F]):
                 return False
         return not any(check.is_bad(figures) for check in self._worse)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """No check has found anything of late: so it is nearly always."""
+        return not self._rows
+
     def is_over(self, code: str) -> bool:
         """Whether the check's limit was passed when it was evaluated last, or its issue is open."""
         row = self._rows.get(code)
