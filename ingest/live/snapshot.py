@@ -67,7 +67,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
 
 
 def _slowest(players: Iterable[Subscriber]) -> list[SlowPlayer]:
-    losing = [each for each in players if each.dropped_frames or each.is_behind]
+    losing = [each for each in players if each.is_behind or each.dropped_video or each.dropped_audio]
     return [
         SlowPlayer(
             session_id=each.session_id,
