@@ -34,10 +34,11 @@ class Collapse:
         recent_kbps: float | None,
         *,
         is_slow: bool,
+        is_silent: bool,
     ) -> None:
         """A second is over. `is_slow`: pictures fell behind in it by `slowest_ms` or more, or sound where there are no
-        pictures. `sound_age_ms`: how much more time has passed than sound has come beside them. `recent_kbps`: of the
-        video, in the last COLLAPSE_S."""
+        pictures. `is_silent`: nothing came in it, which is for `starving` to tell. `sound_age_ms`: how much more time
+        has passed than sound has come beside them. `recent_kbps`: of the video, in the last COLLAPSE_S."""
         behind_s = figures.behind_s or 0.0
         self.is_watching = is_slow or behind_s > STEADY_S
         former, self._sound_age_ms = self._sound_age_ms, sound_age_ms
@@ -48,9 +49,10 @@ class Collapse:
             return
         if sound_age_ms is not None and former is not None:
             is_slow = is_slow and sound_age_ms - former >= slowest_ms
-        figures.slowing = figures.slowing + 1 if is_slow else 0
+        if not is_silent:
+            figures.slowing = figures.slowing + 1 if is_slow else 0
         self._late.append(behind_s)
         figures.later_s = behind_s - self._late[0]
         figures.recent_kbps, target = recent_kbps, figures.target
         is_choked = target is not None and recent_kbps is not None and recent_kbps < CHOKED * target.kbps
-        figures.choking = figures.choking + 1 if figures.is_late and is_choked else 0
+        figures.choking = figures.choking + 1 if figures.falls_behind and is_choked else 0

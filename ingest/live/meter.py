@@ -111,6 +111,8 @@ class Meter:
     """Of the session's time: when its first frame came. The time before is no time without frames."""
     _idle_before_s: float = 0.0
     """Its silence when its latest pause began."""
+    _resumed_at: float | None = None
+    """When that ended; None: media have come since."""
     _jumped: int = 0
     """As of the latest second."""
     _keyframe_dts: int = 0
@@ -196,6 +198,7 @@ class Meter:
     def resume(self, now: float) -> None:
         """Its silence before counts on."""
         self.is_paused = False
+        self._resumed_at = now
         self._idle_from = now - self._idle_before_s
 
     # --- Figures of now ---
@@ -233,7 +236,7 @@ class Meter:
         """Nothing came for a while: what drifts, and how fast, is measured from here on."""
         self._drifts.clear()
         self._pace.clear()
-        self.figures.slowing = 0
+        self.figures.slowing = self.figures.choking = 0
         if self.is_paused:
             self._delay.hold()
 
@@ -303,9 +306,11 @@ class Meter:
             main, passed_s = audio, last_audio - self._first_audio
         else:
             return
-        if main.jumped != self._jumped:
-            # A clock was set, or a track is back after long: neither makes media later than they were.
+        if main.jumped != self._jumped or self._resumed_at is not None:
+            # A clock was set, a track is back after long, or the publisher: that makes media no later than they were.
             self._jumped = main.jumped
+            if self._resumed_at is not None and last_media > self._resumed_at:
+                self._resumed_at = None
             self._delay.hold()
             self._drifts.clear()
         media_ms = main.dts - main.jumped
@@ -320,7 +325,10 @@ class Meter:
         self._age_ms = age
         if is_slow or late_ms > 1000 * STEADY_S or self._collapse.is_watching:
             sound_age_ms = self._sound_age_ms(now)
-            self._collapse.add(figures, slowest_ms, sound_age_ms, self._recent_kbps(), is_slow=is_slow)
+            is_silent = not (self.growth.video_frames or self.growth.audio_frames)
+            self._collapse.add(
+                figures, slowest_ms, sound_age_ms, self._recent_kbps(), is_slow=is_slow, is_silent=is_silent
+            )
 
     def _sound_age_ms(self, now: float) -> float | None:
         audio = self.audio_line
@@ -332,6 +340,12 @@ class Meter:
             return None
         growth = self.reading.since(self._readings[-1 - COLLAPSE_S])
         return kbps(growth.video_bytes, growth.elapsed_ms)
+
+    def watch_stillness(self, is_wanted: bool) -> None:
+        if is_wanted and not self.watches_stillness:
+            self.figures.still_s = self.figures.silent_s = 0.0
+            self._counted_keyframe_bytes = self.keyframe_bytes
+        self.watches_stillness = is_wanted
 
     def _watch_stillness(self, figures: Figures) -> None:
         """Pictures and sound of nearly no bytes: by the means of a second, so that no frame costs anything."""

@@ -38,6 +38,8 @@ class LiveSettings:
 
 STARVING: Final = "starving"
 BITRATE_LOW: Final = "bitrate_low"
+LATE: Final = (BITRATE_LOW, "drift")
+"""They tell that media fall behind."""
 STILLNESS: Final = ("frozen_picture", "silent_audio")
 UNSTABLE: Final = "bitrate_unstable"
 SILENT_S: Final = 2.0
@@ -88,7 +90,7 @@ class Evaluation:
     def set_rules(self, rules: Mapping[str, HealthRule]) -> None:
         checks = with_rules(self._table, rules)
         self.health.set_rules(checks)
-        self._meter.watches_stillness = any(check.code in STILLNESS for check in checks)
+        self._meter.watch_stillness(any(check.code in STILLNESS for check in checks))
         rule = rules.get(STARVING)
         own = rule["warning"] if rule is not None else None
         self._silent_s = SILENT_S if own is None else own
@@ -114,6 +116,8 @@ class Evaluation:
         self.health.update(figures, now, wall, flows=flows)
         if self.checking_s is not None:
             self.checking_s = ceil(self.health.checking_s(now)) or None
+        elif self.health.is_at_rest or not any(self.health.is_over(code) for code in LATE):
+            figures.steady_s = figures.behind_s or 0.0
 
     def _watch(self, figures: Figures, now: float, flows: bool) -> None:
         meter = self._meter
@@ -136,7 +140,7 @@ class Evaluation:
             meter.begin_anew()
         if self.health.issues and self.health.stands_still(UNSTABLE):
             self._evenness.clear()
-        if not flows or is_broken or self.health.is_open(BITRATE_LOW):
+        if not flows or is_broken or self.health.explains(BITRATE_LOW):
             self._settled_s = 0
             self._evenness.clear()
             return

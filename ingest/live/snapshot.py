@@ -10,7 +10,7 @@ from typing import Final
 from ingest.contracts import MediaCounters, PlayerSample, Sample, SlowPlayer, StreamSnapshot
 from ingest.live.counters import sum_counters
 from ingest.live.stream import LiveStream, Registry
-from ingest.live.subscriber import SLOW_MS, Subscriber
+from ingest.live.subscriber import Subscriber
 
 SLOWEST: Final = 5
 
@@ -67,6 +67,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
 
 
 def _slowest(players: Iterable[Subscriber]) -> list[SlowPlayer]:
+    losing = [each for each in players if each.is_behind or each.dropped_video or each.dropped_audio]
     return [
         SlowPlayer(
             session_id=each.session_id,
@@ -75,8 +76,7 @@ def _slowest(players: Iterable[Subscriber]) -> list[SlowPlayer]:
             sheds=each.sheds,
             queued_ms=each.behind_ms,
         )
-        for each in nlargest(SLOWEST, players, key=lambda each: (each.dropped_frames, each.behind_ms))
-        if each.dropped_frames or each.behind_ms > SLOW_MS
+        for each in nlargest(SLOWEST, losing, key=lambda each: (each.dropped_frames, each.behind_ms))
     ]
 
 

@@ -90,7 +90,8 @@ SLOW_MS: Final = 1500
 SLOW_FOR_S: Final = 30.0
 """and one for which frames were dropped, for so long."""
 LOSING_MS: Final = 5000
-"""One that is further behind than this sees a picture that stands, before any frame is dropped for it."""
+"""One that is further behind than this sees a picture that stands, before any frame is dropped for it. Not for a second
+only: a keyframe on its way is seconds long by the bitrate of a still picture."""
 CATCHES_UP_MS: Final = 100
 """By so much less than a second ago it is behind if it catches up;"""
 CATCHES_UP_S: Final = 5.0
@@ -136,6 +137,7 @@ class Subscriber(PlayerQueue):
         "behind_ms",
         "form",
         "held",
+        "is_behind",
         "is_counted",
         "is_losing",
         "muted",
@@ -185,6 +187,8 @@ class Subscriber(PlayerQueue):
         """When it was last no nearer than a second before,"""
         self.behind_ms = 0
         """how much waits for it then, in its queue and in its connection,"""
+        self.is_behind = False
+        """whether that is much, and doesn't grow less,"""
         self.is_losing = False
         """and whether it loses picture by that."""
 
@@ -344,10 +348,10 @@ class Subscriber(PlayerQueue):
         before, self.behind_ms = self.behind_ms, self.pending_ms + (round(held * 8 / kbps) if held and kbps else 0)
         if self.behind_ms > before - CATCHES_UP_MS and now - self.joined > JOINS_S:
             self._fell_at = now
-        is_behind = self.behind_ms > SLOW_MS and now - self._fell_at < CATCHES_UP_S
+        self.is_behind = self.behind_ms > SLOW_MS and now - self._fell_at < CATCHES_UP_S
         has_lost = now - self._dropped_at < SLOW_FOR_S
-        self.is_losing = has_lost or (is_behind and self.behind_ms > LOSING_MS)
-        return has_lost or is_behind
+        self.is_losing = has_lost or (self.is_behind and min(before, self.behind_ms) > LOSING_MS)
+        return has_lost or self.is_behind
 
     def totals(self, now: float) -> Totals:
         """Of the player's session so far; frames are those that were taken."""

@@ -178,6 +178,7 @@ CHECKS: Final[tuple[Check[Figures], ...]] = (
         actual=lambda figures, passed: _of(measures.low_kbps(figures), figures),
         expected=lambda figures, passed: f"at least {passed.limit:g}{NBSP}% of {kbps(_target_kbps(figures))}",
         relapse=measures.still_late,
+        explains=measures.explains_more,
         is_current=True,
         title=_low_title,
         beside=_behind_too,
@@ -424,7 +425,8 @@ STANDS_STILL: Final[Mapping[str, tuple[str, ...]]] = {
     "rtt_high": ("bitrate_low", "drift", "bitrate_unstable"),
 }
 """One cause opens one issue: by check, those that tell the cause of it. While one of them is open, and from the moment
-that its limit is passed if it comes before in the table, the check opens nothing. What is open already stays.
+that its limit is passed if it comes before in the table, the check opens nothing. What is open already stays. One that
+is open and has been within its limit for a minute is the cause of nothing new, nor is a low bitrate in time.
 
 Two that may each come first, as a bitrate that is too low and media that fall behind, name each other. In silence all
 stand still anyway (`in_silence`), and a track that is missing has no figures (`ingest.live.health.measures`)."""

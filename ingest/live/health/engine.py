@@ -5,7 +5,8 @@ Figures stand in sentences with their unit, joined by a no-break space.
 A level opens when its limit has been passed for the check's hold without a break, and clears when it has not been for
 twice as long. During the first seconds of a session nothing is evaluated, but for what is known before it.
 
-One cause opens one issue: a check opens nothing while another that tells the cause of it is open (`STANDS_STILL`)."""
+One cause opens one issue: a check opens nothing while another that tells the cause of it is open (`STANDS_STILL`), but
+for one that has been within its limit for a minute, or that explains nothing (`Check.explains`)."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -115,6 +116,8 @@ class Check(Generic[F]):
     """Its sentence is of now, too, while its limit isn't passed any more."""
     beside: Callable[[F], str] | None = None
     """A sentence of now behind the title; "": there is nothing to say."""
+    explains: Callable[[F], bool] | None = None
+    """Whether it may be the cause of others, while its limit is passed. None: always."""
     is_off: bool = False
     """It is evaluated where a stream's own rules switch it on, and nowhere else."""
 
@@ -168,6 +171,8 @@ def _with_rule(check: Check[F], rule: HealthRule) -> Check[F]:
 
 
 WARM_UP_S: Final = 10.0
+EXPLAINS_S: Final = 60.0
+"""For so long after it explained others last, an issue that stays open does: what is counted over a minute has it."""
 NO_CAUSES: Final[Mapping[str, Sequence[str]]] = {}
 
 
@@ -220,6 +225,9 @@ class _Row(Generic[F]):
     issue: Issue | None = None
     is_over: bool = False
     """The warning's limit is passed, whether for its hold or not."""
+    explains: bool = False
+    """It tells the cause of others: its limit is passed, or was of late and it is open."""
+    _explained_at: float = -inf
     _latches: dict[Level, _Latch] = field(default_factory=lambda: {level: _Latch() for level in LEVELS})
     is_at_rest: bool = False
     _title: str = ""
@@ -245,6 +253,11 @@ class _Row(Generic[F]):
                 since = min(other.since for other in self._latches.values() if other.is_open)
                 issue = self._make_issue(level, measured, is_over, figures, since, now, wall)
         self.issue = issue
+        self.explains = self.is_over and (check.explains is None or check.explains(figures))
+        if self.explains:
+            self._explained_at = now
+        elif issue is not None:
+            self.explains = now - self._explained_at <= EXPLAINS_S
 
     def _relapses(self, level: Level, figures: F) -> bool:
         """Whether the level stays open, though its limit isn't passed just now."""
@@ -284,6 +297,7 @@ class _Row(Generic[F]):
         )
 
     def stand_still(self, for_s: float) -> None:
+        self._explained_at += for_s
         for latch in self._latches.values():
             latch.stand_still(for_s)
 
@@ -351,7 +365,7 @@ class HealthEngine(Generic[F]):
                     del rows[check.code]
             elif row := rows.get(check.code):
                 row.stand_still(now - self._evaluated)
-            if row is not None and (row.is_over or row.issue is not None):
+            if row is not None and row.explains:
                 seen.add(check.code)
             if row is not None and row.issue is not None:
                 found.append(row.issue)
@@ -369,19 +383,25 @@ class HealthEngine(Generic[F]):
                 return False
         return not any(check.is_bad(figures) for check in self._worse)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """No check has found anything of late: so it is nearly always."""
+        return not self._rows
+
     def is_over(self, code: str) -> bool:
         """Whether the check's limit was passed when it was evaluated last, or its issue is open."""
         row = self._rows.get(code)
         return row is not None and (row.is_over or row.issue is not None)
 
-    def is_open(self, code: str) -> bool:
-        row = self._rows.get(code)
-        return row is not None and row.issue is not None
-
     def stands_still(self, code: str, passed: Collection[str] = ()) -> bool:
         """Whether the cause of what the check would find is told: it is open, or is one of those before it in the
         table whose limit is `passed` just now, and would be told later than its effect otherwise."""
-        return any(cause in passed or self.is_open(cause) for cause in self._causes.get(code, ()))
+        return any(cause in passed or self.explains(cause) for cause in self._causes.get(code, ()))
+
+    def explains(self, code: str) -> bool:
+        """Whether the check's issue is open and tells the cause of others."""
+        row = self._rows.get(code)
+        return row is not None and row.issue is not None and row.explains
 
     def checking_s(self, now: float) -> float:
         """How long it takes until everything is evaluated."""

@@ -129,6 +129,9 @@ class Figures:
     """How far media is behind the mean of a minute."""
     behind_s: float | None = None
     """How far media is behind live: behind the best moment since the session began."""
+    steady_s: float = 0.0
+    """The same before they fell behind, if they do just now: an encoder's clock may be slow, and a silence may have
+    made them late for good."""
     later_s: float = 0.0
     """By how much further they are than 3 s ago."""
     pace: float | None = None
@@ -168,6 +171,16 @@ class Figures:
     def is_late(self) -> bool:
         """Media fall behind live, or have."""
         return self.slowing >= COLLAPSE_S or (self.behind_s or 0.0) > STEADY_S
+
+    @property
+    def falls_behind(self) -> bool:
+        """Media fall behind, or did within the last minute."""
+        return self.slowing >= COLLAPSE_S or (self.drift_dev_ms or 0.0) > 1000 * STEADY_S
+
+    @property
+    def fallen_s(self) -> float:
+        """How much further behind live they are than before they fell behind."""
+        return (self.behind_s or 0.0) - self.steady_s
 
     @property
     def frames_are_late(self) -> bool:
@@ -230,13 +243,19 @@ def collapses(figures: Figures) -> bool:
 
 def fallen_behind_ms(figures: Figures) -> float | None:
     """What has fallen behind, and stays so: however steadily it is late, it is."""
-    behind_s = figures.behind_s
-    return behind_s * 1000 if behind_s is not None and behind_s > FAR_BEHIND_S else figures.drift_dev_ms
+    fallen_s = figures.fallen_s
+    return 1000 * fallen_s if fallen_s > FAR_BEHIND_S else figures.drift_dev_ms
 
 
 def still_late(figures: Figures) -> float | None:
     """0 % of the target, as long as what a low bitrate has made late is so."""
-    return 0.0 if (figures.behind_s or 0.0) > FAR_BEHIND_S else None
+    return 0.0 if figures.fallen_s > FAR_BEHIND_S else None
+
+
+def explains_more(figures: Figures) -> bool:
+    """Of a low bitrate: whether media are late or missing by it. Where all come in time the encoder has made less."""
+    share = figures.fps_share
+    return figures.falls_behind or (share is not None and share < FULL_PERCENT)
 
 
 def unpaced(figures: Figures) -> float | None:

@@ -178,7 +178,7 @@ def test_what_its_connection_holds_makes_it_slow() -> None:
         held = 125_000 * (second if second < 8 else 14 - second)  # 1,000 kbit/s: one second more each second.
         seen.append((subscriber.is_slow(float(second), 1000.0), subscriber.is_losing))
     assert [second for second, (slow, _) in enumerate(seen) if slow] == list(range(2, 12))
-    assert [second for second, (_, losing) in enumerate(seen) if losing] == [6, 7, 8]
+    assert [second for second, (_, losing) in enumerate(seen) if losing] == [7, 8]
     assert subscriber.behind_ms == 1000
     held = 125_000 * 20
     assert [subscriber.is_slow(float(second), 1000.0 + 10 * second) for second in range(20, 28)] == [True] * 5 + [
@@ -190,6 +190,18 @@ def test_what_its_connection_holds_makes_it_slow() -> None:
     newcomer = Subscriber(1, QueueLimits(), lambda _: None, held=lambda closely: 125_000 * 6)
     newcomer.joined = 30.0
     assert not newcomer.is_slow(31.0, 1000.0), "it was just given that"
+
+
+def test_a_keyframe_of_a_still_picture_on_its_way_loses_nobody_picture() -> None:
+    """By the stream's bitrate it is many seconds long; it is there before the next second is over."""
+    held = 0
+    subscriber = Subscriber(1, QueueLimits(), lambda _: None, held=lambda closely: held)
+    seen = []
+    for second in range(30):
+        held = 150_000 if second % 10 == 5 else 500
+        subscriber.is_slow(float(second), 70.0)
+        seen.append(subscriber.is_losing)
+    assert not any(seen)
 
 
 def test_who_lost_frames_is_slow_for_a_while() -> None:

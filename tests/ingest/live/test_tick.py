@@ -12,6 +12,7 @@ from tests.ingest.live.payloads import (
     START_WALL,
     Player,
     avc_header,
+    inter,
     keyframe,
     make_registry,
     publisher,
@@ -223,6 +224,15 @@ def test_the_slowest_players(registry: Registry, stream: LiveStream) -> None:
     first = shown["slowest"][0]
     assert first["dropped_video"] + first["dropped_audio"] == most > 0
     assert (first["session_id"], first["sheds"] > 0, first["queued_ms"] >= 0) == ("player", True, True)
+
+
+def test_who_has_just_joined_is_none_of_the_slowest(registry: Registry, stream: LiveStream) -> None:
+    for number in range(5):
+        relay(stream, (1000 * number, keyframe() if not number else inter()), now=float(number))
+    player = Player(stream, 4.0)
+    (shown,) = tick(registry, 4.5).streams
+    assert player.subscriber.behind_ms > 1500
+    assert (shown["slow_players"], shown["slowest"]) == (0, [])
 
 
 def test_samples_of_all_streams(registry: Registry) -> None:

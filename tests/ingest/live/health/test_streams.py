@@ -510,3 +510,94 @@ def test_still_pictures_and_silence_are_no_trouble_unless_a_stream_says_so() -> 
     ]
     talking = Watched(metadata=CLAIMS, health=rules)
     assert talking.play(video(90, kbps=60.0) + audio(90, kbps=24.0)).codes == set(), "little goes on, but something"
+
+
+def off(messages: list[Message], begin: float) -> list[Message]:
+    """From then on sound runs away from the pictures, and keyframes are 12 s apart."""
+    return altered(
+        messages,
+        timestamp=lambda each: each.timestamp - round(50 * max(0, each.at - begin)) * (each.kind == "audio"),
+        is_keyframe=lambda each: each.is_keyframe and (each.at < begin or each.timestamp // 2000 % 6 == 0),
+    )
+
+
+def test_a_bitrate_that_is_low_in_time_hides_nothing() -> None:
+    """As of a still picture for which a target is set: nothing else comes of it."""
+    watched = Watched(target_kbps=800).play(off(video(120, kbps=300.0) + audio(120), 60.0))
+    assert watched.codes == {"bitrate_low", "av_skew", "gop_long"}
+
+
+def test_what_stays_late_hides_nothing_that_begins_later() -> None:
+    late = altered(both(200), at=lambda each: max(each.at, min(30 + (each.at - 30) * 2.5, each.at + 20)))
+    watched = Watched(target_kbps=800).play(off(late, 150.0))
+    assert watched.codes == {"bitrate_low", "av_skew", "gop_long"}
+    assert watched.cleared("bitrate_low") is None
+    assert (watched.opened("av_skew") or 0) > 150
+
+
+def test_a_slow_clock_makes_no_issue_last() -> None:
+    """Off by a thousandth: after two hours it looks 8 s late. Then the bitrate is low for a quarter of a minute."""
+    frames = altered(
+        video(7600, fps=2.0),
+        timestamp=lambda each: round(each.timestamp * 0.999),
+        size=lambda each: each.size if not 7000 <= each.at < 7015 else each.size // 3,
+    )
+    watched = Watched(expect_audio=False, target_kbps=800).play(frames)
+    assert watched.codes == {"bitrate_low"}
+    assert watched.opened("bitrate_low") in range(7010, 7015)
+    assert watched.cleared("bitrate_low") in range(7035, 7045)
+
+
+@pytest.mark.parametrize("limits", [{"target_kbps": 800}, {"metadata": CLAIMS}, {}], ids=["set", "claimed", "unknown"])
+def test_what_a_silence_has_made_late_for_good_makes_no_issue_last(limits: dict[str, Any]) -> None:
+    """The encoder goes on where it stopped; a minute later its bitrate is low for a while."""
+    messages = altered(
+        both(180),
+        at=lambda each: each.at + 20 * (each.at >= 40),
+        size=lambda each: each.size // 3 if each.kind == "video" and 100 <= each.at < 114 else each.size,
+    )
+    watched = Watched(**limits).play(messages)
+    assert watched.codes == {"starving"} | ({"bitrate_low"} if "target_kbps" in limits else set())
+    assert not watched.seconds[-1]
+
+
+def test_a_silence_after_which_media_come_late_is_one_issue() -> None:
+    """What comes in the first seconds after it is little by the mean of three, and late: it was silence."""
+    free, messages = 0.0, []
+    for message in sorted(both(120), key=lambda message: message.at):
+        free = max(free, message.at, 38.4 if 30.4 <= message.at < 38.4 else 0.0)
+        free += message.size * 8 / 1000 / (950.0 if message.at >= 30.4 else 4000.0)
+        messages.append(replace(message, at=free))
+    assert Watched(target_kbps=800).play(messages).codes == {"starving"}
+
+
+def test_media_that_come_in_heaps_by_a_streams_own_limit() -> None:
+    """As of a relay of segments, of 4 s each."""
+    heaps = altered(both(60), at=lambda each: (each.at // 4 + 1) * 4 + each.at % 4 / 50)
+    rule = {"starving": {"enabled": True, "warning": 8.0, "bad": 15.0, "hold_s": None}}
+    assert Watched(target_kbps=800, health=rule).play(heaps).codes == set()
+
+
+def test_after_a_pause_media_need_not_come_at_once() -> None:
+    watched = Watched(target_kbps=800)
+    watched.play(both(20), until=20)
+    watched.stream.pause(20.0)
+    watched.play([], until=79)
+    watched.stream.resume(79.5)
+    watched.play(
+        altered(both(60), at=lambda each: each.at + 80.9, timestamp=lambda each: each.timestamp + 20_000), until=140
+    )
+    assert watched.codes == set()
+    sample = session(watched.stream).meter.latest
+    assert sample is not None
+    assert sample.drift == pytest.approx(0, abs=50)
+
+
+def test_a_check_of_still_pictures_that_is_switched_on_again_begins_anew() -> None:
+    messages = video(30) + still(30, 30.0) + video(30, start=60.0) + audio(90)
+    watched = Watched(health={"frozen_picture": SWITCHED_ON}).play([each for each in messages if each.at < 60])
+    session(watched.stream).evaluation.set_rules({})
+    watched.play([each for each in messages if 60 <= each.at < 80])
+    session(watched.stream).evaluation.set_rules(PICTURE["health"])
+    watched.seconds.clear()
+    assert watched.play([each for each in messages if each.at >= 80]).codes == set()
