@@ -56,10 +56,14 @@ def quiet(context: BrowserContext, but: str = "\0") -> Iterator[Page]:
     opened = context.new_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(error.stack or str(error)))
-    opened.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    opened.on(
+        "console",
+        lambda message: faults.append(f"{message.text} {message.location}") if message.type == "error" else None,
+    )
     yield opened
     opened.close()
-    assert [fault for fault in faults if but not in fault] == []
+    unexpected = [fault for fault in faults if but not in fault]
+    assert not unexpected, unexpected
 
 
 DRAWN = """figure => {

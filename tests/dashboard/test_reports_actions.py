@@ -80,7 +80,7 @@ def test_of_hours_not_computed_it_does_not_say_that_nothing_was_published(analys
     document = analyst.post("/api/v1/reports", wish, content_type=JSON).json()["document"]
     assert document["lede"] == "Nothing has been computed yet of what was published in this day."
     (note,) = document["notes"]
-    assert note.startswith("1 of 1 hours were not computed")
+    assert note.startswith("1 of 1 hours was not computed")
 
 
 ADD = "/admin/analytics/reportplan/add/"

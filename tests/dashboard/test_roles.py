@@ -57,6 +57,8 @@ class Write(NamedTuple):
     leaves: str
     """The entry of the audit log (`test_audit`)."""
     sent: dict[str, Any] = {}
+    also: tuple[str, ...] = ()
+    """Entries of what is made with it."""
 
 
 ROWS: dict[str, str | Write] = {
@@ -105,6 +107,7 @@ ROWS: dict[str, str | Write] = {
         "manage_streams",
         "application.create",
         {"application": "tv", "stream": "cam-1", "play_policy": "public", "record": "none"},
+        ("stream.create", "key.create"),
     ),
     "GET /audit/": "see_audit",
     "GET /audit/export": "see_audit",
