@@ -1,8 +1,14 @@
 // Bring parts of a page up to date that the server renders: the page is fetched again, and a part that differs replaced.
 
+const LEAVING_MS = 5000;
+let sentAt = -LEAVING_MS; // When a form was sent: the page is being left, and what it was of may be gone.
+addEventListener("submit", (event) => {
+  if (!event.defaultPrevented) sentAt = performance.now();
+});
+
 /** `ids` are the parts' element ids. One that holds the focus waits for the next time. */
 export async function refreshParts(ids) {
-  if (document.hidden) return;
+  if (document.hidden || performance.now() - sentAt < LEAVING_MS) return;
   try {
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!response.ok || response.redirected) return;

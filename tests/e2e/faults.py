@@ -1,14 +1,14 @@
 """How long each fault takes to be on the wall: encoders, networks, players and keys fail for real, on one server.
 
 The wall is open in Chromium, which keeps when each fault was first shown; a time counts from when its cause began. What
-is not evaluated in a session's first seconds fails after them.
+is not evaluated in a session's first seconds fails after them. `python -m tests.e2e.faults` prints the table; the exit
+code is 1 if one takes longer than it may.
 """
 
-import argparse
 import asyncio
 import contextlib
-import json
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -114,17 +114,10 @@ FAULTS: Mapping[str, Fault] = {
 """By the stream that has it."""
 
 
-def add_arguments(act: argparse.ArgumentParser) -> None:
-    act.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
-    act.set_defaults(run=measure)
-
-
-def measure(options: argparse.Namespace) -> int:
+def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         found = _measured(Path(folder))
-    print(_table(found))
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+    sys.stdout.write(f"{_table(found)}\n")
     return 0 if all(_is_kept(fault, found.get(name)) for name, fault in FAULTS.items()) else 1
 
 
@@ -167,3 +160,7 @@ def _table(found: Mapping[str, float]) -> str:
         said = "not shown" if after_s is None else f"{after_s:.1f}"
         lines.append(f"| {fault.what} | {said} | {fault.bar_s:g} | {'yes' if _is_kept(fault, after_s) else 'no'} |")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
