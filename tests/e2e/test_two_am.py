@@ -171,7 +171,7 @@ def test_keyframes_too_far_apart_are_told_and_clear(night: Night) -> None:
         found = night.issue(page, "gop", "gop_long", "bad", after=began, within_s=2 * LONG_GOP_S)
     actual, expected = found["values"]
     assert actual.startswith("11")
-    assert expected.startswith("10")
+    assert "10" in expected
     assert "keyframe interval" in found["text"]
     for page in ("", "gop"):
         night.clears(page, "gop", "gop_long", after=began, within_s=LONG_UNTIL_S + 4 * 2)

@@ -99,6 +99,7 @@ def test_peers_that_were_gone_at_once_share_an_entry() -> None:
 
 
 def test_drops_that_nobody_was_there_to_see_are_not_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_drops()  # What others left in this process.
     now = NOW
     monkeypatch.setattr("ingest.consumers.notices.clock.now", lambda: now)
     common = {"app": "live", "node": "n1", "at": NOW - 60, "reason": "tcp_reset"}
