@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from dashboard import zones
 from dashboard.alerts.kinds import KINDS, Ended, live_since
+from dashboard.alerts.messages import ALERT_WORDS
 from dashboard.models import Alert, AlertRule
 from dashboard.templatetags import ui
 from ingest.contracts.figures import CHECK_NAMES
@@ -165,20 +166,8 @@ def _was_delivered(row: Delivery) -> bool:
 
 def _as_it_was(body: dict[str, Any]) -> Alert:
     alert: dict[str, Any] = body["alert"]
-    words = (
-        "kind",
-        "subject",
-        "level",
-        "title",
-        "actual",
-        "expected",
-        "advice",
-        "cleared_why",
-        "outcome",
-        "end_reason",
-    )
     times = {name: datetime.fromisoformat(alert[name]) if alert[name] else None for name in ("opened_at", "cleared_at")}
-    about = {name: alert.get(name, "") for name in words}
+    about = {name: alert.get(name, "") for name in ALERT_WORDS}
     return Alert(rule=AlertRule(name=body["rule"]), check_code=alert["check"], **about, **times)
 
 

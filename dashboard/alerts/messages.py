@@ -13,20 +13,17 @@ from ingest.delivery.services import TEST, ServiceChannel
 from ingest.models import Delivery, OutboxEvent, Service, Webhook
 from ingest.services.media_urls import absolute_url
 
-ALERT_FIELDS = (
-    *(
-        "id",
-        "kind",
-        "subject",
-        "level",
-        "title",
-        "actual",
-        "expected",
-        "advice",
-        "cleared_why",
-        "outcome",
-        "end_reason",
-    ),
+ALERT_WORDS = (
+    "kind",
+    "subject",
+    "level",
+    "title",
+    "actual",
+    "expected",
+    "advice",
+    "cleared_why",
+    "outcome",
+    "end_reason",
 )
 """Of an alert, as it is."""
 
@@ -51,7 +48,7 @@ def alert_deliveries(alert: Alert, kind: str, now: datetime) -> list[Delivery]:
         "kind": kind,
         "at": _time(now),
         "rule": alert.rule.name,
-        "alert": {name: getattr(alert, name) for name in ALERT_FIELDS}
+        "alert": {name: getattr(alert, name) for name in ("id", *ALERT_WORDS)}
         | {
             "check": alert.check_code,
             "session_id": str(alert.session_id) if alert.session_id else None,
