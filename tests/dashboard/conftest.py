@@ -14,6 +14,7 @@ from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.test import Client
 from django.utils import timezone
+from playwright.sync_api import Page
 from pytest_django import Settings
 
 from analytics.periods import Period
@@ -29,7 +30,9 @@ from ingest.models import Application, AuditEntry, Node, Session, Stream
 from ingest.services import installation
 from ingest.services.audit import Actor
 from tests import snapshots
+from tests.browser import chromium, log_in, quiet
 from tests.ingest.removing import meanwhile
+from tests.server_process import ServerProcess, running
 from tests.snapshots import figures
 
 PASSWORD = "horse-battery-staple"
@@ -189,3 +192,11 @@ def put_node(*streams: Any, node: str = "n1", **fields: Any) -> None:
 def ends_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node and a worker run, as far as deletions wait for them."""
     meanwhile(monkeypatch)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[tuple[ServerProcess, Page]]:
+    """A server of the test's own, and its wall in Chromium, logged in. It fails on any error of a page's scripts."""
+    with running(tmp_path / "var") as server, chromium() as browser, quiet(browser.new_context()) as page:
+        log_in(page, server)
+        yield server, page

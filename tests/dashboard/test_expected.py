@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from playwright.sync_api import Page
 from playwright.sync_api import expect as expect_on
 
 from dashboard import tasks
@@ -15,10 +16,9 @@ from dashboard.alerts import evaluation
 from dashboard.models import Alert, AlertRule
 from ingest.models import ExpectedTime, Session, Stream
 from ingest.models.hours import expected_streams
-from tests.browser import chromium, log_in, quiet
 from tests.dashboard.conftest import api_token, lacks, make_session, make_stream
 from tests.media import make_clip
-from tests.server_process import program, running
+from tests.server_process import ServerProcess, program
 
 BERLIN = {"time_zone": "Europe/Berlin"}
 
@@ -270,25 +270,24 @@ def test_times_that_are_deleted_leave_no_alert(stream: Stream) -> None:
 @pytest.mark.serve
 @pytest.mark.browser
 @pytest.mark.clients
-def test_times_that_are_set_by_clicking_are_missed_on_the_wall_until_the_stream_is_live(tmp_path: Any) -> None:
+@pytest.mark.slow("the wall asks each ten seconds which streams should be live")
+def test_times_that_are_set_by_clicking_are_missed_on_the_wall_until_the_stream_is_live(
+    own: tuple[ServerProcess, Page], tmp_path: Any
+) -> None:
+    server, page = own
     clip = make_clip(tmp_path / "clip.flv", seconds=4)
     begin = (datetime.now(UTC) - timedelta(minutes=10)).replace(second=0, microsecond=0)
-    with running(tmp_path / "var") as server, chromium() as browser:
-        key = server.create_key("live/demo")["key"]
-        context = browser.new_context(base_url=server.http)
-        with quiet(context) as page:
-            log_in(page, server)
-            page.goto("/streams/live/demo/settings?of=expected")
-            page.click("#expected_times-group .add-row a")
-            page.fill("[name=expected_times-0-from_time]", f"{begin:%H:%M}")
-            page.fill("[name=expected_times-0-until_time]", f"{begin - timedelta(hours=1):%H:%M}")
-            page.click("input[name=_save]")
-            expect_on(page.locator("#missing")).to_contain_text(f"Should be live since {begin:%H:%M}")
-            page.goto("/")
-            item = page.locator("#strip [data-item=missing]")
-            expect_on(item).to_contain_text("live/demo")
-            expect_on(item).to_contain_text(f"Should be live since {begin:%H:%M}")
-            loop = ("-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv")
-            with program("ffmpeg", *loop, f"{server.rtmp}/live/{key}"):
-                expect_on(item).to_have_count(0)
-        context.close()
+    key = server.create_key("live/demo")["key"]
+    page.goto(f"{server.http}/streams/live/demo/settings?of=expected")
+    page.click("#expected_times-group .add-row a")
+    page.fill("[name=expected_times-0-from_time]", f"{begin:%H:%M}")
+    page.fill("[name=expected_times-0-until_time]", f"{begin - timedelta(hours=1):%H:%M}")
+    page.click("input[name=_save]")
+    expect_on(page.locator("#missing")).to_contain_text(f"Should be live since {begin:%H:%M}")
+    page.goto(server.http)
+    item = page.locator("#strip [data-item=missing]")
+    expect_on(item).to_contain_text("live/demo")
+    expect_on(item).to_contain_text(f"Should be live since {begin:%H:%M}")
+    loop = ("-v", "error", "-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv")
+    with program("ffmpeg", *loop, f"{server.rtmp}/live/{key}"):
+        expect_on(item).to_have_count(0)
