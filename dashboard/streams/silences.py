@@ -85,11 +85,6 @@ def _of_stream(stream: int) -> Q:
     return Q(stream=stream) | Q(application=application) | Q(stream=None, application=None)
 
 
-def is_silenced(stream: int, check: str, now: datetime | None = None) -> bool:
-    """Whether nobody is notified of the stream's (row id) check."""
-    return in_force(now).filter(_of_stream(stream), check_code__in=("", check)).exists()
-
-
 @dataclass(frozen=True, slots=True)
 class Silences:
     """Those that hold at a moment, and those that ended not long before it."""

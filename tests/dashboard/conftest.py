@@ -22,6 +22,8 @@ from analytics.reports import builder, subprocess_jobs
 from analytics.scopes import Scope
 from dashboard import access
 from dashboard.metrics import exposition
+from dashboard.models import Alert
+from dashboard.streams.silences import Silences
 from dashboard.system.watch import Watch, get_watch
 from ingest import live_store
 from ingest.contracts import StreamSnapshot
@@ -200,3 +202,9 @@ def own(tmp_path: Path) -> Iterator[tuple[ServerProcess, Page]]:
     with running(tmp_path / "var") as server, chromium() as browser, quiet(browser.new_context()) as page:
         log_in(page, server)
         yield server, page
+
+
+def is_silenced(stream: int, check: str, now: datetime | None = None) -> bool:
+    """Whether nobody is notified of the stream's (row id) check, as alerts are asked for it."""
+    alert = Alert(stream=Stream.objects.get(pk=stream), check_code=check)
+    return Silences.load(now or timezone.now()).of(alert) is not None

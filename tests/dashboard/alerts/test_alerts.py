@@ -23,6 +23,7 @@ from ingest.models import Application, Delivery, HealthOverride, Node, Service, 
 from ingest.services import nodes, outbox
 from ingest.services.audit import Actor
 from tests.dashboard.alerts.conftest import Told, live
+from tests.dashboard.conftest import is_silenced
 from tests.snapshots import issue
 
 pytestmark = pytest.mark.django_db
@@ -214,16 +215,16 @@ def test_a_maintenance_window_silences_an_application_or_everything(publisher: T
     rule()
     other = Application.objects.create(name="elsewhere")
     silences.silence(other, OPERATOR)
-    assert not silences.is_silenced(stream.pk, "starving")
+    assert not is_silenced(stream.pk, "starving")
     window = silences.silence(stream.application, OPERATOR, until=after(hours=2))
-    assert silences.is_silenced(stream.pk, "starving")
+    assert is_silenced(stream.pk, "starving")
     publisher.opened()
     run()
     assert told() == []
     assert silences.lift(window, OPERATOR)
     assert not silences.lift(window, OPERATOR)
     everything = silences.silence(None, OPERATOR, check="starving", until=after(hours=2))
-    assert not silences.is_silenced(stream.pk, "gop_long")
+    assert not is_silenced(stream.pk, "gop_long")
     run()
     assert told() == []
     assert silences.lift(everything, OPERATOR)
