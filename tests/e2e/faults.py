@@ -78,14 +78,14 @@ def _use_wrong_key(night: Night, name: str) -> None:
 
 
 def _read_nothing(night: Night, name: str) -> None:
-    """A player whose network stands still: it begins, and takes nothing any more."""
+    """A player whose network stands still: it begins, and takes nothing any more, until the script ends."""
 
     async def play() -> None:
         async with RtmpClient(port=night.server.rtmp_port, timeout_s=20) as client:
             await client.connect("live")
             await client.play(name)
             client.pause_reading()
-            await asyncio.sleep(LONGEST_S)
+            await asyncio.Event().wait()
 
     threading.Thread(target=lambda: asyncio.run(play()), daemon=True).start()
 
