@@ -7,7 +7,8 @@ Units: `_ms` milliseconds, `_us` microseconds since the Unix epoch (UTC), `_kbps
 `at` is seconds since the Unix epoch as a float.
 """
 
-from ingest.contracts.connection import *  # noqa: F403 - each public name of the four is this package's.
+from ingest.contracts.connection import *  # noqa: F403 - each public name of the five is this package's.
 from ingest.contracts.end_reasons import *  # noqa: F403
 from ingest.contracts.figures import *  # noqa: F403
 from ingest.contracts.node import *  # noqa: F403
+from ingest.contracts.relays import *  # noqa: F403

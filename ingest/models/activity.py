@@ -23,12 +23,20 @@ class Node(models.Model):
         DRAINING = "draining"
         DOWN = "down"
 
+    class Role(models.TextChoices):
+        ORIGIN = "origin", "origin: encoders publish here"
+        EDGE = "edge", "edge: players only"
+
     name = models.CharField(max_length=128, unique=True)
     state = models.CharField(max_length=8, choices=State, default=State.UP)
     address = models.CharField(max_length=255, blank=True)
     url = models.CharField(
-        max_length=255, blank=True, default="", db_default="", help_text="How players reach it, as rtmp://host:port."
+        max_length=255, blank=True, default="", db_default="", help_text="How nodes reach it, as rtmp://host:port."
     )
+    local = models.CharField(
+        max_length=255, blank=True, db_default="", editable=False, help_text="The same on its own machine: a socket."
+    )
+    role = models.CharField(max_length=8, choices=Role, default=Role.ORIGIN, db_default=Role.ORIGIN)
     started_at = models.DateTimeField(default=timezone.now)
     seen_at = models.DateTimeField(default=timezone.now)
     stopped_at = models.DateTimeField(
