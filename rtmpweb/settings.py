@@ -60,7 +60,14 @@ RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")
 NODE_NAME = env.text("RTMPWEB_NODE")
 """This media node's name; empty: the host's name."""
 NODE_URL = env.rtmp_base("RTMPWEB_NODE_URL")
-"""How others reach this media node and no other; empty: by RTMP_HOST or the listener's own address."""
+"""How other nodes reach this one; empty: by its listener's own address."""
+ROLE = env.choice("RTMPWEB_ROLE", "origin", ("origin", "edge"))
+"""Of this media node: an edge takes players only."""
+RELAY_VIA = env.words("RTMPWEB_RELAY_VIA")
+"""Nodes that this one asks first for what others publish."""
+MAX_RELAYS = env.integer("RTMPWEB_MAX_RELAYS", 1_000, 1, 100_000)
+RELAY_CA = env.file("RTMPWEB_RELAY_CA")
+"""Who signs the certificates of nodes whose URL is rtmps://; empty: as the system has it."""
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
 """The host name that encoders and players use, as shown in the strings to paste; empty: the listener's own address."""
 

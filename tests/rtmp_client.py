@@ -64,12 +64,6 @@ def encode_aggregate(stream_id: int, parts: Sequence[AggregatePart]) -> Message:
 class SendingClient(ClientConnection):
     """With the messages of those who publish, and play recordings."""
 
-    def play(
-        self, stream_id: int, name: str, start: float = -2, duration: float = -1, reset: bool | None = None
-    ) -> float:
-        arguments = [name, start, duration] if reset is None else [name, start, duration, reset]
-        return self.call("play", *arguments, stream_id=stream_id)
-
     def send_audio(self, stream_id: int, timestamp: int, payload: bytes) -> None:
         self.send_message(Message(AUDIO, timestamp, stream_id, payload))
 

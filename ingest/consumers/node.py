@@ -202,7 +202,7 @@ class NodeConsumer(ControlConsumer):
         addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
         addresses += [f"{host}:{port} (media)" for host, port in self.scope["media_addresses"]]
-        url = media_urls.node_url(self.scope["addresses"], self.scope["tls_addresses"])
+        url = partial(media_urls.node_url, self.scope["addresses"], self.scope["tls_addresses"])
         self.upkeep = Upkeep(self.node, ", ".join(addresses), self.send, url=url)
         self.maintenance = recordings.RecordingMaintenance(self.node)
 
@@ -236,7 +236,7 @@ class NodeConsumer(ControlConsumer):
         waiting = {f"{each['app']}/{each['name']}" for each in event["streams"] if _is_waited_for(each)}
         AWAITED[self.node] = len(waiting)
         self.upkeep.silences.observe(samples)
-        self.upkeep.waiting = waiting
+        self.upkeep.relaying.observe(waiting, event["figures"].get("relays", []))
         if self.telemetry is not None and samples:
             self.telemetry.samples(samples)
         record_changes(known)
@@ -253,6 +253,8 @@ class NodeConsumer(ControlConsumer):
             "counts": COUNTS.figures,
             "refused": REFUSALS.now(clock.now()),
         }
+        if self.upkeep.node_address is not None:
+            figures["address"] = self.upkeep.node_address
         if not self.showing:
             self.showing = True
             self.spawn(self._show(figures, streams, compact))

@@ -7,9 +7,11 @@ the look-up and not kept.
 import asyncio
 import uuid
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from channels.exceptions import StopConsumer
+from django.conf import settings
 
 from ingest import clean, clock
 from ingest.consumers import admissions, decisions, login, recorder, recordings
@@ -31,8 +33,8 @@ from ingest.contracts import (
     StatusEventMessage,
 )
 from ingest.contracts.connection import RecordEvent
-from ingest.models import Application, StatusEvent
-from ingest.services import database, playback, sessions
+from ingest.models import Application, Node, StatusEvent
+from ingest.services import database, playback, relays, sessions
 from ingest.services.admission import Ask, Grant, NotYet
 from ingest.services.authorization import PublishRequest
 from ingest.services.callback import Permission, Question
@@ -40,6 +42,7 @@ from ingest.services.history import BeginRow
 from ingest.services.history_writer import get_history
 from ingest.services.playback import Playable
 from ingest.services.refusals import Action, Refused
+from ingest.services.relays import RelayPass
 from ingest.services.sessions import MediaRow
 
 T = TypeVar("T")
@@ -82,6 +85,8 @@ class RtmpConsumer(Calls, Objects):
         permission = Permission(peer, session_id)
 
         async def decide(deadline: float) -> Grant:
+            if settings.ROLE == Node.Role.EDGE:
+                raise Refused("publish", "edge_only", stream=None, key=None)
             login.refuse_banned("publish", peer.address)
             return await admissions.admit(single, permission)
 
@@ -124,6 +129,10 @@ class RtmpConsumer(Calls, Objects):
     async def rtmp_play(self, event: PlayEvent) -> None:
         self.action = "play"
         app, name, credential, node = self.app, self.named(event["name"]), event["credential"], self.scope["node"]
+        relay, verdict = relays.read(credential, node=node, now=clock.utc_now()) if credential else (None, "invalid")
+        if relay is not None:
+            await self._relay(event, relay, is_expired=verdict == "expired")
+            return
         wanted = playback.wanted_by(event["start"])
         by_http = self.scope["scheme"] == "http"
         session_id = uuid.uuid4()
@@ -131,9 +140,10 @@ class RtmpConsumer(Calls, Objects):
         def check() -> Playable:
             now = clock.utc_now()
             target = playback.check(app=app, name=name, credential=credential, wanted=wanted, now=now, by_http=by_http)
-            if wanted != "recorded":
-                playback.refuse_elsewhere(playable=target, node=node, now=database.shared_now())
-            return target
+            if wanted == "recorded" or target.stream is None or target.is_recording_alone:
+                return target
+            source = relays.source(stream=target.stream.pk, node=node, now=database.shared_now())
+            return replace(target, source=source)
 
         async def decide(deadline: float) -> Playable:
             if credential:
@@ -167,6 +177,46 @@ class RtmpConsumer(Calls, Objects):
         }
         if target.is_preview:
             answer["preview"] = True
+        if target.source is not None:
+            answer["source"] = target.source
+        await self.send(answer)
+
+    async def _relay(self, event: PlayEvent, relay: RelayPass, *, is_expired: bool) -> None:
+        """Another node plays it, for its own players: whom those are, that one has asked. It has no session here, and
+        counts as nobody; its players do."""
+        node = self.scope["node"]
+
+        def check() -> Playable:
+            if is_expired:
+                raise Refused("play", "token_expired", stream=relay.stream, key=None)
+            relays.check_hops(relay, node=node)
+            target = playback.relayed(stream=relay.stream, app=self.app, name=self.named(event["name"]))
+            via = (relay.by, *relay.via)
+            return replace(
+                target, source=relays.source(stream=relay.stream, node=node, now=database.shared_now(), via=via)
+            )
+
+        async def decide(deadline: float) -> Playable:
+            return await decisions.decide(check, executor=decisions.READ, deadline=deadline)
+
+        try:
+            target = await decisions.decide_or_refuse("play", decide)
+        except Refused as refused:
+            await self._reject(event, refused)
+            return
+        self.had_session = self.authenticated = True
+        answer: PlayAccept = {
+            "type": "rtmp.play.accept",
+            "request_id": event["request_id"],
+            "path": target.path,
+            "session_id": f"relay-{uuid.uuid4()}",
+            "labels": target.labels,
+            "recording": None,
+            "start_unit": target.start_unit,
+            "relay": relay.by,
+        }
+        if target.source is not None:
+            answer["source"] = target.source
         await self.send(answer)
 
     async def _decided(self, action: Action, work: Callable[[float], Coroutine[Any, Any, T]]) -> T:

@@ -6,20 +6,22 @@ tried again with the next tick. Live streams go on meanwhile. Of publishers that
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.db import Error as AnyDatabaseError
 from django.db import transaction
 
 from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of_node, published
-from ingest.contracts import EndReason, Issue, Sample
+from ingest.consumers.relaying import Relaying, Send
+from ingest.contracts import EndReason, Issue, NodeAddress, Sample
 from ingest.models import Node, Session
-from ingest.services import bans, database, health_rules, installation, leases, nodes, playback, sessions
+from ingest.services import bans, database, health_rules, installation, leases, nodes, sessions
 from ingest.services.bans import get_guard
 from ingest.services.installation import StartError
 
@@ -84,21 +86,20 @@ LEASES_S = leases.RENEW_S - 0.1
 
 SWEEP_S = 10.0
 
+READING = frozenset({"revocations", "relays"})
+"""Rounds that only read."""
+
 PROOFS = {"start": "write", "leases": "write", "revocations": "read"}
 """Rounds that always ask the database, and what it does when they succeed."""
-
-Send = Callable[[Any], Coroutine[Any, Any, None]]
-"""Sends the server a message of `ingest.contracts.node`."""
 
 
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(self, node: str, address: str, send: Send, *, url: str = "") -> None:
-        """`url`: by which players reach the node."""
+    def __init__(self, node: str, address: str, send: Send, *, url: Callable[[], str] = lambda: "") -> None:
+        """`url`: by which other nodes reach this one; it may have to look that up."""
         self.node = node
-        self.waiting: Set[str] = frozenset()
-        """The paths of streams that have players here and no publisher, as of the last tick."""
+        self.relaying = Relaying(node, send)
         self._send = send
         self._url = url
         self._rules: dict[str, health_rules.Rules] = {}
@@ -115,6 +116,8 @@ class Upkeep:
         self._refused = ""
         """Why this node may not serve."""
         self._row: int | None = None
+        self.node_address: NodeAddress | None = None
+        """As the database has it, once it has taken the start."""
         self._bans: bans.Mark | None = None
         self._busy: set[str] = set()
         self._due: dict[str, float] = {}
@@ -129,6 +132,7 @@ class Upkeep:
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
             ("leases", LEASES_S, self._leases),
+            ("relays", REVOCATIONS_S, self.relaying.look),
             ("sweep", SWEEP_S, self._sweep),
         )
 
@@ -166,7 +170,7 @@ class Upkeep:
                 logger.warning(
                     "The node's upkeep (%s) waits for the database: %s", name, database.describe_error(error)
                 )
-            self._failing.add("read" if name == "revocations" else "write")
+            self._failing.add("read" if name in READING else "write")
         else:
             if self._failing and name in PROOFS:
                 self._failing.discard(PROOFS[name])
@@ -182,10 +186,13 @@ class Upkeep:
             installation.check_once()
             if not self._claim.take():
                 return None
+            url = self._url()
+            self.node_address = {"url": url, "local": "", "process": str(nodes.own_process())}
             node = nodes.started(
                 name=self.node,
                 address=self._address,
-                url=self._url,
+                url=url,
+                role=settings.ROLE,
                 now=database.read_shared_clock(),
                 since=self._began,
                 alive=alive,
@@ -229,19 +236,16 @@ class Upkeep:
             await self._send({"type": "node.drain", "grace_s": 0.0})
 
     async def _revocations(self) -> None:
-        streams, waiting, anyone = published(self.node), self.waiting, has_any(self.node)
+        streams, anyone = published(self.node), has_any(self.node)
 
-        def read() -> tuple[
-            list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, health_rules.Rules], dict[str, str]
-        ]:
+        def read() -> tuple[list[tuple[uuid.UUID, EndReason]], nodes.Drain | None, dict[int, health_rules.Rules]]:
             self._read_bans()
-            shared = database.read_shared_clock()
+            database.read_shared_clock()
             due = sessions.due_to_end(node=self.node, now=clock.utc_now()) if anyone else []
             rules = health_rules.rules_on(node=self.node) if streams else {}
-            gone = playback.answers_elsewhere(paths=waiting, node=self.node, now=shared) if waiting else {}
-            return due, nodes.drain(name=self.node), rules, gone
+            return due, nodes.drain(name=self.node), rules
 
-        due, drain, rules, gone = await decisions.run(read, executor=decisions.READ)
+        due, drain, rules = await decisions.run(read, executor=decisions.READ)
         former, self._rules = self._rules, {key: rules.get(stream, {}) for key, stream in streams.items()}
         for key, found in self._rules.items():
             if found != former.get(key, {}) and key in ACTIVE:
@@ -249,8 +253,6 @@ class Upkeep:
         for session, reason in due:
             if must_end(session, reason):
                 await self._drop(session, reason)
-        if gone:
-            await self._send({"type": "node.elsewhere", "streams": gone})
         if drain is not None and drain != self._drain_known:
             await self._send({"type": "node.drain", "grace_s": drain.left_s(database.shared_now())})
         elif drain is None and self._drains:

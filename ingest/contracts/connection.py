@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from ingest.contracts.end_reasons import EndReason
 from ingest.contracts.figures import Labels, MediaInfo, Totals
+from ingest.contracts.relays import RelayOrder
 
 ObjectAccess = Literal["none", "temporary", "persistent"]
 """Which shared objects a connection may use: `persistent` ones besides temporary ones."""
@@ -294,6 +295,8 @@ class PlayAccept(TypedDict):
     recording: RecordedFile | None
     start_unit: Literal["ms", "s"]  # Of a start and a duration of 0 and above.
     preview: NotRequired[bool]  # An operator's look at what is live, which is not counted among its players.
+    relay: NotRequired[str]  # The player is this other node, for its own players.
+    source: NotRequired[RelayOrder]  # It is published on another node: from there it is to be relayed.
 
 
 class CallResult(TypedDict):

@@ -261,6 +261,37 @@ class RefusedGroup(TypedDict):
     at: float  # and the last of them, in seconds since the epoch.
 
 
+class RelayFigures(TypedDict):
+    """One stream that a node relays, as of the last second."""
+
+    stream: int  # The Stream row's id.
+    path: str
+    source: str  # The node that it comes from; "": none gives any now.
+    state: Literal["connecting", "live", "failing"]
+    since: float  # When it began to be in this state, seconds since the epoch.
+    players: int  # Of this node, and of those that relay it from here.
+    here: int  # Of this node alone.
+    in_kbps: float
+    out_kbps: float
+    failure: str  # Why it fails, as a sentence; "": it doesn't.
+
+
+class RelayedTo(TypedDict):
+    """Another node that relays a stream from here."""
+
+    stream: int
+    node: str
+    players: int  # That it has told of.
+
+
+class NodeAddress(TypedDict):
+    """As the Node row has it."""
+
+    url: str
+    local: str
+    process: str
+
+
 class NodeFigures(TypedDict):
     node: str
     at: float
@@ -287,6 +318,9 @@ class NodeFigures(TypedDict):
     records: NotRequired[NodeRecords]  # Added by the node's application, as the next.
     counts: NotRequired[NodeCounts]
     refused: NotRequired[list[RefusedGroup]]  # Encoders that were turned away lately.
+    address: NotRequired[NodeAddress]
+    relays: NotRequired[list[RelayFigures]]  # Streams that it fetches from other nodes,
+    relayed_to: NotRequired[list[RelayedTo]]  # and nodes that fetch them from here.
 
 
 # --- The lake ---

@@ -25,33 +25,11 @@ class RelayOrder(TypedDict):
 
 
 class NodeRelay(TypedDict):
-    """Where the streams (by path) are that players wait for here, or are relayed here already."""
+    """Where the streams (by path) are that players wait for here, or are relayed here already. None: nobody publishes
+    it any more."""
 
     type: Literal["node.relay"]
-    streams: dict[str, RelayOrder]
-
-
-class RelayFigures(TypedDict):
-    """One stream that this node relays, as of the last second."""
-
-    stream: int  # The Stream row's id.
-    path: str
-    source: str  # The node that it comes from; "": none has given any yet.
-    state: Literal["connecting", "live", "failing"]
-    since: float  # When it began to be in this state, seconds since the epoch.
-    players: int  # Of this node, and of those that relay it from here.
-    here: int  # Of this node alone.
-    in_kbps: float
-    out_kbps: float
-    failure: str  # Why it fails, as a sentence; "": it doesn't.
-
-
-class RelayedTo(TypedDict):
-    """Another node that relays a stream from here."""
-
-    stream: int
-    node: str
-    players: int  # That it has told of.
+    streams: dict[str, RelayOrder | None]
 
 
 # --- Pushes: a stream that is published on another server as well ---

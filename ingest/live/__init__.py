@@ -10,7 +10,8 @@ from ingest.live.player_queue import QueueLimits
 from ingest.live.publication import LiveSettings
 from ingest.live.snapshot import Tick, TickReport
 from ingest.live.stream import Busy, LiveStream, NotPublishing, Registry
-from ingest.live.subscriber import Subscriber, TimelineShift
+from ingest.live.subscriber import Subscriber
+from ingest.live.timeline_shift import TimelineShift
 
 __all__ = [
     "OUT_CHUNK_SIZE",

@@ -223,6 +223,10 @@ class SharedMessage:
     def at(self, timestamp: int) -> "SharedMessage":
         return self if self.is_metadata else self._copy(timestamp, self.payload, self.slot)
 
+    def marked(self, mark: bytes) -> "SharedMessage":
+        """With this before its payload."""
+        return self._copy(self.timestamp, mark + self.payload, self.slot)
+
     def _copy(self, timestamp: int, payload: bytes, slot: int) -> "SharedMessage":
         flags = self.is_frame, self.is_keyframe, self.is_header
         return SharedMessage(self.kind, timestamp, payload, self.arrived, *flags, slot)
@@ -329,7 +333,7 @@ NUMBERS: Final[dict[Kind, int]] = {kind: number for number, kind in enumerate(KI
 KIND, FRAME, KEYFRAME, HEADER = 3, 4, 8, 16
 """Of a record's first byte: the kind's bits, and flags."""
 
-AUDIO, VIDEO = NUMBERS["audio"], NUMBERS["video"]
+DATA, AUDIO, VIDEO = NUMBERS["data"], NUMBERS["audio"], NUMBERS["video"]
 
 MESSAGE: Final = struct.Struct(">BIHBI")
 RECORD: Final = struct.Struct("<B3xIdII")

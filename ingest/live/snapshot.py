@@ -118,7 +118,10 @@ class Tick:
         report, publication = self.report, stream.publication
         report.samples += stream.tick(now, wall)
         if players := stream.subscribers:
-            report.players += [_player(stream.path, player) for player in players]
+            report.players += [_player(stream.path, player) for player in players if not player.is_relay]
+        if stream.is_relayed:
+            report.counted.append(stream.counters)
+            return
         if publication is not None:
             if breach := publication.evaluation.limit.breach(now):
                 report.breaches.append((publication.publisher.session_id, breach))

@@ -13,6 +13,7 @@ from ingest.live.media_path import MediaPath
 from ingest.live.message import Kind
 from ingest.live.meter import Meter
 from ingest.live.publication import LiveSettings, Publication
+from ingest.live.relayed import RelayedAudience, sum_audiences
 from ingest.live.stream_log import LogMemory
 from ingest.live.subscriber import Subscriber
 
@@ -38,7 +39,11 @@ class LiveStream(MediaPath):
         self.app, _, self.name = path.partition("/")
         self.labels = labels
         self.node = registry.node
+        self.is_relayed = False
+        """It is published on another node, which tells of it: here only its players are."""
+        self.beyond = RelayedAudience()
         self._audience = Audience()
+        """The players here."""
         self._received = NOTHING_COUNTED
         """Of the sessions that are over."""
         self.idle_since: float | None = None
@@ -59,7 +64,7 @@ class LiveStream(MediaPath):
             raise Busy(self.path)
         self._forget()
         self.labels = publisher.labels
-        meter = Meter(publisher, now, self._fanout.audience(now), self.node, self.app, self.name)
+        meter = Meter(publisher, now, self._count_audience(now), self.node, self.app, self.name)
         self.publication = Publication(meter, self._settings)
         arrival = self.time.latest_arrival
         if arrival is not None and any(subscriber.has_media for subscriber in self.subscribers):
@@ -83,8 +88,9 @@ class LiveStream(MediaPath):
         try:
             self.deliver()
             self.gather()
-            self._audience = self._fanout.audience(now)
-            self._finished.append(publication.last(now, self._audience))
+            last = publication.last(now, self._count_audience(now))
+            if not self.is_relayed:
+                self._finished.append(last)
         finally:  # Whatever happens, the name is free for the next publisher.
             self._received = self.counters
             if meter.has_media:
@@ -113,7 +119,13 @@ class LiveStream(MediaPath):
 
     @property
     def player_count(self) -> int:
-        return self._fanout.count
+        """Those of other nodes included."""
+        return self._fanout.count + self.beyond.total.players
+
+    @property
+    def audience(self) -> Audience:
+        """All players, here and beyond, as of the latest tick."""
+        return sum_audiences((self._audience, self.beyond.total))
 
     def subscribe(self, subscriber: Subscriber, now: float, *, cached: bool = True) -> None:
         """A player joins: it is given the headers and the group of pictures so far, or waits for a publisher.
@@ -131,6 +143,7 @@ class LiveStream(MediaPath):
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         self._fanout.leave(subscriber)
+        self.beyond.leave(subscriber)
         if not self.subscribers:
             self._notify_publisher()
 
@@ -212,13 +225,19 @@ class LiveStream(MediaPath):
         """Samples since the last tick: the last ones of sessions that ended, and one of the session that goes on."""
         samples, self._finished = self._finished, []
         kbps = self.publication.meter.wire_kbps if self.publication is not None else None
-        self._audience = self._fanout.audience(now, kbps)
+        audience = self._count_audience(now, kbps)
         if self.publication is not None:
-            samples.append(self.publication.tick(now, wall, self._audience))
+            sample = self.publication.tick(now, wall, audience)
+            if not self.is_relayed:
+                samples.append(sample)
         if self._log.is_read and self.lacks_keyframes:
             for subscriber in self._everyone:
                 subscriber.begin_anywhere()
         return samples
+
+    def _count_audience(self, now: float, kbps: float | None = None) -> Audience:
+        self._audience = self._fanout.audience(now, kbps)
+        return self.audience
 
     @property
     def is_idle(self) -> bool:

@@ -4,11 +4,7 @@ What came since the last flush is a `Batch`, whose forms are made once for all. 
 (a playlist, play2), or whose item ends before the stream does, has its messages through a `TimelineShift`.
 
 Either it is at the live edge, and given each batch as all there are; or what it has not been given waits in its queue,
-which is bounded.
-
-Such a player came from something else by play2 (RTMP 1.0, section 7.2.2.2), so that its time goes on from there, or
-gave a duration (section 7.2.2.1). It alone pays for it: its messages are looked at one by one, and have own headers
-where their time is another. The others are sent the shared bytes."""
+which is bounded."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -18,12 +14,20 @@ from math import inf
 from typing import Final
 
 from ingest.contracts import Totals
-from ingest.live.message import ALL_EXTENSIONS, FRAME, KEYFRAME, KIND, VIDEO, Kind, SharedMessage, Span
+from ingest.live.message import (
+    ALL_EXTENSIONS,
+    DATA,
+    FRAME,
+    HEADER,
+    KEYFRAME,
+    KIND,
+    VIDEO,
+    Kind,
+    SharedMessage,
+    Span,
+)
 from ingest.live.player_queue import NOTHING, Gate, PlayerQueue, QueueLimits, offer
 from ingest.live.stream_log import StreamLog
-from ingest.live.timeline import MASK
-from ingest.rtmp.chunk_writer import EXTENDED
-from ingest.rtmp.messages import timestamp_difference
 
 
 class Batch:
@@ -65,6 +69,12 @@ class Batch:
         if found is None:
             found = self._messages = list(self._log.made(self._span.first, self._span.stop))
         return found
+
+    @property
+    def has_kept_data(self) -> bool:
+        """Whether there are data among them that later players are to have."""
+        records = self._log.records(self._span.first, self._span.stop)
+        return any(flags & (KIND | HEADER) == DATA | HEADER for flags, *_ in records)
 
     def wire(self, stream_id: int) -> bytes:
         return self._log.wire(self._span, stream_id)
@@ -140,6 +150,7 @@ class Subscriber(PlayerQueue):
         "is_behind",
         "is_counted",
         "is_losing",
+        "is_relay",
         "muted",
         "session_id",
         "stream_id",
@@ -158,23 +169,27 @@ class Subscriber(PlayerQueue):
         held: Callable[[bool], int] | None = None,
         session_id: str = "",
         is_counted: bool = True,
+        is_relay: bool = False,
+        counts_payloads: bool = False,
         takes: int = ALL_EXTENSIONS,
     ) -> None:
-        """`write`: None: it takes messages one by one, always. `form`: None: in chunks; what others are sent is counted
-        by payloads. `held`: how many bytes were written to the peer that it has not taken, closely or not; asked once
-        a second."""
+        """`write`: None: it takes messages one by one, always. `form`: None: in chunks. `counts_payloads`: what it is
+        sent in its form is counted by those. `held`: how many bytes were written to the peer that it has not taken,
+        closely or not; asked once a second."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
         self.session_id = session_id
         self.is_counted = is_counted
         """Among the stream's players: an operator's look is not, though what it is sent is."""
+        self.is_relay = is_relay
+        """It is another node, whose own players count in its place."""
         self.takes = takes
         """Which messages it understands beside plain ones: flags of CapsEx."""
         self._sent_bytes = 0
         self.write = write
         self.form = form or in_chunks(stream_id)
         self.held = held
-        self._counts_payloads = form is not None
+        self._counts_payloads = counts_payloads
         self._given = self._given_before = NOTHING_GIVEN
         """While it is at the live edge: what those are given, and had been when it came there."""
         self.muted: dict[Kind, float] = {}
@@ -372,59 +387,3 @@ class Subscriber(PlayerQueue):
     def is_too_slow(self, now: float) -> bool:
         patience, last = self.limits.patience_s, self.last_drop
         return last is not None and now - last <= patience <= last - self._over_since
-
-
-@dataclass(eq=False, repr=False)
-class TimelineShift:
-    """Times: milliseconds, 32 bits."""
-
-    reached: int | None = None
-    """The player's time, before which nothing is, of the first frame; None: its time is the stream's."""
-    length_ms: float | None = None
-    """How long the item is, from its first frame on; 0: one frame, None: as the stream."""
-    is_over: bool = False
-    _shift_ms: int | None = None
-    """From the stream's time to the player's; None before the first frame."""
-    _first: int | None = None
-
-    def at(self, timestamp: int) -> int:
-        reached = self.reached
-        if reached is None:
-            return timestamp
-        at = reached if self._shift_ms is None else (timestamp + self._shift_ms) & MASK
-        return at if timestamp_difference(at, reached) >= 0 else reached
-
-    def take(
-        self, messages: Iterable[SharedMessage], is_beginning: Callable[[SharedMessage], bool]
-    ) -> list[SharedMessage]:
-        """Those that belong to the item. `is_beginning`: whether it can be one frame: a picture, if there are any."""
-        taken = []
-        for message in messages:
-            if self.is_over:
-                break
-            if self.length_ms is None or self._belongs(message, is_beginning):
-                taken.append(message)
-                if self.reached is not None and self._shift_ms is None and message.is_frame:
-                    self._shift_ms = self.reached - message.timestamp
-        return taken
-
-    def _belongs(self, message: SharedMessage, is_beginning: Callable[[SharedMessage], bool]) -> bool:
-        if not message.is_frame:
-            return message.is_header or self.length_ms != 0
-        if self.length_ms == 0:
-            self.is_over = is_beginning(message)
-            return self.is_over
-        if self._first is None:
-            self._first = message.timestamp
-        self.is_over = timestamp_difference(message.timestamp, self._first) >= (self.length_ms or 0)
-        return not self.is_over
-
-    def encoded(self, message: SharedMessage, stream_id: int) -> bytes:
-        """The message in chunks, as `SharedMessage.encoded`, at the player's time."""
-        wire = message.encoded(stream_id)
-        at = self.at(message.timestamp)
-        if at == message.timestamp or message.is_metadata:
-            return wire
-        if at >= EXTENDED or message.timestamp >= EXTENDED:
-            return message.at(at).encoded(stream_id)
-        return b"".join((wire[:1], at.to_bytes(3, "big"), wire[4:]))

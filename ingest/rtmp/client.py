@@ -1,8 +1,10 @@
-"""The client's end of a connection: publishes and plays. The test pattern, tests and benchmarks use it.
+"""The client's end of a connection: publishes and plays. What this server fetches from others, or sends to them, goes
+through it.
 
 Each call queues one command and gives its transaction id; `ResultReceived` and `StatusReceived` tell what came of it.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -16,10 +18,24 @@ from ingest.rtmp.limits import DEFAULT_LIMITS, Limits
 from ingest.rtmp.messages import MessageType
 from ingest.rtmp.messages.commands import Command, text
 from ingest.rtmp.messages.control import UserControl
-from ingest.rtmp.states import Step
+from ingest.rtmp.run_reader import MediaSink
+from ingest.rtmp.states import Phase, Step
 
 FLASH_VERSION: Final = "FMLE/3.0 (compatible; rtmpweb)"
 """Servers tell encoders from players by the beginning."""
+
+ANY_START: Final = -2.0
+"""Of `play`: what is live, else the recording."""
+WHOLE: Final = -1.0
+"""Its duration: until it ends."""
+
+
+@dataclass(slots=True)
+class PlayedStream:
+    """A message stream that plays, whose audio and video go to its sink."""
+
+    stream_id: int
+    sink: MediaSink | None = None
 
 
 class ClientConnection(Connection):
@@ -38,6 +54,7 @@ class ClientConnection(Connection):
         self._output.append(handshake.begin())
         self.answers_calls = answers_calls
         self._requested_amf3 = False
+        self._played = PlayedStream(0)
 
     # --- NetConnection (section 7.2.1) ---
 
@@ -63,6 +80,23 @@ class ClientConnection(Connection):
     def publish(self, stream_id: int, name: str, publish_type: str = "live") -> float:
         return self.call("publish", name, publish_type, stream_id=stream_id)
 
+    def play(
+        self,
+        stream_id: int,
+        name: str,
+        start: float = ANY_START,
+        duration: float = WHOLE,
+        reset: bool | None = None,
+        *,
+        sink: MediaSink | None = None,
+    ) -> float:
+        """`sink` is given the audio and video, unless an event that came before them still waits to be taken: then they
+        are events too, so that nothing overtakes. One message stream of a connection may have one."""
+        if sink is not None:
+            self._played = PlayedStream(stream_id, sink)
+        arguments = [name, start, duration] if reset is None else [name, start, duration, reset]
+        return self.call("play", *arguments, stream_id=stream_id)
+
     # --- What the server sends ---
 
     def on_connected(self, succeeded: bool, command: Command) -> None:
@@ -77,11 +111,26 @@ class ClientConnection(Connection):
         level, code, description = (text(info.get(name)) for name in ("level", "code", "description"))
         self._events.append(StatusReceived(stream_id, level, code, description, info))
 
-    def _on_media(
-        self, timestamp: int, stream_id: int, payload: bytes, *, event: type[AudioReceived | VideoReceived]
-    ) -> None:
+    def _one_media_stream(self) -> PlayedStream | None:
+        if self._played.sink is None or self._events or self.phase is not Phase.CONNECTED:
+            return None
+        return self._played
+
+    def _on_audio(self, timestamp: int, stream_id: int, payload: bytes) -> None:
         self.require_connected()
-        self._events.append(event(stream_id, timestamp, payload))
+        played = self._played
+        if played.sink is None or played.stream_id != stream_id or self._events:
+            self._events.append(AudioReceived(stream_id, timestamp, payload))
+        else:
+            played.sink.audio(timestamp, payload)
+
+    def _on_video(self, timestamp: int, stream_id: int, payload: bytes) -> None:
+        self.require_connected()
+        played = self._played
+        if played.sink is None or played.stream_id != stream_id or self._events:
+            self._events.append(VideoReceived(stream_id, timestamp, payload))
+        else:
+            played.sink.video(timestamp, payload)
 
     def _on_data(self, timestamp: int, stream_id: int, payload: bytes, *, type_id: int = MessageType.DATA_AMF0) -> None:
         self.require_connected()
@@ -91,8 +140,8 @@ class ClientConnection(Connection):
         **COMMON_HANDLERS,
         **CONTROL_HANDLERS,
         **COMPOUND_HANDLERS,
-        MessageType.AUDIO: partial(_on_media, event=AudioReceived),
-        MessageType.VIDEO: partial(_on_media, event=VideoReceived),
+        MessageType.AUDIO: _on_audio,
+        MessageType.VIDEO: _on_video,
         MessageType.DATA_AMF0: _on_data,
         MessageType.DATA_AMF3: partial(_on_data, type_id=MessageType.DATA_AMF3),
     }

@@ -20,7 +20,7 @@ from ingest.rtmp.limits import Limits
 from ingest.rtmp.messages import AGGREGATE, AUDIO, VIDEO, Message, MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, decode_command, decode_data, encode_command
 from ingest.rtmp.messages.control import UserControl
-from ingest.rtmp.run_reader import RunReader
+from ingest.rtmp.run_reader import MediaStream, RunReader
 from ingest.rtmp.states import PHASES, Phase, Step
 from ingest.rtmp.status import CALL_FAILED, info_object, level_of
 
@@ -235,9 +235,37 @@ class Connection:
             if not takes_runs and messages[-1][0] not in reader.stops and reader.error is None:
                 return  # All that there was: nothing else stops the reader early.
 
+    # --- Media path ---
+
+    def take_media(self, data: memoryview) -> int:
+        """Of bytes of the peer, how many were audio and video for the one message stream that has a sink, and went
+        there at once. The others are for `receive_data`."""
+        stream = self._one_media_stream()
+        run = self._reader.take_run_of(data, stream.stream_id) if stream is not None else None
+        if stream is None or stream.sink is None or run is None:
+            return 0
+        self.bytes_received += run.end
+        self.media_messages += len(run.messages)
+        stream.sink.run(run)
+        self._acknowledge()
+        return run.end
+
     def _take_run(self) -> bool:
         """Take the audio and video that comes next, all at once. Whether that may go on behind what comes then."""
-        return False
+        stream = self._one_media_stream()
+        if stream is None or stream.sink is None:
+            return False
+        run = self._reader.take_run(stream.stream_id)
+        if run is not None:
+            self.media_messages += len(run.messages)
+            stream.sink.run(run)
+        return True
+
+    def _one_media_stream(self) -> MediaStream | None:
+        """The message stream whose media alone is to come, for its sink, while nothing that came before waits."""
+        return None
+
+    # --- What is read ---
 
     def stop_reading(self) -> None:
         """Before a decision nothing more can be taken."""

@@ -6,7 +6,7 @@ other streams go on, and may ask meanwhile. `connect` holds up all."""
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ingest.rtmp import status
 from ingest.rtmp.capabilities import NO_CAPABILITIES
@@ -17,23 +17,9 @@ from ingest.rtmp.handshake import ServerHandshake
 from ingest.rtmp.limits import DEFAULT_LIMITS, Limits, unadmitted
 from ingest.rtmp.messages import AUDIO, VIDEO, RawMessage
 from ingest.rtmp.messages.commands import Command, encode_data, number
-from ingest.rtmp.run_reader import Run
+from ingest.rtmp.run_reader import MediaSink
 from ingest.rtmp.states import STREAM_STATES, Phase, Step, StreamState, StreamStep
 from ingest.rtmp.status import info_object, level_of
-
-
-class MediaSink(Protocol):
-    """Takes a publishing stream's audio and video as they are read, without an event for each.
-
-    It is called within `receive_data` and `events`, and must not call the connection. Timestamps: 32 bits, ms.
-    """
-
-    def audio(self, timestamp: int, payload: bytes) -> None: ...
-
-    def video(self, timestamp: int, payload: bytes) -> None: ...
-
-    def run(self, run: Run) -> None:
-        """Several messages of both kinds, whose bytes are gone afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ message stream that publishes. It decides nothing: what is out of the ordinary i
 `ChunkReader.read`, which alone knows limits and errors. So both read the same, whatever comes.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ingest.rtmp.chunk_reader import BYTES_PER_CHUNK, DELTA_LENGTH_TYPE, NOTHING, ChunkReader
 from ingest.rtmp.chunk_writer import EXTENDED, STREAM_ID
@@ -31,6 +31,27 @@ class Run(NamedTuple):
         chunks = bytearray(self.data[start : start + size + (size - 1) // self.chunk_size])
         del chunks[self.chunk_size :: step]
         return bytes(chunks)
+
+
+class MediaSink(Protocol):
+    """Takes a message stream's audio and video as they are read, without an event for each.
+
+    It is called within `receive_data` and `events`, and must not call the connection. Timestamps: 32 bits, ms.
+    """
+
+    def audio(self, timestamp: int, payload: bytes) -> None: ...
+
+    def video(self, timestamp: int, payload: bytes) -> None: ...
+
+    def run(self, run: Run) -> None:
+        """Several messages of both kinds, whose bytes are gone afterwards."""
+
+
+class MediaStream(Protocol):
+    """A message stream whose audio and video go to a sink."""
+
+    stream_id: int
+    sink: MediaSink | None
 
 
 class RunReader(ChunkReader):

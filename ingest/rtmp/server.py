@@ -22,12 +22,13 @@ from ingest.rtmp.handlers import (
     on_reported,
     on_user_control,
 )
-from ingest.rtmp.message_streams import MediaSink, MessageStream, Request, RequestKind, ServerBase
+from ingest.rtmp.message_streams import MessageStream, Request, RequestKind, ServerBase
 from ingest.rtmp.messages import AUDIO, VIDEO, MessageType, RawMessage, control
 from ingest.rtmp.messages.commands import Command, encode_data
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.netconnection import ALWAYS_ANSWERED, NETCONNECTION_COMMANDS
 from ingest.rtmp.netstream import NETSTREAM_COMMANDS
+from ingest.rtmp.run_reader import MediaSink
 from ingest.rtmp.states import Phase, Step, StreamState, StreamStep
 
 CONNECT_PROPERTIES: Final = {"fmsVer": "FMS/3,5,7,7009", "capabilities": 31.0, "mode": 1.0}
@@ -166,31 +167,8 @@ class ServerConnection(ServerBase):
 
     # --- Media path ---
 
-    def take_media(self, data: memoryview) -> int:
-        """Of bytes of the peer, how many were audio and video for the one message stream that publishes, and went to
-        its sink at once. The others are for `receive_data`."""
-        stream = self._one_publishing()
-        run = self._reader.take_run_of(data, stream.stream_id) if stream is not None else None
-        if stream is None or stream.sink is None or run is None:
-            return 0
-        self.bytes_received += run.end
-        self.media_messages += len(run.messages)
-        stream.sink.run(run)
-        self._acknowledge()
-        return run.end
-
-    def _take_run(self) -> bool:
-        stream = self._one_publishing()
-        if stream is None or stream.sink is None:
-            return False
-        run = self._reader.take_run(stream.stream_id)
-        if run is not None:
-            self.media_messages += len(run.messages)
-            stream.sink.run(run)
-        return True
-
-    def _one_publishing(self) -> MessageStream | None:
-        """The message stream that alone publishes, to a sink, while nothing that came before waits."""
+    def _one_media_stream(self) -> MessageStream | None:
+        """The one that alone publishes."""
         if self._events or self._requests or self._decided or self.paused or self._deferred_error is not None:
             return None
         if self.phase is not CONNECTED:

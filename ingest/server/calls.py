@@ -15,6 +15,7 @@ from ingest.log_records import about
 from ingest.rtmp import LocalProtocolError, Phase, events
 from ingest.rtmp.status import CALL_FAILED
 from ingest.server.connection import Connection
+from ingest.server.relay_playing import AUDIENCE, RelayPlaying
 
 logger = logging.getLogger(__name__)
 
@@ -178,12 +179,20 @@ CALLS: Final[dict[str, Callable[[Any, Any], None]]] = {
 }
 
 
+def _called(connection: Any, event: events.CallReceived, _now: float) -> None:
+    session = connection.sessions.get(event.stream_id)
+    if isinstance(session, RelayPlaying) and event.procedure == AUDIENCE:
+        session.told(event.arguments)
+    else:
+        connection.control.calls.called(event)
+
+
 def _close_requested(connection: Connection, event: events.CloseRequested, now: float) -> None:
     connection.end("client_unpublish", "The client sent close.", notify=False, linger_s=0)
 
 
 CALL_EVENTS: Final[dict[type, Callable[[Any, Any, float], None]]] = {
-    events.CallReceived: lambda connection, event, now: connection.control.calls.called(event),
+    events.CallReceived: _called,
     events.LengthRequested: lambda connection, event, now: connection.control.calls.length_requested(event),
     events.ResultReceived: lambda connection, event, now: connection.control.calls.invoked(event),
     events.CloseRequested: _close_requested,

@@ -77,6 +77,30 @@ class ThumbnailSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RelaySettings:
+    """Of streams that are published on another node and played here."""
+
+    most: int = 1000
+    """Streams that the node relays at once. Each costs about what a publisher does."""
+    begin_s: float = 5.0
+    """From the dialling of another node until it plays; then the next is tried."""
+    quiet_s: float = 2.0
+    """Without a byte from it, after which it is asked for a sign of life,"""
+    answer_s: float = 2.0
+    """and for that sign; then it is taken for gone. A publisher may be silent for longer, its node may not."""
+    idle_s: float = 10.0
+    """After the last player left: then the relay ends."""
+    first_retry_s: float = 0.25
+    """After a failure; twice as long after each further one,"""
+    last_retry_s: float = 4.0
+    """up to this, and up to a quarter less, so that not all come at once."""
+    send_away_s: float = 15.0
+    """After so long without success, players are told where the stream is, in place of waiting on."""
+    ca: Path | None = None
+    """PEM: who signs the certificates of nodes by RTMPS; None: as the system has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deadlines:
     """How long each phase of a connection may take, in seconds. One sweep looks at all connections each `sweep_s`."""
 
@@ -172,6 +196,7 @@ class ServerConfig:
     """What clients may make the node hold in shared objects."""
     deadlines: Deadlines = field(default_factory=Deadlines)
     live: LiveSettings = field(default_factory=LiveSettings)
+    relay: RelaySettings = field(default_factory=RelaySettings)
     recording: RecordingSettings | None = None
     """How what the application has recorded is; None: nothing can be."""
     thumbnails: ThumbnailSettings | None = None

@@ -4,9 +4,9 @@ Connections stand above it, so it takes their type; and what a session is, of wh
 """
 
 import asyncio
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from ingest.contracts import EndReason, PlayerSample, Totals
+from ingest.contracts import EndReason, PlayerSample, RelayOrder, Totals
 from ingest.live import Registry
 from ingest.server.asgi import ASGIApplication, Status
 from ingest.server.config import ServerConfig
@@ -81,6 +81,16 @@ class Session(Generic[C]):
 AnySession = Session[Any]
 
 
+class RelayTable(Protocol):
+    """Of streams that are published on other nodes (`ingest.server.relays`)."""
+
+    def want(self, path: str, order: RelayOrder) -> None:
+        """Somebody here plays the stream, which is published elsewhere."""
+
+    def end(self, path: str) -> None:
+        """It is published here now."""
+
+
 class ServerContext(Generic[C]):
     """Made by the listener, which has it open before it takes connections."""
 
@@ -90,6 +100,7 @@ class ServerContext(Generic[C]):
     read_batching: ReadBatching
     watched_batching: ReadBatching
     library: Library
+    relays: RelayTable
 
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
         self.application = application

@@ -26,7 +26,8 @@ from ingest.server.connection_base import Answer, ApplicationSide, EventHandler,
 from ingest.server.context import AnySession
 from ingest.server.deadlines import sweep
 from ingest.server.play_requests import PLAY_EVENTS, STOPPED, player_for
-from ingest.server.playing import Player, Playing, Switch
+from ingest.server.player import Player, Switch
+from ingest.server.playing import Playing
 from ingest.server.publishing import PUBLISH_EVENTS, Publishing
 from ingest.server.shared_objects import OBJECT_EVENTS, OBJECTS, SharedObjects
 from ingest.server.vod.playback import Playback
@@ -150,6 +151,7 @@ class Control(ApplicationSide):
     def _publish_accept(self, request: Request, message: Message) -> None:
         accept: PublishAccept = message  # type: ignore[assignment]
         connection, server, now = self.connection, self.connection.server, self.connection.loop.time()
+        server.relays.end(accept["path"])
         live = server.registry.get_or_create(accept["path"], accept["labels"])
         former = server.sessions.get(live.publisher.session_id) if live.publisher else None
         if former:  # The application decides who publishes: the former one is displaced.

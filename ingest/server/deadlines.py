@@ -15,7 +15,7 @@ from ingest.server.config import Deadlines
 from ingest.server.connection import Connection
 from ingest.server.connection_base import BaseConnection
 from ingest.server.connection_limits import RATES
-from ingest.server.playing import Player
+from ingest.server.player import Player
 from ingest.server.publishing import Publishing
 from ingest.server.sockets import HAS_ROUND_TRIPS
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ingest import clock
-from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, Sample
+from ingest.contracts import EndReason, HealthRule, NodeFigures, NodeScope, NodeTick, RelayFigures, Sample
 from ingest.disk import DiskSpace
 from ingest.live import Tick, TickReport
 from ingest.live.counters import Total
@@ -20,6 +20,7 @@ from ingest.server.asgi import ASGI_VERSION, Driver, Message
 from ingest.server.connection_base import Server
 from ingest.server.process import ProcessWatch, TimeSlices
 from ingest.server.publishing import Publishing
+from ingest.server.relays import Relays, relayed_to
 from ingest.server.sockets import Listening
 from ingest.server.thumbnails import Thumbnails
 
@@ -38,6 +39,7 @@ class Node:
         self, server: Server, listening: Listening, *, drain: Callable[[float], None], resume: Callable[[], None]
     ) -> None:
         self._server = server
+        self.relays = Relays(server, self._send_away)
         self._listening = listening
         self._drain, self._resume = drain, resume
         self._loop = server.loop
@@ -56,8 +58,8 @@ class Node:
         self._health = HealthEngine(self._last_tick, NODE_CHECKS)
         self._process = ProcessWatch(self._loop)
         self._disk = DiskSpace(server.config.disk) if server.config.disk else None
-        self._last_recorded = 0
-        """Bytes of recordings that players were sent."""
+        self._last_sent = 0
+        """Bytes that players were sent, of live streams and of recordings."""
         self._last_dropped = 0
         """Of the caches' groups of pictures."""
         self._dropped = Total(round(DROPPED_S / TICK_S))
@@ -84,6 +86,7 @@ class Node:
         """The last tick, then `node.stopped`; returns when the application has."""
         self._stopped = True
         self._slices.close()
+        self.relays.close()
         for handle in (self._timer, self._restart, self._slice):
             if handle:
                 handle.cancel()
@@ -141,6 +144,8 @@ class Node:
                 self._set_rules(message["session_id"], message["health"])
             case "node.elsewhere":
                 self._send_away(message["streams"])
+            case "node.relay":
+                self.relays.follow(message["streams"])
             case "node.resume":
                 self._resume()
             case "node.watch":
@@ -205,12 +210,14 @@ class Node:
                 session.report_description()
             elif sample := session.sample():
                 report.players.append(sample)
+        self.relays.tick(now)
+        relays = self.relays.figures
         message: NodeTick = {
             "type": "node.tick",
             "samples": [*self.unsent, *report.samples],
             "streams": report.streams,
             "players": report.players,
-            "figures": self._figures(now, at, report, publishers),
+            "figures": self._figures(now, at, report, publishers, relays),
             "refused": server.connection_limits.take_refused(),
         }
         if self.put(message, droppable=droppable):
@@ -220,13 +227,16 @@ class Node:
         for session_id, breach in report.breaches:
             self._drop(session_id, "over_limit", breach)
 
-    def _figures(self, now: float, wall: float, tick: TickReport, publishers: int) -> NodeFigures:
+    def _figures(
+        self, now: float, wall: float, tick: TickReport, publishers: int, relays: list[RelayFigures]
+    ) -> NodeFigures:
         server = self._server
         elapsed_s = max(now - self._last_tick, 0.001)
         cpu_s = time.process_time()
-        recorded = server.library.sent_bytes - self._last_recorded
         counters = tick.counters
         counters["sent_bytes"] += server.library.sent_bytes
+        sent = counters["sent_bytes"] - self._last_sent
+        received = sum(sample.wire_bytes for sample in tick.samples) * 8 / 1000 / elapsed_s
         disk = self._disk
         disk_free = disk.free_percent(now) if disk else None
         if disk:
@@ -241,8 +251,8 @@ class Node:
             "players": len(tick.players),
             "connections": len(server.connections),
             "refused_connections": server.connection_limits.refused,
-            "in_kbps": round(sum(sample.wire_bytes for sample in tick.samples) * 8 / 1000 / elapsed_s, 1),
-            "out_kbps": round((sum(sample.out_bytes for sample in tick.samples) + recorded) * 8 / 1000 / elapsed_s, 1),
+            "in_kbps": round(received + sum(relay["in_kbps"] for relay in relays), 1),
+            "out_kbps": round(sent * 8 / 1000 / elapsed_s, 1),
             "loop_delay_ms": round(server.loop_delay.take_most() * 1000, 2),
             "cpu_percent": round((cpu_s - self._last_cpu_s) / elapsed_s * 100, 1),
             "disk_free_percent": None if disk_free is None else round(disk_free, 1),
@@ -252,11 +262,13 @@ class Node:
             "caches_dropped_in_all": caches.dropped,
             "draining": server.draining,
             "recordings_failing": tick.unrecorded,
+            "relays": relays,
+            "relayed_to": relayed_to(server),
             "counters": counters,
             "process": self._process.figures(),
             "loop_delays": server.loop_delay.figures,
         }
-        self._last_tick, self._last_cpu_s, self._last_recorded = now, cpu_s, server.library.sent_bytes
+        self._last_tick, self._last_cpu_s, self._last_sent = now, cpu_s, counters["sent_bytes"]
         self._last_dropped = caches.dropped
         figures["issues"] = self._health.update(figures, now, wall)
         return figures

@@ -10,8 +10,10 @@ from ingest.rtmp.messages.control import UserControl
 from ingest.server.asgi import DESCRIPTIONS, Request, Status, play_event
 from ingest.server.connection import Connection
 from ingest.server.context import AnySession
-from ingest.server.playing import Player, Playing
+from ingest.server.player import Player
+from ingest.server.playing import Playing
 from ingest.server.publishing import Publishing
+from ingest.server.relay_playing import RelayPlaying
 from ingest.server.vod.flv_source import UNIT_MS, asked_span
 from ingest.server.vod.playback import Playback
 
@@ -35,13 +37,19 @@ def player_for(connection: Connection, request: Request, accept: PlayAccept, for
     """
     registry, recording, play = connection.server.registry, accept["recording"], request.play
     live = registry.get(accept["path"])
-    is_live = live is not None and live.publisher is not None and not (recording and recording.get("alone"))
+    source = accept.get("source")
+    if source is not None:
+        connection.server.relays.want(accept["path"], source)
+    is_published = source is not None or (live is not None and live.publisher is not None)
+    is_live = is_published and not (recording and recording.get("alone"))
     if recording and play and (play.start >= 0 or (play.start != LIVE_ONLY and not is_live)):
         span = asked_span(play.start, play.duration, accept["start_unit"])
         if play.transition == "switch" and play.start < 0 and isinstance(former, Playback):
             span = replace(span, start_ms=former.queue.position_ms)
         return Playback(connection, request.stream_id, accept, recording, span, finished)
     live = registry.get_or_create(accept["path"], accept["labels"])
+    if "relay" in accept:
+        return RelayPlaying(connection, request.stream_id, accept, live, finished)
     length_ms = play.duration * UNIT_MS[accept["start_unit"]] if play and play.duration >= 0 else None
     return Playing(connection, request.stream_id, accept, live, finished, length_ms=length_ms)
 

@@ -4,7 +4,7 @@ A recording goes from its order to its end, with what the client and the applica
 
 Audio and video come straight from the protocol, whose sink it is; all else by the connection's events."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from math import inf
 from typing import Any, Final, cast
@@ -15,6 +15,7 @@ from ingest.contracts.connection import RecordEvent, RecordOrder
 from ingest.credentials import may_hold_secret, scrub, scrub_text
 from ingest.flv.recording import FAILED, START, STOP, Report
 from ingest.live import LiveStream, Publisher, SocketFigures
+from ingest.live.media_path import CLEAR
 from ingest.rtmp import LocalProtocolError, events, status
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.run_reader import Run
@@ -22,7 +23,7 @@ from ingest.rtmp.status import Level
 from ingest.server.asgi import ENDS, Status, publish_event
 from ingest.server.connection import Connection
 from ingest.server.context import Session
-from ingest.server.playing import Playing
+from ingest.server.live_players import LivePlayers
 from ingest.server.recorder import Recorder
 from ingest.server.recording_writer import Order
 from ingest.server.sockets import tcp_info
@@ -156,13 +157,12 @@ class Publishing(Session[Connection]):
         self._awaited_from = 0.0
         self._time = connection.loop.time
         self._description: tuple[dict[str, Any], MediaInfo] | None = None
-        self._fourccs = live.fourccs
+        self._players = LivePlayers(connection.server, live)
 
     def start(self, now: float) -> None:
         self.last_media = now
         self.live.start(self.publisher, now)
-        if self.live.subscribers:
-            self.connection.loop.call_soon(self._notify_players)  # Not in the midst of this connection's decision.
+        self._players.begun()
         if self._recording is not None:
             self._recording.start()
 
@@ -192,6 +192,8 @@ class Publishing(Session[Connection]):
             except LocalProtocolError:  # A name that isn't UTF-8 may grow over what a name can be.
                 return
         self.live.data(timestamp, name, values, payload, now, kept=kept)
+        if name == CLEAR:
+            self._players.cleared(payload)
 
     @property
     def is_watched(self) -> bool:
@@ -204,6 +206,7 @@ class Publishing(Session[Connection]):
             if self._recording is not None:
                 self._recording.stop()
             totals = self.live.stop(self.session_id, now)
+            self._players.ended()
         return totals
 
     def status_of(self, reason: EndReason) -> Status | None:
@@ -258,27 +261,7 @@ class Publishing(Session[Connection]):
 
     def _described(self, metadata: dict[str, Any], media: MediaInfo) -> None:
         self._description = (metadata, media)
-        if self.live.fourccs is not self._fourccs:
-            self._fourccs = self.live.fourccs
-            self.connection.loop.call_soon(self._check_codecs)  # Not while a message is on its way to them.
-
-    def _check_codecs(self) -> None:
-        for player in self._players():
-            player.check_codec()
-
-    def _notify_players(self) -> None:
-        """Those that were told of the stream's end are told that it goes on."""
-        now = self._time()
-        for player in self._players():
-            player.published_again(now)
-
-    def _players(self) -> Iterator[Playing]:
-        """Those by RTMP."""
-        sessions = self.connection.server.sessions
-        for subscriber in self.live.subscribers:
-            session = sessions.get(subscriber.session_id)
-            if isinstance(session, Playing):
-                yield session
+        self._players.described()
 
     def _socket(self) -> SocketFigures:
         connection = self.connection

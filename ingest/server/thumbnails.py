@@ -293,7 +293,7 @@ class Thumbnails:
 
     def _due(self, stream: LiveStream, now: float) -> float:
         """How much of its interval is over: from 1 on it is due."""
-        if stream.publisher is None:
+        if stream.publisher is None or stream.is_relayed:
             return 0.0
         turn = self._turns.get(stream.path)
         if turn is None or turn.session != stream.publisher.session_id:

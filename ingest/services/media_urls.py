@@ -2,7 +2,9 @@
 from the media listener, and from which pages they may be; where our own pages are, for messages."""
 
 import shlex
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -52,17 +54,33 @@ class ConnectionStrings:
 
 
 def node_url(plain: Sequence[tuple[str, int]], tls: Sequence[tuple[str, int]]) -> str:
-    """By which players reach a node with these listeners: RTMPWEB_NODE_URL, else by what is known; empty: by nothing.
+    """By which other nodes reach one with these listeners: RTMPWEB_NODE_URL, else by the listener's address; of one on
+    all addresses by that which leads to what all nodes share. Empty: by nothing. It may ask the name service.
 
-    A host that RTMPWEB_RTMP_HOST names may be that of several nodes: then it leads nobody to this one.
+    RTMPWEB_RTMP_HOST, which encoders and players use, may be the name of several nodes.
     """
     if settings.NODE_URL:
         return str(settings.NODE_URL)
     for scheme, addresses in (("rtmp", plain), ("rtmps", tls)):
         for host, port in addresses:
-            if settings.RTMP_HOST or host not in WILDCARDS:
-                return _base(scheme, host, port)
+            reached = shared_address() if host in WILDCARDS else host
+            return f"{scheme}://{url_host(reached)}" + ("" if port == PORTS[scheme] else f":{port}")
     return ""
+
+
+def shared_address() -> str:
+    """This machine's address in the network of the database, or of Redis: what all nodes reach. Without either all of
+    them are here."""
+    database, redis = settings.DATABASES["default"], urlsplit(settings.REDIS_URL)
+    hosts = ((database.get("HOST") or "", database.get("PORT") or 5432), (redis.hostname or "", redis.port or 6379))
+    for host, port in hosts:
+        if host and not host.startswith("/"):
+            with suppress(OSError, ValueError):
+                family, kind, _, _, there = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
+                with socket.socket(family, kind) as probe:
+                    probe.connect(there)  # Of datagrams it only chooses a way, and sends nothing.
+                    return str(probe.getsockname()[0])
+    return "127.0.0.1"
 
 
 def page_host(request: HttpRequest) -> str:

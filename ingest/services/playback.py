@@ -1,8 +1,7 @@
-"""What somebody may play of a name: what is live, its recording, or either (RTMP 1.0, section 7.2.2.1); how long that
-is, and where to go if another node publishes it. Only reads.
+"""What somebody may play of a name: what is live, its recording, or either (RTMP 1.0, section 7.2.2.1), and how long
+that is. Only reads.
 
-Where neither is there, a player waits for the live stream, if somebody may come to publish it. Media never leave their
-node, so players of another one are told where to go.
+Where neither is there, a player waits for the live stream, if somebody may come to publish it.
 
 Names of recordings are asked for in several spellings: FFmpeg and others put `flv:` or `mp4:` before them and an ending
 behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. It
@@ -10,22 +9,20 @@ needs a token also where everybody may play what is live, unless its application
 its own: for a recording of no stream the only one. A download goes by none of that: its token, which a role was needed
 for, is the permission. So does an operator's look at what is live."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, NoReturn
+from typing import Final, Literal, NoReturn
 
-from django.db.models import BigIntegerField, Case, CharField, DateTimeField, Exists, OuterRef, QuerySet, When
+from django.db.models import Case, When
 from django.utils.http import content_disposition_header
 
 from ingest import clean
-from ingest.contracts import Labels, RecordedFile
+from ingest.contracts import Labels, RecordedFile, RelayOrder
 from ingest.credentials import is_masked, looks_like_key
-from ingest.models import Application, Lease, Node, Recording, Stream
+from ingest.models import Application, Lease, Recording, Stream
 from ingest.models.names import instance_of, is_stream_name, name_within
 from ingest.services import authorization, keys, play_tokens, recordings
-from ingest.services.refusals import Refused, describe
-from ingest.services.sql import Given, Prepared
+from ingest.services.refusals import Refused
 
 Wanted = Literal["live", "recorded", "any"]
 
@@ -46,6 +43,8 @@ class Playable:
     recording: RecordedFile | None
     is_preview: bool = False
     """An operator's look."""
+    source: RelayOrder | None = None
+    """Where it is published, if that is on another node."""
 
     @property
     def app(self) -> str:
@@ -140,6 +139,14 @@ def check(
     return Playable(application, (live or recording).name, ruled_by, file)
 
 
+def relayed(*, stream: int, app: str, name: str) -> Playable:
+    """What another node plays. Raises Refused: its token is for another stream, or that is gone."""
+    row = Stream.objects.filter(pk=stream, application__name=app, name=name).select_related("application").first()
+    if row is None:
+        _refuse("stream_unknown")
+    return Playable(row.application, row.name, row, None)
+
+
 def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Playable | None:
     """What the token lets its bearer download, in whatever state; None: it is for something else."""
     pk, verdict = play_tokens.DOWNLOAD.read(token, now=now)
@@ -228,52 +235,6 @@ def _file(recording: Recording) -> RecordedFile:
         "file": str(recordings.path_of(recording)),
         "duration_ms": recording.duration_ms,
     }
-
-
-ASKED_AT_ONCE: Final = 500
-"""Streams in one query: players may wait for any number."""
-
-
-def answers_elsewhere(*, paths: Collection[str], node: str, now: datetime) -> dict[str, str]:
-    """What players of these (app/name) are told, of those that are published, but not on this node."""
-    ordered, answers = sorted(paths), dict[str, str]()
-    for start in range(0, len(ordered), ASKED_AT_ONCE):
-        names = {path.partition("/")[2] for path in ordered[start : start + ASKED_AT_ONCE]}
-        rows = _held(node, now).filter(stream__name__in=names)
-        for app, name, *place in rows.values_list("stream__application__name", "stream__name", *PLACE):
-            if (path := f"{app}/{name}") in paths:
-                answers[path] = describe("elsewhere", where=_where(*place))
-    return answers
-
-
-def refuse_elsewhere(*, playable: Playable, node: str, now: datetime) -> None:
-    """Raises Refused if what is live of it is published, but not on this node."""
-    if playable.stream is None or playable.is_recording_alone:
-        return
-    for place in _place.ask(stream=playable.stream.pk, node=node, now=now):
-        raise Refused("play", "elsewhere", stream=playable.stream.pk, key=None, where=_where(*place))
-
-
-PLACE: Final = ("node__name", "node__url", "shares_url")
-
-
-@Prepared
-def _place() -> QuerySet[Any, Any]:
-    """Asked for each play of what may be live."""
-    held = _held(Given("node", CharField()), Given("now", DateTimeField()))
-    return held.filter(stream=Given("stream", BigIntegerField())).values_list(*PLACE)
-
-
-def _held(node: str | Given, now: datetime | Given) -> QuerySet[Any]:
-    """Each with whether another node that runs has told the same URL as its own: that of a balancer, most likely."""
-    others = Node.objects.filter(url=OuterRef("node__url")).exclude(pk=OuterRef("node")).exclude(state=Node.State.DOWN)
-    held = Lease.objects.filter(session__isnull=False, expires_at__gt=now).exclude(node__name=node)
-    return held.annotate(shares_url=Exists(others))
-
-
-def _where(name: str | None, url: str | None, shares_url: bool) -> str:
-    """By its name alone, if it has not told how it is reached and no other."""
-    return f"{url} ({name})" if url and not shares_url else str(name)
 
 
 def play_length_s(*, app: str, name: str, credential: str, now: datetime, shared_now: datetime | None = None) -> float:

@@ -137,6 +137,21 @@ REASONS: dict[str, Reason] = {
         advice="Connect the player to the node that is named, or the encoder to the players' node.",
         words="Live on another node",
     ),
+    "edge_only": Reason(
+        "This server takes players only. Publish to one that takes encoders.",
+        advice="Put the address of an origin node into the encoder, or take RTMPWEB_ROLE=edge from this one.",
+        words="Publishing to an edge",
+    ),
+    "relay_loop": Reason(
+        "The stream would come back to the node {node}, which asked for it.",
+        advice="Nothing: the node is asked that has the stream. RTMPWEB_RELAY_VIA of the nodes makes a circle.",
+        words="Relay in a circle",
+    ),
+    "relay_too_deep": Reason(
+        "The stream would pass more than {most} nodes.",
+        advice="Nothing: the node is asked that has the stream. Shorten the chain that RTMPWEB_RELAY_VIA makes.",
+        words="Relay chain too long",
+    ),
     "recording_unknown": Reason("There is no recording of this stream.", NOT_FOUND, words="No such recording"),
     "busy": Reason(
         "Busy: another encoder is live on this stream.",

@@ -46,6 +46,7 @@ class LiveViewer(LiveOutput[MediaConnection]):
             self._wake,
             write=self._write,
             form=tags_of,
+            counts_payloads=True,
             held=connection.outlet.held_bytes,
             session_id=self.session_id,
             is_counted=not accept.get("preview", False),

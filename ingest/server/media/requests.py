@@ -190,6 +190,8 @@ class MediaControl(ApplicationSide):
         if connection.ending:
             self.void("rtmp.stop", STREAM_ID, accept["session_id"])
             return
+        if (source := accept.get("source")) is not None:
+            connection.server.relays.want(accept["path"], source)
         live = connection.server.registry.get_or_create(accept["path"], accept["labels"])
         self.begin(LiveViewer(connection, accept, live), connection.loop.time())
 

@@ -25,7 +25,7 @@ from ingest.rtmp.messages.control import UserControl
 from ingest.server.asgi import Status
 from ingest.server.connection import Connection
 from ingest.server.output import flush_one
-from ingest.server.playing import Player
+from ingest.server.player import Player
 from ingest.server.vod.flv_source import AUDIO, VIDEO, Batch, Span
 from ingest.server.vod.library import ReadAhead
 from ingest.server.vod.pacing import ChunkLane, Pacing, PlaybackQueue

@@ -12,7 +12,7 @@ import pytest
 
 from ingest.live import LiveStream
 from ingest.live.message import Kind, SharedMessage
-from ingest.live.subscriber import TimelineShift
+from ingest.live.timeline_shift import TimelineShift
 from tests.ingest.live.payloads import (
     AAC_HEADER,
     Player,

@@ -9,7 +9,7 @@ import pytest
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer
-from ingest.server.playing import Player
+from ingest.server.player import Player
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, Stage, Viewer
 from tests.ingest.server.conftest import OnStage, Serve

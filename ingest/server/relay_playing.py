@@ -1,0 +1,70 @@
+"""One message stream on which another node plays a live stream, to publish it for its own players.
+
+It is sent what any player is, in the same bytes, and what later players there need besides (`live.republish`). It is
+told at once of the publisher's end, as that may go on at a third node; and it tells how many play by it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ingest.contracts import PlayAccept
+from ingest.live import LiveStream
+from ingest.live.counters import Audience
+from ingest.live.republish import as_published, encoded
+from ingest.rtmp.messages import Message, MessageType
+from ingest.rtmp.messages.commands import number
+from ingest.server.asgi import DESCRIPTIONS
+from ingest.server.connection import Connection
+from ingest.server.playing import Playing
+
+AUDIENCE: Final = "onRelayAudience"
+"""Each second: players, slow players, those of them that lose picture; bytes and dropped frames since the last one."""
+MOST: Final = 1e15
+"""Of each of these figures."""
+
+
+class RelayPlaying(Playing):
+    def __init__(
+        self,
+        connection: Connection,
+        stream_id: int,
+        accept: PlayAccept,
+        live: LiveStream,
+        finished: Callable[..., None],
+    ) -> None:
+        super().__init__(connection, stream_id, accept, live, finished, form=as_published(stream_id), is_relay=True)
+        self.node = accept.get("relay", "")
+        """Which relays it."""
+
+    def told(self, arguments: Sequence[Any]) -> None:
+        """Its AUDIENCE, of which a figure that makes no sense counts as 0."""
+        figures = [int(found) if 0 <= (found := number(each, 0)) <= MOST else 0 for each in arguments[:5]]
+        players, slow, losing, out_bytes, dropped = (*figures, 0, 0, 0, 0, 0)[:5]
+        self.live.beyond.tell(self.subscriber, Audience(players, slow, losing, out_bytes, dropped))
+
+    @property
+    def players(self) -> int:
+        return self.live.beyond.players_of(self.subscriber)
+
+    def unpublished(self, now: float) -> None:
+        if self.subscriber.has_media and not self.is_complete:
+            self._send_end(now)
+
+    def cleared(self, payload: bytes) -> None:
+        """Before what still waits for it, which is none the worse for that."""
+        message = Message(MessageType.DATA_AMF0, self.live.time.latest, self.stream_id, payload)
+        self.connection.rtmp.send_message(message)
+        self.connection.write_control()
+
+    def check_deadlines(self, now: float) -> None:
+        """A node that drains does not wait for those that relay what nobody publishes there any more."""
+        if self.connection.server.draining and self.live.publisher is None:
+            self.connection.stop_session(self, "node_shutdown", DESCRIPTIONS["node_shutdown"])
+        else:
+            super().check_deadlines(now)
+
+    def _taken(self, most: int) -> list[bytes]:
+        subscriber = self.subscriber
+        before = subscriber.sent_bytes
+        parts = [encoded(message, self.stream_id) for message in subscriber.take_messages(most)]
+        subscriber.count_sent(before + sum(map(len, parts)) - subscriber.sent_bytes)
+        return parts
