@@ -37,7 +37,7 @@ class Relaying:
         """and of those that are relayed here."""
         self._ordered: dict[str, tuple[str, float]] = {}
         """The publisher's session of each relay as the server was told last, and when (the loop's time)."""
-        self._around: Neighbours | None = None
+        self.around: Neighbours | None = None
         """As the database had it last."""
 
     def observe(self, waiting: Set[str], relayed: Sequence[RelayFigures]) -> None:
@@ -59,10 +59,10 @@ class Relaying:
         try:
             around, places = await decisions.run(read, executor=decisions.READ)
         except AnyDatabaseError:
-            if self._around is not None:
-                await self._tell(wanted, await self._shown(wanted), self._around, is_sure=False)
+            if self.around is not None:
+                await self._tell(wanted, await self._shown(wanted), self.around, is_sure=False)
             raise
-        self._around = around
+        self.around = around
         await self._tell(wanted, places, around, is_sure=True)
 
     async def _shown(self, wanted: Set[str]) -> dict[str, Place]:

@@ -21,7 +21,7 @@ from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of
 from ingest.consumers.relaying import Relaying, Send
 from ingest.contracts import EndReason, Issue, NodeAddress, Sample
 from ingest.models import Node, Session
-from ingest.services import bans, database, health_rules, installation, leases, nodes, sessions
+from ingest.services import bans, database, health_rules, installation, leases, nodes, relays, sessions
 from ingest.services.bans import get_guard
 from ingest.services.installation import StartError
 
@@ -200,6 +200,7 @@ class Upkeep:
                 left=self._left,
             )
             leases.clear_silent_of(node=node.pk)
+            self.relaying.around = relays.neighbours(node=self.node)
             self._read_bans()
             return node
 

@@ -128,6 +128,10 @@ class Relay:
     def _source(self) -> RelaySource | None:
         return self._order["sources"][self._at] if self._order is not None else None
 
+    @property
+    def _is_at_last_source(self) -> bool:
+        return self._order is None or self._at == len(self._order["sources"]) - 1
+
     def _dial(self) -> None:
         self._retry = None
         source, settings = self._source, self._server.config.relay
@@ -175,7 +179,8 @@ class Relay:
             self._order, self.live.is_relayed = None, False
         elif event.code == PLAY_START and self._connection is not None:
             self._is_playing = True
-            self._connection.begun()
+            if self._is_at_last_source:  # Which has the stream, whether or not anything comes just now.
+                self._connection.begun()
 
     def data(self, event: events.DataReceived) -> None:
         if event.stream_id != self._stream_id or event.name in NOT_RELAYED:
@@ -239,6 +244,8 @@ class Relay:
             return
         source = self._source
         self.live.is_relayed = True
+        if self._connection is not None:
+            self._connection.begun()
         self._publisher = Publisher(
             session_id=f"relay-{uuid.uuid4()}",
             address="",

@@ -8,6 +8,8 @@ end of each stands the node that has the stream, which can always be asked at on
 A URL that several nodes have told leads to any of them: one of the same machine, where workers share a port, passes the
 stream on; where that can't be, it leads nowhere."""
 
+import math
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -198,6 +200,19 @@ def neighbours(*, node: str) -> Neighbours:
     return Neighbours(own, first, sharing)
 
 
+RECENT_S: Final = 1.0
+_recent: dict[str, tuple[float, Neighbours]] = {}
+
+
+def recent_neighbours(*, node: str) -> Neighbours:
+    """As of a second ago at most: of a crowd that asks a node for streams, one asks for this."""
+    at, found = _recent.get(node, (-math.inf, None))
+    if found is None or time.monotonic() - at > RECENT_S:
+        found = neighbours(node=node)
+        _recent[node] = time.monotonic(), found
+    return found
+
+
 def order(place: Place, around: Neighbours, via: tuple[str, ...] = ()) -> RelayOrder | None:
     """How the node gets the stream, by token for each way. None: there is no way. `via`: for which nodes it asks."""
     relay = RelayPass(place.stream, around.own.node, via)
@@ -244,7 +259,7 @@ def source(*, stream: int, node: str, now: datetime, via: tuple[str, ...] = ()) 
     place = place_of(stream=stream, node=node, now=now)
     if place is None:
         return None
-    found = order(place, neighbours(node=node), via)
+    found = order(place, recent_neighbours(node=node), via)
     if found is None:
         raise Refused("play", "elsewhere", stream=stream, key=None, where=place.address.words)
     return found

@@ -13,7 +13,7 @@ from ingest import live_store
 from ingest.consumers import active, decisions
 from ingest.consumers.active import ACTIVE, AWAITED, DRAINING
 from ingest.models import Application, Stream
-from ingest.services import bans, history_writer, keys
+from ingest.services import bans, history_writer, keys, relays
 from tests.ingest.control import Connection, NodeApp
 
 
@@ -57,6 +57,7 @@ def process(
     history_writer._writer = writer
     live_store._store = None
     bans._guard = None
+    relays._recent.clear()
     channel_layers.backends.clear()
     ACTIVE.clear()
     DRAINING.clear()

@@ -186,10 +186,16 @@ async def listening(
     node: str = NODE, live: LiveSettings | None = None, grace_s: float = 2, **config: Any
 ) -> AsyncIterator[int]:
     """The port of a running media node. `grace_s`: of its stop; `config`: fields of its ServerConfig."""
-    settings = ServerConfig(node=node, rtmp=("127.0.0.1", 0), live=live or LiveSettings(), **config)
-    server = RtmpServer(APPLICATION, settings)
+    async with serving(node, grace_s=grace_s, live=live or LiveSettings(), **config) as server:
+        yield server.addresses[0][1]
+
+
+@asynccontextmanager
+async def serving(node: str = NODE, *, grace_s: float = 2, **config: Any) -> AsyncIterator[RtmpServer]:
+    """A running media node."""
+    server = RtmpServer(APPLICATION, ServerConfig(node=node, **({"rtmp": ("127.0.0.1", 0)} | config)))
     await server.start()
     try:
-        yield server.addresses[0][1]
+        yield server
     finally:
         await server.stop(grace_s=grace_s)

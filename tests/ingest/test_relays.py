@@ -1,31 +1,361 @@
-"""Streams that are published on one node and played on another."""
+"""Streams that are published on one node and played on others: what players there see, and what both nodes tell."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import OperationalError
 
-from ingest.models import Node
+from ingest.consumers import upkeep
+from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.live_store import get_livestore
+from ingest.models import Attempt, Lease, Node, Session, Stream
 from ingest.rtmp import events
+from ingest.server import RtmpServer
+from ingest.server.config import RelaySettings
+from ingest.services import keys, relays
 from ingest.services.keys import NewKey
-from tests.ingest.clients import go_live, watch_live
-from tests.ingest.control import listening
-from tests.ingest.server.media import AVC_HEADER, key_frame
+from ingest.services.relays import RelayPass
+from tests.ingest.clients import go_live, sending, watch_live
+from tests.ingest.control import serving
+from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.ticks import until
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import Refused, RtmpClient
 
 pytestmark = pytest.mark.usefixtures("process")
 
-THERE = "node-b"
+HERE, THERE, OTHER = "node-a", "node-b", "node-c"
+SOON: Any = {"relay": RelaySettings(idle_s=0.5, send_away_s=0.5)}
 
 
-async def test_a_player_on_another_node_is_sent_it(key: NewKey) -> None:
+@asynccontextmanager
+async def cluster(*names: str, **config: Any) -> AsyncIterator[list[RtmpServer]]:
+    """Nodes that know one another."""
+    async with AsyncExitStack() as stack:
+        found = [await stack.enter_async_context(serving(name, **config)) for name in names]
+        await until(lambda: Node.objects.exclude(url="").filter(name__in=names).count() == len(names))
+        yield found
+
+
+def client(server: RtmpServer, **options: Any) -> RtmpClient:
+    return RtmpClient(port=server.addresses[0][1], **options)
+
+
+def shown() -> dict[str, NodeFigures]:
+    return {figures["node"]: figures for figures in get_livestore().read().nodes}
+
+
+def snapshots(node: str) -> list[StreamSnapshot]:
+    return [each for each in get_livestore().read().streams if each["node"] == node]
+
+
+def media(player: RtmpClient) -> list[tuple[type, int, bytes]]:
+    kinds = (events.VideoReceived, events.AudioReceived)
+    return [(type(each), each.timestamp, each.payload) for each in player.received if isinstance(each, kinds)]
+
+
+def data(player: RtmpClient) -> list[tuple[str, bytes]]:
+    return [(each.name, each.payload) for each in player.received if isinstance(each, events.DataReceived)]
+
+
+def pictures(server: RtmpServer) -> int:
+    """That were published there."""
+    live = server.registry.get("live/cam1")
+    return live.publication.meter.video_line.frames if live is not None and live.publication is not None else 0
+
+
+async def publish_some(encoder: RtmpClient, secret: str) -> int:
+    """Metadata, headers, a group of pictures with sound and data of its own; then another keyframe."""
+    await encoder.connect("live")
+    stream_id = await encoder.publish(secret)
+    protocol = encoder.protocol
+    protocol.send_metadata(stream_id, 0, {"width": 640.0, "encoder": "Test"})
+    protocol.send_data(stream_id, 0, "@setDataFrame", "onTitle", "Sunday service")
+    await encoder.send_video(stream_id, 0, AVC_HEADER)
+    await encoder.send_audio(stream_id, 0, AAC_HEADER)
+    for number in range(10):
+        frame = key_frame(number, 80_000) if number in (0, 5) else inter_frame(number)
+        await encoder.send_video(stream_id, 1000 + 40 * number, frame)
+        await encoder.send_audio(stream_id, 1001 + 40 * number, sound(number))
+    return stream_id
+
+
+# --- What players see ---
+
+
+async def test_a_late_player_is_sent_the_same_as_where_it_is_published(key: NewKey) -> None:
+    async with cluster(HERE, THERE) as (here, there), client(there) as encoder, client(there) as near:
+        stream_id = await publish_some(encoder, key.secret)
+        await until(lambda: pictures(there) == 10)
+        await watch_live(near)
+        await near.wait_count(events.VideoReceived, 6)
+        async with client(here) as first, client(here) as second:
+            await watch_live(first)
+            await first.wait_count(events.VideoReceived, 6)
+            await watch_live(second)
+            await second.wait_count(events.VideoReceived, 6)
+            for number in range(10, 14):
+                await encoder.send_video(stream_id, 1000 + 40 * number, inter_frame(number))
+            encoder.protocol.send_data(stream_id, 1600, "onCuePoint", "now")
+            encoder.protocol.send_data(stream_id, 1600, "@setDataFrame", "onTitle", "The end")
+            await encoder.send_video(stream_id, 1640, inter_frame(99))
+            for player in (near, first, second):
+                await player.wait_for(events.VideoReceived, lambda video: video.payload == inter_frame(99))
+            assert media(first) == media(near)
+            assert media(second) == media(near)
+            assert data(first) == data(near)
+            assert [name for name, _ in data(second)] == [name for name, _ in data(near)], "it was kept there, too"
+        assert len(there.sessions) == 3, "the publisher, one player, and one relay for two others"
+
+
+async def test_what_the_publisher_clears_is_not_kept(key: NewKey) -> None:
+    async with cluster(HERE, THERE) as (here, there), client(there) as encoder, client(here) as early:
+        stream_id = await publish_some(encoder, key.secret)
+        await watch_live(early)
+        await early.wait_count(events.VideoReceived, 6)
+        encoder.protocol.send_data(stream_id, 0, "@clearDataFrame", "onTitle")
+        await encoder.send_video(stream_id, 2000, key_frame(20))
+        await early.wait_for(events.VideoReceived, lambda video: video.payload == key_frame(20))
+        async with client(here) as late:
+            await watch_live(late)
+            await late.wait_count(events.VideoReceived, 2)
+            assert "onTitle" in dict(data(early))
+            assert "onTitle" not in dict(data(late))
+            assert "onMetaData" in dict(data(late))
+
+
+async def test_who_waits_is_sent_what_is_published_elsewhere_later(key: NewKey) -> None:
+    async with cluster(HERE, THERE) as (here, there), client(here) as player, client(there) as encoder:
+        await watch_live(player)
+        stream_id = await go_live(encoder, key.secret)
+        async with sending(encoder, stream_id):
+            await player.wait_count(events.VideoReceived, 5, timeout_s=10)
+
+
+async def test_the_publisher_goes_on_at_a_third_node(stream: Stream, key: NewKey) -> None:
+    """Its players keep their connection, and their time goes on."""
     async with (
-        listening() as here,
-        listening(THERE) as there,
-        RtmpClient(port=there) as encoder,
-        RtmpClient(port=here) as player,
+        cluster(HERE, THERE, OTHER) as (here, there, other),
+        client(there) as encoder,
+        client(other) as again,
+        client(here) as player,
     ):
-        await until(Node.objects.filter(name=THERE).exclude(url="").exists)
+        async with sending(encoder, await go_live(encoder, key.secret)):
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 5)
+        await encoder.close()
+        async with sending(again, await go_live(again, key.secret)):
+            count = len(media(player))
+            await player.wait_count(events.VideoReceived, count + 5, timeout_s=10)
+        times = [timestamp for _, timestamp, payload in media(player) if payload != AVC_HEADER]
+        assert times == sorted(times)
+        assert not player.closed
+        await until(lambda: [each["source"] for each in shown()[HERE].get("relays", [])] == [OTHER])
+
+
+async def test_an_encoder_that_comes_to_the_players_node_takes_the_relays_place(
+    stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SILENT_MS", 60_000)  # The machine may be slow, the encoder is live.
+    await Stream.objects.aupdate(takeover="replace")
+    second = await sync_to_async(keys.create)(stream=stream)
+    async with (
+        cluster(HERE, THERE) as (here, there),
+        client(there) as encoder,
+        client(here) as player,
+        client(here) as closer,
+    ):
+        async with sending(encoder, await go_live(encoder, key.secret)):
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 3)
+            stream_id = await go_live(closer, second.secret)
+        async with sending(closer, stream_id):
+            count = len(media(player))
+            await player.wait_count(events.VideoReceived, count + 5, timeout_s=10)
+        await until(lambda: [each["node"] for each in get_livestore().read().streams if each["session_id"]] == [HERE])
+        assert shown()[HERE].get("relays") == []
+        assert not player.closed
+
+
+# --- How it ends ---
+
+
+async def test_a_relay_ends_some_time_after_its_last_player(key: NewKey) -> None:
+    async with cluster(HERE, THERE, **SOON) as (here, there), client(there) as encoder:
         await go_live(encoder, key.secret)
+        async with client(here) as player:
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 2)
+            assert len(there.sessions) == 2
+        await until(lambda: len(there.sessions) == 1)
+        await until(lambda: shown()[HERE].get("relays") == [])
+
+
+async def test_who_waits_for_a_node_that_cannot_be_reached_is_told_so(stream: Stream, key: NewKey) -> None:
+    async with cluster(HERE, THERE, **SOON) as (here, there), client(there) as encoder, client(here) as player:
+        await go_live(encoder, key.secret)
+        await Node.objects.filter(name=THERE).aupdate(url="rtmp://127.0.0.1:1")
+        await watch_live(player)
+        status = await player.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert status.code == "NetStream.Play.StreamNotFound"
+        assert "From node node-b (rtmp://127.0.0.1:1): Nobody answers" in status.description
+        await player.wait_closed()
+        await until(Session.objects.filter(kind="play", end_reason="elsewhere").exists)
+
+
+async def test_where_there_is_no_way_players_are_refused_or_sent_away(key: NewKey) -> None:
+    async with cluster(HERE, THERE) as (here, there), client(here) as early, client(here) as late:
+        await Node.objects.filter(name=THERE).aupdate(url="")
+        await watch_live(early)
+        async with client(there) as encoder:
+            await go_live(encoder, key.secret)
+            status = await early.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+            assert status.code == "NetStream.Play.StreamNotFound"
+            assert status.description.endswith("Play it from node-b.")
+            await late.connect("live")
+            with pytest.raises(Refused, match="StreamNotFound"):
+                await late.play("cam1")
+    assert await Attempt.objects.filter(reason="elsewhere", node=HERE).acount() == 1
+
+
+async def test_more_streams_than_a_node_may_relay(stream: Stream, key: NewKey, other_key: NewKey) -> None:
+    one: Any = {"relay": RelaySettings(most=1)}
+    async with (
+        cluster(HERE, THERE, **one) as (here, there),
+        client(there) as encoder,
+        client(there) as other,
+        client(here) as player,
+        client(here) as late,
+    ):
+        await go_live(encoder, key.secret)
+        await go_live(other, other_key.secret)
         await watch_live(player)
         await player.wait_count(events.VideoReceived, 2)
-        found = [event.payload for event in player.received if isinstance(event, events.VideoReceived)]
-        assert found == [AVC_HEADER, key_frame(0)]
+        await watch_live(late, "cam2")
+        status = await late.wait_for(events.StatusReceived, lambda status: status.level == "error")
+        assert "RTMPWEB_MAX_RELAYS" in status.description
+        assert not player.closed
+
+
+# --- Chains ---
+
+
+async def test_a_node_asks_another_first(key: NewKey, settings: Any) -> None:
+    settings.RELAY_VIA = [OTHER]
+    async with (
+        cluster(HERE, THERE, OTHER) as (here, there, middle),
+        client(there) as encoder,
+        client(here) as player,
+    ):
+        await publish_some(encoder, key.secret)
+        await watch_live(player)
+        await player.wait_count(events.VideoReceived, 6)
+        assert (len(there.sessions), len(middle.sessions)) == (2, 1)
+
+        def counted() -> bool:
+            return [snapshot["players"] for snapshot in snapshots(THERE)] == [1]
+
+        await until(counted)
+        found = shown()
+        assert [(each["source"], each["players"], each["here"]) for each in found[OTHER].get("relays", [])] == [
+            (THERE, 1, 0)
+        ]
+        assert [(each["node"], each["players"]) for each in found[THERE].get("relayed_to", [])] == [(OTHER, 1)]
+
+
+async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, settings: Any) -> None:
+    settings.RELAY_VIA = [HERE, OTHER]
+    async with (
+        cluster(HERE, THERE, OTHER, relay=RelaySettings(begin_s=1.0)) as (here, there, other),
+        client(there) as encoder,
+        client(here) as player,
+        client(other) as opposite,
+    ):
+        await asyncio.gather(watch_live(player), watch_live(opposite))
+        async with sending(encoder, await go_live(encoder, key.secret)):
+            await player.wait_count(events.VideoReceived, 3, timeout_s=10)
+            await opposite.wait_count(events.VideoReceived, 3, timeout_s=10)
+
+
+@pytest.mark.parametrize(("by", "at", "reason"), [(THERE, HERE, "invalid"), (HERE, HERE, "circle")])
+async def test_whose_token_is_for_another_node_or_comes_round_is_refused(
+    stream: Stream, by: str, at: str, reason: str
+) -> None:
+    token = relays.issue(RelayPass(stream.pk, by, ()), {at if reason == "circle" else OTHER})
+    words = {"invalid": "play token|token", "circle": "come back"}[reason]
+    await stream.application.__class__.objects.aupdate(play_policy="token")
+    async with serving(HERE) as server, client(server) as player:
+        await player.connect("live")
+        with pytest.raises(Refused, match=words):
+            await player.play(f"cam1?token={token}")
+
+
+# --- What is told ---
+
+
+async def test_all_players_count_once_and_where_it_is_published(key: NewKey) -> None:
+    async with (
+        cluster(HERE, THERE, OTHER) as (here, there, other),
+        client(there) as encoder,
+        client(there) as near,
+        client(here) as first,
+        client(here) as second,
+        client(other) as third,
+    ):
+        stream_id = await go_live(encoder, key.secret)
+        async with sending(encoder, stream_id):
+            for player in (near, first, second, third):
+                await watch_live(player)
+                await player.wait_count(events.VideoReceived, 2)
+            await until(lambda: [each["players"] for each in snapshots(THERE)] == [4])
+            await until(lambda: [shown()[node]["players"] for node in (HERE, THERE, OTHER)] == [2, 1, 1])
+        assert snapshots(HERE) == snapshots(OTHER) == []
+        assert shown()[HERE]["publishers"] == 0
+        relay = shown()[HERE].get("relays", [])[0]
+        assert (relay["path"], relay["source"], relay["state"], relay["here"]) == ("live/cam1", THERE, "live", 2)
+        assert relay["in_kbps"] > 0
+        assert {each["node"]: each["players"] for each in shown()[THERE].get("relayed_to", [])} == {HERE: 2, OTHER: 1}
+    assert await Session.objects.filter(kind="play").acount() == 4
+    assert await Session.objects.filter(kind="publish").acount() == 1
+
+
+def fail(**_: Any) -> Any:
+    raise OperationalError("the database is away")
+
+
+async def test_while_nothing_can_be_asked_of_the_database_the_publisher_is_followed(
+    stream: Stream, key: NewKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what nodes tell one another through the live store."""
+    async with (
+        cluster(HERE, THERE, OTHER) as (here, there, other),
+        client(there) as encoder,
+        client(other) as again,
+        client(here) as player,
+    ):
+        async with sending(encoder, await go_live(encoder, key.secret)):
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 3)
+            monkeypatch.setattr(relays, "places", fail)
+        await encoder.close()
+        async with sending(again, await go_live(again, key.secret)):
+            count = len(media(player))
+            await player.wait_count(events.VideoReceived, count + 3, timeout_s=10)
+
+
+# --- An edge ---
+
+
+async def test_an_edge_takes_no_encoders(key: NewKey, settings: Any) -> None:
+    settings.ROLE = "edge"
+    async with serving(HERE) as edge, client(edge) as encoder:
+        await encoder.connect("live")
+        with pytest.raises(Refused, match="takes players only") as refused:
+            await encoder.publish(key.secret)
+        assert refused.value.code == "NetStream.Publish.Denied"
+        await until(Node.objects.filter(name=HERE, role=Node.Role.EDGE).exists)
+    assert await Attempt.objects.filter(reason="edge_only").acount() == 1
+    assert not await Lease.objects.aexists()
