@@ -122,6 +122,7 @@ NODE_FIGURES = (
     Figure("node_streams", "Streams that the node knows.", "streams"),
     Figure("node_publishers", "Publishers on the node.", "publishers"),
     Figure("node_players", "Players on the node.", "players"),
+    Figure("node_relays", "Streams of other nodes that it fetches.", "relaying"),
     Figure("node_connections", "RTMP connections.", "connections"),
     Figure("node_refused_connections_total", "Connections over the limits of them.", "refused_connections"),
     Figure("node_draining", "Whether it takes nothing new (1).", "draining"),

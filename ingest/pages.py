@@ -158,10 +158,10 @@ SELDOM_SHOWN = (
     "timestamp_repairs",
     "dropped_frames",
 )
-LEFT_OUT = ("metadata", "slowest", "counters")
+LEFT_OUT = ("metadata", "slowest", "counters", "relayed_to")
 """Long, and the stream's own page has it; or for metrics alone."""
 
-NODE_LEFT_OUT = ("counters", "counts", "loop_delays")
+NODE_LEFT_OUT = ("counters", "counts", "loop_delays", "relays", "address")
 """Of what nodes say of themselves: the same."""
 
 CARD = tuple(name for name in StreamSnapshot.__annotations__ if name not in LEFT_OUT)

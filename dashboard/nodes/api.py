@@ -33,6 +33,28 @@ class NodeIssueOut(Schema):
     advice: str
 
 
+class RelayedToOut(Schema):
+    """A node that fetches a stream from this one."""
+
+    node: str
+    players: int
+
+
+class RelayOut(Schema):
+    """A stream that the node fetches from another, for its own players."""
+
+    path: str
+    source: str = Field(description="The node that it comes from; empty: none gives any now.")
+    state: str = Field(description="connecting, live or failing.")
+    since: datetime
+    players: int = Field(description="Those of nodes that fetch it from here included.")
+    here: int
+    in_kbps: float
+    out_kbps: float
+    relayed_to: list[RelayedToOut]
+    failure: str = Field(description="Why it fails, as a sentence.")
+
+
 class NodeOut(Schema):
     """A media node. Its figures are null while it tells none."""
 
@@ -63,13 +85,19 @@ class NodeOut(Schema):
     telemetry_dropped: int | None = Field(description="Records of telemetry that were lost since its start.")
     telemetry_failing_since: datetime | None
     issues: list[NodeIssueOut]
+    role: str = Field(description="origin: encoders publish here; edge: players only.")
+    url: str = Field(description="How other nodes reach it; empty: they can't.")
+    relays: list[RelayOut]
 
     @classmethod
     def of(cls, node: NodeNow) -> "NodeOut":
         row, figures = node.row, dict[str, Any](node.figures or {})
-        reported = {"issues": []} | figures | figures.get("records", {})
+        reported = {"issues": [], "relays": []} | figures | figures.get("records", {})
         own = {name: getattr(node, name) for name in ("name", "state", "since", "publishers", "players")}
-        own |= {name: getattr(row, name) for name in ("address", "started_at", "seen_at", "drain_requested_at")}
+        own |= {
+            name: getattr(row, name)
+            for name in ("address", "role", "url", "started_at", "seen_at", "drain_requested_at")
+        }
         drain = {"drain_left_s": node.left_s}
         if row.drain_requested_at is not None:
             drain["drain_grace_s"] = row.drain_grace_s

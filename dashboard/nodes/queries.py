@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from django.http import Http404
 
@@ -91,6 +92,14 @@ def read(*, name: str | None = None) -> list[NodeNow]:
         state = _state(row, now - row.seen_at, current)
         found.append(NodeNow(row, state, current, row.publishers, row.players, left_s))
     return sorted(found, key=lambda node: (ORDER[node.state], node.name))
+
+
+def relays(node: NodeNow) -> list[dict[str, Any]]:
+    """What it fetches from other nodes (contracts.RelayFigures, with app and name): first what needs somebody."""
+    found = [dict[str, Any](relay) for relay in node.figures.get("relays", [])] if node.figures is not None else []
+    for relay in found:
+        relay["app"], _, relay["name"] = relay["path"].partition("/")
+    return sorted(found, key=lambda relay: (relay["state"] != "failing", relay["path"]))
 
 
 def _state(row: Node, silent: timedelta, figures: NodeFigures | None) -> State:

@@ -38,6 +38,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         {
             "node": node_now,
             "streams": sorted(here, key=lambda stream: (stream["app"], stream["name"])),
+            "relays": service.relays(node_now),
             "sessions": sessions[:SESSIONS_SHOWN],
             **_shared(),
         },

@@ -161,6 +161,11 @@ NODE_CHIPS = {
     "down": Chip("bad", "bad", "Down"),
     "stopped": Chip("none", "none", "Stopped"),
 }
+RELAY_CHIPS = {
+    "connecting": Chip("clock", "plain", "Connecting"),
+    "live": Chip("good", "good", "Live"),
+    "failing": Chip("bad", "bad", "Out of reach"),
+}
 DELIVERY_CHIPS = {
     "waiting": Chip("clock", "plain", "Queued"),
     "sending": Chip("clock", "plain", "Being sent"),
@@ -208,8 +213,8 @@ def health_chip(health: str) -> SafeString:
 
 
 @register.simple_tag
-def chip(of: Literal["part", "node"], state: str) -> SafeString:
-    return show_chip((PART_CHIPS if of == "part" else NODE_CHIPS)[state])
+def chip(of: Literal["part", "node", "relay"], state: str) -> SafeString:
+    return show_chip({"part": PART_CHIPS, "node": NODE_CHIPS, "relay": RELAY_CHIPS}[of][state])
 
 
 @register.simple_tag

@@ -147,6 +147,13 @@ class MediaCounters(TypedDict):
     dropped_frames: int  # That players were too slow for.
 
 
+class RelayedTo(TypedDict):
+    """A node that fetches a stream from this one, for its own players."""
+
+    node: str
+    players: int  # That it has told of: its own, and those of nodes that fetch it from there.
+
+
 class StreamSnapshot(TypedDict):
     """What a wall's card shows, and the API's stream: bitrates and fps are 5 s means. Metrics are null unless live."""
 
@@ -187,6 +194,7 @@ class StreamSnapshot(TypedDict):
     dropped_frames: int  # For players that are too slow, in the last minute.
     slowest: list[SlowPlayer]  # Those that lost most or are furthest behind, and are still there; five at most.
     counters: NotRequired[MediaCounters]  # Earlier versions tell none.
+    relayed_to: NotRequired[list[RelayedTo]]  # The same.
     thumbnail: NotRequired[int | None]  # Added by the node's application: when the last picture was taken, in ms.
     media: MediaInfo
     metadata: dict[str, Any]
@@ -273,15 +281,8 @@ class RelayFigures(TypedDict):
     here: int  # Of this node alone.
     in_kbps: float
     out_kbps: float
+    relayed_to: list[RelayedTo]
     failure: str  # Why it fails, as a sentence; "": it doesn't.
-
-
-class RelayedTo(TypedDict):
-    """Another node that relays a stream from here."""
-
-    stream: int
-    node: str
-    players: int  # That it has told of.
 
 
 class NodeAddress(TypedDict):
@@ -320,7 +321,7 @@ class NodeFigures(TypedDict):
     refused: NotRequired[list[RefusedGroup]]  # Encoders that were turned away lately.
     address: NotRequired[NodeAddress]
     relays: NotRequired[list[RelayFigures]]  # Streams that it fetches from other nodes,
-    relayed_to: NotRequired[list[RelayedTo]]  # and nodes that fetch them from here.
+    relaying: NotRequired[int]  # and how many of them it has now.
 
 
 # --- The lake ---
@@ -380,6 +381,7 @@ NODE_CHECKS: Final = {
     "node_files": "Too many open files",
     "disk_hangs": "Disk does not answer",
     "caches_full": "Player cache full",
+    "relays_failing": "Streams of other nodes out of reach",
 }
 
 CHECK_NAMES: Final = STREAM_CHECKS | NODE_CHECKS

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ingest.contracts import RelayedTo
 from ingest.live.counters import Audience
 from ingest.live.subscriber import Subscriber
 
@@ -11,8 +12,10 @@ NOBODY: Final = Audience()
 
 @dataclass(eq=False, repr=False, slots=True)
 class RelayedAudience:
+    _nodes: dict[Subscriber, str] = field(default_factory=dict)
+    """By relay."""
     _told: dict[Subscriber, Audience] = field(default_factory=dict)
-    """By relay. Bytes and drops are sums since it came."""
+    """The same, of those that have. Bytes and drops are sums since it came."""
     _departed: Audience = NOBODY
     """What relays that are gone had told of bytes and drops."""
 
@@ -20,9 +23,14 @@ class RelayedAudience:
     def total(self) -> Audience:
         return sum_audiences((self._departed, *self._told.values())) if self._told else self._departed
 
-    def players_of(self, relay: Subscriber) -> int:
-        found = self._told.get(relay)
-        return found.players if found is not None else 0
+    @property
+    def nodes(self) -> list[RelayedTo]:
+        return [
+            RelayedTo(node=node, players=self._told.get(relay, NOBODY).players) for relay, node in self._nodes.items()
+        ]
+
+    def join(self, relay: Subscriber, node: str) -> None:
+        self._nodes[relay] = node
 
     def tell(self, relay: Subscriber, now: Audience) -> None:
         """Who plays by it now, and what they were sent, and was dropped for them, since it told the last time."""
@@ -34,6 +42,7 @@ class RelayedAudience:
         )
 
     def leave(self, relay: Subscriber) -> None:
+        self._nodes.pop(relay, None)
         told = self._told.pop(relay, None)
         if told is not None:
             told = replace(told, players=0, slow_players=0, losing_players=0)

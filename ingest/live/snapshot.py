@@ -61,6 +61,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         dropped_frames=meter.figures.dropped_frames if meter is not None else 0,
         slowest=_slowest(players) if players else [],
         counters=stream.counters,
+        relayed_to=stream.beyond.nodes,
         media=stream.media,
         metadata=publication.metadata if publication is not None else {},
     )

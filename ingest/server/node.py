@@ -20,7 +20,7 @@ from ingest.server.asgi import ASGI_VERSION, Driver, Message
 from ingest.server.connection_base import Server
 from ingest.server.process import ProcessWatch, TimeSlices
 from ingest.server.publishing import Publishing
-from ingest.server.relays import Relays, relayed_to
+from ingest.server.relays import Relays
 from ingest.server.sockets import Listening
 from ingest.server.thumbnails import Thumbnails
 
@@ -263,7 +263,7 @@ class Node:
             "draining": server.draining,
             "recordings_failing": tick.unrecorded,
             "relays": relays,
-            "relayed_to": relayed_to(server),
+            "relaying": sum(relay["state"] == "live" for relay in relays),
             "counters": counters,
             "process": self._process.figures(),
             "loop_delays": server.loop_delay.figures,

@@ -32,18 +32,17 @@ class RelayPlaying(Playing):
         finished: Callable[..., None],
     ) -> None:
         super().__init__(connection, stream_id, accept, live, finished, form=as_published(stream_id), is_relay=True)
-        self.node = accept.get("relay", "")
-        """Which relays it."""
+        self._node = accept.get("relay", "")
+
+    def start(self, now: float) -> None:
+        super().start(now)
+        self.live.beyond.join(self.subscriber, self._node)
 
     def told(self, arguments: Sequence[Any]) -> None:
         """Its AUDIENCE, of which a figure that makes no sense counts as 0."""
         figures = [int(found) if 0 <= (found := number(each, 0)) <= MOST else 0 for each in arguments[:5]]
         players, slow, losing, out_bytes, dropped = (*figures, 0, 0, 0, 0, 0)[:5]
         self.live.beyond.tell(self.subscriber, Audience(players, slow, losing, out_bytes, dropped))
-
-    @property
-    def players(self) -> int:
-        return self.live.beyond.players_of(self.subscriber)
 
     def unpublished(self, now: float) -> None:
         if self.subscriber.has_media and not self.is_complete:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ingest import clock
-from ingest.contracts import MediaInfo, PublishLimits, RelayedTo, RelayFigures, RelayOrder, RelaySource
+from ingest.contracts import MediaInfo, PublishLimits, RelayFigures, RelayOrder, RelaySource
 from ingest.live import LiveStream, Publisher, SocketFigures
 from ingest.live.media_path import CLEAR, NOT_RELAYED
 from ingest.rtmp import events
@@ -26,7 +26,7 @@ from ingest.rtmp.status import PLAY_START, PLAY_UNPUBLISH_NOTIFY
 from ingest.server.connection_base import Server
 from ingest.server.live_players import LivePlayers
 from ingest.server.outgoing import Failure, Outgoing, Patience, Surroundings, destination
-from ingest.server.relay_playing import AUDIENCE, RelayPlaying
+from ingest.server.relay_playing import AUDIENCE
 from ingest.server.sockets import UNKNOWN, tcp_info
 
 logger = logging.getLogger(__name__)
@@ -325,6 +325,7 @@ class Relay:
             here=live.player_count - live.beyond.total.players,
             in_kbps=self._in_kbps,
             out_kbps=self._out_kbps,
+            relayed_to=live.beyond.nodes,
             failure=self._failure if self._failing_since is not None else "",
         )
 
@@ -389,9 +390,3 @@ class Relays:
     @property
     def figures(self) -> list[RelayFigures]:
         return [relay.figures for relay in self._by_path.values()]
-
-
-def relayed_to(server: Server) -> list[RelayedTo]:
-    """Who relays streams from here."""
-    found = (session for session in server.sessions.values() if isinstance(session, RelayPlaying))
-    return [RelayedTo(stream=each.live.labels["stream"], node=each.node, players=each.players) for each in found]

@@ -263,7 +263,8 @@ async def test_a_node_asks_another_first(key: NewKey, settings: Any) -> None:
         assert [(each["source"], each["players"], each["here"]) for each in found[OTHER].get("relays", [])] == [
             (THERE, 1, 0)
         ]
-        assert [(each["node"], each["players"]) for each in found[THERE].get("relayed_to", [])] == [(OTHER, 1)]
+        assert found[OTHER].get("relays", [])[0]["relayed_to"] == [{"node": HERE, "players": 1}]
+        assert snapshots(THERE)[0].get("relayed_to") == [{"node": OTHER, "players": 1}]
 
 
 async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, settings: Any) -> None:
@@ -317,7 +318,8 @@ async def test_all_players_count_once_and_where_it_is_published(key: NewKey) -> 
         relay = shown()[HERE].get("relays", [])[0]
         assert (relay["path"], relay["source"], relay["state"], relay["here"]) == ("live/cam1", THERE, "live", 2)
         assert relay["in_kbps"] > 0
-        assert {each["node"]: each["players"] for each in shown()[THERE].get("relayed_to", [])} == {HERE: 2, OTHER: 1}
+        relayed_to = snapshots(THERE)[0].get("relayed_to", [])
+        assert {each["node"]: each["players"] for each in relayed_to} == {HERE: 2, OTHER: 1}
     assert await Session.objects.filter(kind="play").acount() == 4
     assert await Session.objects.filter(kind="publish").acount() == 1
 

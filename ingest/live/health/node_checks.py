@@ -22,6 +22,16 @@ def _files(figures: NodeFigures) -> str:
     return f"{whole(process['open_files'] or 0)} of {whole(process['most_files'] or 0)} files"
 
 
+def _relays_failing(figures: NodeFigures) -> int | None:
+    relays = figures.get("relays")
+    return None if relays is None else sum(relay["state"] == "failing" for relay in relays)
+
+
+def _why_failing(figures: NodeFigures) -> str:
+    """Of the first of them."""
+    return next((relay["failure"] for relay in figures.get("relays", []) if relay["failure"]), "")
+
+
 NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
     Check(
         code="node_cpu",
@@ -95,6 +105,26 @@ NODE_CHECKS: Final[tuple[Check[NodeFigures], ...]] = (
         advice=(
             "Players that join the largest streams wait for their next keyframe: raise RTMPWEB_CACHE_MIB, if the node "
             f"has the memory, or set the encoders' keyframe interval to 2{NBSP}s."
+        ),
+    ),
+    Check(
+        code="relays_failing",
+        warning=1,
+        hold_s=3,
+        unit="streams",
+        passes=ge,
+        warms_up=False,
+        measure=_relays_failing,
+        actual=lambda figures, passed: f"{passed.value:.0f} out of reach",
+        expected=lambda figures, passed: "none",
+        title=lambda figures, passed: (
+            f"{passed.value:.0f} streams of other nodes can't be fetched. {_why_failing(figures)}"
+            if passed.value > 1
+            else f"A stream of another node can't be fetched. {_why_failing(figures)}"
+        ),
+        advice=(
+            "Check that the address leads to that node and is open to this one: RTMPWEB_NODE_URL there, firewalls "
+            "between. A node that died is replaced by the one where its encoders come back."
         ),
     ),
 )

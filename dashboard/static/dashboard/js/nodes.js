@@ -30,6 +30,7 @@ const FIGURES = {
   publishers: (node) => number(node.publishers),
   players: (node) => number(node.players),
   connections: (node) => number(node.connections),
+  relaying: (node) => number(node.relaying),
   disk_free_percent: (node) => unit(node.disk_free_percent, "%"),
   loop_delay_ms: (node) => unit(node.loop_delay_ms, "ms", 1),
   history_waiting: (node) => number(node.records?.history_waiting),
