@@ -81,7 +81,7 @@ class Relay:
         self._failure = ""
         self._publisher: Publisher | None = None
         self.node = ""
-        """Where it comes from."""
+        """With which it is connected."""
         self._players = LivePlayers(self._server, live)
         self._idle_since: float | None = None
         self._changed_at = clock.now()
@@ -142,6 +142,7 @@ class Relay:
         except ValueError as error:
             self._failed(f"{error}.")
             return
+        self.node = source["node"]
         self._connection = Outgoing(
             to,
             self,
@@ -242,7 +243,6 @@ class Relay:
     def _begin_publishing(self, now: float) -> None:
         if self._publisher is not None:
             return
-        source = self._source
         self.live.is_relayed = True
         if self._connection is not None:
             self._connection.begun()
@@ -261,7 +261,6 @@ class Relay:
         if self._failing_since is not None:
             logger.info("%s is relayed again.", self.live.path)
         self._failing_since, self._failures, self._changed_at = None, 0, clock.now()
-        self.node = source["node"] if source is not None else ""
 
     def _end_publishing(self) -> None:
         if self._publisher is not None:

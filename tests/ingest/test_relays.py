@@ -16,6 +16,7 @@ from ingest.models import Attempt, Lease, Node, Session, Stream
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.config import RelaySettings
+from ingest.server.relay_playing import RelayPlaying
 from ingest.services import keys, relays
 from ingest.services.keys import NewKey
 from ingest.services.relays import RelayPass
@@ -55,6 +56,10 @@ def snapshots(node: str) -> list[StreamSnapshot]:
 def media(player: RtmpClient) -> list[tuple[type, int, bytes]]:
     kinds = (events.VideoReceived, events.AudioReceived)
     return [(type(each), each.timestamp, each.payload) for each in player.received if isinstance(each, kinds)]
+
+
+def times(player: RtmpClient) -> list[int]:
+    return [timestamp for _, timestamp, payload in media(player) if payload != AVC_HEADER]
 
 
 def data(player: RtmpClient) -> list[tuple[str, bytes]]:
@@ -150,8 +155,7 @@ async def test_the_publisher_goes_on_at_a_third_node(stream: Stream, key: NewKey
         async with sending(again, await go_live(again, key.secret)):
             count = len(media(player))
             await player.wait_count(events.VideoReceived, count + 5, timeout_s=10)
-        times = [timestamp for _, timestamp, payload in media(player) if payload != AVC_HEADER]
-        assert times == sorted(times)
+        assert times(player) == sorted(times(player))
         assert not player.closed
         await until(lambda: [each["source"] for each in shown()[HERE].get("relays", [])] == [OTHER])
 
@@ -178,6 +182,28 @@ async def test_an_encoder_that_comes_to_the_players_node_takes_the_relays_place(
         await until(lambda: [each["node"] for each in get_livestore().read().streams if each["session_id"]] == [HERE])
         assert shown()[HERE].get("relays") == []
         assert not player.closed
+
+
+async def test_the_publisher_comes_back_where_it_was(key: NewKey) -> None:
+    """By the same connection of the relay, which has waited for it."""
+    async with (
+        cluster(HERE, THERE) as (here, there),
+        client(there) as encoder,
+        client(there) as again,
+        client(here) as player,
+    ):
+        async with sending(encoder, await go_live(encoder, key.secret)):
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 3)
+        (relay,) = (session for session in there.sessions.values() if isinstance(session, RelayPlaying))
+        await encoder.close()
+        await until(lambda: there.registry.streams["live/cam1"].publisher is None)
+        async with sending(again, await go_live(again, key.secret)):
+            count = len(media(player))
+            await player.wait_count(events.VideoReceived, count + 3, timeout_s=10)
+            await until(lambda: [each["source"] for each in shown()[HERE].get("relays", [])] == [THERE])
+        assert relay.session_id in there.sessions
+        assert times(player) == sorted(times(player))
 
 
 # --- How it ends ---

@@ -74,10 +74,11 @@ class Reception:
 
 
 class Show:
-    """One publisher of `name`, by its key, and its players, on one node."""
+    """One publisher of `name`, by its key, and its players."""
 
-    def __init__(self, url: str, key: Mapping[str, Any], players: int) -> None:
+    def __init__(self, url: str, key: Mapping[str, Any], players: int, play_at: str) -> None:
         self.port = urlsplit(url).port or 0
+        self.play_port = urlsplit(play_at).port or 0
         self.app, _, self.name = str(key["stream"]).partition("/")
         self.secret = str(key["key"])
         self.receptions = [Reception() for _ in range(players)]
@@ -111,14 +112,14 @@ class Show:
     async def run(self) -> None:
         try:
             async with AsyncExitStack() as stack:
-                come = partial(admitted, self.port, app=self.app)
-                publishing = come(lambda client: client.publish(self.secret))
+                come = partial(admitted, app=self.app)
+                publishing = come(self.port, lambda client: client.publish(self.secret))
                 publisher, stream_id = await stack.enter_async_context(publishing)
                 await publisher.send_video(stream_id, 0, AVC_HEADER)
                 sending = asyncio.create_task(self._send(publisher, stream_id))
                 players = []
                 for reception in self.receptions:
-                    playing = come(lambda client: client.play(self.name), listener=reception.take)
+                    playing = come(self.play_port, lambda client: client.play(self.name), listener=reception.take)
                     player, _ = await stack.enter_async_context(playing)
                     players.append(player)
                 await sending
@@ -145,9 +146,10 @@ class Show:
 
 
 @contextmanager
-def on_air(url: str, key: Mapping[str, Any], *, players: int = 1) -> Iterator[Show]:
-    """On the node at `url` while the block runs. Play has to be allowed without a token."""
-    show = Show(url, key, players)
+def on_air(url: str, key: Mapping[str, Any], *, players: int = 1, play_at: str = "") -> Iterator[Show]:
+    """On the node at `url` while the block runs; its players on that at `play_at`, if it is another. Play has to be
+    allowed without a token."""
+    show = Show(url, key, players, play_at or url)
     with LoopThread("broadcast") as loop:
         running = loop.start(show.run())
         try:

@@ -19,7 +19,7 @@ from tests.tools import require_tool
 STREAMS = (
     *("seen", "kicked", "revoked", "twice", "orphan", "pictured", "frozen"),
     *(f"{kind}-{number}" for kind in ("steady", "disk") for number in (1, 2, 3)),
-    *("leaving", "new"),
+    *("leaving", "new", "relayed"),
 )
 
 WHOLE = pytest.StashKey[Production]()
