@@ -10,7 +10,7 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 
 from ingest.consumers import upkeep
-from ingest.contracts import NodeFigures, StreamSnapshot
+from ingest.contracts import NodeFigures, RelayFigures, StreamSnapshot
 from ingest.live_store import get_livestore
 from ingest.models import Attempt, Lease, Node, Session, Stream
 from ingest.rtmp import events
@@ -47,6 +47,12 @@ def client(server: RtmpServer, **options: Any) -> RtmpClient:
 
 def shown() -> dict[str, NodeFigures]:
     return {figures["node"]: figures for figures in get_livestore().read().nodes}
+
+
+def relayed(node: str) -> list[RelayFigures]:
+    """What it fetches, as it told last."""
+    figures = shown().get(node)
+    return figures.get("relays", []) if figures is not None else []
 
 
 def snapshots(node: str) -> list[StreamSnapshot]:
@@ -157,7 +163,7 @@ async def test_the_publisher_goes_on_at_a_third_node(stream: Stream, key: NewKey
             await player.wait_count(events.VideoReceived, count + 5, timeout_s=10)
         assert times(player) == sorted(times(player))
         assert not player.closed
-        await until(lambda: [each["source"] for each in shown()[HERE].get("relays", [])] == [OTHER])
+        await until(lambda: [each["source"] for each in relayed(HERE)] == [OTHER])
 
 
 async def test_an_encoder_that_comes_to_the_players_node_takes_the_relays_place(
@@ -180,7 +186,7 @@ async def test_an_encoder_that_comes_to_the_players_node_takes_the_relays_place(
             count = len(media(player))
             await player.wait_count(events.VideoReceived, count + 5, timeout_s=10)
         await until(lambda: [each["node"] for each in get_livestore().read().streams if each["session_id"]] == [HERE])
-        assert shown()[HERE].get("relays") == []
+        assert relayed(HERE) == []
         assert not player.closed
 
 
@@ -201,7 +207,7 @@ async def test_the_publisher_comes_back_where_it_was(key: NewKey) -> None:
         async with sending(again, await go_live(again, key.secret)):
             count = len(media(player))
             await player.wait_count(events.VideoReceived, count + 3, timeout_s=10)
-            await until(lambda: [each["source"] for each in shown()[HERE].get("relays", [])] == [THERE])
+            await until(lambda: [each["source"] for each in relayed(HERE)] == [THERE])
         assert relay.session_id in there.sessions
         assert times(player) == sorted(times(player))
 
@@ -217,7 +223,7 @@ async def test_a_relay_ends_some_time_after_its_last_player(key: NewKey) -> None
             await player.wait_count(events.VideoReceived, 2)
             assert len(there.sessions) == 2
         await until(lambda: len(there.sessions) == 1)
-        await until(lambda: shown()[HERE].get("relays") == [])
+        await until(lambda: relayed(HERE) == [])
 
 
 async def test_who_waits_for_a_node_that_cannot_be_reached_is_told_so(stream: Stream, key: NewKey) -> None:
@@ -285,11 +291,8 @@ async def test_a_node_asks_another_first(key: NewKey, settings: Any) -> None:
             return [snapshot["players"] for snapshot in snapshots(THERE)] == [1]
 
         await until(counted)
-        found = shown()
-        assert [(each["source"], each["players"], each["here"]) for each in found[OTHER].get("relays", [])] == [
-            (THERE, 1, 0)
-        ]
-        assert found[OTHER].get("relays", [])[0]["relayed_to"] == [{"node": HERE, "players": 1}]
+        assert [(each["source"], each["players"], each["here"]) for each in relayed(OTHER)] == [(THERE, 1, 0)]
+        assert relayed(OTHER)[0]["relayed_to"] == [{"node": HERE, "players": 1}]
         assert snapshots(THERE)[0].get("relayed_to") == [{"node": OTHER, "players": 1}]
 
 
@@ -341,7 +344,7 @@ async def test_all_players_count_once_and_where_it_is_published(key: NewKey) -> 
             await until(lambda: [shown()[node]["players"] for node in (HERE, THERE, OTHER)] == [2, 1, 1])
         assert snapshots(HERE) == snapshots(OTHER) == []
         assert shown()[HERE]["publishers"] == 0
-        relay = shown()[HERE].get("relays", [])[0]
+        relay = relayed(HERE)[0]
         assert (relay["path"], relay["source"], relay["state"], relay["here"]) == ("live/cam1", THERE, "live", 2)
         assert relay["in_kbps"] > 0
         relayed_to = snapshots(THERE)[0].get("relayed_to", [])
