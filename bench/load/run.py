@@ -39,6 +39,8 @@ class Load:
     """Of the first publisher's stream, or of all."""
     each: bool = False
     """Players go round the streams, in place of all playing the first one."""
+    play_at: tuple[Target, ...] = ()
+    """Other nodes, which the players go round with that where the streams are published."""
     readers: int = 10
     """How many of the players read messages instead of counting bytes."""
     seconds: float = 10.0
@@ -63,6 +65,8 @@ class Window:
     """By the players: about the server's sends to them."""
     delays_ms: list[float] = field(default_factory=list)
     """From sending to reading, of all readers, sorted."""
+    delays_at_ms: dict[Target, list[float]] = field(default_factory=dict)
+    """The same by where they play."""
     missing: int = 0
     """Stamped messages that readers did not get, from their first in the window to the last that was sent."""
     left_out: int = 0
@@ -147,6 +151,9 @@ async def run(load: Load, watcher: Watcher | None = None) -> Window:
     window.own_cpu = (last.cpu - first.cpu) / window.seconds
     window.lateness_ms = pacer.lateness_s * 1000
     window.delays_ms = sorted(delay / 1e6 for player in players for delay in player.delays_ns)
+    for player in players:
+        if player.delays_ns:
+            window.delays_at_ms.setdefault(player.target, []).extend(delay / 1e6 for delay in player.delays_ns)
     window.left_out = sum(publisher.left_out for publisher in publishers)
     return window
 
@@ -160,7 +167,8 @@ async def _publish(load: Load, number: int) -> Publisher:
 async def _play(load: Load, number: int, log: dict[int, int] | None) -> Player:
     stream = number % load.publishers if load.each else 0
     reads = stream == 0 and number < load.readers  # Only the first publisher's messages can be told apart.
-    player = await Player.open(load.target, log if reads else None)
+    targets = (load.target, *load.play_at)
+    player = await Player.open(targets[number % len(targets)], log if reads else None)
     await player.play(f"{NAME}{stream}")
     return player
 

@@ -12,6 +12,7 @@ from dashboard.access import actor_of
 from dashboard.api_base import ListOf, Paging, Problem, allow
 from dashboard.nodes import queries as service
 from dashboard.nodes.queries import NodeNow, State
+from dashboard.streams.api import RelayedToOut
 from ingest.models import Node
 from ingest.services import actions as services_actions
 from ingest.services.roles import Ability
@@ -31,13 +32,6 @@ class NodeIssueOut(Schema):
     expected: str
     title: str
     advice: str
-
-
-class RelayedToOut(Schema):
-    """A node that fetches a stream from this one."""
-
-    node: str
-    players: int
 
 
 class RelayOut(Schema):

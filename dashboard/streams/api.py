@@ -98,6 +98,13 @@ class ExpectedOut(Schema):
     grace_s: int = Field(description="How long it may be off air before that counts.")
 
 
+class RelayedToOut(Schema):
+    """A node that fetches a stream from this one."""
+
+    node: str
+    players: int = Field(description="Its own, and those of nodes that fetch it from there.")
+
+
 class StreamOut(Schema):
     """A stream. From `since` on, metrics are null unless it is live; bitrates and frames a second are 5 s means."""
 
@@ -111,7 +118,8 @@ class StreamOut(Schema):
     players: int
     session_id: str | None = Field(description="The session that publishes now.")
     since: datetime | None = Field(description="When that session began.")
-    node: str
+    node: str = Field(description="Where it is published.")
+    relayed_to: list[RelayedToOut] = Field([], description="Nodes that fetch it from there for their own players.")
     address: str
     encoder: str
     issues: list[IssueOut]
