@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +21,13 @@ from ingest.server.relay_playing import RelayPlaying
 from ingest.services import keys, relays
 from ingest.services.keys import NewKey
 from ingest.services.relays import RelayPass
+from tests.certificates import make_pair
 from tests.ingest.clients import go_live, sending, watch_live
 from tests.ingest.control import serving
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.viewers.browser import both
 from tests.ingest.ticks import until
-from tests.rtmp_client import Refused, RtmpClient
+from tests.rtmp_client import VIDEO, Refused, RtmpClient
 
 pytestmark = pytest.mark.usefixtures("process")
 
@@ -210,6 +213,44 @@ async def test_the_publisher_comes_back_where_it_was(key: NewKey) -> None:
             await until(lambda: [each["source"] for each in relayed(HERE)] == [THERE])
         assert relay.session_id in there.sessions
         assert times(player) == sorted(times(player))
+
+
+async def test_viewers_by_http_and_by_websocket(key: NewKey) -> None:
+    media: Any = {"media": ("127.0.0.1", 0)}
+    async with cluster(HERE, THERE, **media) as (here, there), client(there) as encoder:
+        await publish_some(encoder, key.secret)
+        await until(lambda: pictures(there) == 10)
+        async with both(here, "/live/live/cam1.flv") as viewers:
+            for viewer in viewers:
+                tags = await viewer.wait_tags(12)
+                assert [tag.payload for tag in tags if tag.type_id == VIDEO][:2] == [AVC_HEADER, key_frame(5, 80_000)]
+
+
+async def test_by_tls_between_nodes(tmp_path: Path, key: NewKey) -> None:
+    """Whose certificate is another host's, or of nobody whom the node knows, is not played from."""
+    pair = make_pair(tmp_path)
+    config: Any = {
+        "rtmps": ("127.0.0.1", 0),
+        "certificate": pair.chain,
+        "certificate_key": pair.key,
+        "relay": RelaySettings(ca=pair.chain, send_away_s=0.5),
+    }
+    async with cluster(HERE, THERE, **config) as (here, there), client(there) as encoder:
+        secure = there.bound["rtmps"][0][1]
+        await Node.objects.filter(name=THERE).aupdate(url=f"rtmps://localhost:{secure}")
+        stream_id = await go_live(encoder, key.secret)
+        async with sending(encoder, stream_id), client(here) as player:
+            await watch_live(player)
+            await player.wait_count(events.VideoReceived, 3)
+            assert {session.connection.scheme for session in there.sessions.values()} == {"rtmp", "rtmps"}
+    await Node.objects.aupdate(url="")
+    async with cluster(HERE, THERE, **config) as (here, there), client(there) as encoder, client(here) as player:
+        await Node.objects.filter(name=THERE).aupdate(url=f"rtmps://127.0.0.1:{there.bound['rtmps'][0][1]}")
+        relays._recent.clear()
+        await go_live(encoder, key.secret)
+        await watch_live(player)
+        status = await player.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert "The certificate is not valid: IP address mismatch" in status.description
 
 
 # --- How it ends ---
