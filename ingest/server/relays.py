@@ -80,8 +80,8 @@ class Relay:
         self._failing_since: float | None = None
         self._failure = ""
         self._publisher: Publisher | None = None
-        self.node = ""
-        """With which it is connected."""
+        self.node = self._url = ""
+        """With which it is connected, or was last."""
         self._players = LivePlayers(self._server, live)
         self._idle_since: float | None = None
         self._changed_at = clock.now()
@@ -96,9 +96,9 @@ class Relay:
 
     def follow(self, order: RelayOrder) -> None:
         """The same again changes nothing but the tokens. Another publisher may be at another node."""
-        former, source, self._order = self._order, self._source, order
+        former, self._order = self._order, order
         self.live.is_relayed = True
-        place = next((at for at, each in enumerate(order["sources"]) if source and each["url"] == source["url"]), None)
+        place = next((at for at, each in enumerate(order["sources"]) if each["url"] == self._url), None)
         is_same = former is not None and former["session_id"] == order["session_id"]
         if self._connection is not None and (place is not None or is_same):
             self._at = place or 0
@@ -142,7 +142,7 @@ class Relay:
         except ValueError as error:
             self._failed(f"{error}.")
             return
-        self.node = source["node"]
+        self.node, self._url = source["node"], source["url"]
         self._connection = Outgoing(
             to,
             self,
