@@ -12,7 +12,7 @@ from django.db import DatabaseError, connections
 from analytics.java import JavaMissing, find_java
 from ingest.checks import check
 from ingest.models import Node
-from ingest.services import data_folder, database
+from ingest.services import data_folder, database, own_redis
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -36,7 +36,7 @@ def spark() -> Iterator[str]:
     deploy=False,
 )
 def redis_alone() -> Iterator[str]:
-    if settings.REDIS_URL and not settings.DATABASE_URL:
+    if own_redis.is_apart() and not settings.DATABASE_URL:
         yield "REDIS_URL is set, DATABASE_URL is not: several processes would share an SQLite file."
 
 
@@ -68,7 +68,7 @@ def lake() -> Iterator[str]:
     hint="Set RTMPWEB_LAKE to a folder that all of them share; on one machine, any outside RTMPWEB_DATA_DIR.",
 )
 def shared_lake() -> Iterator[str]:
-    if settings.REDIS_URL and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR):
+    if own_redis.is_apart() and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR):
         yield "The lake is in this process's own data folder: nodes and Spark workers elsewhere don't see it."
 
 

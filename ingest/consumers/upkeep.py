@@ -94,13 +94,14 @@ Send = Callable[[Any], Coroutine[Any, Any, None]]
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(self, node: str, address: str, send: Send, *, url: str = "") -> None:
-        """`url`: by which players reach the node."""
+    def __init__(self, node: str, address: str, send: Send, *, url: str = "", local: str = "") -> None:
+        """`url`: by which players reach the node. `local`: the socket by which nodes of its machine do."""
         self.node = node
         self.waiting: Set[str] = frozenset()
         """The paths of streams that have players here and no publisher, as of the last tick."""
         self._send = send
         self._url = url
+        self._local = local
         self._rules: dict[str, health_rules.Rules] = {}
         """Of health: the rules of each session's stream, as the server was told them last."""
         self._drain_known: nodes.Drain | None = None
@@ -186,6 +187,7 @@ class Upkeep:
                 name=self.node,
                 address=self._address,
                 url=self._url,
+                local=self._local,
                 now=database.read_shared_clock(),
                 since=self._began,
                 alive=alive,

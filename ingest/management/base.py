@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -270,12 +270,18 @@ class StopSignals:
     """
 
     def __init__(
-        self, write_line: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
+        self,
+        write_line: Callable[[str], None],
+        stop: Callable[[], None],
+        kill: Callable[[], None] = lambda: None,
+        *,
+        is_worker: bool = False,
     ) -> None:
-        """`kill` ends what would outlive the process."""
+        """`kill` ends what would outlive the process. `is_worker`: who started it ends it, if it has to be at once."""
         self._write_line, self._stop, self._kill = write_line, stop, kill
+        self._is_worker = is_worker
         self._is_stopping = False
-        self._draining: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[Any] | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
 
@@ -283,8 +289,12 @@ class StopSignals:
         """Waits for what is live, RTMPWEB_DRAIN_S at most."""
         if settings.DRAIN_S and server.sessions:
             self._write_line(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
-            self._draining = asyncio.create_task(server.leave(settings.DRAIN_S))
-            await asyncio.wait([self._draining])
+            await self.until_next(server.leave(settings.DRAIN_S))
+
+    async def until_next(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Returns when the work is done; a further signal cancels it."""
+        self._draining = asyncio.create_task(work)
+        await asyncio.wait([self._draining])
 
     def _on_signal(self) -> None:
         if not self._is_stopping:
@@ -292,7 +302,7 @@ class StopSignals:
             self._stop()
         elif self._draining is not None and not self._draining.done():
             self._draining.cancel()
-        else:
+        elif not self._is_worker:
             self._write_line("Stopped at once.")
             self._kill()
             os._exit(1)
