@@ -19,7 +19,7 @@ SOCKETS = "sockets"
 """The folder of Unix sockets, by which the processes of one machine reach one another."""
 LONGEST_SOCKET = 107
 """Bytes of a Unix socket's path (unix(7)),"""
-LONGEST_SOCKET_NAME = 32
+LONGEST_SOCKET_NAME = 24
 """of which the name has so many at most."""
 
 OWN = {"broker", "copies", "lake", "recordings", "spark", SOCKETS}

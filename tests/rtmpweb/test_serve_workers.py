@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ingest.services import data_folder
 from tests.rtmp_client import RtmpClient
 from tests.rtmpweb import processes
 from tests.rtmpweb.clients import AUDIO, keep_sending
@@ -68,7 +69,7 @@ def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
     assert "Stream Key: " in server.first_start
     (redis,) = child(server, "^redis-server|/redis-server")
     assert len(child(server, r"runrtmp .*--worker \d")) == 2
-    folder = server.folder / "sockets"
+    folder = data_folder.socket_folder(server.folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "redis.sock").stat().st_mode) == 0o600
     wait_for(lambda: nodes_of(server) == ["node-1", "node-2"], timeout_s=20, what="both workers are nodes")
