@@ -29,6 +29,10 @@ LINE_BYTES = 1024 * 1024
 SOCKET_MODE = 0o600
 
 
+class SiblingsError(Exception):
+    """Others could not be told anything. The message is for the operator."""
+
+
 class Topic(Protocol):
     """What is told is JSON. To hear the same twice changes nothing."""
 
@@ -71,11 +75,17 @@ class Siblings:
         return tell
 
     async def start(self) -> None:
-        """Listens, and tries to reach the others, again and again. Raises OSError."""
+        """Listens, and tries to reach the others, again and again. Raises SiblingsError."""
         path = self._sockets[self._worker]
-        path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._hear, path, limit=LINE_BYTES)
-        path.chmod(SOCKET_MODE)
+        try:
+            path.unlink(missing_ok=True)
+            self._server = await asyncio.start_unix_server(self._hear, path, limit=LINE_BYTES)
+            path.chmod(SOCKET_MODE)
+        except OSError as error:
+            raise SiblingsError(
+                f"{path} can't be listened on: {error.strerror or error}. By such sockets workers share their limits and "
+                "bans: put the data folder on a disk that can have them, and let this user write there."
+            ) from error
         loop = asyncio.get_running_loop()
         self._telling = [loop.create_task(self._keep_telling(other)) for other in self._seen]
 

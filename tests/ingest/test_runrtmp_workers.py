@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sqlite3
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
@@ -160,6 +161,9 @@ async def test_both_are_met_and_one_that_is_killed_comes_back(
         assert await met(installation, 1) == [NODES[1]]
         state = "SELECT name, state FROM ingest_node ORDER BY name"
         assert rows(installation, state) == [(name, "up") for name in NODES]
+        sockets = [path for (path,) in rows(installation, "SELECT local FROM ingest_node")]
+        assert len(set(sockets)) == 2
+        assert all(stat.S_ISSOCK(os.stat(path).st_mode) for path in sockets)
     await met(installation, 0)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ingest.services import data_folder
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb import processes
 from tests.rtmpweb.clients import AUDIO, keep_sending
 from tests.server_process import ServerProcess, wait_for
@@ -65,6 +65,20 @@ async def publishers(stack: AsyncExitStack, server: ServerProcess, keys: dict[st
     return found
 
 
+async def played(stack: AsyncExitStack, server: ServerProcess, path: str) -> None:
+    """By a player that has come to a worker where the stream can be had."""
+    for _ in range(60):
+        client = await stack.enter_async_context(RtmpClient(port=server.rtmp_port))
+        await client.connect("live")
+        try:
+            await client.play(path.removeprefix("live/"))
+        except Refused:
+            await client.close()
+        else:
+            return
+    raise AssertionError("it can be played on no worker")
+
+
 def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
     assert "Stream Key: " in server.first_start
     (redis,) = child(server, "^redis-server|/redis-server")
@@ -86,6 +100,10 @@ def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
             _, figures = await asyncio.to_thread(server.request, "/metrics")
             for node in ("node-1", "node-2"):
                 assert f'node="{node}"' in figures
+
+            await played(stack, server, paths[1])
+            wait = asyncio.to_thread(wait_for, lambda: server.stream(paths[1])["players"] == 1, timeout_s=10, what="it")
+            await wait
 
             status, _ = await asyncio.to_thread(server.request, f"/api/v1/streams/{paths[0]}/kick", method="POST")
             assert status == 202

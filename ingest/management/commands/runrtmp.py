@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 
+from ingest.asgi import application
 from ingest.consumers import decisions, startup
 from ingest.consumers.startup import SETTINGS, server_config
 from ingest.management import workers
@@ -23,7 +24,7 @@ from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfi
 from ingest.server.tls import load
 from ingest.services import installation
 from ingest.services.bans import get_guard
-from ingest.siblings import Siblings
+from ingest.siblings import Siblings, SiblingsError
 
 GRACE_S = 5.0
 
@@ -58,12 +59,10 @@ class Command(ForegroundCommand):
         except ListenError as error:
             host, port = error.address
             raise CommandError(f"Can't listen on {host}:{port} ({SETTINGS[error.scheme]}): {error.strerror}.") from None
-        except (CertificateError, ImproperlyConfigured, installation.StartError) as error:
+        except (CertificateError, ImproperlyConfigured, SiblingsError, installation.StartError) as error:
             raise CommandError(str(error)) from None
 
     async def _run(self, config: ServerConfig, grace_s: float, siblings: Siblings | None = None) -> None:
-        from ingest.asgi import application  # Which who only supervises workers does without.
-
         stopping = asyncio.Event()
         with suppress(DatabaseError, decisions.TooSlow):  # Without an answer the node waits, and takes its name then.
             await startup.ask_before_start(installation.check)
