@@ -83,8 +83,8 @@ class Siblings:
             path.chmod(SOCKET_MODE)
         except OSError as error:
             raise SiblingsError(
-                f"{path} can't be listened on: {error.strerror or error}. By such sockets workers share their limits and "
-                "bans: put the data folder on a disk that can have them, and let this user write there."
+                f"{path} can't be listened on: {error.strerror or error}. By such sockets workers share their limits "
+                "and bans: put the data folder on a disk that can have them, and let this user write there."
             ) from error
         loop = asyncio.get_running_loop()
         self._telling = [loop.create_task(self._keep_telling(other)) for other in self._seen]

@@ -95,6 +95,16 @@ class RtmpServer(ServerContext[BaseConnection]):
             if bound:
                 logger.info("%s listens on %s", scheme, ", ".join(f"{host}:{port}" for host, port in bound))
 
+    def admit(self, connection: BaseConnection, address: str, *, is_proxy: bool = False) -> bool:
+        """Also while it drains, where others listen on the same ports: one that comes then was dealt out to this
+        process before, and is told by the application to try again, which a reset would not."""
+        if not self.draining or self.stopping or not self.config.reuse_port:
+            return super().admit(connection, address, is_proxy=is_proxy)
+        if not self.connection_limits.take(address, is_proxy=is_proxy):
+            return False
+        self.connections.add(connection)
+        return True
+
     def reload_certificate(self) -> None:
         """Read the certificate of RTMPS anew, changed or not. A pair that can't be used changes nothing."""
         if self._certificate:

@@ -5,6 +5,7 @@ Listening ones can be closed, and opened again on the same ports. Of a connectio
 
 import asyncio
 import fcntl
+import itertools
 import logging
 import os
 import socket
@@ -142,8 +143,10 @@ class Listening:
         self._config = config
         self._protocols = {"rtmp": plain, "http": media}
         self._secure = secure
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[str, list[asyncio.Server]] = {}
+        """By scheme, but for TLS; `local`: on the Unix socket."""
         self._accepting: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[Any]] = set()
         self.bound: dict[str, list[Address]] = {"rtmp": [], "rtmps": [], "http": []}
         """By scheme: (host, port) of each, as bound, also while closed; none for those that are off."""
         self.local = ""
@@ -174,7 +177,7 @@ class Listening:
                 each.close()
             raise ListenError(scheme, address, error) from error
         self.bound = {"rtmp": _bound(servers["rtmp"]), "rtmps": [], "http": _bound(servers["http"])}
-        self._servers = [*servers["rtmp"], *servers["http"]]
+        self._servers = servers
         if config.local:
             await self._open_local(config.local)
         for listener in listeners:
@@ -182,15 +185,27 @@ class Listening:
             self._begin_to_accept(listener)
 
     def close(self) -> None:
-        """Take no more connections; those that there are go on."""
-        for server in self._servers:
+        """Take no more connections; those that there are go on. Where others listen on the same ports, what the kernel
+        has dealt out to this process is taken before: nobody else gets it."""
+        if self._config.reuse_port:
+            self._take_what_waits()
+        for server in itertools.chain(*self._servers.values()):
             server.close()
         for task in self._accepting:
             task.cancel()
-        self._servers = []
+        self._servers = {}
         if self.local:
             with suppress(OSError):
                 os.unlink(self.local)
+
+    def _take_what_waits(self) -> None:
+        loop = asyncio.get_running_loop()
+        for scheme, protocol in self._protocols.items():
+            for listening in itertools.chain(*(server.sockets for server in self._servers.get(scheme, ()))):
+                for connected, _ in _accept_all(listening.fileno()):
+                    task = loop.create_task(loop.connect_accepted_socket(protocol, connected))
+                    self._late.add(task)
+                    task.add_done_callback(self._late.discard)
 
     async def _open(self, protocol: Callable[[], asyncio.BaseProtocol], address: Address) -> asyncio.Server:
         return await asyncio.get_running_loop().create_server(
@@ -220,12 +235,15 @@ class Listening:
                 error.strerror or error,
             )
         else:
-            self._servers.append(server)
+            self._servers["local"] = [server]
             self.local = str(path)
 
     def _begin_to_accept(self, listener: socket.socket) -> None:
         def done(task: "asyncio.Task[None]") -> None:
             self._accepting.discard(task)
+            if self._config.reuse_port:
+                for connected, peer in _accept_all(listener.fileno()):
+                    self._begin_tls(connected, peer)
             listener.close()  # Not before the loop has let go of it.
 
         task = asyncio.get_running_loop().create_task(self._accept(listener))
@@ -244,11 +262,27 @@ class Listening:
                 )
                 await asyncio.sleep(ACCEPT_AGAIN_S)
                 continue
-            try:
-                self._secure(connected, address[:2])
-            except Exception:  # Our own fault: this connection is given up, the others go on.
-                logger.exception("rtmps %s:%d: given up", *address[:2])
-                connected.close()
+            self._begin_tls(connected, address)
+
+    def _begin_tls(self, connected: socket.socket, peer: Any) -> None:
+        try:
+            self._secure(connected, peer[:2])
+        except Exception:  # Our own fault: this connection is given up, the others go on.
+            logger.exception("rtmps %s:%d: given up", *peer[:2])
+            connected.close()
+
+
+def _accept_all(listener: int) -> list[tuple[socket.socket, Any]]:
+    """What waits at the listening socket of this descriptor, with its peers' addresses."""
+    found = []
+    with socket.socket(fileno=os.dup(listener)) as same:
+        same.setblocking(False)
+        with suppress(OSError):  # BlockingIOError: nothing waits any more.
+            while True:
+                connected, peer = same.accept()
+                connected.setblocking(False)
+                found.append((connected, peer))
+    return found
 
 
 def _bound(servers: list[asyncio.Server]) -> list[Address]:

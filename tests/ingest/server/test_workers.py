@@ -5,7 +5,7 @@ import logging
 import socket
 import stat
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,10 @@ import pytest_asyncio
 
 from ingest.rtmp import events
 from ingest.server import RtmpServer, ServerConfig
+from ingest.server.sockets import Address
 from ingest.siblings import Siblings
 from tests.background import free_port
+from tests.certificates import make_pair
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
@@ -151,6 +153,43 @@ async def test_a_worker_that_comes_later_knows_of_all(tmp_path: Path, app: Scrip
     finally:
         for server in workers.servers:
             await server.stop(grace_s=0.1)
+
+
+def is_closed(at: Address) -> bool:
+    with suppress(ConnectionRefusedError), socket.create_connection(at):
+        return False
+    return True
+
+
+async def test_what_waits_for_a_worker_that_drains_is_served(serve: Serve, app: ScriptedApp, tmp_path: Path) -> None:
+    """It was dealt out to this one: nobody else would take it, and a reset is taken for good by some programs."""
+    pair = make_pair(tmp_path)
+    secure = {"rtmps": ("127.0.0.1", 0), "certificate": pair.chain, "certificate_key": pair.key}
+    server = await serve(config={"reuse_port": True, "media": ("127.0.0.1", 0), **secure})
+    where = {scheme: bound[0] for scheme, bound in server.bound.items()}
+    with ExitStack() as stack:
+        waiting = {scheme: stack.enter_context(socket.create_connection(at)) for scheme, at in where.items()}
+        server.drain(5)  # Before the loop has seen them.
+        await becomes(lambda: all(map(is_closed, where.values())))
+        for client in waiting.values():
+            client.settimeout(5)
+
+        def handshake() -> bytes:
+            waiting["rtmp"].sendall(b"\x03" + bytes(1536))
+            return waiting["rtmp"].recv(1)
+
+        def tls() -> bytes:
+            with pair.client().wrap_socket(waiting["rtmps"], server_hostname="localhost") as wrapped:
+                wrapped.sendall(b"\x03" + bytes(1536))
+                return wrapped.recv(1)
+
+        def viewer() -> bytes:
+            waiting["http"].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            return waiting["http"].recv(4)
+
+        assert await asyncio.to_thread(handshake) == b"\x03"
+        assert await asyncio.to_thread(tls) == b"\x03"
+        assert await asyncio.to_thread(viewer) == b"HTTP"
 
 
 # --- The Unix socket ---
