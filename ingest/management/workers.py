@@ -12,7 +12,7 @@ from pathlib import Path
 from django.conf import settings
 
 from ingest.consumers.startup import SETTINGS
-from ingest.management.base import StopSignals
+from ingest.management.base import END_DRAIN, StopSignals
 from ingest.management.children import Child, Program
 from ingest.server import ListenError
 from ingest.services import data_folder, nodes
@@ -167,8 +167,7 @@ class Workers:
         )
 
     def reload_certificate(self) -> None:
-        for child in self._children:
-            child.send_signal(signal.SIGHUP)
+        self._signal(signal.SIGHUP)
 
     async def drain(self, signals: StopSignals) -> None:
         """Has them drain and end, if they are to drain before a stop; a further signal ends the drain."""
@@ -177,11 +176,16 @@ class Workers:
 
     async def stop(self) -> None:
         """Ends all of them in order; a drain is over now."""
+        self._signal(END_DRAIN)
         await self._stop(0)
         self._ports.release()
 
     async def _stop(self, drain_s: float) -> None:
         await asyncio.gather(*(child.stop(drain_s + self._grace_s + STOP_S) for child in self._children))
+
+    def _signal(self, number: signal.Signals) -> None:
+        for child in self._children:
+            child.send_signal(number)
 
     def kill(self) -> None:
         for child in self._children:

@@ -237,6 +237,10 @@ async def test_a_stop_drains_both_and_a_further_signal_ends_the_drain(
         publishers = await publish_on_both(stack, installation, supervisor.port)
         supervisor.send_stop()
         await until(lambda: supervisor.log.count("Draining for 20 s") == 2)
+        for worker in supervisor.workers().values():
+            os.kill(worker, signal.SIGTERM)  # As systemd may do with all processes of a service.
+        for publisher in [*publishers.values()] * 2:
+            await publisher.create_stream()  # It answers, once the signal was heard.
         assert not any(publisher.closed for publisher in publishers.values())
         supervisor.send_stop()
         for publisher in publishers.values():
