@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 
+from ingest.rtmp import events
 from ingest.services import data_folder
 from ingest.services.nodes import own_process
 from tests.background import Background, free_port
-from tests.ingest.clients import go_live, sending
+from tests.ingest.clients import go_live, sending, watch_live
 from tests.ingest.ticks import until
 from tests.redis_server import RedisServer
-from tests.rtmp_client import Refused, RtmpClient
+from tests.rtmp_client import LocalClient, Refused, RtmpClient
 from tests.rtmpweb import processes
 from tests.server_process import Installation
 
@@ -195,6 +196,25 @@ async def test_a_drain_is_of_one_by_its_name(installation: Installation, supervi
         await manage(installation.manage, "node", "resume", NODES[0])
         await until(lambda: rows(installation, "SELECT count(*) FROM ingest_node WHERE state = 'up'") == [(2,)])
     await met(installation, 0)
+
+
+async def test_streams_go_through_the_socket_of_a_node(installation: Installation, supervisor: Supervisor) -> None:
+    """By which nobody is banned, whatever is tried."""
+    ((path,),) = rows(installation, "SELECT local FROM ingest_node WHERE name = ?", NODES[1])
+    for number in range(GUESSES + 2):
+        async with LocalClient(Path(path)) as client:
+            await client.connect("live")
+            with pytest.raises(Refused, match="not known"):
+                await client.publish(f"sk_{number:040d}")
+    async with LocalClient(Path(path)) as publisher, LocalClient(Path(path)) as player:
+        stream_id = await go_live(publisher, "local", "open")
+        async with sending(publisher, stream_id):
+            await watch_live(player, "local", "open")
+            await player.wait_count(events.VideoReceived, 20)
+            assert await met(installation, 2) == [NODES[1]] * 2
+    await met(installation, 0)
+    known = rows(installation, "SELECT DISTINCT address FROM ingest_session WHERE name = 'local'")
+    assert known == [("local",)]
 
 
 async def test_wrong_keys_ban_an_address_on_both(installation: Installation, supervisor: Supervisor) -> None:

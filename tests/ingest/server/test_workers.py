@@ -21,26 +21,12 @@ from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, key_frame
 from tests.ingest.server.waiting import becomes
-from tests.rtmp_client import RtmpClient
+from tests.rtmp_client import LocalClient, RtmpClient
 
 MOST = 12
 MOST_OF_ONE = 6
 CLIENTS = 40
 """That all of them meet the same of two servers comes about once in 2 ** 39 runs."""
-
-
-class LocalClient(RtmpClient):
-    """By a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(port=0)
-        self._path = path
-
-    async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_unix_connection(self._path)
-        self._reading = asyncio.create_task(self._read())
-        await self.flush()
-        await self.wait_for(events.HandshakeCompleted)
 
 
 class Workers:
