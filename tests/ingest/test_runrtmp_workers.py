@@ -26,7 +26,7 @@ from tests.ingest.ticks import until
 from tests.redis_server import RedisServer
 from tests.rtmp_client import LocalClient, Refused, RtmpClient
 from tests.rtmpweb import processes
-from tests.server_process import Installation
+from tests.server_process import Installation, wait_for
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.slow("a supervisor and its nodes start, and end, as processes")]
 
@@ -272,6 +272,17 @@ async def test_a_stop_drains_both_and_a_further_signal_ends_the_drain(
     assert rows(installation, ends) == [(2,)]
     assert not processes.of_folder(installation.folder)
     assert list(data_folder.socket_folder(installation.folder).iterdir()) == []
+
+
+def test_workers_die_with_the_process_that_keeps_them(installation: Installation, key: str) -> None:
+    """And the next ones have their names and the port at once."""
+    first = Supervisor(installation)
+    first.start()
+    os.kill(first.pid, signal.SIGKILL)
+    wait_for(lambda: not processes.of_folder(installation.folder), timeout_s=10, what="nothing is left")
+    first.kill()
+    first.start(timeout_s=20)
+    assert first.stop() == 0
 
 
 def test_a_port_that_is_taken_is_named_once(installation: Installation, key: str) -> None:
