@@ -21,6 +21,7 @@ from ingest.rtmp import events
 from ingest.services import data_folder
 from ingest.services.nodes import own_process
 from tests.background import Background, free_port
+from tests.certificates import make_pair
 from tests.ingest.clients import go_live, sending, watch_live
 from tests.ingest.ticks import until
 from tests.redis_server import RedisServer
@@ -274,10 +275,16 @@ async def test_a_stop_drains_both_and_a_further_signal_ends_the_drain(
     assert list(data_folder.socket_folder(installation.folder).iterdir()) == []
 
 
-def test_workers_die_with_the_process_that_keeps_them(installation: Installation, key: str) -> None:
-    """And the next ones have their names and the port at once."""
-    first = Supervisor(installation)
+def test_workers_die_with_the_process_that_keeps_them(installation: Installation, key: str, tmp_path: Path) -> None:
+    """And the next ones have their names and the port at once. Before, all are told to read their certificate anew."""
+    pair = make_pair(tmp_path)
+    tls = {"RTMPWEB_RTMPS": "127.0.0.1:0", "RTMPWEB_TLS_CERT": str(pair.chain), "RTMPWEB_TLS_KEY": str(pair.key)}
+    first = Supervisor(installation, **tls)
     first.start()
+    assert first.process is not None
+    first.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: first.log.count("RTMPS serves") == 4, timeout_s=10, what="both have read it twice")
+    assert len(set(re.findall(r"Listening on rtmps://\S+", first.log))) == 1
     os.kill(first.pid, signal.SIGKILL)
     wait_for(lambda: not processes.of_folder(installation.folder), timeout_s=10, what="nothing is left")
     first.kill()
