@@ -141,11 +141,14 @@ class Siblings:
         self._hearing.add(writer)
         other = 0
         try:
-            other = int(await reader.readline())
+            hello = await reader.readline()
+            if not hello.endswith(b"\n"):
+                return  # It ended as it came.
+            other = int(hello)
             self._seen[other].set()
             self._forget(other)
             self._heard_from[other] = writer
-            while line := await reader.readline():
+            while (line := await reader.readline()).endswith(b"\n"):
                 name, what = json.loads(line)
                 if self._heard_from.get(other) is not writer:
                     break  # It has come again.

@@ -102,6 +102,12 @@ async def test_what_is_no_worker_is_left(tmp_path: Path, caplog: pytest.LogCaptu
             writer.write(said)
             assert await reader.read() == b""
             writer.close()
+        for said in (b"", b"2", b'2\n["notes",'):  # One that was killed.
+            _, writer = await asyncio.open_unix_connection(tmp_path / "1.worker")
+            writer.write(said)
+            writer.close()
+            await writer.wait_closed()
+        await becomes(lambda: not first.siblings._hearing)
         assert first.notes.heard == {}
     assert len(caplog.records) == 4
     assert not any(record.exc_info for record in caplog.records)
