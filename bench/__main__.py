@@ -49,7 +49,11 @@ def parser() -> argparse.ArgumentParser:
     fanout.add_argument("--players", type=int, default=300)
     fanout.add_argument("--mbps", type=float, default=5, help="of the publisher (5)")
     fanout.add_argument("--flush", type=int, nargs="+", default=FLUSHES_MS, metavar="MS", help="(0 50 100)")
-    _contests(fanout, lambda field, options: [cases.fanout(field, options.players, options.mbps, options.flush)])
+    fanout.add_argument("--workers", type=int, nargs="+", default=(1,), metavar="N", help="of each server, too (1)")
+    _contests(
+        fanout,
+        lambda field, options: [cases.fanout(field, options.players, options.mbps, options.flush, options.workers)],
+    )
 
     connect = acts.add_parser("connect", help="connect, createStream, publish and close, again and again")
     _contests(connect, lambda field, options: [cases.connect(field)])

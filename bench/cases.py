@@ -39,6 +39,16 @@ class Field:
             found[nginx.NAME] = partial(nginx.running, record=record)
         return found
 
+    def several(self, workers: int) -> dict[str, Start]:
+        """With so many workers each."""
+        label = f"{{}}, {workers} workers"
+        found: dict[str, Start] = {
+            label.format(rtmpweb.NAME): partial(rtmpweb.running, self.form, self.template, workers=workers)
+        }
+        if self.against == "nginx":
+            found[label.format(nginx.NAME)] = partial(nginx.running, workers=workers)
+        return found
+
     @property
     def peer(self) -> str:
         """With which the others are compared; "" if there is none."""
@@ -65,9 +75,16 @@ def played(servers: Field, publishers: int, mbps: float) -> Contest:
     return Contest(name, case.measure, servers.servers(record=True), servers.peer)
 
 
-def fanout(servers: Field, players: int, mbps: float, flushes_ms: Iterable[int] = FLUSHES_MS) -> Contest:
+def fanout(
+    servers: Field, players: int, mbps: float, flushes_ms: Iterable[int] = FLUSHES_MS, workers: Iterable[int] = (1,)
+) -> Contest:
+    """`workers`: each server takes part with so many, too, on as many cores; the kernel deals out its clients."""
     name = f"fan-out {players}x{mbps:g} Mbps"
-    return Contest(name, Case(1, mbps, players=players).measure, servers.servers(flushes_ms), servers.peer)
+    found = servers.servers(flushes_ms)
+    for count in workers:
+        if count > 1:
+            found |= servers.several(count)
+    return Contest(name, Case(1, mbps, players=players).measure, found, servers.peer)
 
 
 def connect(servers: Field, form: str = "") -> Contest:

@@ -89,7 +89,7 @@ def _cookie(server: Server) -> str:
 
 def measure(start: Start, seconds: float) -> Figures:
     """A `Measure`: STREAMS streams, WALLS open walls, and as many players of the first stream as there are streams."""
-    with pinned(start) as server, on_generators_core():
+    with pinned(start) as server, on_generators_core(server):
         walls = Walls(server, _cookie(server), WALLS)
         target = Target.of(server.url, server.app)
         load = Load(target, light(), STREAMS, players=STREAMS, readers=PLAYERS, seconds=max(seconds, WINDOW_S))

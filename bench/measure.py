@@ -16,7 +16,7 @@ from bench.load.clip import clip
 from bench.load.cycles import names, run_cycles
 from bench.load.run import FIRST_PLAYERS, Load, Window, run
 from bench.peers import Server, Start
-from bench.process import TICKS_PER_S, Usage, cores, machine_cpu_s, on_core, pin, usage
+from bench.process import TICKS_PER_S, Usage, cores, machine_cpu_s, on_core, pin_to, usage
 
 Figures = dict[str, float]
 Measure = Callable[[Start, float], Figures]
@@ -73,7 +73,7 @@ class Case:
             load = Load(
                 target, clip(self.mbps), self.publishers, self.chunk_size, self.players, self.each, seconds=seconds
             )
-            with on_generators_core():
+            with on_generators_core(server):
                 window = uvloop.run(run(load, meter))
         return self._figures(window, meter)
 
@@ -103,9 +103,9 @@ class Case:
 
 @contextmanager
 def pinned(start: Start) -> Iterator[Server]:
-    """The server, on its core; when the load fails, what it wrote goes to stderr."""
+    """The server, on its core or, with several workers, cores; when the load fails, what it wrote goes to stderr."""
     with start() as server:
-        pin(server.pid, cores()[0])
+        pin_to(server.pid, cores(len(server.workers) or 1)[0])
         try:
             yield server
         except Exception:
@@ -113,15 +113,15 @@ def pinned(start: Start) -> Iterator[Server]:
             raise
 
 
-def on_generators_core() -> AbstractContextManager[None]:
-    return on_core(cores()[1])
+def on_generators_core(server: Server) -> AbstractContextManager[None]:
+    return on_core(cores(len(server.workers) or 1)[1])
 
 
 def connect_cycles(start: Start, seconds: float) -> Figures:
     """A `Measure`: connect, createStream, publish and close, again and again."""
     with pinned(start) as server:
         meter = Meter(server)
-        with on_generators_core():
+        with on_generators_core(server):
             cycles = uvloop.run(run_cycles(Target.of(server.url, server.app), seconds, meter, names(server.keys)))
     return {
         "cycles_per_cpu_s": cycles.count / meter.cpu_s,
@@ -144,6 +144,13 @@ class Meter:
         self._server = server
 
     def _usage(self) -> Usage:
+        workers = [usage(pid, alone=True) for pid in self._server.workers]
+        if workers:
+            return Usage(
+                sum(each.cpu_s for each in workers),
+                sum(each.kernel_s for each in workers),
+                sum(each.rss_bytes for each in workers),
+            )
         return usage(self._server.pid, alone=self._server.alone)
 
     def joining(self) -> None:

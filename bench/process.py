@@ -57,10 +57,6 @@ def pss(pids: Iterable[int]) -> int:
     return found
 
 
-def pin(pid: int, core: int) -> None:
-    pin_to(pid, {core})
-
-
 def pin_to(pid: int, cores: Iterable[int]) -> None:
     """Every thread of the process and its descendants to these cores; what they start later stays there too."""
     wanted = set(cores)
@@ -77,10 +73,12 @@ def machine_cpu_s() -> float:
     return (user + nice + system + interrupts + soft_interrupts + stolen) / TICKS_PER_S
 
 
-def cores() -> tuple[int, int]:
-    """The cores of server and generator; the same, to the figures' harm, where there is only one."""
+def cores(workers: int = 1) -> tuple[set[int], int]:
+    """The cores of a server with so many workers, and that of the generator. It is one of the server's, to the figures'
+    harm, where there are too few.
+    """
     found = sorted(os.sched_getaffinity(0))
-    return found[0], found[min(1, len(found) - 1)]
+    return set(found[:workers]), found[min(workers, len(found) - 1)]
 
 
 @contextlib.contextmanager

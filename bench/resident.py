@@ -45,7 +45,7 @@ class Waiting:
     act: Literal["publish", "play"]
 
     def measure(self, start: Start, seconds: float) -> Figures:
-        with pinned(start) as server, on_generators_core():
+        with pinned(start) as server, on_generators_core(server):
             names = list(server.keys) if self.act == "publish" else ["nobody"] * (FIRST + MORE)
             return uvloop.run(self._grow(server.pid, (server.url, server.app), names))
 

@@ -35,7 +35,7 @@ class Rush:
 
     def measure(self, start: Start, seconds: float) -> Figures:
         """For so long at least, and until the last has its answer."""
-        with pinned(start) as server, on_generators_core():
+        with pinned(start) as server, on_generators_core(server):
             meter = Meter(server)
             coming = Coming(self, server, meter)
             window = uvloop.run(coming.beside(load(server, seconds)))

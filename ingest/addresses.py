@@ -8,6 +8,9 @@ from functools import lru_cache
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+LOCAL = "local"
+"""Of who comes by a Unix socket: another process of this installation, on the same machine. It is not limited."""
+
 NETWORK_BITS = 64
 """Of an IPv6 address: one customer has so large a network, and could take a new address of it each time."""
 

@@ -15,10 +15,10 @@ from click import Option
 from django.conf import settings
 from django.db import DatabaseError, OperationalError, connections
 
+from ingest.management.parent_death import die_with_parent
 from ingest.services import data_folder
 from ingest.services.database import PASSING
 from rtmpweb import broker, env
-from rtmpweb.parent_death import die_with_parent
 
 logger = logging.getLogger(__name__)
 

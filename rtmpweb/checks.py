@@ -1,6 +1,7 @@
 """What is wrong with the installation as a whole, in a sentence for an operator: settings, folders, the database."""
 
 import os
+import re
 from collections.abc import Iterator
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from django.db import DatabaseError, connections
 from analytics.java import JavaMissing, find_java
 from ingest.checks import check
 from ingest.models import Node
-from ingest.services import data_folder, database
+from ingest.services import data_folder, database, nodes, own_redis
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
@@ -36,7 +37,7 @@ def spark() -> Iterator[str]:
     deploy=False,
 )
 def redis_alone() -> Iterator[str]:
-    if settings.REDIS_URL and not settings.DATABASE_URL:
+    if own_redis.is_apart() and not settings.DATABASE_URL:
         yield "REDIS_URL is set, DATABASE_URL is not: several processes would share an SQLite file."
 
 
@@ -68,7 +69,7 @@ def lake() -> Iterator[str]:
     hint="Set RTMPWEB_LAKE to a folder that all of them share; on one machine, any outside RTMPWEB_DATA_DIR.",
 )
 def shared_lake() -> Iterator[str]:
-    if settings.REDIS_URL and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR):
+    if own_redis.is_apart() and settings.LAKE_DIR.is_relative_to(settings.DATA_DIR):
         yield "The lake is in this process's own data folder: nodes and Spark workers elsewhere don't see it."
 
 
@@ -151,8 +152,9 @@ def java() -> Iterator[CheckMessage]:
 def node_names() -> Iterator[str]:
     if settings.NODE_NAME:
         return
+    workers = re.compile(rf"{re.escape(nodes.own_name())}-\d+")  # Of one host: they have names of their own.
     names = list(Node.objects.filter(stopped_at__isnull=True).values_list("name", flat=True))
-    if len(names) > 1:
+    if len({workers.sub("", name) if workers.fullmatch(name) else name for name in names}) > 1:
         yield (
             f"There are {len(names)} media nodes ({', '.join(names[:5])}), and this process has no RTMPWEB_NODE: it "
             "would take its host's name."

@@ -9,7 +9,7 @@ import dj_database_url
 import django_stubs_ext
 from csp.constants import NONE, SELF
 
-from ingest.services import data_folder
+from ingest.services import data_folder, own_redis
 from rtmpweb import env, logs
 
 django_stubs_ext.monkeypatch()  # So that Django's classes can be subscripted at run time, as their types are.
@@ -28,6 +28,8 @@ KEY_PEPPER_IS_NEW = KEY_PEPPER_FILE in env.MADE
 
 DATABASE_URL = env.database_url("DATABASE_URL")
 REDIS_URL = env.text("REDIS_URL")
+BROKER_URL = "" if own_redis.url_of(DATA_DIR) == REDIS_URL else REDIS_URL
+"""Of Celery. Empty: a folder. A Redis of our own keeps nothing, and an idle worker could not rest with it."""
 
 # Listeners ------------------------------------------------------------
 HTTP_ADDRESS = env.address("RTMPWEB_HTTP", "127.0.0.1:8000")
@@ -52,6 +54,9 @@ MAX_CONNECTIONS = env.integer("RTMPWEB_MAX_CONNECTIONS", 10_000, 1, 1_000_000)
 MAX_CONNECTIONS_PER_ADDRESS = env.integer("RTMPWEB_MAX_CONNECTIONS_PER_ADDRESS", 1_000, 1, 1_000_000)
 WAITING_S = env.integer("RTMPWEB_WAITING_S", 3600, 0, 86_400)
 """How long an encoder may be connected without publishing."""
+MOST_WORKERS = 64
+WORKERS = env.integer("RTMPWEB_WORKERS", 1, 1, MOST_WORKERS)
+"""Processes that take connections on the same ports, each a media node, where a command says no other number."""
 DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
 """How long what is live may go on after SIGTERM."""
 END_PLAYERS_S = env.number("RTMPWEB_END_PLAYERS_S", 15, 0, 86_400, or_never=True)
@@ -232,10 +237,10 @@ CACHES: dict[str, Any] = {
 """Counts failed log-ins; `local` while Redis does not answer."""
 
 BROKER_DIR = DATA_DIR / "broker"
-CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
+CELERY_BROKER_URL = BROKER_URL or "filesystem://localhost"
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {"socket_timeout": 8, "socket_connect_timeout": 2}  # Seconds: a page that starts a task waits no longer.
-    if REDIS_URL
+    if BROKER_URL
     else {
         "data_folder_in": str(BROKER_DIR / "queue"),
         "data_folder_out": str(BROKER_DIR / "queue"),

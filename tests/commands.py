@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rtmpweb.parent_death import die_with_parent
+from ingest.management.parent_death import die_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 

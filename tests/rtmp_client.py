@@ -13,6 +13,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from ingest.rtmp import ClientConnection, Message, RemoteProtocolError, UserControl, events
@@ -116,10 +117,13 @@ class RtmpClient:
     # --- The connection ---
 
     async def open(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=NEVER_FULL)
+        self._reader, self._writer = await self._connect()
         self._reading = asyncio.create_task(self._read())
         await self.flush()
         await self.wait_for(events.HandshakeCompleted)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=NEVER_FULL)
 
     async def close(self) -> None:
         """Close in order: what was written still goes out."""
@@ -291,3 +295,14 @@ class RtmpClient:
             info = next((value for value in reversed(result.values) if isinstance(value, dict)), {})
             raise Refused(str(info.get("code", "")), str(info.get("description", "")))
         return result
+
+
+class LocalClient(RtmpClient):
+    """By the Unix socket of a node."""
+
+    def __init__(self, path: Path, *, timeout_s: float = 5.0) -> None:
+        super().__init__(port=0, timeout_s=timeout_s)
+        self.path = path
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(self.path, limit=NEVER_FULL)

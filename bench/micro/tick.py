@@ -162,7 +162,7 @@ async def run(
             )
         node = Node(
             cast("Any", server),
-            cast("Any", SimpleNamespace(bound={"rtmp": [], "rtmps": [], "http": []})),
+            cast("Any", SimpleNamespace(bound={"rtmp": [], "rtmps": [], "http": []}, local="")),
             drain=lambda grace_s: None,
             resume=lambda: None,
         )

@@ -12,7 +12,7 @@ class Server:
     """One that is ready."""
 
     pid: int
-    """Of the process that serves RTMP."""
+    """Of the process that serves RTMP, or keeps those that do."""
     url: str
     """rtmp://host:port"""
     app: str
@@ -23,6 +23,8 @@ class Server:
     """Ours: for its API."""
     alone: bool = False
     """Its children do not serve RTMP, and are counted apart: what makes the thumbnails."""
+    workers: tuple[int, ...] = ()
+    """Of several processes that serve RTMP, each counted as one that is `alone`."""
     all_pids: Callable[[], list[int]] | None = None
     """Of all the form's processes, but for their children, and for databases."""
 

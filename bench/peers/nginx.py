@@ -1,4 +1,5 @@
-"""nginx with libnginx-mod-rtmp, both of Debian: one worker, nothing logged."""
+"""nginx with libnginx-mod-rtmp, both of Debian: nothing logged; of several workers each pushes its streams to the
+others."""
 
 import contextlib
 import os
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from bench.peers import Server
 from tests.background import Background, accepts, free_port
+from tests.rtmpweb.processes import children
 
 NAME = "nginx-rtmp"
 APP = "bench"
@@ -22,7 +24,9 @@ load_module {module};
 daemon off;
 pid {folder}/nginx.pid;
 error_log stderr;
-worker_processes 1;
+worker_processes {workers};
+rtmp_auto_push {push};
+rtmp_socket_dir {folder};
 events {{ use epoll; multi_accept on; worker_connections 4096; }}
 rtmp {{
     access_log off;
@@ -43,7 +47,7 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def running(*, record: bool = False) -> Iterator[Server]:
+def running(*, record: bool = False, workers: int = 1) -> Iterator[Server]:
     """`record`: everything is recorded."""
     program = shutil.which("nginx", path=PLACES)
     assert program is not None, missing()
@@ -52,13 +56,16 @@ def running(*, record: bool = False) -> Iterator[Server]:
         folder = Path(name)
         file = folder / "nginx.conf"
         recording = f"record all; record_path {name};" if record else ""
-        file.write_text(CONFIGURATION.format(module=MODULE, folder=folder, port=port, app=APP, record=recording))
-        if record:
-            folder.chmod(0o777)  # Its worker is another user.
+        several = {"workers": workers, "push": "on" if workers > 1 else "off"}
+        own = {"module": MODULE, "folder": folder, "port": port, "app": APP, "record": recording}
+        file.write_text(CONFIGURATION.format(**own, **several))
+        if record or workers > 1:
+            folder.chmod(0o777)  # Its workers are another user.
         command = [program, "-p", name, "-c", str(file), "-e", "stderr"]
         process = Background("nginx", command, folder=folder, ready=lambda: accepts(port))
         try:
             process.start()
-            yield Server(process.pid, f"rtmp://127.0.0.1:{port}", APP, lambda: process.log)
+            serving = tuple(sorted(children(process.pid))) if workers > 1 else ()
+            yield Server(process.pid, f"rtmp://127.0.0.1:{port}", APP, lambda: process.log, workers=serving)
         finally:
             process.stop()

@@ -5,11 +5,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest import SkipTest
 
 from bench.peers import Server
 from tests.production.parts import MediaNode
+from tests.redis_server import RedisServer
+from tests.rtmpweb.processes import children, command
 from tests.server_process import Installation, ServerProcess
 
 NAME = "rtmpweb"
@@ -61,6 +64,25 @@ def _node(template: Template, folder: Path, settings: dict[str, str]) -> Iterato
 
 
 @contextlib.contextmanager
+def _workers(template: Template, folder: Path, settings: dict[str, str], count: int) -> Iterator[Server]:
+    data = folder / "data"
+    template.copy(data)
+    try:
+        redis = RedisServer(folder)
+    except SkipTest as lacking:
+        raise SystemExit(f"Several workers: {lacking}.") from None
+    with redis:
+        installation = Installation(data, REDIS_URL=redis.url, **settings)
+        node = MediaNode(NODE, folder, installation.environment, workers=count)
+        try:
+            node.start()
+            serving = tuple(sorted(pid for pid in children(node.pid) if "--worker" in command(pid)))
+            yield Server(node.pid, node.url, APP, lambda: node.log, installation, workers=serving)
+        finally:
+            node.stop()
+
+
+@contextlib.contextmanager
 def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
     data = folder / "data"
     template.copy(data)
@@ -100,14 +122,16 @@ FORMS: dict[str, Form] = {"node": _node, "embedded": _embedded, "production": _p
 
 @contextlib.contextmanager
 def running(
-    form: str, template: Template, flush_ms: int = 0, *, record: bool = False, keys: int = 0
+    form: str, template: Template, flush_ms: int = 0, *, record: bool = False, keys: int = 0, workers: int = 1
 ) -> Iterator[Server]:
     """With the settings that users get, but for the flush, and for how many walls one session may have. `record`:
-    everything is recorded. `keys`: so many streams have one, in an application that asks for them."""
+    everything is recorded. `keys`: so many streams have one, in an application that asks for them. Several `workers`:
+    a node's, whatever the form."""
     settings = {"RTMPWEB_FLUSH_MS": str(flush_ms), "RTMPWEB_HTTP_SOCKETS": "1000"}
+    start = partial(_workers, count=workers) if workers > 1 else FORMS[form]
     with (
         tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as name,
-        FORMS[form](template, Path(name), settings) as server,
+        start(template, Path(name), settings) as server,
     ):
         if record and server.installation is not None:
             server.installation.manage("application", "set", APP, "--record", "all")

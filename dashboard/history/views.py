@@ -40,7 +40,7 @@ from dashboard.history.stream import (
     choices,
     history_of,
 )
-from ingest.services import audit
+from ingest.services import audit, own_redis
 from ingest.services.roles import Ability
 
 ROLLUP_COLUMNS = (*IDENTITY, *FIGURES, *DERIVED, "metric_version")
@@ -228,7 +228,7 @@ def run_context() -> dict[str, Any]:
 
 def _java_missing(ended: AnalyticsRun | None) -> str:
     """What to install; empty when Spark can run. Only the embedded form's worker is on this machine for certain."""
-    if not settings.REDIS_URL and not settings.SPARK_REMOTE:
+    if not own_redis.is_apart() and not settings.SPARK_REMOTE:
         try:
             find_java()
         except JavaMissing as error:

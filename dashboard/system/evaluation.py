@@ -208,7 +208,7 @@ def _media(seen: Observation, kind: str, former: Part | None) -> Part:
     open_ = [node for node in alive if MEDIA_MARK in node.address]
     if open_:
         addresses = [part for node in open_ for part in node.address.split(", ") if MEDIA_MARK in part]
-        where = ", ".join(part.removesuffix(MEDIA_MARK) for part in addresses)
+        where = ", ".join(part.removesuffix(MEDIA_MARK) for part in dict.fromkeys(addresses))  # Workers share one.
         return in_order(kind, min(node.started_at for node in open_), where)
     if not alive:  # What is to be said of that, the nodes' own part says.
         return unknown(kind)

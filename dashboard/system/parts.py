@@ -10,6 +10,7 @@ from django.conf import settings
 
 from analytics.models import AnalyticsRun
 from ingest import command_line
+from ingest.services import own_redis
 
 
 class State(StrEnum):
@@ -101,6 +102,7 @@ WORDS: dict[str, Words] = {
 
 EMBEDDED_ADVICE = {
     "database": "Check the disk of the data folder, and that nothing else locks the database.",
+    "redis": "The server starts it again by itself; if it does not come back, check the server's log.",
     "nodes": "RTMPWEB_RTMP is off, or the listener failed: check the server's log.",
     "worker_default": "The server starts it again by itself; if it does not come back, check the server's log.",
     "worker_analytics": "The server starts it again by itself; if it does not come back, check the server's log.",
@@ -164,7 +166,7 @@ def failing(
 ) -> Part:
     """A part that is not in order; what the trouble leaves out is as the table says."""
     words = WORDS[kind]
-    is_embedded = not (settings.DATABASE_URL if kind == "database" else settings.REDIS_URL)
+    is_embedded = not (settings.DATABASE_URL if kind == "database" else own_redis.is_apart())
     advice = trouble.advice or (is_embedded and EMBEDDED_ADVICE.get(kind)) or words.advice
     return Part(kind, state, since, trouble.what or words.down, trouble.effect or words.effect, advice, detail, alarm)
 

@@ -2,8 +2,10 @@
 in the database. The same for `runrtmp` and the embedded server."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 from django.conf import settings
@@ -14,7 +16,9 @@ from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp.limits import KIB, MIB, limits_for
 from ingest.server import Deadlines, ServerConfig
 from ingest.server.config import QUEUE, RecordingSettings, RelaySettings, ThumbnailSettings
-from ingest.services import media_urls, nodes
+from ingest.services import data_folder, media_urls, nodes
+
+logger = logging.getLogger(__name__)
 
 SETTINGS = {"rtmp": "RTMPWEB_RTMP", "rtmps": "RTMPWEB_RTMPS", "http": "RTMPWEB_MEDIA"}
 """The setting of each listener's address."""
@@ -35,13 +39,15 @@ def server_config(
         )
     longest = settings.MAX_MESSAGE_MIB * MIB
     limits = limits_for(longest)
+    node = nodes.own_name()
     return ServerConfig(
-        node=nodes.own_name(),
+        node=node,
         rtmp=rtmp,
         rtmps=rtmps,
         media=media,
         media_origins=media_urls.origins(),
         trusted_proxies=settings.TRUSTED_PROXIES,
+        local=_local_socket(node),
         certificate=settings.TLS_CERT,
         certificate_key=settings.TLS_KEY,
         reconnect_url=settings.RECONNECT_URL,
@@ -66,6 +72,19 @@ def server_config(
         max_connections=settings.MAX_CONNECTIONS,
         max_connections_per_address=settings.MAX_CONNECTIONS_PER_ADDRESS,
     )
+
+
+def _local_socket(node: str) -> Path | None:
+    try:
+        data_folder.make_socket_folder(settings.DATA_DIR)
+    except OSError as error:
+        logger.warning(
+            "%s: %s. Other nodes of this machine reach this one by its address.",
+            data_folder.socket_folder(settings.DATA_DIR),
+            error.strerror,
+        )
+        return None
+    return data_folder.node_socket(settings.DATA_DIR, node, "rtmp")
 
 
 def _thumbnails(watched_s: int) -> ThumbnailSettings | None:

@@ -96,12 +96,16 @@ PROOFS = {"start": "write", "leases": "write", "revocations": "read"}
 class Upkeep:
     """One node's rounds. `start` comes first and is repeated until the database has taken it."""
 
-    def __init__(self, node: str, address: str, send: Send, *, url: Callable[[], str] = lambda: "") -> None:
-        """`url`: by which other nodes reach this one; it may have to look that up."""
+    def __init__(
+        self, node: str, address: str, send: Send, *, url: Callable[[], str] = lambda: "", local: str = ""
+    ) -> None:
+        """`url`: by which other nodes reach this one; it may have to look that up. `local`: the socket by which those
+        of its machine do."""
         self.node = node
         self.relaying = Relaying(node, send)
         self._send = send
         self._url = url
+        self._local = local
         self._rules: dict[str, health_rules.Rules] = {}
         """Of health: the rules of each session's stream, as the server was told them last."""
         self._drain_known: nodes.Drain | None = None
@@ -187,12 +191,13 @@ class Upkeep:
             if not self._claim.take():
                 return None
             url = self._url()
-            self.node_address = {"url": url, "local": "", "process": str(nodes.own_process())}
+            self.node_address = {"url": url, "local": self._local, "process": str(nodes.own_process())}
             node = nodes.started(
                 name=self.node,
                 address=self._address,
                 url=url,
                 role=settings.ROLE,
+                local=self._local,
                 now=database.read_shared_clock(),
                 since=self._began,
                 alive=alive,

@@ -16,6 +16,7 @@ class NodeScope(TypedDict):
     addresses: list[tuple[str, int]]
     tls_addresses: list[tuple[str, int]]
     media_addresses: list[tuple[str, int]]
+    local: str  # The Unix socket for nodes of the same machine; "": there is none.
 
 
 # --- What it receives ---

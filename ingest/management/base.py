@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -264,35 +264,61 @@ class ForegroundCommand(BaseCommand):
             os.close(nowhere)
 
 
+END_DRAIN = signal.SIGUSR1
+"""To a worker: what is live is to end now."""
+
+
 class StopSignals:
     """SIGINT and SIGTERM, in the running loop: until it runs, uvloop drops a signal that has a handler. The first stops
-    the process, the next ends its drain if there is one, and one more ends it at once.
+    the process, the next ends its drain if there is one, and one more ends it at once. A worker heeds the first, and
+    ends its drain by END_DRAIN: who keeps it knows what an operator wants, and systemd may signal all processes.
     """
 
     def __init__(
-        self, write_line: Callable[[str], None], stop: Callable[[], None], kill: Callable[[], None] = lambda: None
+        self,
+        write_line: Callable[[str], None],
+        stop: Callable[[], None],
+        kill: Callable[[], None] = lambda: None,
+        *,
+        is_worker: bool = False,
     ) -> None:
         """`kill` ends what would outlive the process."""
         self._write_line, self._stop, self._kill = write_line, stop, kill
+        self._is_worker = is_worker
         self._is_stopping = False
-        self._draining: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[Any] | None = None
+        self._may_drain = True
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, self._on_signal)
+            loop.add_signal_handler(number, self._on_signal)
+        if is_worker:
+            loop.add_signal_handler(END_DRAIN, self._end_drain)
 
     async def drain(self, server: "RtmpServer") -> None:
         """Waits for what is live, RTMPWEB_DRAIN_S at most."""
-        if settings.DRAIN_S and server.sessions:
+        if settings.DRAIN_S and server.sessions and self._may_drain:
             self._write_line(f"Draining for {settings.DRAIN_S} s at most; once more to stop now.")
-            self._draining = asyncio.create_task(server.leave(settings.DRAIN_S))
-            await asyncio.wait([self._draining])
+            await self.until_next(server.leave(settings.DRAIN_S))
+
+    async def until_next(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Returns when the work is done; a further signal cancels it."""
+        self._draining = asyncio.create_task(work)
+        await asyncio.wait([self._draining])
 
     def _on_signal(self) -> None:
         if not self._is_stopping:
             self._is_stopping = True
             self._stop()
+        elif self._is_worker:
+            return
         elif self._draining is not None and not self._draining.done():
             self._draining.cancel()
         else:
             self._write_line("Stopped at once.")
             self._kill()
             os._exit(1)
+
+    def _end_drain(self) -> None:
+        self._may_drain = False
+        if self._draining is not None:
+            self._draining.cancel()

@@ -174,6 +174,10 @@ class ServerConfig:
     """Of an HTTP request's line and header fields."""
     viewer_bytes_per_s: int = 4096
     """What a viewer may send once it was answered, as a mean over some seconds: it has nothing to say."""
+    reuse_port: bool = False
+    """Others of this user may listen on the same ports (SO_REUSEPORT): the kernel deals out connections among them."""
+    local: Path | None = None
+    """A Unix socket on which RTMP is listened for as well, for other nodes of this machine; None: there is none."""
     certificate: Path | None = None
     """PEM: the server's certificate, then its chain."""
     certificate_key: Path | None = None

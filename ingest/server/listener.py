@@ -21,6 +21,7 @@ from ingest.server.recorder import Recorders
 from ingest.server.shared_objects import SharedObjects
 from ingest.server.sockets import Address, ListenError, Listening
 from ingest.server.tls import ServedCertificate, shake_hands
+from ingest.siblings import Siblings
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +38,10 @@ class RtmpServer(ServerContext[BaseConnection]):
     when nothing is left running. `leave` is the drain before a stop.
     """
 
-    def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
+    def __init__(self, application: ASGIApplication, config: ServerConfig, siblings: Siblings | None = None) -> None:
+        """`siblings`: with other processes on the same ports, whose connections count as well."""
         super().__init__(application, config)
+        self._siblings = siblings
         self.stopping = False
         self._leaving = False
         self._waived = False
@@ -76,6 +79,9 @@ class RtmpServer(ServerContext[BaseConnection]):
                 config.max_connections,
                 connections_possible(),
             )
+        if self._siblings:
+            self.connection_limits.tell = self._siblings.share("connections", self.connection_limits)
+            await self._siblings.start()
         await self._listening.open()
         self._started = True
         if self._certificate:
@@ -89,6 +95,16 @@ class RtmpServer(ServerContext[BaseConnection]):
         for scheme, bound in self.bound.items():
             if bound:
                 logger.info("%s listens on %s", scheme, ", ".join(f"{host}:{port}" for host, port in bound))
+
+    def admit(self, connection: BaseConnection, address: str, *, is_proxy: bool = False) -> bool:
+        """Also while it drains, where others listen on the same ports: one that comes then was dealt out to this
+        process before, and is told by the application to try again, which a reset would not."""
+        if not self.draining or self.stopping or not self.config.reuse_port:
+            return super().admit(connection, address, is_proxy=is_proxy)
+        if not self.connection_limits.take(address, is_proxy=is_proxy):
+            return False
+        self.connections.add(connection)
+        return True
 
     def reload_certificate(self) -> None:
         """Read the certificate of RTMPS anew, changed or not. A pair that can't be used changes nothing."""
@@ -167,6 +183,8 @@ class RtmpServer(ServerContext[BaseConnection]):
             self._timer.cancel()
         self.objects.close()
         self.close()
+        if self._siblings:
+            await self._siblings.close()
         if self.recorders:
             await self.recorders.close(grace_s)
         await self.node.stop(self.config.deadlines.application_s)

@@ -112,6 +112,7 @@ class Node:
             "addresses": self._listening.bound["rtmp"],
             "tls_addresses": self._listening.bound["rtmps"],
             "media_addresses": self._listening.bound["http"],
+            "local": self._listening.local,
         }
         self._driver = Driver(
             self._server.application,

@@ -5,6 +5,7 @@ Listening ones can be closed, and opened again on the same ports. Of a connectio
 
 import asyncio
 import fcntl
+import itertools
 import logging
 import os
 import socket
@@ -13,8 +14,10 @@ import sys
 import termios
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ingest.addresses import LOCAL
 from ingest.server.config import ServerConfig
 
 KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
@@ -23,7 +26,9 @@ acknowledgement, also by a peer that vanished when the connection was closed."""
 
 
 def address(found: Any) -> tuple[str, int]:
-    """(host, port) of a socket name; an IPv4 peer of an IPv6 listener in its own form."""
+    """(host, port) of a socket name; an IPv4 peer of an IPv6 listener in its own form, LOCAL of a Unix socket."""
+    if isinstance(found, (str, bytes)):
+        return (LOCAL, 0)
     if not isinstance(found, tuple) or len(found) < 2:
         return ("", 0)
     return (str(found[0]).removeprefix("::ffff:"), int(found[1]))
@@ -104,6 +109,9 @@ logger = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
+LOCAL_MODE = 0o600
+"""Of the Unix socket; who makes its folder closes that to others too."""
+
 ACCEPT_AGAIN_S = 1.0
 """After a connection couldn't be accepted, most likely for want of file descriptors."""
 
@@ -135,10 +143,14 @@ class Listening:
         self._config = config
         self._protocols = {"rtmp": plain, "http": media}
         self._secure = secure
-        self._servers: list[asyncio.Server] = []
+        self._servers: dict[str, list[asyncio.Server]] = {}
+        """By scheme, but for TLS; `local`: on the Unix socket."""
         self._accepting: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[Any]] = set()
         self.bound: dict[str, list[Address]] = {"rtmp": [], "rtmps": [], "http": []}
         """By scheme: (host, port) of each, as bound, also while closed; none for those that are off."""
+        self.local = ""
+        """The Unix socket's path, likewise."""
 
     async def open(self) -> None:
         """Bind and listen, from the second time on at the addresses of the first. ListenError: nothing is open then."""
@@ -151,7 +163,11 @@ class Listening:
                 for address in self.bound[scheme] or filter(None, [wanted]):
                     if scheme == "rtmps":
                         for family, *_, target in await _resolve(address):
-                            listeners += [socket.create_server(target, family=family, backlog=config.backlog)]
+                            listeners += [
+                                socket.create_server(
+                                    target, family=family, backlog=config.backlog, reuse_port=config.reuse_port
+                                )
+                            ]
                             listeners[-1].setblocking(False)
                     else:
                         servers[scheme] += [await self._open(self._protocols[scheme], address)]
@@ -161,27 +177,73 @@ class Listening:
                 each.close()
             raise ListenError(scheme, address, error) from error
         self.bound = {"rtmp": _bound(servers["rtmp"]), "rtmps": [], "http": _bound(servers["http"])}
-        self._servers = [*servers["rtmp"], *servers["http"]]
+        self._servers = servers
+        if config.local:
+            await self._open_local(config.local)
         for listener in listeners:
             self.bound["rtmps"].append(listener.getsockname()[:2])
             self._begin_to_accept(listener)
 
     def close(self) -> None:
-        """Take no more connections; those that there are go on."""
-        for server in self._servers:
+        """Take no more connections; those that there are go on. Where others listen on the same ports, what the kernel
+        has dealt out to this process is taken before: nobody else gets it."""
+        if self._config.reuse_port:
+            self._take_what_waits()
+        for server in itertools.chain(*self._servers.values()):
             server.close()
         for task in self._accepting:
             task.cancel()
-        self._servers = []
+        self._servers = {}
+        if self.local:
+            with suppress(OSError):
+                os.unlink(self.local)
+
+    def _take_what_waits(self) -> None:
+        loop = asyncio.get_running_loop()
+        for scheme, protocol in self._protocols.items():
+            for listening in itertools.chain(*(server.sockets for server in self._servers.get(scheme, ()))):
+                for connected, _ in _accept_all(listening.fileno()):
+                    task = loop.create_task(loop.connect_accepted_socket(protocol, connected))
+                    self._late.add(task)
+                    task.add_done_callback(self._late.discard)
 
     async def _open(self, protocol: Callable[[], asyncio.BaseProtocol], address: Address) -> asyncio.Server:
         return await asyncio.get_running_loop().create_server(
-            protocol, *address, backlog=self._config.backlog, reuse_address=True
+            protocol,
+            *address,
+            backlog=self._config.backlog,
+            reuse_address=True,
+            reuse_port=self._config.reuse_port or None,
         )
+
+    async def _open_local(self, path: Path) -> None:
+        """In place of one that a process left which has died. Without it the node serves all the same."""
+        listener = socket.socket(socket.AF_UNIX)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            listener.bind(str(path))
+            os.chmod(path, LOCAL_MODE)
+            server = await asyncio.get_running_loop().create_unix_server(
+                self._protocols["rtmp"], sock=listener, backlog=self._config.backlog
+            )
+        except OSError as error:
+            listener.close()
+            logger.warning(
+                "%s can't be listened on: %s. Other nodes of this machine reach this one by its address instead.",
+                path,
+                error.strerror or error,
+            )
+        else:
+            self._servers["local"] = [server]
+            self.local = str(path)
 
     def _begin_to_accept(self, listener: socket.socket) -> None:
         def done(task: "asyncio.Task[None]") -> None:
             self._accepting.discard(task)
+            if self._config.reuse_port:
+                for connected, peer in _accept_all(listener.fileno()):
+                    self._begin_tls(connected, peer)
             listener.close()  # Not before the loop has let go of it.
 
         task = asyncio.get_running_loop().create_task(self._accept(listener))
@@ -200,11 +262,27 @@ class Listening:
                 )
                 await asyncio.sleep(ACCEPT_AGAIN_S)
                 continue
-            try:
-                self._secure(connected, address[:2])
-            except Exception:  # Our own fault: this connection is given up, the others go on.
-                logger.exception("rtmps %s:%d: given up", *address[:2])
-                connected.close()
+            self._begin_tls(connected, address)
+
+    def _begin_tls(self, connected: socket.socket, peer: Any) -> None:
+        try:
+            self._secure(connected, peer[:2])
+        except Exception:  # Our own fault: this connection is given up, the others go on.
+            logger.exception("rtmps %s:%d: given up", *peer[:2])
+            connected.close()
+
+
+def _accept_all(listener: int) -> list[tuple[socket.socket, Any]]:
+    """What waits at the listening socket of this descriptor, with its peers' addresses."""
+    found = []
+    with socket.socket(fileno=os.dup(listener)) as same:
+        same.setblocking(False)
+        with suppress(OSError):  # BlockingIOError: nothing waits any more.
+            while True:
+                connected, peer = same.accept()
+                connected.setblocking(False)
+                found.append((connected, peer))
+    return found
 
 
 def _bound(servers: list[asyncio.Server]) -> list[Address]:

@@ -4,11 +4,12 @@ Different wrong secrets are what counts: an encoder that repeats one wrong key a
 nothing. Secrets are kept as keyed hashes. An IPv6 address stands for its /64, which one customer has.
 
 The database has the bans of all nodes, and each node reads them once a second. One that is imposed by a node's guard
-holds there at once, until it is read back: its row may have to wait for the database."""
+holds there at once, until it is read back: its row may have to wait for the database. Guards of workers on the same
+ports tell one another of wrong secrets and of bans (`ingest.siblings`): it is the same whom of them a client meets."""
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
@@ -29,6 +30,9 @@ T = TypeVar("T")
 WINDOW_S = 600.0
 """For so long a wrong secret counts after it was last tried."""
 
+PORTION = 500
+"""Wrong secrets, or bans, that are told at once to a worker that comes later."""
+
 MOST_ADDRESSES = 10_000
 """That are remembered, with wrong secrets and as banned; the oldest give way."""
 
@@ -47,7 +51,11 @@ class KnownBan:
 
 
 class Guard:
-    """Of one process; any thread may ask. `now`: seconds since the epoch."""
+    """Of one process; any thread may ask. `now`: seconds since the epoch.
+
+    What is told of it are addresses and hashes: [[unit, hash, when it was tried]], or [[unit, when it was banned]]. Of
+    two guesses that two workers hear in the same moment, each counts only its own: then the next one bans.
+    """
 
     def __init__(self, *, guesses: int, ban_s: float, most: int = MOST_ADDRESSES) -> None:
         self._guesses = guesses
@@ -60,6 +68,8 @@ class Guard:
         """When this process banned those whose bans the database hasn't shown yet."""
         self._known: dict[str, float] = {}
         """Until when each ban holds that the database has."""
+        self.tell: Callable[[list[list[Any]]], None] | None = None
+        """Tells the other workers, in their event loop's thread."""
 
     def wrong(self, address: str, secret: str, now: float) -> int:
         """Counts a wrong secret. Not 0: so many different ones were tried, and the address is banned from now on."""
@@ -71,19 +81,49 @@ class Guard:
             return 0
         hashed = keyed_hash("guess", secret)
         with self._lock:
-            tried = self._wrong.setdefault(network, OrderedDict())
-            self._wrong.move_to_end(network)
-            tried[hashed] = now
-            tried.move_to_end(hashed)
-            while next(iter(tried.values())) <= now - WINDOW_S:
-                tried.popitem(last=False)
-            if len(tried) < self._guesses:
-                _trim(self._wrong, self._most)
-                return 0
-            del self._wrong[network]
-            self._imposed[network] = now
-            _trim(self._imposed, self._most)
-            return len(tried)
+            count = self._try(network, hashed, now)
+            is_banned = count >= self._guesses
+            if is_banned:
+                self._ban(network, now)
+        if self.tell:
+            self.tell([[network, now] if is_banned else [network, hashed, now]])
+        return count if is_banned else 0
+
+    def _try(self, network: str, hashed: str, at: float) -> int:
+        """How many were tried within the window, with this one."""
+        tried = self._wrong.setdefault(network, OrderedDict())
+        self._wrong.move_to_end(network)
+        tried[hashed] = at
+        tried.move_to_end(hashed)
+        while next(iter(tried.values())) <= at - WINDOW_S:
+            tried.popitem(last=False)
+        count = len(tried)
+        _trim(self._wrong, self._most)
+        return count
+
+    def _ban(self, network: str, at: float) -> None:
+        self._wrong.pop(network, None)
+        self._imposed[network] = at
+        _trim(self._imposed, self._most)
+
+    def told(self, worker: int, what: list[list[Any]]) -> None:
+        """What another worker's guard has counted or banned."""
+        with self._lock:
+            for network, *hashed, at in what:
+                if hashed:
+                    self._try(network, hashed[0], at)
+                else:
+                    self._ban(network, at)
+
+    def gone(self, worker: int) -> None:
+        """What was tried there was tried all the same."""
+
+    def everything(self) -> Iterator[list[list[Any]]]:
+        with self._lock:
+            tried = [[network, *each] for network, hashes in self._wrong.items() for each in hashes.items()]
+            found = tried + [[network, at] for network, at in self._imposed.items()]
+        for first in range(0, len(found), PORTION):
+            yield found[first : first + PORTION]
 
     def banned_until(self, address: str, now: float) -> float | None:
         """Until when the address is refused unheard; None: it is heard."""

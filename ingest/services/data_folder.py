@@ -1,7 +1,10 @@
 """What an installation keeps is its system user's alone: the data folder, the database's files, files with secrets."""
 
+import errno
+import hashlib
 import os
 import stat
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +15,14 @@ FILE = 0o600
 OTHERS = 0o077
 """The rights of the group and of everybody: what a folder or file has none of, and the umask."""
 
-OWN = {"broker", "copies", "lake", "recordings", "spark"}
+SOCKETS = "sockets"
+"""The folder of Unix sockets, by which the processes of one machine reach one another."""
+LONGEST_SOCKET = 107
+"""Bytes of a Unix socket's path (unix(7)),"""
+LONGEST_SOCKET_NAME = 24
+"""of which the name has so many at most."""
+
+OWN = {"broker", "copies", "lake", "recordings", "spark", SOCKETS}
 """Folders of a data folder with what is nobody else's business,"""
 FOLDERS = {*OWN, "static", "bench", "fuzz", "tests", "lost+found"}
 """and all that it may have: also of the project's own tests and measurements, and that of a disk of its own."""
@@ -53,6 +63,31 @@ def close(path: Path) -> None:
 def is_open(path: Path) -> bool:
     """Whether others may do anything with it. Raises OSError."""
     return bool(path.stat().st_mode & OTHERS)
+
+
+def socket_folder(folder: Path) -> Path:
+    """Of a data folder, as a rule in it; where that makes too long a path, in the system's for temporary files."""
+    inside = folder / SOCKETS
+    if len(os.fsencode(inside)) + 1 + LONGEST_SOCKET_NAME <= LONGEST_SOCKET:
+        return inside
+    mark = hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"rtmpweb-{os.geteuid()}-{mark}"
+
+
+def make_socket_folder(folder: Path) -> Path:
+    """The same, made if it isn't there. Raises OSError where it is not this user's alone."""
+    found = socket_folder(folder)
+    found.mkdir(mode=FOLDER, exist_ok=True)
+    state = found.lstat()
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "it is another user's", str(found))
+    close(found)
+    return found
+
+
+def node_socket(folder: Path, node: str, kind: str) -> Path:
+    """Of a node; `kind`: what for, in a word."""
+    return socket_folder(folder) / f"{hashlib.sha256(node.encode()).hexdigest()[:16]}.{kind}"
 
 
 def restrict_new_files() -> None:

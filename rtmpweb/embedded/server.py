@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +33,14 @@ from twisted.internet.defer import Deferred
 from ingest.consumers import decisions, startup
 from ingest.consumers.startup import SETTINGS, server_config
 from ingest.management.base import StopSignals
+from ingest.management.children import Child
+from ingest.management.workers import Workers, address_text
 from ingest.server import CertificateError, RtmpServer, ServerConfig, tune_for_event_loop
 from ingest.server import ListenError as RtmpListenError
 from ingest.server.tls import load
 from ingest.services import installation
-from rtmpweb.embedded import children
-from rtmpweb.embedded.children import Child
+from rtmpweb.embedded import own_redis
+from rtmpweb.embedded.celery_workers import celery_workers
 from rtmpweb.embedded.http import HttpServer, ListenError, explain_listen_error, listen, url_host
 from rtmpweb.heartbeats import idle_worker_heartbeat
 
@@ -165,13 +167,17 @@ CHILD_GRACE_S = 10.0
 class Embedded:
     """Listens in `start`, runs until a signal, and leaves nothing running."""
 
-    def __init__(self, application: Any, write: Callable[[str], None], *, to_terminal: bool) -> None:
-        """`write` takes each line for the operator, who sees them at once and alone where it is `to_terminal`."""
+    def __init__(self, application: Any, write: Callable[[str], None], *, to_terminal: bool, workers: int = 1) -> None:
+        """`write` takes each line for the operator, who sees them at once and alone where it is `to_terminal`. With
+        several `workers`, RTMP is theirs.
+        """
         self._application = application
         self._write = write
         self._to_terminal = to_terminal
         self._children: list[Child] = []
+        self._redis: Child | None = None
         self._rtmp: RtmpServer | None = None
+        self._workers = Workers(workers, write, grace_s=RTMP_GRACE_S) if workers > 1 else None
 
     def run(self) -> None:
         """Raises ListenError and StartError before anything was made or started."""
@@ -186,11 +192,14 @@ class Embedded:
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])
         try:
             config = self._configure()
+            if own_redis.is_named():
+                loop.run_until_complete(self._start_redis())
             migrate()
             installation.check()
             self._start_rtmp(config)
         except BaseException:
             http.close()
+            self._kill_children()
             raise
         self._greet(http)
         connections.close_all()
@@ -198,7 +207,7 @@ class Embedded:
         reactor.addSystemEventTrigger(
             "before", "shutdown", lambda: Deferred.fromFuture(asyncio.ensure_future(self._stop()))
         )
-        server = HttpServer(self._application, http, beside=settings.MAX_CONNECTIONS)
+        server = HttpServer(self._application, http, beside=settings.MAX_CONNECTIONS if self._rtmp else 0)
         loop.call_soon(self._on_running)
         tune_for_event_loop()
         server.run()
@@ -231,6 +240,9 @@ class Embedded:
     def _start_rtmp(self, config: ServerConfig) -> None:
         if config.rtmp is None and config.rtmps is None:
             return
+        if self._workers:
+            self._start_workers(self._workers, config)
+            return
         with suppress(decisions.TooSlow):  # Then the node takes it once it can.
             loop.run_until_complete(startup.take_name(config.node, self._write))
         self._rtmp = RtmpServer(self._application, config)
@@ -238,13 +250,27 @@ class Embedded:
             loop.run_until_complete(self._rtmp.start())
         except RtmpListenError as error:
             raise explain_listen_error(error, error.address, SETTINGS[error.scheme]) from error
-        # Port 0 took a free one: this process's pages and texts show the one it is.
+        self._show_ports(config, {scheme: bound[0] for scheme, bound in self._rtmp.bound.items() if bound})
+
+    def _start_workers(self, workers: Workers, config: ServerConfig) -> None:
+        try:
+            bound = workers.bind({"rtmp": config.rtmp, "rtmps": config.rtmps, "http": config.media})
+        except RtmpListenError as error:
+            raise explain_listen_error(error, error.address, SETTINGS[error.scheme]) from error
+        self._show_ports(config, bound)
+        connections.close_all()
+        http = {"RTMPWEB_HTTP": address_text(settings.HTTP_ADDRESS)}  # Whose pages may play from there.
+        loop.run_until_complete(workers.start(**http))
+
+    @staticmethod
+    def _show_ports(config: ServerConfig, bound: Mapping[str, tuple[str, int]]) -> None:
+        """Port 0 took a free one: this process's pages and texts show the one it is."""
         if config.rtmp is not None:
-            settings.RTMP_ADDRESS = (config.rtmp[0], self._rtmp.addresses[0][1])
+            settings.RTMP_ADDRESS = (config.rtmp[0], bound["rtmp"][1])
         if config.rtmps is not None:
-            settings.RTMPS_ADDRESS = (config.rtmps[0], self._rtmp.bound["rtmps"][0][1])
+            settings.RTMPS_ADDRESS = (config.rtmps[0], bound["rtmps"][1])
         if config.media is not None:
-            settings.MEDIA_ADDRESS = (config.media[0], self._rtmp.bound["http"][0][1])
+            settings.MEDIA_ADDRESS = (config.media[0], bound["http"][1])
 
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
@@ -253,9 +279,14 @@ class Embedded:
         for line in greeting(first, self._url, to_terminal=self._to_terminal):
             self._write(line)
 
+    async def _start_redis(self) -> None:
+        self._redis = Child(own_redis.program(), self._write)
+        self._redis.start()
+        await own_redis.wait_until_it_answers()
+
     async def _start_children(self) -> None:
-        queue = None if settings.REDIS_URL else settings.BROKER_DIR / "queue"
-        for program in children.celery_workers(settings.BASE_DIR, settings.DATA_DIR, queue):
+        queue = None if settings.BROKER_URL else settings.BROKER_DIR / "queue"
+        for program in celery_workers(settings.BASE_DIR, settings.DATA_DIR, queue):
             child = Child(program, self._write)
             child.start()
             self._children.append(child)
@@ -264,8 +295,9 @@ class Embedded:
 
     def _on_running(self) -> None:
         self._signals = StopSignals(self._write, self._on_stop, self._kill_children)
-        if self._rtmp is not None and self._rtmp.bound["rtmps"]:
-            loop.add_signal_handler(signal.SIGHUP, self._rtmp.reload_certificate)
+        serving = self._workers or self._rtmp
+        if serving is not None and settings.RTMPS_ADDRESS is not None:
+            loop.add_signal_handler(signal.SIGHUP, serving.reload_certificate)
         self._announce_ready()
 
     def _announce_ready(self) -> None:
@@ -284,12 +316,16 @@ class Embedded:
         self._ending = loop.create_task(self._drain_and_stop())
 
     def _kill_children(self) -> None:
-        for child in self._children:
+        if self._workers:
+            self._workers.kill()
+        for child in (*self._children, *filter(None, [self._redis])):
             child.kill()
 
     async def _drain_and_stop(self) -> None:
         if self._rtmp is not None:
             await self._signals.drain(self._rtmp)
+        elif self._workers:
+            await self._workers.drain(self._signals)
         self._write("Stopping; once more to stop at once.")
         reactor.stop()
 
@@ -297,7 +333,11 @@ class Embedded:
         steps = [child.stop(CHILD_GRACE_S) for child in self._children]
         if self._rtmp is not None:
             steps.append(self._rtmp.stop(RTMP_GRACE_S))
+        if self._workers:
+            steps.append(self._workers.stop())
         for result in await asyncio.gather(*steps, return_exceptions=True):
             if isinstance(result, BaseException):
                 log.error("While stopping: %r", result)
+        if self._redis:  # Last, as the others use it.
+            await self._redis.stop(CHILD_GRACE_S)
         self._write("Stopped.")

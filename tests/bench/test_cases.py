@@ -1,20 +1,24 @@
 """What is measured by itself: chunks, a second's tick, DuckDB's side, slow players; and the accounting of a process."""
 
+import os
 from contextlib import closing
 from datetime import UTC, datetime
 from math import isnan
 from pathlib import Path
+from typing import cast
 
 import duckdb
 import pytest
 
 from analytics.synthetic import World, generate
 from bench.analytics.duck import GROUPS, Duck
+from bench.cases import Field, fanout
 from bench.micro import tick
 from bench.micro.chunks import READS, reads, run
 from bench.micro.ingest import CHUNK_SIZES
 from bench.micro.live_fanout import AUDIO, VIDEO
-from bench.process import TICKS_PER_S, usage
+from bench.peers.rtmpweb import Template
+from bench.process import TICKS_PER_S, cores, usage
 from bench.slowplayer import AS_IT_IS, WAYS, Broadcast, simulate, table
 from ingest.live import Subscriber
 from tests.background import Dialog
@@ -52,6 +56,15 @@ def test_it_counts_each_sample_once_in_each_dimension(tmp_path: Path) -> None:
         file = duck.streams_alone(samples)
         alone = duckdb.execute("SELECT sum(samples) FROM read_parquet($file)", {"file": str(file)})
         assert alone.fetchall() == [(2 * made.samples,)]
+
+
+def test_several_workers_meet_one() -> None:
+    field = Field("node", cast("Template", None), against="none")
+    assert list(fanout(field, 10, 1, (0,), (1, 2)).servers) == ["rtmpweb", "rtmpweb, 2 workers"]
+    of_server, of_generator = cores(1)
+    assert len(of_server) == 1
+    assert cores(64) == (os.sched_getaffinity(0), max(os.sched_getaffinity(0)))
+    assert of_generator not in of_server or len(os.sched_getaffinity(0)) == 1
 
 
 BUSY_S = 0.4

@@ -109,7 +109,8 @@ def test_the_media_listener(client: Client, settled: None, db: None, settings: A
     node("a", address="0.0.0.0:1935")
     found = parts(client, "operator")["media"]
     assert (found["state"], found["what"], found["alarm"]) == ("degraded", "No media node sends FLV", False)
-    node("b", address="0.0.0.0:1935, 0.0.0.0:1936 (TLS), 0.0.0.0:8001 (media)")
+    for worker in ("b-1", "b-2"):
+        node(worker, address="0.0.0.0:1935, 0.0.0.0:1936 (TLS), 0.0.0.0:8001 (media)")
     found = parts(client, "analyst")["media"]
     assert (found["state"], found["detail"]) == ("ok", "0.0.0.0:8001")
     settings.MEDIA_ADDRESS = None

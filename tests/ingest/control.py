@@ -161,6 +161,7 @@ class NodeApp:
             "node": node,
             "addresses": [("127.0.0.1", 1935)],
             "tls_addresses": [],
+            "local": "",
             "media_addresses": [],
         } | fields
         self.node = node

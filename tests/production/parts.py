@@ -45,11 +45,12 @@ class MediaNode(Background):
     nice = -6  # About the 4096 shares that docker-compose.yml gives it, where the others have 1024.
     stop_timeout_s = 60.0
 
-    def __init__(self, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, folder: Path, environment: Mapping[str, str], *, workers: int = 1) -> None:
         self.port = free_port()
-        command = [sys.executable, "manage.py", "runrtmp"]
+        command = [sys.executable, "manage.py", "runrtmp", "--workers", str(workers)]
         where = {**environment, "RTMPWEB_NODE": name, "RTMPWEB_RTMP": f"127.0.0.1:{self.port}"}
-        super().__init__(name, command, folder=folder, environment=where, ready="Listening on rtmp://")
+        ready = "Running: " if workers > 1 else "Listening on rtmp://"
+        super().__init__(name, command, folder=folder, environment=where, ready=ready)
 
     @property
     def url(self) -> str:

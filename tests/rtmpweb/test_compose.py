@@ -172,7 +172,9 @@ NOT_FROM_ENV = {
 }
 """Settings that an operator's .env does not change, and why."""
 
-ONE_SERVICE = {"RTMPWEB_ACCESS_LOG": "web", "RTMPWEB_DRAIN_S": "node", "RTMPWEB_NODE_URL": "node"}
+ONE_SERVICE = {"RTMPWEB_ACCESS_LOG": "web"} | dict.fromkeys(
+    ("RTMPWEB_DRAIN_S", "RTMPWEB_NODE_URL", "RTMPWEB_WORKERS"), "node"
+)
 """Settings that only one kind of process reads."""
 
 

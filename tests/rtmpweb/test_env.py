@@ -17,6 +17,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from ingest.models import Node
+from ingest.services import nodes
 from rtmpweb import env
 from tests.certificates import make_pair
 from tests.ingest.faults import at_once
@@ -306,6 +307,11 @@ def test_several_nodes_need_names(settings: Settings, db: None) -> None:
     Node.objects.create(name="a")
     Node.objects.create(name="old", stopped_at=timezone.now())
     assert "rtmpweb.W008" not in found(databases=["default"])
+    for number in (1, 2):
+        Node.objects.create(name=f"{nodes.own_name()}-{number}", stopped_at=timezone.now())
+    Node.objects.filter(name="a").update(stopped_at=timezone.now())
+    Node.objects.exclude(name__in=("a", "old")).update(stopped_at=None)
+    assert "rtmpweb.W008" not in found(databases=["default"]), "workers of this host"
     Node.objects.create(name="b")
     assert "rtmpweb.W008" in found(databases=["default"])
     settings.NODE_NAME = "a"

@@ -132,6 +132,7 @@ class Kind(NamedTuple):
 
 
 SERVE, WEB = (COMMAND.format(app="rtmpweb", name=name) for name in ("serve", "runweb"))
+SERVE += "import rtmpweb.asgi, rtmpweb.embedded.server\n"  # Once it is the process that stays.
 NODE = COMMAND.format(app="ingest", name="runrtmp")
 RUN = COMMAND.format(app="analytics", name="analytics") + "import analytics.pipeline\n"
 KINDS = {

@@ -1,4 +1,4 @@
-"""Child processes that are kept running, and stopped with all that they started; the Celery workers among them."""
+"""Child processes that are kept running, and stopped with all that they started."""
 
 import asyncio
 import contextlib
@@ -8,10 +8,8 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 
-from rtmpweb import broker, parent_death
+from ingest.management import parent_death
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +34,15 @@ OUTPUT_GRACE_S = 1.0
 @dataclass(frozen=True, slots=True)
 class Program:
     """What to run. `environment` is added to this process's own. `wanted`: whether there is work for it, if it is one
-    that ends in order (exit code 0) when there is none, and rests then; None: it always runs."""
+    that ends in order (exit code 0) when there is none, and rests then; None: it always runs. `ready`: with what a line
+    of its output begins when it does what it is for."""
 
     name: str
     arguments: tuple[str, ...]
     nice: int = 0
     environment: dict[str, str] = field(default_factory=dict)
     wanted: Callable[[], bool] | None = None
+    ready: str = ""
 
 
 class Child:
@@ -55,6 +55,7 @@ class Child:
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._failed = False
+        self._begun: asyncio.Future[bool] | None = None
 
     def is_well(self) -> bool:
         """False: there is work that nobody takes, as the program has ended before it did. From any thread."""
@@ -62,7 +63,20 @@ class Child:
 
     def start(self) -> None:
         """Called in the event loop's thread, which must outlive the child: it counts as the child's parent."""
-        self._task = asyncio.get_running_loop().create_task(self._supervise(), name=f"child {self.program.name}")
+        loop = asyncio.get_running_loop()
+        self._begun = loop.create_future()
+        self._task = loop.create_task(self._supervise(), name=f"child {self.program.name}")
+
+    async def has_begun(self) -> bool:
+        """Once it was ready for the first time. False: it ended before."""
+        assert self._begun is not None  # noqa: S101 - `start` comes first.
+        return await asyncio.shield(self._begun)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """To the program, if it runs."""
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
 
     async def stop(self, grace_s: float) -> None:
         """SIGTERM; after `grace_s` SIGQUIT, then SIGKILL for all of its processes."""
@@ -70,9 +84,7 @@ class Child:
         if self._task is None:
             return
         for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGQUIT, COLD_GRACE_S)):
-            if self._process is not None and self._process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.send_signal(number)
+            self.send_signal(number)
             done, _ = await asyncio.wait({self._task}, timeout=wait_s)
             if done:
                 return
@@ -94,6 +106,7 @@ class Child:
                 return
             began = loop.time()
             code = await self._run()
+            self._note_begun(False)
             if self._stopping.is_set():
                 return
             self._failed = code != 0
@@ -167,43 +180,11 @@ class Child:
         if line.startswith(b"{"):  # A record in JSON, which says itself whose it is.
             self._write(line.decode(errors="replace").rstrip())
         elif line.strip():
-            self._write(f"[{self.program.name}] {line.decode(errors='replace').rstrip()}")
+            text = line.decode(errors="replace").rstrip()
+            self._write(f"[{self.program.name}] {text}")
+            if self.program.ready and text.startswith(self.program.ready):
+                self._note_begun(True)
 
-
-CELERY = ("-m", "celery", "--quiet", "-A", "rtmpweb", "worker")
-
-QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-"""Nobody listens to what workers say to one another on one machine."""
-
-
-REST_AFTER_S = 20
-"""Longer than a run of the analytics waits for another to end (BUSY_RETRY_S): it is asked for again meanwhile."""
-
-
-def celery_workers(project: Path, data: Path, queue: Path | None) -> list[Program]:
-    """`default` runs the short tasks and the schedule in one process; `analytics` one Spark job at a time, behind
-    everything else, each in a process of its own that ends with it. It is there only while there is work.
-
-    `queue`: the broker's folder; None: the broker is elsewhere, and only a worker sees what waits there.
-    """
-    environment = {
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH")))),
-        "RTMPWEB_DATA_DIR": str(data),
-        "RTMPWEB_LOG_LEVEL": os.environ.get("RTMPWEB_LOG_LEVEL") or "WARNING",
-    }
-    start = (sys.executable, *CELERY, *QUIET)
-    rests = ("--rest-after", str(REST_AFTER_S)) if queue is not None else ()
-    return [
-        Program(
-            "default",
-            (*start, "-n", "default@%h", "-Q", "default", "-c", "1", "-P", "solo", "--schedule-thread"),
-            environment=environment,
-        ),
-        Program(
-            "analytics",
-            (*start, "-n", "analytics@%h", "-Q", "analytics", "-c", "1", "--prefetch-multiplier", "1", *rests),
-            nice=10,
-            environment=environment,
-            wanted=partial(broker.has_message, queue, "analytics") if queue is not None else None,
-        ),
-    ]
+    def _note_begun(self, has_begun: bool) -> None:
+        if self._begun is not None and not self._begun.done():
+            self._begun.set_result(has_begun)

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from rtmpweb import parent_death
-from rtmpweb.embedded import children
-from rtmpweb.embedded.children import Child, Program
+from ingest.management import children, parent_death
+from ingest.management.children import Child, Program
 from tests.rtmpweb import processes
 from tests.server_process import wait_for
 
