@@ -24,7 +24,7 @@ from ingest.server.asgi import STREAM_ENDED, Status
 from ingest.server.connection import Connection
 from ingest.server.connection_base import BaseConnection
 from ingest.server.context import Session
-from ingest.server.output import flush_one
+from ingest.server.output import flush_one, write_waiting
 from ingest.server.player import Player
 
 B = TypeVar("B", bound=BaseConnection)
@@ -280,16 +280,10 @@ class Playing(LiveOutput[Connection], Player):
     def flush(self) -> None:
         outlet = self._outlet
         if outlet.is_open and not self._stopped:
-            subscriber, window, most = self.subscriber, outlet.window, self._batch_bytes
-            if window.closes_at - window.sent < most:
-                most = window.room
-            before = subscriber.sent_bytes
-            parts = self._taken(most)
-            outlet.write_media(parts, subscriber.sent_bytes - before)
-            if subscriber.pending_messages:
+            if not write_waiting(outlet, self.subscriber, self._taken, self._batch_bytes):
                 self.resume()
             elif outlet.is_open and self._shift is None:
-                self.live.catch_up(subscriber)
+                self.live.catch_up(self.subscriber)
         elif self.switch and self.switch.new is self:
             self._find_beginning(self.connection.loop.time())
 
