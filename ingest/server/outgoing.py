@@ -130,6 +130,11 @@ class Outgoing(asyncio.BufferedProtocol):
         self._sink = sink
         self.rtmp.play(stream_id, name, sink=sink)
 
+    def send_to(self, sink: MediaSink | None) -> None:
+        """What it plays goes there from now on; None: nowhere. Not to be called by its former sink."""
+        self._sink = sink
+        self.rtmp.send_to(sink)
+
     def begun(self) -> None:
         """It does what it is there for. From now on the peer has to live, and no more."""
         self._has_begun = True
