@@ -218,7 +218,8 @@ class Outgoing(asyncio.BufferedProtocol):
             if self._stage == "tls":
                 self.lose(Failure("tls", "", "The connection was closed before TLS was agreed on."))
             else:
-                self.lose(Failure("connect", "", f"Nobody answers: {error.strerror or error}."))
+                why = os.strerror(error.errno) if error.errno else str(error) or "not in time"
+                self.lose(Failure("connect", "", f"Nobody answers: {why}."))
         finally:
             self._dialling = None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -22,7 +23,8 @@ def info(level: str, code: str, description: str, **more: Any) -> dict[str, Any]
 
 
 class PlainServer:
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, *, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.port = port
         self.commands: list[Command] = []
         self.media: list[tuple[int, int, bytes]] = []
@@ -35,10 +37,13 @@ class PlainServer:
         """To publish; None: there is no answer."""
         self.writers: list[asyncio.StreamWriter] = []
         self.chunk_size = 0
+        self.reads = asyncio.Event()
+        """Cleared: it takes nothing more."""
+        self.reads.set()
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -70,7 +75,7 @@ class PlainServer:
             _Writer(writer),
         )
         try:
-            while data := await reader.read(1 << 16):
+            while await self.reads.wait() and (data := await reader.read(1 << 16)):
                 if not handshake.completed:
                     answer, data = handshake.receive(data)
                     writer.write(answer)
