@@ -33,6 +33,7 @@ def order(to: RtmpServer | int | str, *, target: int = 1, name: str = KEY, **fie
 
 async def push(app: ScriptedApp, *orders: Message, session_id: str = "publish-1") -> None:
     """The stream of this publisher goes to these targets, and to no others."""
+    await app.wait_until(lambda: bool(app.nodes))
     await app.node.send({"type": "node.push", "session_id": session_id, "targets": list(orders)})
 
 

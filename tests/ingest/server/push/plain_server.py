@@ -35,6 +35,7 @@ class PlainServer:
         self.connect_error: dict[str, Any] | None = None
         self.begin_status: dict[str, Any] | None = info("status", "NetStream.Publish.Start", "Go on.")
         """To publish; None: there is no answer."""
+        self.play_status: dict[str, Any] | None = None
         self.writers: list[asyncio.StreamWriter] = []
         self.chunk_size = 0
         self.reads = asyncio.Event()
@@ -109,6 +110,8 @@ class PlainServer:
             out.send("_result", transaction, None, STREAM_ID)
         elif command.name == "publish" and self.begin_status is not None:
             out.send("onStatus", 0, None, self.begin_status)
+        elif command.name == "play" and self.play_status is not None:
+            out.send("onStatus", 0, None, self.play_status)
 
 
 class _Writer:
