@@ -70,6 +70,8 @@ class Surroundings:
     config: ServerConfig
 
 
+WITHOUT_A_WORD: Final = "It was closed without a word: most often, as the application in the URL or the key is unknown."
+
 Prepare = Callable[[ClientConnection], None]
 """Queues what is said between the answer to `connect` and `createStream`."""
 
@@ -290,7 +292,7 @@ class Outgoing(asyncio.BufferedProtocol):
         elif self._has_transport and self.rtmp.phase is Phase.HANDSHAKE:
             self.lose(Failure("protocol", "", "It was closed during the handshake: most likely it is no RTMP server."))
         else:
-            self.lose(Failure("refused", "", "The connection was closed before it had begun."))
+            self.lose(Failure("refused", "", WITHOUT_A_WORD))
 
     # --- The protocol ---
 
@@ -315,7 +317,8 @@ class Outgoing(asyncio.BufferedProtocol):
 
     def _status(self, event: events.StatusReceived) -> None:
         if event.level == "error" or level_of(event.code) == "error":
-            self.lose(Failure("lost" if self._has_begun else "refused", event.code, event.description))
+            failure = refusal(event.info)
+            self.lose(failure._replace(kind="lost") if self._has_begun else failure)
         else:
             self._user.status(event)
 
