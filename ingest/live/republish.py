@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from ingest.live.message import SharedMessage
-from ingest.live.subscriber import Batch, Form, Subscriber
+from ingest.live.subscriber import Batch, Form, Subscriber, in_chunks
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages.commands import SET_DATA_FRAME
 
@@ -20,7 +20,7 @@ def as_published(stream_id: int) -> Form:
 
     def form(batch: Batch) -> bytes:
         if not batch.has_kept_data:
-            return batch.wire(stream_id)
+            return batch.form(in_chunks(stream_id))
         return b"".join([encoded(message, stream_id) for message in batch.messages])
 
     return form

@@ -207,7 +207,7 @@ class Outgoing(asyncio.BufferedProtocol):
             if to.scheme == "rtmps":
                 self._stage = "tls"
                 tls = tls_context(self._ca)
-                await loop.create_connection(lambda: self, sock=connected, ssl=tls, server_hostname=to.host)
+                await loop.create_connection(lambda: self, sock=connected, ssl=tls, server_hostname=to.host.rstrip("."))
             else:
                 await loop.create_connection(lambda: self, sock=connected)
         except Unreachable as found:
@@ -216,11 +216,12 @@ class Outgoing(asyncio.BufferedProtocol):
             self.lose(Failure("tls", "", f"The certificate is not valid: {error.verify_message or error.reason}."))
         except ssl.SSLError as error:
             self.lose(Failure("tls", "", f"TLS was refused: {error.reason or 'what answers speaks no TLS'}."))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a name that no certificate can have.
+            number = getattr(error, "errno", None)
+            why = os.strerror(number) if number else str(error) or "not in time"
             if self._stage == "tls":
-                self.lose(Failure("tls", "", "The connection was closed before TLS was agreed on."))
+                self.lose(Failure("tls", "", f"TLS was not agreed on: {why}."))
             else:
-                why = os.strerror(error.errno) if error.errno else str(error) or "not in time"
                 self.lose(Failure("connect", "", f"Nobody answers: {why}."))
         finally:
             self._dialling = None

@@ -207,8 +207,8 @@ class Remote:
         self._live_at = None
         failure = Failure(
             failure.kind,
-            scrub_text(failure.code, *self._secrets)[:MOST_CODE],
-            scrub_text(failure.description, *self._secrets)[:MOST_DESCRIPTION],
+            self._shown(failure.code, MOST_CODE),
+            self._shown(failure.description, MOST_DESCRIPTION),
             failure.is_final,
         )
         is_new = self.failure is None or self.failure[:3] != failure[:3]
@@ -221,7 +221,8 @@ class Remote:
         if failure.is_final:
             self.set_state("stopped")
             return
-        pace: Pace = "slow" if failure.kind in SLOW and failure.code not in PASSING else "quick"
+        passes = failure.kind not in SLOW or failure.code in PASSING or self._server.draining
+        pace: Pace = "quick" if passes else "slow"
         first, last = {
             "quick": (settings.first_retry_s, settings.last_retry_s),
             "slow": (settings.first_refused_s, settings.last_refused_s),
@@ -231,6 +232,10 @@ class Remote:
         self.retry_at = clock.now() + delay
         self._retry = loop.call_later(delay, self.dial)
         self.set_state("retrying")
+
+    def _shown(self, said: str, most: int) -> str:
+        """In one line, without what is secret."""
+        return " ".join(scrub_text(said, *self._secrets)[:most].split())
 
     def set_state(self, state: PushState) -> None:
         """Each try that failed is told anew, with what came of it."""
