@@ -16,7 +16,7 @@ from tests.tools import require_tool
 pytestmark = pytest.mark.clients
 
 
-async def test_ffmpeg_takes_what_is_pushed(app: ScriptedApp, server: RtmpServer, tmp_path: Path, quiet: None) -> None:
+async def test_ffmpeg_takes_what_is_pushed(app: ScriptedApp, server: RtmpServer, tmp_path: Path) -> None:
     """All that comes once it is live, to the last packet; and ends when the publisher does."""
     require_tool("ffmpeg")
     clip, port, kept = make_clip(tmp_path / "clip.flv", seconds=3, gop=15), free_port(), tmp_path / "kept.flv"
