@@ -73,6 +73,10 @@ RELAY_VIA = env.words("RTMPWEB_RELAY_VIA")
 MAX_RELAYS = env.integer("RTMPWEB_MAX_RELAYS", 1_000, 1, 100_000)
 RELAY_CA = env.file("RTMPWEB_RELAY_CA")
 """Who signs the certificates of nodes whose URL is rtmps://; empty: as the system has it."""
+MAX_PUSHES = env.integer("RTMPWEB_MAX_PUSHES", 100, 1, 10_000)
+"""Streams that this node publishes on other servers at once, each target counted."""
+MAX_PULLS = env.integer("RTMPWEB_MAX_PULLS", 50, 1, 10_000)
+"""Streams that it fetches from other servers at once."""
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
 """The host name that encoders and players use, as shown in the strings to paste; empty: the listener's own address."""
 

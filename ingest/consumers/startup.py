@@ -15,7 +15,7 @@ from ingest.consumers import decisions
 from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp.limits import KIB, MIB, limits_for
 from ingest.server import Deadlines, ServerConfig
-from ingest.server.config import QUEUE, RecordingSettings, RelaySettings, ThumbnailSettings
+from ingest.server.config import QUEUE, PullSettings, PushSettings, RecordingSettings, RelaySettings, ThumbnailSettings
 from ingest.services import data_folder, media_urls, nodes
 
 logger = logging.getLogger(__name__)
@@ -68,6 +68,8 @@ def server_config(
         ),
         thumbnails=_thumbnails(settings.THUMBNAILS_S),
         relay=RelaySettings(most=settings.MAX_RELAYS, ca=settings.RELAY_CA),
+        push=PushSettings(most=settings.MAX_PUSHES),
+        pull=PullSettings(most=settings.MAX_PULLS),
         deadlines=Deadlines(waiting_s=settings.WAITING_S, end_players_s=settings.END_PLAYERS_S),
         max_connections=settings.MAX_CONNECTIONS,
         max_connections_per_address=settings.MAX_CONNECTIONS_PER_ADDRESS,

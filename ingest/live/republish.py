@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from ingest.live.message import SharedMessage
-from ingest.live.subscriber import Batch, Form
+from ingest.live.subscriber import Batch, Form, Subscriber, in_chunks
 from ingest.rtmp.amf import amf0
 from ingest.rtmp.messages.commands import SET_DATA_FRAME
 
@@ -20,7 +20,7 @@ def as_published(stream_id: int) -> Form:
 
     def form(batch: Batch) -> bytes:
         if not batch.has_kept_data:
-            return batch.wire(stream_id)
+            return batch.form(in_chunks(stream_id))
         return b"".join([encoded(message, stream_id) for message in batch.messages])
 
     return form
@@ -30,3 +30,11 @@ def encoded(message: SharedMessage, stream_id: int) -> bytes:
     """The message in chunks, as its publisher sent it."""
     is_kept = message.kind == "data" and message.is_header
     return (message.marked(MARK) if is_kept else message).encoded(stream_id)
+
+
+def taken(subscriber: Subscriber, most: int) -> list[bytes]:
+    """Of what waits in its queue, about so many bytes."""
+    before = subscriber.sent_bytes
+    parts = [encoded(message, subscriber.stream_id) for message in subscriber.take_messages(most)]
+    subscriber.count_sent(before + sum(map(len, parts)) - subscriber.sent_bytes)
+    return parts

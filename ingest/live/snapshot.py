@@ -68,7 +68,11 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
 
 
 def _slowest(players: Iterable[Subscriber]) -> list[SlowPlayer]:
-    losing = [each for each in players if each.is_behind or each.dropped_video or each.dropped_audio]
+    losing = [
+        each
+        for each in players
+        if not each.passes_on_to and (each.is_behind or each.dropped_video or each.dropped_audio)
+    ]
     return [
         SlowPlayer(
             session_id=each.session_id,
@@ -119,7 +123,7 @@ class Tick:
         report, publication = self.report, stream.publication
         report.samples += stream.tick(now, wall)
         if players := stream.subscribers:
-            report.players += [_player(stream.path, player) for player in players if not player.is_relay]
+            report.players += [_player(stream.path, player) for player in players if not player.passes_on_to]
         if stream.is_relayed:
             report.counted.append(stream.counters)
             return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from ingest.contracts import Totals
 from ingest.live.message import (
@@ -110,6 +110,9 @@ JOINS_S: Final = 1.0
 """Who has just joined is behind by the pictures that it begins with."""
 
 
+PassesOnTo = Literal["", "node", "server"]
+"""Another node, whose own players count in its place; or another server."""
+
 Write = Callable[[bytes], bool]
 """Gives the peer a batch in its form. False: it can't take it now. It must change no stream's subscribers."""
 
@@ -150,8 +153,8 @@ class Subscriber(PlayerQueue):
         "is_behind",
         "is_counted",
         "is_losing",
-        "is_relay",
         "muted",
+        "passes_on_to",
         "session_id",
         "stream_id",
         "takes",
@@ -169,7 +172,7 @@ class Subscriber(PlayerQueue):
         held: Callable[[bool], int] | None = None,
         session_id: str = "",
         is_counted: bool = True,
-        is_relay: bool = False,
+        passes_on_to: PassesOnTo = "",
         counts_payloads: bool = False,
         takes: int = ALL_EXTENSIONS,
     ) -> None:
@@ -181,8 +184,8 @@ class Subscriber(PlayerQueue):
         self.session_id = session_id
         self.is_counted = is_counted
         """Among the stream's players: an operator's look is not, though what it is sent is."""
-        self.is_relay = is_relay
-        """It is another node, whose own players count in its place."""
+        self.passes_on_to = passes_on_to
+        """Who takes it to publish it again is no player."""
         self.takes = takes
         """Which messages it understands beside plain ones: flags of CapsEx."""
         self._sent_bytes = 0

@@ -5,7 +5,7 @@ Nothing that a peer says here is an error: what is no value of its table counts 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from itertools import islice
 from typing import Any, Final, Literal
@@ -106,6 +106,11 @@ RELAY_CAPABILITIES: Final = Capabilities(
     caps_ex=CapsEx.RECONNECT | CapsEx.MULTITRACK | CapsEx.MOD_EX | CapsEx.TIMESTAMP_NANO_OFFSET,
 )
 """Our server's: it relays every codec, and every extension, as it comes."""
+
+CLIENT_CAPABILITIES: Final = replace(
+    RELAY_CAPABILITIES, caps_ex=CapsEx.MULTITRACK | CapsEx.MOD_EX | CapsEx.TIMESTAMP_NANO_OFFSET
+)
+"""The same where it is the client: it follows no request to connect elsewhere."""
 
 
 def read_capabilities(properties: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Capabilities:

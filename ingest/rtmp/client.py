@@ -97,6 +97,10 @@ class ClientConnection(Connection):
         arguments = [name, start, duration] if reset is None else [name, start, duration, reset]
         return self.call("play", *arguments, stream_id=stream_id)
 
+    def send_to(self, sink: MediaSink | None) -> None:
+        """What plays goes there from now on; None: it comes as events. Not to be called by its former sink."""
+        self._played.sink = sink
+
     # --- What the server sends ---
 
     def on_connected(self, succeeded: bool, command: Command) -> None:

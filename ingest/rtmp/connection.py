@@ -372,7 +372,7 @@ class Connection:
         return False
 
     def _on_early_command(self, command: Command) -> None:
-        raise RemoteProtocolError("a command before connect was accepted")
+        """Ignored: some servers say onBWDone before they have answered `connect`."""
 
     def send_command(self, stream_id: int, name: str, transaction: float, command_object: Any, *arguments: Any) -> None:
         command = Command(name, transaction, command_object, list(arguments))

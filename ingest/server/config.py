@@ -101,6 +101,48 @@ class RelaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DialSettings:
+    """Of other servers, to which streams are pushed, or from which they are pulled."""
+
+    most: int
+    """Of the node, at once. Each that is live costs a push what a player does, a pull what a publisher does."""
+    begin_s: float = 10.0
+    """From dialling until the other server has let it publish or play; a redirect begins anew."""
+    first_retry_s: float = 1.0
+    """After a failure; twice as long after each further one,"""
+    last_retry_s: float = 60.0
+    """up to this, and up to a quarter less, so that not all come at once."""
+    first_refused_s: float = 30.0
+    """The same after a refusal, which hardly passes by itself: many servers ban who insists."""
+    last_refused_s: float = 300.0
+    settled_s: float = 10.0
+    """For so long it has to be live until the times begin anew."""
+    ca: Path | None = None
+    """PEM: who signs the certificates of RTMPS; None: as the system has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushSettings(DialSettings):
+    most: int = 100
+    media_s: float = 0.1
+    """Between two looks for the first media of a publisher: before, no server is dialled."""
+    end_s: float = 3.0
+    """For what still waits for the other server when the publisher has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullSettings(DialSettings):
+    most: int = 50
+    quiet_s: float = 20.0
+    """Without a byte from the other server, after which it is asked for a sign of life,"""
+    answer_s: float = 10.0
+    """and for that sign; then it is taken for gone."""
+    held_bytes: int = 4 * MIB
+    """What may come until the application has decided whether it may be published. As nothing is read meanwhile, it is
+    hardly more than one read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deadlines:
     """How long each phase of a connection may take, in seconds. One sweep looks at all connections each `sweep_s`."""
 
@@ -201,6 +243,8 @@ class ServerConfig:
     deadlines: Deadlines = field(default_factory=Deadlines)
     live: LiveSettings = field(default_factory=LiveSettings)
     relay: RelaySettings = field(default_factory=RelaySettings)
+    push: PushSettings = field(default_factory=PushSettings)
+    pull: PullSettings = field(default_factory=PullSettings)
     recording: RecordingSettings | None = None
     """How what the application has recorded is; None: nothing can be."""
     thumbnails: ThumbnailSettings | None = None

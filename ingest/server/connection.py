@@ -8,20 +8,21 @@ from typing import Any, Literal
 from ingest.contracts import EndReason
 from ingest.rtmp import RemoteProtocolError, ServerConnection, events
 from ingest.server.asgi import DESCRIPTIONS, Ending, Status
-from ingest.server.connection_base import ApplicationSide, BaseConnection, Server
+from ingest.server.connection_base import ApplicationSide, Server
 from ingest.server.connection_limits import peer_limits
 from ingest.server.context import AnySession
 from ingest.server.output import Outlet
+from ingest.server.publisher_connection import PublisherConnection
 from ingest.server.read_batching import ReadBatching
 
 NONCE_BYTES = 1528
 
 
-class Connection(BaseConnection):
+class Connection(PublisherConnection):
     __slots__ = (
-        *("_backlog", "_batching", "_greeted", "_is_read_once", "_ping_timestamp", "_reading_paused", "flash_ver"),
+        *("_backlog", "_batching", "_greeted", "_is_read_once", "_ping_timestamp", "_reading_paused"),
         *("has_activity", "last_received", "limits", "next_check_at", "ping_sent", "pinged_at", "read_fd"),
-        *("ready_since", "round_trip_ms", "rtmp"),
+        *("ready_since", "rtmp"),
     )
 
     rtmp: ServerConnection
@@ -33,8 +34,8 @@ class Connection(BaseConnection):
         self.flash_ver = ""
         self.last_received = self.opened
         self.ready_since: float | None = None
-        self.round_trip_ms: float | None = None
-        """As measured by the protocol: first by the handshake, then by pings."""
+        self.round_trip_ms = None
+        """First by the handshake, then by pings."""
         self._greeted: float | None = None
         """When S0, S1 and S2 were written."""
         self.has_activity = False
@@ -107,6 +108,10 @@ class Connection(BaseConnection):
             self.process(found, now)
             if self._batching is not None and self._batching_of() is not self._batching:
                 self.read_at_once()
+
+    @property
+    def received_bytes(self) -> int:
+        return self.rtmp.bytes_received
 
     # --- Read in batches (see `read_batching`) ---
 

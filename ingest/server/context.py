@@ -7,7 +7,7 @@ import asyncio
 from typing import Any, Generic, Protocol, TypeVar
 
 from ingest.contracts import EndReason, PlayerSample, RelayOrder, Totals
-from ingest.live import Registry
+from ingest.live import LiveStream, Registry
 from ingest.server.asgi import ASGIApplication, Status
 from ingest.server.config import ServerConfig
 from ingest.server.connection_limits import ConnectionLimits
@@ -91,6 +91,17 @@ class RelayTable(Protocol):
         """It is published here now."""
 
 
+class PushTable(Protocol):
+    """Of streams that are published on other servers as well (`ingest.server.pushes`), as they are told what becomes of
+    one."""
+
+    def ended(self, live: LiveStream) -> None: ...
+
+    def described(self, live: LiveStream) -> None: ...
+
+    def cleared(self, live: LiveStream, payload: bytes) -> None: ...
+
+
 class ServerContext(Generic[C]):
     """Made by the listener, which has it open before it takes connections."""
 
@@ -101,6 +112,7 @@ class ServerContext(Generic[C]):
     watched_batching: ReadBatching
     library: Library
     relays: RelayTable
+    pushes: PushTable
 
     def __init__(self, application: ASGIApplication, config: ServerConfig) -> None:
         self.application = application

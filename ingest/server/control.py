@@ -28,7 +28,7 @@ from ingest.server.deadlines import sweep
 from ingest.server.play_requests import PLAY_EVENTS, STOPPED, player_for
 from ingest.server.player import Player, Switch
 from ingest.server.playing import Playing
-from ingest.server.publishing import PUBLISH_EVENTS, Publishing
+from ingest.server.publishing import PUBLISH_EVENTS, begin_publishing
 from ingest.server.shared_objects import OBJECT_EVENTS, OBJECTS, SharedObjects
 from ingest.server.vod.playback import Playback
 
@@ -150,16 +150,10 @@ class Control(ApplicationSide):
 
     def _publish_accept(self, request: Request, message: Message) -> None:
         accept: PublishAccept = message  # type: ignore[assignment]
-        connection, server, now = self.connection, self.connection.server, self.connection.loop.time()
-        server.relays.end(accept["path"])
-        live = server.registry.get_or_create(accept["path"], accept["labels"])
-        former = server.sessions.get(live.publisher.session_id) if live.publisher else None
-        if former:  # The application decides who publishes: the former one is displaced.
-            former.connection.stop_session(former, "replaced", keep_open=former.connection is connection)
-        session = Publishing(connection, request.stream_id, request.credential, accept, live)
+        connection, now = self.connection, self.connection.loop.time()
+        session = begin_publishing(connection, request.stream_id, request.credential, accept, now)
         if not session.secret:  # The public name.
             self.secrets.discard(request.credential)
-        self.begin(session, now)
         name = self._public_name(accept["path"])
         connection.rtmp.accept_publish(request.request_id, f"{name} is now published.", public_name=name, sink=session)
         connection.after_decision(now)

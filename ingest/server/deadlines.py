@@ -109,19 +109,7 @@ def _may_rest(connection: BaseConnection, deadlines: Deadlines, now: float) -> b
 
 
 def _window(connection: Connection, deadlines: Deadlines, now: float) -> None:
-    """A window that stays closed: does the player read all the same? Pings find out (see `SendingWindow`)."""
-    outlet = connection.outlet
-    if not outlet.is_window_closed:
-        return
-    window = outlet.window
-    if window.wants_probe:
-        window.probe(connection.ping(now))
-    if not outlet.is_delivered:
-        outlet.delivered_since = None
-    elif outlet.delivered_since is None:
-        outlet.delivered_since = now
-    if window.is_read or (outlet.delivered_since is not None and now - outlet.delivered_since >= deadlines.window_s):
-        window.give_up()
+    if connection.outlet.check_window(now, deadlines.window_s, connection.ping):
         connection.follow_window()
 
 
@@ -160,7 +148,7 @@ def _silence_limit(session: Publishing) -> float:
     return session.idle_timeout_s if session.has_media else session.first_media_timeout_s
 
 
-def _silent_publisher(connection: Connection, deadlines: Deadlines, now: float) -> None:
+def silent_publisher(connection: BaseConnection, deadlines: Deadlines, now: float) -> None:
     for session in list(connection.sessions.values()):
         if not isinstance(session, Publishing):
             continue
@@ -208,7 +196,7 @@ CHECKS: tuple[Callable[[Connection, Deadlines, float], None], ...] = (
     _rates,
     _handshake,
     _nothing_asked,
-    _silent_publisher,
+    silent_publisher,
     _players,
     _ping,
     _round_trip,

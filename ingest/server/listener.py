@@ -88,7 +88,7 @@ class RtmpServer(ServerContext[BaseConnection]):
             self._watch = self.loop.create_task(self._certificate.watch(config.certificate_poll_s))
         self._schedule_sweep()
         self.node = Node(self, self._listening, drain=self.drain, resume=self.resume)
-        self.relays = self.node.relays
+        self.relays, self.pushes = self.node.relays, self.node.pushes
         if config.recording:
             self.recorders = Recorders(config.recording, self.node.put)
         self.node.start()

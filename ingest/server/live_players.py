@@ -1,4 +1,5 @@
-"""A live stream's players by RTMP, as they are told what becomes of it by whoever publishes it here."""
+"""A live stream's players by RTMP, and the servers to which it is pushed, as they are told what becomes of it by
+whoever publishes it here."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,11 +32,13 @@ class LivePlayers:
         """What was kept for later players is not any more (`@clearDataFrame`)."""
         for player in self._players():
             player.cleared(payload)
+        self._server.pushes.cleared(self._live, payload)
 
     def ended(self) -> None:
         now = self._server.loop.time()
         for player in self._players():
             player.unpublished(now)
+        self._server.pushes.ended(self._live)
 
     def _notify(self) -> None:
         now = self._server.loop.time()
@@ -45,6 +48,7 @@ class LivePlayers:
     def _check_codecs(self) -> None:
         for player in self._players():
             player.check_codec()
+        self._server.pushes.described(self._live)
 
     def _players(self) -> Iterator[Playing]:
         sessions = self._server.sessions

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from ingest import clock
@@ -18,8 +19,11 @@ from ingest.live.counters import Total
 from ingest.live.health import NODE_CHECKS, HealthEngine
 from ingest.server.asgi import ASGI_VERSION, Driver, Message
 from ingest.server.connection_base import Server
+from ingest.server.dial_rules import DialRules
 from ingest.server.process import ProcessWatch, TimeSlices
 from ingest.server.publishing import Publishing
+from ingest.server.pulls import Pulls
+from ingest.server.pushes import Pushes
 from ingest.server.relays import Relays
 from ingest.server.sockets import Listening
 from ingest.server.thumbnails import Thumbnails
@@ -41,6 +45,9 @@ class Node:
         self._server = server
         self.relays = Relays(server, self._send_away)
         self._listening = listening
+        rules = DialRules(lambda: chain.from_iterable(listening.bound.values()))
+        self.pushes = Pushes(server, rules, self.put)
+        self.pulls = Pulls(server, rules)
         self._drain, self._resume = drain, resume
         self._loop = server.loop
         self._driver: Driver | None = None
@@ -87,6 +94,8 @@ class Node:
         self._stopped = True
         self._slices.close()
         self.relays.close()
+        self.pushes.close()
+        self.pulls.close()
         for handle in (self._timer, self._restart, self._slice):
             if handle:
                 handle.cancel()
@@ -147,6 +156,10 @@ class Node:
                 self._send_away(message["streams"])
             case "node.relay":
                 self.relays.follow(message["streams"])
+            case "node.push":
+                self.pushes.follow(message["session_id"], message["targets"])
+            case "node.pull":
+                self.pulls.follow(message["sources"])
             case "node.resume":
                 self._resume()
             case "node.watch":
@@ -212,6 +225,7 @@ class Node:
             elif sample := session.sample():
                 report.players.append(sample)
         self.relays.tick(now)
+        self.pushes.tick(now)
         relays = self.relays.figures
         message: NodeTick = {
             "type": "node.tick",
@@ -220,6 +234,8 @@ class Node:
             "players": report.players,
             "figures": self._figures(now, at, report, publishers, relays),
             "refused": server.connection_limits.take_refused(),
+            "pushes": self.pushes.figures,
+            "pulls": self.pulls.figures,
         }
         if self.put(message, droppable=droppable):
             self.unsent.clear()

@@ -1,68 +1,36 @@
 """An RTMP connection that this server makes: to another node, for a stream that it relays, or to another server.
 
-From dialling (TCP or a Unix socket, then TLS for rtmps) by the handshake, `connect` and `createStream` to a message
-stream; what that is used for is its user's. It ends once: by `close`, which tells nobody, or as `lost`, which says why.
+From dialling (a look-up and TCP, or a Unix socket; then TLS for rtmps) by the handshake, `connect` and `createStream`
+to a message stream; what that is used for is its user's. It ends once: by `close`, which tells nobody, or as `lost`,
+which says why.
 """
 
 import asyncio
 import os
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, cast
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal, Protocol, cast
 
 from ingest.contracts import PushFailure
-from ingest.rtmp import ClientConnection, RemoteProtocolError, events
-from ingest.rtmp.limits import Limits
+from ingest.rtmp import ClientConnection, Phase, RemoteProtocolError, events
+from ingest.rtmp.capabilities import NO_CAPABILITIES, read_capabilities
 from ingest.rtmp.messages.commands import text
 from ingest.rtmp.run_reader import MediaSink
+from ingest.rtmp.status import level_of
+from ingest.server.config import ServerConfig
+from ingest.server.connection_limits import RATES, peer_limits
+from ingest.server.dialling import Destination, Failure, Forbids, Unreachable, connect_to, look_up, tls_context
 from ingest.server.output import Outlet
 from ingest.server.sockets import tune
 
 NONCE_BYTES: Final = 1528
-PORTS: Final = {"rtmp": 1935, "rtmps": 443}
-
 WATCH_S: Final = 0.5
-"""Between two looks at whether the peer still lives."""
-
-
-class Failure(NamedTuple):
-    """Why a connection is gone. `code`: the peer's own status; "": it gave none."""
-
-    kind: PushFailure
-    code: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    scheme: Literal["rtmp", "rtmps", "unix"]
-    host: str
-    """Of a Unix socket: its path."""
-    port: int
-    app: str
-    """With its query, if it has one."""
-
-    @property
-    def tc_url(self) -> str:
-        if self.scheme == "unix":
-            return f"rtmp://localhost/{self.app}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}/{self.app}"
-
-
-def destination(url: str, app: str) -> Destination:
-    """`url`: rtmp[s]://host[:port], or unix:/path. Raises ValueError for any other."""
-    if url.startswith("unix:"):
-        return Destination("unix", url.removeprefix("unix:"), 0, app)
-    parts = urlsplit(url)
-    if parts.scheme not in PORTS or not parts.hostname:
-        raise ValueError(f"{url} is no address of an RTMP server")
-    scheme = cast("Literal['rtmp', 'rtmps']", parts.scheme)
-    return Destination(scheme, parts.hostname, parts.port or PORTS[scheme], app)
+"""Between two looks at whether the peer still lives, and keeps to its limits."""
+CLOSE_S: Final = 3.0
+"""For the last bytes to be taken by the peer."""
 
 
 class User(Protocol):
@@ -90,7 +58,7 @@ class Patience:
     quiet_s: float
     """Without a byte from the peer: then it is pinged,"""
     answer_s: float
-    """and has so long to answer."""
+    """and has so long to answer. `inf`, both: TCP alone tells whether it lives, as many servers answer no ping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +67,22 @@ class Surroundings:
 
     loop: asyncio.AbstractEventLoop
     read_buffer: memoryview
-    limits: Limits
-    window_bytes: int
-    unsent_bytes: int
+    config: ServerConfig
+
+
+WITHOUT_A_WORD: Final = "It was closed without a word: most often, as the application in the URL or the key is unknown."
+
+Prepare = Callable[[ClientConnection], None]
+"""Queues what is said between the answer to `connect` and `createStream`."""
+
+Stage = Literal["look-up", "connect", "tls", "protocol"]
+
+LATE: Final[dict[Stage, tuple[PushFailure, str]]] = {
+    "look-up": ("address", "Its name was not looked up within {:g} s."),
+    "connect": ("connect", "Nobody answers within {:g} s."),
+    "tls": ("tls", "TLS was not agreed on within {:g} s."),
+    "protocol": ("protocol", "It has not begun within {:g} s."),
+}
 
 
 class Outgoing(asyncio.BufferedProtocol):
@@ -118,21 +99,31 @@ class Outgoing(asyncio.BufferedProtocol):
         *,
         properties: Mapping[str, Any] | None = None,
         ca: Path | None = None,
+        forbids: Forbids | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
-        """Dials at once. `properties`: of `connect`. `ca`: as `RelaySettings.ca`."""
+        """Dials at once. `properties`: of `connect`. `ca`: as `RelaySettings.ca`. `forbids`: None: every address may be
+        dialled."""
         self.to = to
         self._user = user
         self._around = surroundings
         self._patience = patience
         self._properties = dict(properties or {})
         self._ca = ca
+        self._forbids = forbids
+        self._prepare = prepare
         self._loop = surroundings.loop
         self._is_over = False
-        self._has_begun = self._has_transport = False
+        self._has_begun = self._has_transport = self._is_paused = False
+        self._stage: Stage = "look-up"
         self._opened = self._last_received = self._loop.time()
+        self._limits = peer_limits(surroundings.config.limits, self._opened)
         self._pinged_at: float | None = None
         self._sink: MediaSink | None = None
+        self.capabilities = NO_CAPABILITIES
+        """The peer's, as it answered `connect`."""
         self._timer = self._loop.call_later(patience.begin_s, self._is_late)
+        self._watching: asyncio.TimerHandle | None = None
         self._dialling: asyncio.Task[None] | None = self._loop.create_task(self._dial())
 
     # --- Its user's side ---
@@ -141,11 +132,15 @@ class Outgoing(asyncio.BufferedProtocol):
         self._sink = sink
         self.rtmp.play(stream_id, name, sink=sink)
 
+    def send_to(self, sink: MediaSink | None) -> None:
+        """What it plays goes there from now on; None: nowhere. Not to be called by its former sink."""
+        self._sink = sink
+        self.rtmp.send_to(sink)
+
     def begun(self) -> None:
         """It does what it is there for. From now on the peer has to live, and no more."""
         self._has_begun = True
         self._timer.cancel()
-        self._timer = self._loop.call_later(WATCH_S, self._watch)
 
     def write(self) -> None:
         """What the protocol has queued."""
@@ -154,6 +149,16 @@ class Outgoing(asyncio.BufferedProtocol):
             if data:
                 self.outlet.write_control(data)
 
+    def hold(self) -> None:
+        """Read nothing more for a while; what was read already comes all the same."""
+        self._is_paused = True
+        self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        if self._is_paused and not self._is_over:
+            self._is_paused, self._last_received = False, self._loop.time()
+            self.transport.resume_reading()
+
     def close(self) -> None:
         """End it; nobody is told."""
         if self._is_over:
@@ -161,16 +166,16 @@ class Outgoing(asyncio.BufferedProtocol):
         self.write()
         self._is_over = True
         self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         if self._dialling is not None:
             self._dialling.cancel()
         if self._has_transport:
             self.transport.close()
+            self._loop.call_later(CLOSE_S, self.transport.abort)
 
-    @property
-    def received_bytes(self) -> int:
-        return self.rtmp.bytes_received if self._has_transport else 0
-
-    def _lose(self, failure: Failure) -> None:
+    def lose(self, failure: Failure) -> None:
+        """It has failed, as its user finds too: end it, and tell the user."""
         if self._is_over:
             return
         self.close()
@@ -178,30 +183,48 @@ class Outgoing(asyncio.BufferedProtocol):
             self.transport.abort()
         self._user.lost(failure)
 
+    @property
+    def received_bytes(self) -> int:
+        return self.rtmp.bytes_received if self._has_transport else 0
+
+    @property
+    def tcp_socket(self) -> socket.socket | None:
+        found: socket.socket | None = self.transport.get_extra_info("socket") if self._has_transport else None
+        return found
+
     # --- Dialling ---
 
     async def _dial(self) -> None:
         to, loop = self.to, self._loop
         try:
             if to.scheme == "unix":
+                self._stage = "connect"
                 await loop.create_unix_connection(lambda: self, to.host)
+                return
+            places = await look_up(to, self._forbids)
+            self._stage = "connect"
+            connected = await connect_to(places, self._patience.begin_s)
+            if to.scheme == "rtmps":
+                self._stage = "tls"
+                tls = tls_context(self._ca)
+                await loop.create_connection(lambda: self, sock=connected, ssl=tls, server_hostname=to.host.rstrip("."))
             else:
-                tls = self._tls() if to.scheme == "rtmps" else None
-                name = to.host if tls is not None else None
-                await loop.create_connection(lambda: self, to.host, to.port, ssl=tls, server_hostname=name)
+                await loop.create_connection(lambda: self, sock=connected)
+        except Unreachable as found:
+            self.lose(found.failure)
         except ssl.SSLCertVerificationError as error:
-            self._lose(Failure("tls", "", f"The certificate is not valid: {error.verify_message or error.reason}."))
+            self.lose(Failure("tls", "", f"The certificate is not valid: {error.verify_message or error.reason}."))
         except ssl.SSLError as error:
-            self._lose(Failure("tls", "", f"TLS was refused: {error.reason or 'what answers speaks no TLS'}."))
-        except OSError as error:
-            self._lose(Failure("connect", "", f"Nobody answers: {error.strerror or error}."))
+            self.lose(Failure("tls", "", f"TLS was refused: {error.reason or 'what answers speaks no TLS'}."))
+        except (OSError, ValueError) as error:  # ValueError: a name that no certificate can have.
+            number = getattr(error, "errno", None)
+            why = os.strerror(number) if number else str(error) or "not in time"
+            if self._stage == "tls":
+                self.lose(Failure("tls", "", f"TLS was not agreed on: {why}."))
+            else:
+                self.lose(Failure("connect", "", f"Nobody answers: {why}."))
         finally:
             self._dialling = None
-
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=None if self._ca is None else str(self._ca))
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        return context
 
     # --- The transport ---
 
@@ -211,10 +234,13 @@ class Outgoing(asyncio.BufferedProtocol):
         if self._is_over:
             self.transport.abort()
             return
-        tune(transport.get_extra_info("socket"), around.unsent_bytes)
-        self.rtmp = ClientConnection(around.limits, nonce=os.urandom(NONCE_BYTES), window_bytes=around.window_bytes)
+        config = around.config
+        tune(transport.get_extra_info("socket"), config.unsent_bytes)
+        self.transport.set_write_buffer_limits(config.write_high_bytes, config.write_low_bytes)
+        self.rtmp = ClientConnection(config.limits, nonce=os.urandom(NONCE_BYTES), window_bytes=config.window_bytes)
         self.outlet = Outlet(self.transport, self.rtmp.window, self._loop.time, joins=self.to.scheme == "rtmps")
-        self._has_transport = True
+        self._has_transport, self._stage = True, "protocol"
+        self._watching = self._loop.call_later(WATCH_S, self._watch)
         self.write()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -229,7 +255,7 @@ class Outgoing(asyncio.BufferedProtocol):
             taken = rtmp.take_media(data)
             found = rtmp.receive_data(data[taken:]) if taken < nbytes else []
         except RemoteProtocolError as error:
-            self._lose(Failure("protocol", "", f"What answers breaks the protocol: {error}."))
+            self.lose(Failure("protocol", "", f"What answers breaks the protocol: {error}."))
             return
         for event in found:
             handler = HANDLERS.get(type(event))
@@ -238,9 +264,7 @@ class Outgoing(asyncio.BufferedProtocol):
         if self._is_over:
             return
         self.write()
-        if self.outlet.is_window_closed:
-            self.outlet.follow_window()
-            self._resume()
+        self._follow_window()
 
     def eof_received(self) -> bool:
         return False
@@ -256,13 +280,20 @@ class Outgoing(asyncio.BufferedProtocol):
         if self.outlet.is_open and not self._is_over:
             self._user.resumed()
 
+    def _follow_window(self) -> None:
+        if self.outlet.is_window_closed:
+            self.outlet.follow_window()
+            self._resume()
+
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, ssl.SSLError):
-            self._lose(Failure("tls", "", f"TLS broke: {exc.reason or exc}."))
+            self.lose(Failure("tls", "", f"TLS broke: {exc.reason or exc}."))
         elif self._has_begun:
-            self._lose(Failure("lost", "", "The connection was closed."))
+            self.lose(Failure("lost", "", "The connection was closed."))
+        elif self._has_transport and self.rtmp.phase is Phase.HANDSHAKE:
+            self.lose(Failure("protocol", "", "It was closed during the handshake: most likely it is no RTMP server."))
         else:
-            self._lose(Failure("refused", "", "The connection was closed before it had begun."))
+            self.lose(Failure("refused", "", WITHOUT_A_WORD))
 
     # --- The protocol ---
 
@@ -271,19 +302,24 @@ class Outgoing(asyncio.BufferedProtocol):
 
     def _answered(self, event: events.ResultReceived) -> None:
         if not event.succeeded and event.procedure in ("connect", "createStream", "play", "publish"):
-            self._lose(refusal(event.values[-1] if event.values else None))
+            self.lose(refusal(event.values[-1] if event.values else None))
         elif event.procedure == "connect":
+            said = [each for each in event.values if isinstance(each, Mapping)]
+            self.capabilities = read_capabilities({name: value for each in said for name, value in each.items()})
+            if self._prepare is not None:
+                self._prepare(self.rtmp)
             self.rtmp.create_stream()
         elif event.procedure == "createStream":
             stream_id = event.values[-1] if event.values else None
             if isinstance(stream_id, float) and 0 < stream_id < 1 << 32:
                 self._user.created(int(stream_id))
             else:
-                self._lose(Failure("protocol", "", "What answers gave no message stream."))
+                self.lose(Failure("protocol", "", "What answers gave no message stream."))
 
     def _status(self, event: events.StatusReceived) -> None:
-        if event.level == "error":
-            self._lose(Failure("lost" if self._has_begun else "refused", event.code, event.description))
+        if event.level == "error" or level_of(event.code) == "error":
+            failure = refusal(event.info)
+            self.lose(failure._replace(kind="lost") if self._has_begun else failure)
         else:
             self._user.status(event)
 
@@ -302,30 +338,50 @@ class Outgoing(asyncio.BufferedProtocol):
     # --- From the clock ---
 
     def _is_late(self) -> None:
-        waited = f"within {self._patience.begin_s:g} s"
-        if not self._has_transport:
-            self._lose(Failure("connect", "", f"Nobody answers {waited}."))
-        else:
-            self._lose(Failure("protocol", "", f"It has not begun {waited}."))
+        kind, words = LATE[self._stage]
+        self.lose(Failure(kind, "", words.format(self._patience.begin_s)))
 
     def _watch(self) -> None:
-        now, patience = self._loop.time(), self._patience
-        self._timer = self._loop.call_later(WATCH_S, self._watch)
+        now = self._loop.time()
+        self._watching = self._loop.call_later(WATCH_S, self._watch)
+        for (counted, name), limit in zip(RATES, self._limits, strict=True):
+            if limit.is_passed(getattr(self.rtmp, counted, 0), now):
+                self.lose(Failure("protocol", "", f"It sends more than {limit.per_second:g} {name} a second."))
+                return
+        if self.outlet.check_window(now, self._around.config.deadlines.window_s, self._ping):
+            self._follow_window()
+        if self._has_begun and not self._is_paused:
+            self._look_for_life(now)
+
+    def _look_for_life(self, now: float) -> None:
+        patience = self._patience
         if self._pinged_at is not None and self._last_received < self._pinged_at:
             if now - self._pinged_at >= patience.answer_s:
                 waited = f"{patience.quiet_s + patience.answer_s:g} s"
-                self._lose(Failure("lost", "", f"Nothing was heard of it for {waited}, though it was pinged."))
+                self.lose(Failure("lost", "", f"Nothing was heard of it for {waited}, though it was pinged."))
         elif now - self._last_received >= patience.quiet_s:
             self._pinged_at = now
-            self.rtmp.send_ping(int((now - self._opened) * 1000) & 0xFFFFFFFF)
-            self.write()
+            self._ping(now)
+
+    def _ping(self, now: float) -> int:
+        """The timestamp that it carries."""
+        timestamp = int((now - self._opened) * 1000) & 0xFFFFFFFF
+        self.rtmp.send_ping(timestamp)
+        self.write()
+        return timestamp
+
+
+REDIRECTS: Final = 302
+"""Within the refusal of `connect`, as Flash Media Server has it: its object `ex` has this code, and `redirect`."""
 
 
 def refusal(info: Any) -> Failure:
     """By the object of an `_error`, which peers fill as they like."""
     found = info if isinstance(info, Mapping) else {}
     code, description = text(found.get("code")), text(found.get("description"))
-    return Failure("refused", code, description or code or "It was refused without a reason.")
+    more = found.get("ex")
+    redirect = text(more.get("redirect")) if isinstance(more, Mapping) and more.get("code") == REDIRECTS else ""
+    return Failure("refused", code, description or code or "It was refused without a reason.", redirect=redirect)
 
 
 HANDLERS: Final[dict[type, Callable[[Any, Any], None]]] = {

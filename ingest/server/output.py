@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from ingest.live import LiveStream
+from ingest.live import LiveStream, Subscriber
 from ingest.rtmp import SendingWindow
 from ingest.server.sockets import tcp_info, undelivered_bytes
 
@@ -122,6 +122,24 @@ class Outlet:
                 self.control_waiting = 0
             self._follow()
 
+    def check_window(self, now: float, patience_s: float, ping: Callable[[float], int]) -> bool:
+        """A window that stays closed: does the peer read all the same? Pings find out (see `SendingWindow`), or that
+        all was delivered for so long. True: it is given up; `follow_window`. `ping` gives the timestamp that it sent.
+        """
+        if not self.is_window_closed:
+            return False
+        window = self.window
+        if window.wants_probe:
+            window.probe(ping(now))
+        if not self.is_delivered:
+            self.delivered_since = None
+        elif self.delivered_since is None:
+            self.delivered_since = now
+        if window.is_read or (self.delivered_since is not None and now - self.delivered_since >= patience_s):
+            window.give_up()
+            return True
+        return False
+
     def _follow(self) -> None:
         self.is_open = not (self.is_full or self.is_window_closed)
         if self.is_open:
@@ -159,6 +177,18 @@ logger = logging.getLogger(__name__)
 
 AUDIO_S: Final = 0.035
 """A little more than between two frames of 30 a second."""
+
+
+def write_waiting(outlet: Outlet, subscriber: Subscriber, take: Callable[[int], list[bytes]], most: int) -> bool:
+    """What waits in a player's queue, about so many bytes, unless the peer is behind: what stays can still be dropped.
+    `take` gives it, encoded. Whether that was all."""
+    window = outlet.window
+    if window.closes_at - window.sent < most:
+        most = window.room
+    before = subscriber.sent_bytes
+    parts = take(most)
+    outlet.write_media(parts, subscriber.sent_bytes - before)
+    return not subscriber.pending_messages
 
 
 class Flushable(Protocol):

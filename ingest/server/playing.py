@@ -7,7 +7,7 @@ from ingest.contracts import EndReason, PlayAccept, Totals
 from ingest.live import LiveStream, Subscriber, TimelineShift
 from ingest.live.fanout import ALL_KINDS
 from ingest.live.message import Kind, SharedMessage
-from ingest.live.subscriber import Form
+from ingest.live.subscriber import Form, PassesOnTo
 from ingest.live.timeline import MASK
 from ingest.rtmp.messages.control import UserControl
 from ingest.rtmp.status import (
@@ -24,7 +24,7 @@ from ingest.server.asgi import STREAM_ENDED, Status
 from ingest.server.connection import Connection
 from ingest.server.connection_base import BaseConnection
 from ingest.server.context import Session
-from ingest.server.output import flush_one
+from ingest.server.output import flush_one, write_waiting
 from ingest.server.player import Player
 
 B = TypeVar("B", bound=BaseConnection)
@@ -83,10 +83,10 @@ class Playing(LiveOutput[Connection], Player):
         *,
         length_ms: float | None = None,
         form: Form | None = None,
-        is_relay: bool = False,
+        passes_on_to: PassesOnTo = "",
     ) -> None:
-        """`length_ms`: how much of it is asked for, in the media's time; 0: one frame, None: all. `form`, `is_relay`:
-        as `Subscriber` has them."""
+        """`length_ms`: how much of it is asked for, in the media's time; 0: one frame, None: all. `form`,
+        `passes_on_to`: as `Subscriber` has them."""
         super().__init__(connection, stream_id, accept, finished)
         self.unwanted: frozenset[Kind] = frozenset()
         """What the client wants to be sent none of, paused or not."""
@@ -104,8 +104,8 @@ class Playing(LiveOutput[Connection], Player):
             form=form,
             held=connection.outlet.held_bytes,
             session_id=self.session_id,
-            is_counted=not is_relay,
-            is_relay=is_relay,
+            is_counted=not passes_on_to,
+            passes_on_to=passes_on_to,
             takes=connection.rtmp.capabilities.caps_ex or 0,
         )
         self._follow(live, subscriber)
@@ -280,16 +280,10 @@ class Playing(LiveOutput[Connection], Player):
     def flush(self) -> None:
         outlet = self._outlet
         if outlet.is_open and not self._stopped:
-            subscriber, window, most = self.subscriber, outlet.window, self._batch_bytes
-            if window.closes_at - window.sent < most:
-                most = window.room
-            before = subscriber.sent_bytes
-            parts = self._taken(most)
-            outlet.write_media(parts, subscriber.sent_bytes - before)
-            if subscriber.pending_messages:
+            if not write_waiting(outlet, self.subscriber, self._taken, self._batch_bytes):
                 self.resume()
             elif outlet.is_open and self._shift is None:
-                self.live.catch_up(subscriber)
+                self.live.catch_up(self.subscriber)
         elif self.switch and self.switch.new is self:
             self._find_beginning(self.connection.loop.time())
 

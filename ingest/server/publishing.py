@@ -22,8 +22,10 @@ from ingest.rtmp.run_reader import Run
 from ingest.rtmp.status import Level
 from ingest.server.asgi import ENDS, Status, publish_event
 from ingest.server.connection import Connection
+from ingest.server.connection_base import BaseConnection
 from ingest.server.context import Session
 from ingest.server.live_players import LivePlayers
+from ingest.server.publisher_connection import PublisherConnection
 from ingest.server.recorder import Recorder
 from ingest.server.recording_writer import Order
 from ingest.server.sockets import tcp_info
@@ -121,11 +123,16 @@ LATE_MEDIA_S: Final = 1.0
 """For so long after a `pause` media may come that was under way."""
 
 
-class Publishing(Session[Connection]):
+class Publishing(Session[PublisherConnection]):
     event = "rtmp.unpublish"
 
     def __init__(
-        self, connection: Connection, stream_id: int, credential: str, accept: PublishAccept, live: LiveStream
+        self,
+        connection: PublisherConnection,
+        stream_id: int,
+        credential: str,
+        accept: PublishAccept,
+        live: LiveStream,
     ) -> None:
         super().__init__(connection, stream_id, accept["session_id"], accept["path"])
         self.live = live
@@ -267,7 +274,22 @@ class Publishing(Session[Connection]):
         connection = self.connection
         found = tcp_info(connection.transport.get_extra_info("socket"))
         round_trip_ms = connection.round_trip_ms if found.rtt_ms is None else found.rtt_ms
-        return SocketFigures(connection.rtmp.bytes_received, round_trip_ms, found.retransmits)
+        return SocketFigures(connection.received_bytes, round_trip_ms, found.retransmits)
+
+
+def begin_publishing(
+    connection: PublisherConnection, stream_id: int, credential: str, accept: PublishAccept, now: float
+) -> Publishing:
+    """What the application has accepted. It decides who publishes: a former one is displaced."""
+    server, path = connection.server, accept["path"]
+    server.relays.end(path)
+    live = server.registry.get_or_create(path, accept["labels"])
+    former = server.sessions.get(live.publisher.session_id) if live.publisher else None
+    if former:
+        former.connection.stop_session(former, "replaced", keep_open=former.connection is connection)
+    session = Publishing(connection, stream_id, credential, accept, live)
+    connection.control.begin(session, now)
+    return session
 
 
 def _requested(connection: Connection, event: events.PublishRequested, now: float) -> None:
@@ -276,14 +298,14 @@ def _requested(connection: Connection, event: events.PublishRequested, now: floa
         control.ask("publish", publish_event(event, control.caller), now)
 
 
-def _media(connection: Connection, event: events.AudioReceived | events.VideoReceived, _now: float) -> None:
+def _media(connection: BaseConnection, event: events.AudioReceived | events.VideoReceived, _now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if type(session) is Publishing:
         take = session.audio if type(event) is events.AudioReceived else session.video
         take(event.timestamp, event.payload)
 
 
-def _data(connection: Connection, event: events.DataReceived, now: float) -> None:
+def _data(connection: BaseConnection, event: events.DataReceived, now: float) -> None:
     session = connection.sessions.get(event.stream_id)
     if type(session) is Publishing:
         session.data(event.timestamp, event.name, event.values, event.payload, now, kept=event.kept)

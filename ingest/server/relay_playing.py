@@ -9,7 +9,7 @@ from typing import Any, Final
 from ingest.contracts import PlayAccept
 from ingest.live import LiveStream
 from ingest.live.counters import Audience
-from ingest.live.republish import as_published, encoded
+from ingest.live.republish import as_published, taken
 from ingest.rtmp.messages import Message, MessageType
 from ingest.rtmp.messages.commands import number
 from ingest.server.asgi import DESCRIPTIONS
@@ -31,7 +31,9 @@ class RelayPlaying(Playing):
         live: LiveStream,
         finished: Callable[..., None],
     ) -> None:
-        super().__init__(connection, stream_id, accept, live, finished, form=as_published(stream_id), is_relay=True)
+        super().__init__(
+            connection, stream_id, accept, live, finished, form=as_published(stream_id), passes_on_to="node"
+        )
         self._node = accept.get("relay", "")
 
     def start(self, now: float) -> None:
@@ -62,8 +64,4 @@ class RelayPlaying(Playing):
             super().check_deadlines(now)
 
     def _taken(self, most: int) -> list[bytes]:
-        subscriber = self.subscriber
-        before = subscriber.sent_bytes
-        parts = [encoded(message, self.stream_id) for message in subscriber.take_messages(most)]
-        subscriber.count_sent(before + sum(map(len, parts)) - subscriber.sent_bytes)
-        return parts
+        return taken(self.subscriber, most)

@@ -24,8 +24,9 @@ from ingest.rtmp.capabilities import RELAY_CAPABILITIES
 from ingest.rtmp.run_reader import Run
 from ingest.rtmp.status import PLAY_START, PLAY_UNPUBLISH_NOTIFY
 from ingest.server.connection_base import Server
+from ingest.server.dialling import Failure, destination
 from ingest.server.live_players import LivePlayers
-from ingest.server.outgoing import Failure, Outgoing, Patience, Surroundings, destination
+from ingest.server.outgoing import Outgoing, Patience, Surroundings
 from ingest.server.relay_playing import AUDIENCE
 from ingest.server.sockets import UNKNOWN, tcp_info
 
@@ -334,10 +335,7 @@ class Relays:
 
     def __init__(self, server: Server, send_away: SendAway) -> None:
         self.server = server
-        config = server.config
-        self.surroundings = Surroundings(
-            server.loop, server.read_buffer, config.limits, config.window_bytes, config.unsent_bytes
-        )
+        self.surroundings = Surroundings(server.loop, server.read_buffer, server.config)
         self._send_away = send_away
         self._by_path: dict[str, Relay] = {}
         self._ticked_at = server.loop.time()

@@ -202,3 +202,10 @@ def test_a_whole_session_in_pieces(size: int) -> None:
     codes = [status.code for status in pair.take_client(events.StatusReceived)]
     assert codes == ["NetStream.Publish.Start", "NetStream.Unpublish.Success"]
     assert pair.server.ignored_messages == 0
+
+
+def test_what_a_server_says_before_its_answer_is_ignored(asking: ClientConnection) -> None:
+    """As some do with onBWDone."""
+    assert answer(asking, "onBWDone", 0, None, 8192.0) == []
+    assert answer(asking, "_result", 1, None, SUCCESS)[0].succeeded
+    assert asking.phase is Phase.CONNECTED

@@ -1,0 +1,163 @@
+"""Where streams may be pushed to: not to private networks unless that is allowed, nor to this server; and TLS."""
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ingest.rtmp import events
+from ingest.server import RtmpServer
+from ingest.server.dial_rules import DialRules
+from tests.certificates import Pair, make_pair
+from tests.ingest.server.app import ScriptedApp
+from tests.ingest.server.clients import playing, publishing
+from tests.ingest.server.conftest import Serve
+from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
+from tests.ingest.server.push.conftest import ServeTarget
+from tests.ingest.server.push.orders import KEY, QUICK, becomes_state, order, push, url_of
+from tests.ingest.server.push.plain_server import PlainServer
+from tests.ingest.server.push.test_failures import redirect_to, tcp_server
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "2130706433", "0.0.0.0"])
+async def test_private_networks_are_not_dialled(app: ScriptedApp, server: RtmpServer, host: str) -> None:
+    """Until the order allows it, or is another one."""
+    async with PlainServer() as plain, publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url_of(plain.port, host=host), private_allowed=False))
+        stopped = await becomes_state(app, "stopped")
+        assert stopped["failure"] == "address"
+        (figures,) = (await app.next_tick())["pushes"]
+        assert (figures["state"], figures["retry_at"]) == ("stopped", None)
+        assert not plain.writers
+        await push(app, order(plain.port))
+        await becomes_state(app, "live")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_push_to_this_server_itself_is_refused(app: ScriptedApp, server: RtmpServer, host: str) -> None:
+    async with publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url_of(server, host=host)))
+        stopped = await becomes_state(app, "stopped")
+        assert stopped["failure"] == "address"
+        assert stopped["description"].startswith("It leads to this server itself")
+    assert len(app.connections) == 1
+
+
+def test_what_counts_as_this_server_itself() -> None:
+    """A listener's address, or any of this machine where it listens on all of them."""
+    every = DialRules(lambda: [("0.0.0.0", 1935)])
+    one = DialRules(lambda: [("127.0.0.1", 1935), ("::1", 1936)])
+
+    def is_own(rules: DialRules, address: str, port: int) -> bool:
+        return rules.forbids(address, port, private_allowed=True) != ""
+
+    assert is_own(every, "127.0.0.1", 1935)
+    assert is_own(every, "127.9.9.9", 1935)
+    assert is_own(every, "::ffff:127.0.0.1", 1935)
+    assert is_own(every, "0.0.0.0", 1935)
+    assert not is_own(every, "127.0.0.1", 1936)
+    assert not is_own(every, "93.184.216.34", 1935)
+    assert is_own(one, "127.0.0.1", 1935)
+    assert is_own(one, "0.0.0.0", 1935)
+    assert is_own(one, "::1", 1936)
+    assert not is_own(one, "127.0.0.2", 1935)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/live", "rtmp://", "rtmp://[::1/live", "rtmp://host:99999/live", "x"])
+async def test_urls_that_are_none(app: ScriptedApp, server: RtmpServer, url: str) -> None:
+    async with publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url))
+        stopped = await becomes_state(app, "stopped")
+        assert (stopped["failure"], stopped["description"]) == ("address", "It is no URL of an RTMP server.")
+
+
+async def test_a_name_that_nobody_knows_is_asked_for_again(app: ScriptedApp, server: RtmpServer) -> None:
+    async with publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order("rtmp://no-such-host.invalid/live"))
+        failed = await becomes_state(app, "retrying")
+        assert failed["failure"] == "address"
+        assert failed["description"].startswith("The name no-such-host.invalid can't be looked up")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return make_pair(tmp_path)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_rtmps(
+    app: ScriptedApp, serve: Serve, serve_target: ServeTarget, pair: Pair, host: str, quiet: None
+) -> None:
+    """The name is looked up before, and is the certificate's all the same."""
+    server = await serve(config={"push": replace(QUICK, ca=pair.chain)})
+    target = await serve_target(rtmps=("127.0.0.1", 0), certificate=pair.chain, certificate_key=pair.key)
+    async with playing(target, name=KEY) as there, publishing(server, AVC_HEADER, key_frame(0)) as (client, stream_id):
+        await push(app, order(url_of(target, scheme="rtmps", host=host)))
+        await becomes_state(app, "live")
+        frames = [key_frame(number, 200_000) for number in range(1, 20)]
+        for number, frame in enumerate(frames, 1):
+            await client.send_video(stream_id, 40 * number, frame)
+        await there.wait_count(events.VideoReceived, 2 + len(frames))
+        assert [event.payload for event in there.of(events.VideoReceived)][2:] == frames
+
+
+async def test_a_certificate_of_another_name(
+    app: ScriptedApp, serve: Serve, serve_target: ServeTarget, pair: Pair
+) -> None:
+    """The address leads there, and the name is not in it."""
+    server = await serve(config={"push": replace(QUICK, ca=pair.chain)})
+    target = await serve_target(rtmps=("127.0.0.2", 0), certificate=pair.chain, certificate_key=pair.key)
+    async with publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url_of(target, scheme="rtmps", host="127.0.0.2")))
+        failed = await becomes_state(app, "retrying")
+        assert failed["failure"] == "tls"
+        assert failed["description"].startswith("The certificate is not valid: IP address mismatch")
+
+
+async def test_a_certificate_that_nobody_vouches_for(
+    app: ScriptedApp, server: RtmpServer, serve_target: ServeTarget, pair: Pair
+) -> None:
+    target = await serve_target(rtmps=("127.0.0.1", 0), certificate=pair.chain, certificate_key=pair.key)
+    async with publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url_of(target, scheme="rtmps", host="localhost")))
+        failed = await becomes_state(app, "retrying")
+        assert failed["failure"] == "tls"
+        assert failed["description"].startswith("The certificate is not valid: self-signed certificate")
+
+
+async def test_one_that_speaks_no_tls(app: ScriptedApp, server: RtmpServer, target: RtmpServer) -> None:
+    async with publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url_of(target.addresses[0][1], scheme="rtmps")))
+        failed = await becomes_state(app, "retrying")
+        assert failed["failure"] == "tls"
+
+
+async def test_one_that_never_agrees_on_tls(app: ScriptedApp, serve: Serve) -> None:
+    server = await serve(config={"push": replace(QUICK, begin_s=0.3)})
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await reader.read(-1)
+        writer.close()
+
+    async with tcp_server(hold) as port, publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url_of(port, scheme="rtmps")))
+        failed = await becomes_state(app, "retrying")
+        assert (failed["failure"], failed["description"]) == ("tls", "TLS was not agreed on within 0.3 s.")
+
+
+async def test_a_redirect_from_tls_to_none_is_not_followed(app: ScriptedApp, serve: Serve, pair: Pair) -> None:
+    server = await serve(config={"push": replace(QUICK, ca=pair.chain)})
+    async with (
+        PlainServer(tls=pair.server()) as first,
+        PlainServer() as second,
+        publishing(server, AVC_HEADER, key_frame(0)) as (publisher, stream_id),
+    ):
+        first.connect_error = redirect_to(f"rtmp://127.0.0.1:{second.port}/live")
+        await push(app, order(url_of(first.port, scheme="rtmps")))
+        failed = await becomes_state(app, "retrying")
+        assert failed["failure"] == "tls"
+        await publisher.send_video(stream_id, 40, inter_frame(1))
+        assert not second.writers
