@@ -85,6 +85,14 @@ def make_socket_folder(folder: Path) -> Path:
     return found
 
 
+def leave_socket_folder(folder: Path) -> None:
+    """At a process's end. Outside the data folder it goes with the last one that has a socket there."""
+    found = socket_folder(folder)
+    if not found.is_relative_to(folder):
+        with suppress(OSError):
+            found.rmdir()
+
+
 def node_socket(folder: Path, node: str, kind: str) -> Path:
     """Of a node; `kind`: what for, in a word."""
     return socket_folder(folder) / f"{hashlib.sha256(node.encode()).hexdigest()[:16]}.{kind}"

@@ -77,6 +77,13 @@ def program() -> Program:
     return Program("redis", (path, *words))
 
 
+def forget() -> None:
+    """It has stopped in order."""
+    for left in (socket_of(settings.DATA_DIR), socket_of(settings.DATA_DIR).with_name(LOG)):
+        with suppress(OSError):
+            left.unlink()
+
+
 async def wait_until_it_answers() -> None:
     """Raises StartError."""
     try:

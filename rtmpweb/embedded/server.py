@@ -340,4 +340,6 @@ class Embedded:
                 log.error("While stopping: %r", result)
         if self._redis:  # Last, as the others use it.
             await self._redis.stop(CHILD_GRACE_S)
+            own_redis.forget()
+        data_folder.leave_socket_folder(settings.DATA_DIR)
         self._write("Stopped.")

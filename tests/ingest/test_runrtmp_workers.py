@@ -170,7 +170,7 @@ async def test_both_are_met_and_one_that_is_killed_comes_back(
 
 
 async def test_limits_count_over_both(supervisor: Supervisor) -> None:
-    """From one address, by connections of which each worker has about half."""
+    """From one address, by connections of which each worker has about half. For the last place two may come at once."""
     loop = asyncio.get_running_loop()
     served = 0
     with ExitStack() as stack:
@@ -181,7 +181,7 @@ async def test_limits_count_over_both(supervisor: Supervisor) -> None:
             with suppress(ConnectionError):  # Of one that is refused.
                 await loop.sock_sendall(client, b"\x03" + bytes(1536))
                 served += bool(await asyncio.wait_for(loop.sock_recv(client, 1), 10))
-    assert served == MOST_OF_ONE
+    assert MOST_OF_ONE <= served <= MOST_OF_ONE + 1
 
 
 async def test_a_drain_is_of_one_by_its_name(installation: Installation, supervisor: Supervisor) -> None:
@@ -272,7 +272,8 @@ async def test_a_stop_drains_both_and_a_further_signal_ends_the_drain(
     ends = "SELECT count(*) FROM ingest_session WHERE end_reason = 'node_shutdown'"
     assert rows(installation, ends) == [(2,)]
     assert not processes.of_folder(installation.folder)
-    assert list(data_folder.socket_folder(installation.folder).iterdir()) == []
+    folder = data_folder.socket_folder(installation.folder)
+    assert not folder.exists() or not list(folder.iterdir())
 
 
 def test_workers_die_with_the_process_that_keeps_them(installation: Installation, key: str, tmp_path: Path) -> None:

@@ -137,6 +137,7 @@ def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
     ended = {reason for (reason,) in server.rows("SELECT end_reason FROM ingest_session")}
     assert ended == {"node_shutdown", "kicked"}
     assert server.rows("SELECT DISTINCT state FROM ingest_node") == [("down",)]
+    assert not folder.exists() or not list(folder.iterdir())
 
 
 def test_a_second_ctrl_c_leaves_nothing_running(server: ServerProcess) -> None:

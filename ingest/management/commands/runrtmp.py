@@ -22,7 +22,7 @@ from ingest.management.base import ForegroundCommand, StopSignals
 from ingest.management.workers import Workers
 from ingest.server import CertificateError, ListenError, RtmpServer, ServerConfig, tune_for_event_loop
 from ingest.server.tls import load
-from ingest.services import installation
+from ingest.services import data_folder, installation
 from ingest.services.bans import get_guard
 from ingest.siblings import Siblings, SiblingsError
 
@@ -83,6 +83,8 @@ class Command(ForegroundCommand):
         await signals.drain(server)
         self.write_line("Stopping.")
         await server.stop(grace_s)
+        if siblings is None:
+            data_folder.leave_socket_folder(settings.DATA_DIR)
         self.write_line("Stopped.")
 
     # --- Several ---
@@ -117,4 +119,5 @@ class Command(ForegroundCommand):
         await children.drain(signals)
         self.write_line("Stopping.")
         await children.stop()
+        data_folder.leave_socket_folder(settings.DATA_DIR)
         self.write_line("Stopped.")
