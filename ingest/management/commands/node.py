@@ -58,11 +58,16 @@ class Command(VerbCommand):
         return self.of_one(_node(name))
 
     def row(self, node: Any) -> dict[str, Any]:
-        row = base.values(node, "name", "state", "address", "publishers", "players", "seen_at", "drain_requested_at")
+        names = ("name", "role", "state", "address", "url", "publishers", "players", "seen_at", "drain_requested_at")
+        row = base.values(node, *names)
         return row | {"drain_grace_s": node.drain_grace_s if node.drain_requested_at else None}
 
     def line(self, row: dict[str, Any]) -> str:
         parts = [row["name"], row["state"], row["address"]]
+        if row["role"] != Node.Role.ORIGIN:
+            parts.append(f"role={row['role']}")
+        if row["url"]:
+            parts.append(f"url={row['url']}")
         parts += [f"publishers={row['publishers']}", f"players={row['players']}", f"seen={row['seen_at']}"]
         if row["drain_requested_at"]:
             parts.append(f"drain={row['drain_requested_at']}+{row['drain_grace_s']}s")
