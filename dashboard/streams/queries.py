@@ -45,6 +45,7 @@ def offline(stream: Stream) -> StreamSnapshot:
         "target_kbps": stream.target_kbps,
         "issues": [],
         "slowest": [],
+        "relayed_to": [],
         "media": {},
         "metadata": {},
     }

@@ -139,4 +139,4 @@ def test_a_nodes_page_shows_what_is_and_what_was_on_it(viewer: Client, stream: S
     page = viewer.get("/nodes/n1/").content.decode()
     assert lacks(page, 'href="/streams/live/cam-1/"', "Connection reset", "The encoder closed TCP.") == []
     tell(snapshot(stream, state="offline", health="none", session_id=None))
-    assert "Nothing is live here" in viewer.get("/nodes/n1/").content.decode()
+    assert "Nothing is published here" in viewer.get("/nodes/n1/").content.decode()

@@ -159,8 +159,9 @@ function paintHead(now, onAir) {
   setText(fields.players, count(stream.players ?? 0, "player"));
   setText(fields.source, [stream.address, stream.encoder].filter(Boolean).join(", "));
   setText(fields.node, stream.node ?? "");
-  setText(fields.relays, (stream.relayed_to ?? []).map((to) => `${to.node} (${count(to.players, "player")})`).join(", "));
-  fields.relays.parentElement.hidden = !stream.relayed_to?.length;
+  const relays = (stream.relayed_to ?? []).map((to) => `${to.node} (${count(to.players, "player")})`);
+  setText(fields.relays, relays.length ? `relayed by ${relays.join(", ")}` : "");
+  fields.relays.parentElement.hidden = !relays.length;
   setText(fields.waiting, waitingWords(now));
   for (const part of document.querySelectorAll("[data-only-live]")) part.hidden = !onAir;
   for (const part of document.querySelectorAll("[data-of-session]"))
