@@ -15,10 +15,10 @@ from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.ingest.server.push.conftest import ServeTarget
 from tests.ingest.server.push.orders import KEY, QUICK, becomes_state, order, push, url_of
 from tests.ingest.server.push.plain_server import PlainServer
 from tests.ingest.server.push.test_failures import redirect_to, tcp_server
+from tests.ingest.server.test_rtmps import tls
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "2130706433", "0.0.0.0"])
@@ -87,12 +87,10 @@ def pair(tmp_path: Path) -> Pair:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-async def test_rtmps(
-    app: ScriptedApp, serve: Serve, serve_target: ServeTarget, pair: Pair, host: str, quiet: None
-) -> None:
+async def test_rtmps(app: ScriptedApp, serve: Serve, serve_target: Serve, pair: Pair, host: str, quiet: None) -> None:
     """The name is looked up before, and is the certificate's all the same."""
     server = await serve(config={"push": replace(QUICK, ca=pair.chain)})
-    target = await serve_target(rtmps=("127.0.0.1", 0), certificate=pair.chain, certificate_key=pair.key)
+    target = await serve_target(config=tls(pair))
     async with playing(target, name=KEY) as there, publishing(server, AVC_HEADER, key_frame(0)) as (client, stream_id):
         await push(app, order(url_of(target, scheme="rtmps", host=host)))
         await becomes_state(app, "live")
@@ -103,12 +101,10 @@ async def test_rtmps(
         assert [event.payload for event in there.of(events.VideoReceived)][2:] == frames
 
 
-async def test_a_certificate_of_another_name(
-    app: ScriptedApp, serve: Serve, serve_target: ServeTarget, pair: Pair
-) -> None:
+async def test_a_certificate_of_another_name(app: ScriptedApp, serve: Serve, serve_target: Serve, pair: Pair) -> None:
     """The address leads there, and the name is not in it."""
     server = await serve(config={"push": replace(QUICK, ca=pair.chain)})
-    target = await serve_target(rtmps=("127.0.0.2", 0), certificate=pair.chain, certificate_key=pair.key)
+    target = await serve_target(config=tls(pair) | {"rtmps": ("127.0.0.2", 0)})
     async with publishing(server, AVC_HEADER, key_frame(0)):
         await push(app, order(url_of(target, scheme="rtmps", host="127.0.0.2")))
         failed = await becomes_state(app, "retrying")
@@ -117,9 +113,9 @@ async def test_a_certificate_of_another_name(
 
 
 async def test_a_certificate_that_nobody_vouches_for(
-    app: ScriptedApp, server: RtmpServer, serve_target: ServeTarget, pair: Pair
+    app: ScriptedApp, server: RtmpServer, serve_target: Serve, pair: Pair
 ) -> None:
-    target = await serve_target(rtmps=("127.0.0.1", 0), certificate=pair.chain, certificate_key=pair.key)
+    target = await serve_target(config=tls(pair))
     async with publishing(server, AVC_HEADER, key_frame(0)):
         await push(app, order(url_of(target, scheme="rtmps", host="localhost")))
         failed = await becomes_state(app, "retrying")
