@@ -10,6 +10,7 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.dial_rules import DialRules
+from ingest.server.dialling import destination_of
 from tests.certificates import Pair, make_pair
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import playing, publishing
@@ -63,6 +64,20 @@ def test_what_counts_as_this_server_itself() -> None:
     assert is_own(one, "0.0.0.0", 1935)
     assert is_own(one, "::1", 1936)
     assert not is_own(one, "127.0.0.2", 1935)
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "app", "tc_url"),
+    [
+        ("rtmp://a.b/live", "a.b", 1935, "live", "rtmp://a.b/live"),
+        ("rtmp://a.b:1935/app/one?x=1&y", "a.b", 1935, "app/one?x=1&y", "rtmp://a.b:1935/app/one?x=1&y"),
+        ("rtmps://A.b:443/rtmp/", "a.b", 443, "rtmp", "rtmps://A.b:443/rtmp"),
+        ("rtmps://user:pass@[2001:db8::1]/app", "2001:db8::1", 443, "app", "rtmps://[2001:db8::1]/app"),
+    ],
+)
+def test_urls_as_encoders_read_them(url: str, host: str, port: int, app: str, tc_url: str) -> None:
+    to = destination_of(url)
+    assert (to.host, to.port, to.app, to.tc_url) == (host, port, app, tc_url)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/live", "rtmp://", "rtmp://[::1/live", "rtmp://host:99999/live", "x"])
