@@ -79,13 +79,13 @@ def destination(url: str, app: str) -> Destination:
 
 def destination_of(tc_url: str) -> Destination:
     """By the whole URL of an application, rtmp[s]://host[:port]/app[/instance][?query]: all behind the host is the
-    app, as encoders have it. Raises ValueError, whose text has nothing of the URL."""
+    app, but for a last '/', as encoders have it. Raises ValueError, whose text has nothing of the URL."""
     try:
         parts = urlsplit(tc_url)
         to = destination(f"{parts.scheme}://{parts.netloc}", "")
     except ValueError:
         raise ValueError("It is no URL of an RTMP server.") from None
-    app = parts.path.removeprefix("/") + (f"?{parts.query}" if parts.query else "")
+    app = parts.path.strip("/") + (f"?{parts.query}" if parts.query else "")
     given_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{app}"
     return Destination(to.scheme, to.host, to.port, app, given_url)
 

@@ -11,7 +11,7 @@ from ingest.contracts import EndReason, PullFigures, PullOrder, PushFailure
 from ingest.rtmp import events
 from ingest.rtmp.capabilities import CLIENT_CAPABILITIES
 from ingest.rtmp.run_reader import Run
-from ingest.rtmp.status import PLAY_START, PLAY_STOP, PLAY_UNPUBLISH_NOTIFY
+from ingest.rtmp.status import PLAY_RESET, PLAY_START, PLAY_STOP, PLAY_UNPUBLISH_NOTIFY
 from ingest.server.asgi import Ending
 from ingest.server.config import PullSettings
 from ingest.server.connection_base import Server
@@ -27,6 +27,7 @@ FLASH_VERSION: Final = "LNX 10,0,32,18 (rtmpweb pull)"
 
 PROPERTIES: Final = {**CLIENT_CAPABILITIES.properties(), "flashVer": FLASH_VERSION, "fpad": False}
 
+BEGUN: Final = frozenset({PLAY_RESET, PLAY_START})
 ENDED: Final = frozenset({PLAY_UNPUBLISH_NOTIFY, PLAY_STOP, "NetConnection.Connect.Closed"})
 
 NOT_YET: Final = "The server has nothing of it yet: it is waited for."
@@ -78,7 +79,7 @@ class Pull(Remote):
         connection = self._connection
         if connection is None:
             return
-        if event.code == PLAY_START and not self._is_playing:
+        if event.code in BEGUN and not self._is_playing:
             self._is_playing = True
             connection.begun()
         elif event.code in ENDED and self._session is not None:

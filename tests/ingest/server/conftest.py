@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -42,14 +42,14 @@ def app() -> ScriptedApp:
     return ScriptedApp()
 
 
-@pytest_asyncio.fixture
-async def serve(app: ScriptedApp) -> AsyncIterator[Serve]:
-    """Start servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
+@asynccontextmanager
+async def serving(app: ScriptedApp, node: str = "node-1") -> AsyncIterator[Serve]:
+    """Starts servers: `await serve(handshake_s=0.1, ...)` sets deadlines; `config={...}` the configuration."""
     servers: list[RtmpServer] = []
 
-    async def start(*, config: dict[str, Any] | None = None, **deadlines: float) -> RtmpServer:
+    async def start(*, port: int = 0, config: dict[str, Any] | None = None, **deadlines: float) -> RtmpServer:
         settings = ServerConfig(
-            node="node-1", rtmp=("127.0.0.1", 0), deadlines=replace(QUICK, **deadlines), **(config or {})
+            node=node, rtmp=("127.0.0.1", port), deadlines=replace(QUICK, **deadlines), **(config or {})
         )
         server = RtmpServer(app, settings)
         servers.append(server)
@@ -61,6 +61,12 @@ async def serve(app: ScriptedApp) -> AsyncIterator[Serve]:
         await server.stop(grace_s=2)
         assert not server.connections
         assert not server.sessions
+
+
+@pytest_asyncio.fixture
+async def serve(app: ScriptedApp) -> AsyncIterator[Serve]:
+    async with serving(app) as start:
+        yield start
 
 
 @pytest_asyncio.fixture

@@ -1,18 +1,15 @@
 """A server that pulls, and another one of ours that has the stream."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import RtmpServer
 from ingest.server.config import PullSettings
 from tests.ingest.server.app import Message, ScriptedApp
-from tests.ingest.server.conftest import QUICK as QUICK_DEADLINES
-from tests.ingest.server.conftest import Serve
-
-ServeOrigin = Callable[..., Awaitable[RtmpServer]]
+from tests.ingest.server.conftest import Serve, serving
 
 QUICK = PullSettings(
     begin_s=2.0,
@@ -67,25 +64,13 @@ def origin_app() -> ScriptedApp:
 
 
 @pytest_asyncio.fixture
-async def serve_origin(origin_app: ScriptedApp) -> AsyncIterator[ServeOrigin]:
-    servers: list[RtmpServer] = []
-
-    async def start(port: int = 0, **config: Any) -> RtmpServer:
-        settings = ServerConfig(node="origin-1", rtmp=("127.0.0.1", port), deadlines=QUICK_DEADLINES, **config)
-        server = RtmpServer(origin_app, settings)
-        servers.append(server)
-        await server.start()
-        return server
-
-    yield start
-    for server in servers:
-        await server.stop(grace_s=2)
-        assert not server.connections
-        assert not server.sessions
+async def serve_origin(origin_app: ScriptedApp) -> AsyncIterator[Serve]:
+    async with serving(origin_app, "origin-1") as start:
+        yield start
 
 
 @pytest_asyncio.fixture
-async def origin(serve_origin: ServeOrigin) -> RtmpServer:
+async def origin(serve_origin: Serve) -> RtmpServer:
     return await serve_origin()
 
 

@@ -16,9 +16,10 @@ from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
-from tests.ingest.server.pull.conftest import CREDENTIAL, QUICK, ServeOrigin, becomes_figures, order, pull
+from tests.ingest.server.pull.conftest import CREDENTIAL, QUICK, becomes_figures, order, pull
 from tests.ingest.server.push.plain_server import PlainServer, info
 from tests.ingest.server.push.test_failures import redirect_to
+from tests.ingest.server.test_rtmps import tls
 from tests.ingest.server.waiting import becomes, may_be_silent
 
 DATA = 18
@@ -112,7 +113,7 @@ async def test_tracks_and_extensions_come_too(
         assert [event.payload for event in player.of(events.VideoReceived)] == wanted
 
 
-async def test_it_comes_back_with_the_stream(app: ScriptedApp, serve_origin: ServeOrigin, server: RtmpServer) -> None:
+async def test_it_comes_back_with_the_stream(app: ScriptedApp, serve_origin: Serve, server: RtmpServer) -> None:
     origin = await serve_origin()
     port = origin.addresses[0][1]
     async with playing(server, name="here") as player:
@@ -124,7 +125,7 @@ async def test_it_comes_back_with_the_stream(app: ScriptedApp, serve_origin: Ser
         assert ended["reason"] in ("tcp_reset", "client_unpublish")
         failed = await becomes_figures(app, failure="connect")
         assert failed["tries"] > 0
-        origin = await serve_origin(port)
+        origin = await serve_origin(port=port)
         async with publishing(origin, AVC_HEADER, key_frame(2)):
             await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(2))
             await app.next_tick(2)
@@ -132,7 +133,7 @@ async def test_it_comes_back_with_the_stream(app: ScriptedApp, serve_origin: Ser
 
 
 async def test_the_end_of_the_stream_there_is_the_session_s(
-    app: ScriptedApp, serve_origin: ServeOrigin, server: RtmpServer
+    app: ScriptedApp, serve_origin: Serve, server: RtmpServer
 ) -> None:
     origin = await serve_origin()
     async with playing(server, name="here") as player, publishing(origin, AVC_HEADER, key_frame(1)):
@@ -235,10 +236,10 @@ async def test_a_server_that_does_not_answer_is_gone(app: ScriptedApp, server: R
         assert figures["description"] == "Nothing was heard of it for 2 s, though it was pinged."
 
 
-async def test_by_tls_and_a_redirect(app: ScriptedApp, serve: Serve, serve_origin: ServeOrigin, tmp_path: Any) -> None:
+async def test_by_tls_and_a_redirect(app: ScriptedApp, serve: Serve, serve_origin: Serve, tmp_path: Any) -> None:
     pair = make_pair(tmp_path)
     server = await serve(config={"pull": replace(QUICK, ca=pair.chain)})
-    origin = await serve_origin(rtmps=("127.0.0.1", 0), certificate=pair.chain, certificate_key=pair.key)
+    origin = await serve_origin(config=tls(pair))
     port = origin.bound["rtmps"][0][1]
     async with (
         PlainServer() as first,

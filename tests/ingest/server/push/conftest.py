@@ -1,18 +1,14 @@
 """Other servers of ours, to which streams are pushed."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import RtmpServer
 from tests.ingest.server.app import ScriptedApp
-from tests.ingest.server.conftest import QUICK as QUICK_DEADLINES
-from tests.ingest.server.conftest import Serve
+from tests.ingest.server.conftest import Serve, serving
 from tests.ingest.server.push.orders import QUICK
-
-ServeTarget = Callable[..., Awaitable[RtmpServer]]
 
 
 @pytest.fixture
@@ -21,25 +17,13 @@ def target_app() -> ScriptedApp:
 
 
 @pytest_asyncio.fixture
-async def serve_target(target_app: ScriptedApp) -> AsyncIterator[ServeTarget]:
-    servers: list[RtmpServer] = []
-
-    async def start(port: int = 0, **config: Any) -> RtmpServer:
-        settings = ServerConfig(node="target-1", rtmp=("127.0.0.1", port), deadlines=QUICK_DEADLINES, **config)
-        server = RtmpServer(target_app, settings)
-        servers.append(server)
-        await server.start()
-        return server
-
-    yield start
-    for server in servers:
-        await server.stop(grace_s=2)
-        assert not server.connections
-        assert not server.sessions
+async def serve_target(target_app: ScriptedApp) -> AsyncIterator[Serve]:
+    async with serving(target_app, "target-1") as start:
+        yield start
 
 
 @pytest_asyncio.fixture
-async def target(serve_target: ServeTarget) -> RtmpServer:
+async def target(serve_target: Serve) -> RtmpServer:
     return await serve_target()
 
 

@@ -10,15 +10,16 @@ import pytest
 from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.dial_rules import DialRules
+from ingest.server.dialling import destination_of
 from tests.certificates import Pair, make_pair
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.ingest.server.push.conftest import ServeTarget
 from tests.ingest.server.push.orders import KEY, QUICK, becomes_state, order, push, url_of
 from tests.ingest.server.push.plain_server import PlainServer
 from tests.ingest.server.push.test_failures import redirect_to, tcp_server
+from tests.ingest.server.test_rtmps import tls
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "2130706433", "0.0.0.0"])
@@ -65,6 +66,20 @@ def test_what_counts_as_this_server_itself() -> None:
     assert not is_own(one, "127.0.0.2", 1935)
 
 
+@pytest.mark.parametrize(
+    ("url", "host", "port", "app", "tc_url"),
+    [
+        ("rtmp://a.b/live", "a.b", 1935, "live", "rtmp://a.b/live"),
+        ("rtmp://a.b:1935/app/one?x=1&y", "a.b", 1935, "app/one?x=1&y", "rtmp://a.b:1935/app/one?x=1&y"),
+        ("rtmps://A.b:443/rtmp/", "a.b", 443, "rtmp", "rtmps://A.b:443/rtmp"),
+        ("rtmps://user:pass@[2001:db8::1]/app", "2001:db8::1", 443, "app", "rtmps://[2001:db8::1]/app"),
+    ],
+)
+def test_urls_as_encoders_read_them(url: str, host: str, port: int, app: str, tc_url: str) -> None:
+    to = destination_of(url)
+    assert (to.host, to.port, to.app, to.tc_url) == (host, port, app, tc_url)
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1/live", "rtmp://", "rtmp://[::1/live", "rtmp://host:99999/live", "x"])
 async def test_urls_that_are_none(app: ScriptedApp, server: RtmpServer, url: str) -> None:
     async with publishing(server, AVC_HEADER, key_frame(0)):
@@ -87,12 +102,10 @@ def pair(tmp_path: Path) -> Pair:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-async def test_rtmps(
-    app: ScriptedApp, serve: Serve, serve_target: ServeTarget, pair: Pair, host: str, quiet: None
-) -> None:
+async def test_rtmps(app: ScriptedApp, serve: Serve, serve_target: Serve, pair: Pair, host: str, quiet: None) -> None:
     """The name is looked up before, and is the certificate's all the same."""
     server = await serve(config={"push": replace(QUICK, ca=pair.chain)})
-    target = await serve_target(rtmps=("127.0.0.1", 0), certificate=pair.chain, certificate_key=pair.key)
+    target = await serve_target(config=tls(pair))
     async with playing(target, name=KEY) as there, publishing(server, AVC_HEADER, key_frame(0)) as (client, stream_id):
         await push(app, order(url_of(target, scheme="rtmps", host=host)))
         await becomes_state(app, "live")
@@ -103,12 +116,10 @@ async def test_rtmps(
         assert [event.payload for event in there.of(events.VideoReceived)][2:] == frames
 
 
-async def test_a_certificate_of_another_name(
-    app: ScriptedApp, serve: Serve, serve_target: ServeTarget, pair: Pair
-) -> None:
+async def test_a_certificate_of_another_name(app: ScriptedApp, serve: Serve, serve_target: Serve, pair: Pair) -> None:
     """The address leads there, and the name is not in it."""
     server = await serve(config={"push": replace(QUICK, ca=pair.chain)})
-    target = await serve_target(rtmps=("127.0.0.2", 0), certificate=pair.chain, certificate_key=pair.key)
+    target = await serve_target(config=tls(pair) | {"rtmps": ("127.0.0.2", 0)})
     async with publishing(server, AVC_HEADER, key_frame(0)):
         await push(app, order(url_of(target, scheme="rtmps", host="127.0.0.2")))
         failed = await becomes_state(app, "retrying")
@@ -117,9 +128,9 @@ async def test_a_certificate_of_another_name(
 
 
 async def test_a_certificate_that_nobody_vouches_for(
-    app: ScriptedApp, server: RtmpServer, serve_target: ServeTarget, pair: Pair
+    app: ScriptedApp, server: RtmpServer, serve_target: Serve, pair: Pair
 ) -> None:
-    target = await serve_target(rtmps=("127.0.0.1", 0), certificate=pair.chain, certificate_key=pair.key)
+    target = await serve_target(config=tls(pair))
     async with publishing(server, AVC_HEADER, key_frame(0)):
         await push(app, order(url_of(target, scheme="rtmps", host="localhost")))
         failed = await becomes_state(app, "retrying")

@@ -15,7 +15,6 @@ from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.clients import Camera, Stage, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
-from tests.ingest.server.push.conftest import ServeTarget
 from tests.ingest.server.push.orders import KEY, QUICK, becomes_state, changes, only_push, order, push
 from tests.ingest.server.push.plain_server import PlainServer, info
 from tests.ingest.server.test_relaying import HEVC_HEADER
@@ -34,9 +33,7 @@ async def tcp_server(serve: Serves) -> AsyncIterator[int]:
         server.close()
 
 
-async def test_a_target_that_is_lost_and_comes_back(
-    app: ScriptedApp, server: RtmpServer, serve_target: ServeTarget
-) -> None:
+async def test_a_target_that_is_lost_and_comes_back(app: ScriptedApp, server: RtmpServer, serve_target: Serve) -> None:
     first = await serve_target()
     port = first.addresses[0][1]
     async with publishing(server, AVC_HEADER, key_frame(0)) as (publisher, stream_id):
@@ -50,7 +47,7 @@ async def test_a_target_that_is_lost_and_comes_back(
         (figures,) = (await app.next_tick())["pushes"]
         assert figures["tries"] > 1
         before = len(changes(app))
-        second = await serve_target(port)
+        second = await serve_target(port=port)
         await becomes_state(app, "live", after=before)
         async with playing(second, name=KEY) as there:
             await publisher.send_video(stream_id, 40, inter_frame(1))
@@ -288,3 +285,31 @@ async def test_what_is_dialled_ends_when_it_is_not_wanted(app: ScriptedApp, serv
         await push(app)
         await asyncio.wait_for(closed.wait(), 5)
     assert not list(server.node.pushes)
+
+
+async def test_nothing_secret_is_told_of_what_a_target_quotes(app: ScriptedApp, server: RtmpServer) -> None:
+    """Nor does it come in lines of its own."""
+    secrets = ("passw0rd-1", "signature-22", "event-secret-3", "stream-key-44")
+    async with PlainServer() as plain, publishing(server, AVC_HEADER, key_frame(0)):
+        plain.begin_status = info("error", "NetStream.Publish.Denied", f"No:\n{' '.join(secrets)} {'x' * 5_000}")
+        url = f"rtmp://user:passw0rd-1@127.0.0.1:{plain.port}/live?sig=signature-22"
+        await push(app, order(url, name="stream-key-44?event=event-secret-3"))
+        refused = await becomes_state(app, "retrying")
+        assert refused["failure"] == "refused"
+        assert not any(secret in refused["description"] for secret in secrets)
+        assert len(refused["description"]) <= 300
+        assert "\n" not in refused["description"]
+        connect = plain.commands[0].command_object
+    assert connect["tcUrl"] == f"rtmp://127.0.0.1:{plain.port}/live?sig=signature-22"
+    assert connect["app"] == "live?sig=signature-22"
+
+
+async def test_a_node_that_stops_ends_its_pushes_in_order(
+    app: ScriptedApp, target_app: ScriptedApp, server: RtmpServer, target: RtmpServer, quiet: None
+) -> None:
+    async with publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(target))
+        await becomes_state(app, "live")
+        await server.stop(grace_s=2)
+        ended = await target_app.event("rtmp.unpublish")
+        assert ended["description"] == "The client sent FCUnpublish."
