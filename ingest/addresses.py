@@ -1,10 +1,11 @@
-"""Whose address a request has, and what counts as one where something is limited for each: guesses, attempts,
-connections.
+"""Whose address a request has; what counts as one where something is limited for each: guesses, attempts, connections;
+and which addresses are of the internet, where something is sent to what somebody entered.
 """
 
 import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -61,3 +62,32 @@ def _plain(address: str) -> str:
     except ValueError:
         return ""
     return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+GIVEN_OUT = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that has been given to networks of the internet."""
+SPECIAL = (ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("192.88.99.0/24"))
+"""Of IPv4, besides what the standard library knows: for protocols, and 6to4's former relays."""
+
+
+def is_public(text: str) -> bool:
+    """Whether the IP address is one of the internet's: not this machine's, not a private network's, no group's."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        if address in NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+        return address in GIVEN_OUT and address.is_global
+    return address.is_global and not address.is_multicast and not any(address in network for network in SPECIAL)
+
+
+def is_private(url: str) -> bool:
+    """Whether the URL's host is written as an address that is not public, or as this machine's name."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return not is_public(host)
+    except ValueError:  # A name: it is looked up when something is sent.
+        return host == "localhost" or host.endswith(".localhost")

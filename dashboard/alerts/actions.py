@@ -15,10 +15,10 @@ from django.utils.html import format_html
 from dashboard.alerts import evaluation, messages
 from dashboard.alerts.kinds import KINDS
 from dashboard.models import ADDRESSED, AlertRule, waking_kinds
+from ingest.addresses import is_private
 from ingest.contracts.figures import CHECK_NAMES
 from ingest.delivery import engine, services
 from ingest.delivery.service_kinds import KINDS as SERVICE_KINDS
-from ingest.delivery.webhook import is_private
 from ingest.models import Application, Delivery, OutboxEvent, Service, Stream, Webhook
 from ingest.models.deliveries import new_salt
 from ingest.models.hours import DAYS

@@ -6,7 +6,6 @@ differently the next time changes nothing. No redirect is followed and no proxy 
 answer only its beginning is read."""
 
 import asyncio
-import ipaddress
 import json
 import re
 import socket
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from ingest.addresses import is_public
 from ingest.delivery.channel import MAX_EXCERPT, Answer, Channel
 from ingest.models import Delivery, Webhook
 from ingest.services.callback import SIGNATURE_HEADER, beginning, signature, tls_context
@@ -69,37 +69,9 @@ MAX_ADDRESSES = 3
 TOO_MANY = 429
 """Whoever answers so is left alone as if nobody were there."""
 
-NAT64 = ipaddress.ip_network("64:ff9b::/96")
-GIVEN_OUT = ipaddress.ip_network("2000::/3")
-"""All of IPv6 that has been given to networks of the internet."""
-SPECIAL = (ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("192.88.99.0/24"))
-"""Of IPv4, besides what the standard library knows: for protocols, and 6to4's former relays."""
-
 
 class NotAllowed(Exception):  # noqa: N818 - an answer, not an error.
     """The URL leads where nothing is sent. The message says why."""
-
-
-def is_public(text: str) -> bool:
-    """Whether the IP address is one of the internet's: not this machine's, not a private network's, no group's."""
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if address in NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-        return address in GIVEN_OUT and address.is_global
-    return address.is_global and not address.is_multicast and not any(address in network for network in SPECIAL)
-
-
-def is_private(url: str) -> bool:
-    """Whether the URL's host is written as an address that is not public, or as this machine's name."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return not is_public(host)
-    except ValueError:  # A name: it is looked up when something is sent.
-        return host == "localhost" or host.endswith(".localhost")
 
 
 async def _addresses(host: str, port: int, private: bool) -> list[str]:
