@@ -17,6 +17,8 @@ from django.db import transaction
 from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of_node, published
+from ingest.consumers.pulls import Pulls
+from ingest.consumers.pushes import Pushes
 from ingest.contracts import EndReason, Issue, Sample
 from ingest.models import Node, Session
 from ingest.services import bans, database, health_rules, installation, leases, nodes, playback, sessions
@@ -87,6 +89,9 @@ SWEEP_S = 10.0
 PROOFS = {"start": "write", "leases": "write", "revocations": "read"}
 """Rounds that always ask the database, and what it does when they succeed."""
 
+READS = ("revocations", "pushes", "pulls")
+"""Rounds that only read, but for what seldom changes."""
+
 Send = Callable[[Any], Coroutine[Any, Any, None]]
 """Sends the server a message of `ingest.contracts.node`."""
 
@@ -126,10 +131,14 @@ class Upkeep:
         """Whether our sessions may have been ended by others since the leases were renewed last."""
         self.silences = SilenceTracker()
         """Those that fell silent are told with the next rounds."""
+        self.pushes = Pushes(node, send)
+        self.pulls = Pulls(node, send)
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
             ("leases", LEASES_S, self._leases),
             ("sweep", SWEEP_S, self._sweep),
+            ("pushes", REVOCATIONS_S, self.pushes.round),
+            ("pulls", REVOCATIONS_S, self._pull),
         )
 
     @property
@@ -166,7 +175,7 @@ class Upkeep:
                 logger.warning(
                     "The node's upkeep (%s) waits for the database: %s", name, database.describe_error(error)
                 )
-            self._failing.add("read" if name == "revocations" else "write")
+            self._failing.add("read" if name in READS else "write")
         else:
             if self._failing and name in PROOFS:
                 self._failing.discard(PROOFS[name])
@@ -256,6 +265,9 @@ class Upkeep:
         elif drain is None and self._drains:
             await self._send({"type": "node.resume"})
         self._drain_known = drain
+
+    async def _pull(self) -> None:
+        await self.pulls.round(self.waiting, asyncio.get_running_loop().time())
 
     async def _drop(self, session: uuid.UUID, reason: EndReason) -> None:
         """Has the server end the session, if it is still alive here."""

@@ -147,6 +147,31 @@ class MediaCounters(TypedDict):
     dropped_frames: int  # That players were too slow for.
 
 
+class PushView(TypedDict):
+    """A push of the stream to another server, as pages show it. Texts are masked."""
+
+    target: int  # The PushTarget row's id.
+    state: str  # A PushState of ingest.contracts.relays, as `failure` is a PushFailure.
+    since: float
+    kbps: float
+    sent_bytes: int
+    dropped_frames: int
+    behind_ms: int
+    rtt_ms: float | None
+    tries: int
+    retry_at: float | None
+    failure: str  # "": it does not fail, or that is not known.
+    code: str  # The other server's.
+    description: str
+    words: str  # What is wrong, and
+    advice: str  # what to do.
+
+
+class PushCounts(TypedDict):
+    live: int
+    failing: int  # They wait to try again, or are tried no more.
+
+
 class StreamSnapshot(TypedDict):
     """What a wall's card shows, and the API's stream: bitrates and fps are 5 s means. Metrics are null unless live."""
 
@@ -188,6 +213,8 @@ class StreamSnapshot(TypedDict):
     slowest: list[SlowPlayer]  # Those that lost most or are furthest behind, and are still there; five at most.
     counters: NotRequired[MediaCounters]  # Earlier versions tell none.
     thumbnail: NotRequired[int | None]  # Added by the node's application: when the last picture was taken, in ms.
+    pushes: NotRequired[list[PushView] | None]  # Added as well, where there are any, as the next.
+    pushing: NotRequired[PushCounts | None]
     media: MediaInfo
     metadata: dict[str, Any]
 

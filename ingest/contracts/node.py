@@ -1,10 +1,11 @@
 """ASGI: the scope of a listener, what its application receives, and what that sends."""
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from ingest.contracts.connection import HealthRule
 from ingest.contracts.end_reasons import EndReason
 from ingest.contracts.figures import NodeFigures, PlayerSample, RefusedConnections, Sample, StreamSnapshot
+from ingest.contracts.relays import PullFigures, PushFigures
 
 
 class NodeScope(TypedDict):
@@ -28,6 +29,8 @@ class NodeTick(TypedDict):
     players: list[PlayerSample]
     figures: NodeFigures
     refused: list[RefusedConnections]
+    pushes: NotRequired[list[PushFigures]]  # Of all that are ordered, as the next.
+    pulls: NotRequired[list[PullFigures]]
 
 
 class NodeChange(TypedDict):
