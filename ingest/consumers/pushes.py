@@ -69,7 +69,7 @@ class Pushes:
 
     async def _order(self, rows: Sequence[Target], by_stream: Mapping[int, str], left: Mapping[int, Any]) -> None:
         """`left`: targets of which it is not known yet whether they are wanted: they stay as they were."""
-        wanted = [row for row in rows if row.is_wanted(uuid.UUID(by_stream[row.stream]))]
+        wanted = [row for row in rows if pushes.is_wanted(row, uuid.UUID(by_stream[row.stream]))]
         before = {target for orders in self._ordered.values() for target in orders}
         within, beyond = pushes.limited(wanted, before)
         orders: dict[str, dict[int, PushOrder]] = {session: {} for session in by_stream.values()}

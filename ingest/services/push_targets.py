@@ -55,17 +55,22 @@ def checked(values: Mapping[str, Any], target: PushTarget) -> dict[str, Any]:
     return fields
 
 
+def check_room(target: PushTarget, label: str) -> None:
+    """That the stream may have it, under the label. Raises ValidationError."""
+    others = PushTarget.objects.filter(stream=target.stream_id).exclude(pk=target.pk)
+    if target.pk is None and others.count() >= MOST_TARGETS:
+        raise ValidationError(TOO_MANY)
+    if others.filter(label=label).exists():
+        raise ValidationError({"label": LABEL_TAKEN})
+
+
 def save(actor: Actor, target: PushTarget, values: Mapping[str, Any]) -> None:
     """Makes it, or changes it: `values` as `checked` takes them. Raises ValidationError."""
     fields = checked(values, target)
     is_new = target.pk is None
     with transaction.atomic():
         Stream.objects.select_for_update(no_key=True).get(pk=target.stream_id)  # One target after the other.
-        others = PushTarget.objects.filter(stream=target.stream_id).exclude(pk=target.pk)
-        if is_new and others.count() >= MOST_TARGETS:
-            raise ValidationError(TOO_MANY)
-        if others.filter(label=fields["label"]).exists():
-            raise ValidationError({"label": LABEL_TAKEN})
+        check_room(target, fields["label"])
         changed = {name: [getattr(target, name), value] for name, value in fields.items() if name != "sealed"}
         changed = {name: pair for name, pair in changed.items() if is_new or pair[0] != pair[1]}
         for name, value in fields.items():

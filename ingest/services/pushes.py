@@ -35,13 +35,6 @@ class Target:
     asked_for: uuid.UUID | None
     asked_at: datetime | None
 
-    def is_wanted(self, session: uuid.UUID) -> bool:
-        """While that session publishes: what was pressed for another one tells nothing."""
-        asked = self.asked if self.asked_for == session else ""
-        if asked:
-            return asked == PushTarget.Asked.START
-        return self.starts == PushTarget.Starts.STREAM
-
     @property
     def turn(self) -> datetime | None:
         """When somebody had it tried last."""
@@ -51,6 +44,12 @@ class Target:
         """Raises `sealing.Unreadable`."""
         name = unseal(PURPOSE, self.sealed)
         return {"target": self.pk, "url": self.url, "name": name, "private_allowed": settings.RELAY_PRIVATE}
+
+
+def is_wanted(target: Target | PushTarget, session: uuid.UUID) -> bool:
+    """While that session publishes: what was pressed for another one tells nothing."""
+    asked = target.asked if target.asked_for == session else ""
+    return asked == PushTarget.Asked.START if asked else target.starts == PushTarget.Starts.STREAM
 
 
 def targets_on(*, node: str) -> list[Target]:
