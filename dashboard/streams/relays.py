@@ -179,8 +179,7 @@ def source_row(stream: Stream, session: Session | None) -> SourceRow | None:
     source = PullSource.objects.filter(stream=stream).first()
     if source is None:
         return None
-    is_pulled = session is not None and session.encoder == pulls.encoder_of(source)[:255]
-    return SourceRow(source, is_pulled, session is not None)
+    return SourceRow(source, session is not None and session.is_pull, session is not None)
 
 
 # --- What people do ---

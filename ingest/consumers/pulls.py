@@ -20,7 +20,7 @@ from ingest.models import Node
 from ingest.services import database, pulls
 from ingest.services.history_writer import get_history
 from ingest.services.pulls import LIFETIME, Pull, PullRow
-from ingest.services.relay_urls import without_secret
+from ingest.services.relay_urls import without_secrets
 from ingest.services.sealing import Unreadable
 
 logger = logging.getLogger(__name__)
@@ -127,8 +127,8 @@ class Pulls:
             return
         self._told[source] = said
         if order is not None:
-            secret = f"{order['url'].rpartition('@')[0].partition('://')[2]}?{order['name'].partition('?')[2]}"
-            code, description = without_secret(code, secret), without_secret(description, secret)
+            secrets = pulls.secrets_of(order)
+            code, description = without_secrets(code, *secrets), without_secrets(description, *secrets)
         code, description = clean.text(code, 64), clean.text(description, 512)
         get_history().put(PullRow(source, self._node, clock.utc_now(), state, failure, code, description))
         level = logging.WARNING if failure else logging.INFO

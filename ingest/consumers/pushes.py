@@ -16,7 +16,7 @@ from ingest.contracts.relays import NodePush, PushChange, PushFailure, PushFigur
 from ingest.services import push_advice, pushes
 from ingest.services.history_writer import get_history
 from ingest.services.pushes import PushRow, Target
-from ingest.services.relay_urls import without_secret
+from ingest.services.relay_urls import without_secrets
 from ingest.services.sealing import Unreadable
 
 Send = Callable[[Any], Coroutine[Any, Any, None]]
@@ -158,8 +158,8 @@ class Pushes:
     def _masked(self, event: PushChange, order: PushOrder | None) -> PushChange:
         secret = order["name"] if order is not None else ""
         event = event.copy()
-        event["code"] = clean.text(without_secret(event["code"], secret), 64)
-        event["description"] = clean.text(without_secret(event["description"], secret), 512)
+        event["code"] = clean.text(without_secrets(event["code"], secret), 64)
+        event["description"] = clean.text(without_secrets(event["description"], secret), 512)
         return event
 
     def _note(self, event: PushChange, row: Target) -> None:

@@ -73,5 +73,10 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('stream', 'label'), name='push_target_label_once')],
             },
         ),
+        migrations.AddField(
+            model_name='session',
+            name='is_pull',
+            field=models.BooleanField(db_default=False, default=False, editable=False, help_text='Fetched from another server by its node.'),
+        ),
         migrations.RunPython(grant_permissions, migrations.RunPython.noop),
     ]

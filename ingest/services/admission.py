@@ -97,7 +97,8 @@ def check_publish(
 def _claim(target: Target, stream: Stream, address: str, asked_at: datetime) -> leases.Claim:
     key = target.key.pk if target.key else None
     login = target.login.pk if target.login else None
-    return leases.Claim(key, login, clean.text(address, 64), stream.takeover, asked_at)
+    policy = stream.takeover if target.pull is None else Stream.Takeover.REJECT  # What is pulled displaces nobody.
+    return leases.Claim(key, login, clean.text(address, 64), policy, asked_at)
 
 
 @contextmanager
@@ -172,6 +173,7 @@ def _session(ask: Ask, target: Target, stream: Stream, node: int, now: datetime)
         encoder=clean.text(_encoder(target) or ask.peer.encoder, 255),
         started_at=now,
         is_test=target.is_test,
+        is_pull=target.pull is not None,
     )
 
 

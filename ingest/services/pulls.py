@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts.relays import PullOrder
+from ingest.credentials import query_fields
 from ingest.models import PullSource
 from ingest.services import audit
 from ingest.services.audit import Actor
@@ -105,6 +106,13 @@ def candidates(*, node: str, waiting: Collection[str], is_origin: bool, now: dat
     for pk, stream, app, name, when, sealed, session in rows.values_list(*columns):
         found.append(Pull(pk, stream, f"{app}/{name}", when, sealed, str(session or "")))
     return found
+
+
+def secrets_of(order: PullOrder) -> list[str]:
+    """What the other server may quote of it, and nobody is shown."""
+    user = order["url"].partition("://")[2].rpartition("@")[0]
+    query = order["name"].partition("?")[2]
+    return [user, *user.split(":"), query, *query_fields(query).values()]
 
 
 @dataclass(frozen=True, slots=True)

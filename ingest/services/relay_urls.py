@@ -193,11 +193,12 @@ SHORTEST_PART: Final = 8
 """Of a secret's parts: shorter ones are words of others."""
 
 
-def without_secret(text: str, secret: str) -> str:
+def without_secrets(text: str, *secrets: str) -> str:
     """What another server said, without the key or credentials that it may quote, whole, in parts, or as URLs have
     them; and without what looks like a secret anyway."""
-    parts = [each for each in re.split(r"[/:?&=@]", secret) if len(each) >= SHORTEST_PART]
-    whole = [secret] if len(secret) >= SHORTEST_SOUGHT else []
-    for part in sorted({*whole, *parts, *map(quote, whole + parts)}, key=len, reverse=True):
+    parts = {secret for secret in secrets if len(secret) >= SHORTEST_SOUGHT}
+    for secret in secrets:
+        parts |= {each for each in re.split(r"[/:?&=@]", secret) if len(each) >= SHORTEST_PART}
+    for part in sorted(parts | set(map(quote, parts)), key=len, reverse=True):
         text = text.replace(part, MASK)
     return scrub_text(text)

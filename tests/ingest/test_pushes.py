@@ -204,7 +204,7 @@ async def test_what_the_server_tells_is_in_the_row_the_history_and_what_pages_ge
     await states(target, ("retrying", "lost", "", "Closed: …."))
     assert target.failing_since is not None
     assert target.state_session == uuid.UUID(live)
-    message = {}
+    message: dict[str, Any] = {}
     while message.get("kind") != "event":
         message = await told()
     assert message["event"]["kind"] == "push.failed"

@@ -19,7 +19,7 @@ from ingest.services.relay_urls import (
     USER_INFO,
     split_pull,
     split_push,
-    without_secret,
+    without_secrets,
 )
 
 pytestmark = pytest.mark.django_db
@@ -162,7 +162,7 @@ def test_what_can_be_no_source(text: str, words: str) -> None:
     ],
 )
 def test_what_another_server_quotes_is_masked(said: str, secret: str) -> None:
-    masked = without_secret(said, secret)
+    masked = without_secrets(said, secret)
     assert "…" in masked
     for part in ("1234", "12345678", "ecret-of-mine", "hunter2222"):
         assert part not in masked
