@@ -58,7 +58,7 @@ def stop_push(request: HttpRequest, pk: int) -> HttpResponse:
 def save_pull(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """Makes the stream's pull source, or changes it."""
     stream, given = stream_row(app, name), request.POST
-    values = {"url": given.get("url", ""), "when": given.get("when", ""), "enabled": "enabled" in given}
+    values = {name: given[name] for name in ("url", "when") if name in given} | {"enabled": "enabled" in given}
     action = partial(relays.save_source, actor_of(request), stream, values)
     return _answer(request, stream, action, "The source is saved: it holds within 2 s.")
 
@@ -77,7 +77,7 @@ def _target(pk: int) -> PushTarget:
 
 def _target_values(request: HttpRequest) -> dict[str, Any]:
     given = request.POST
-    values = {name: given.get(name, "") for name in ("label", "url", "key", "starts")}
+    values: dict[str, Any] = {name: given[name] for name in ("label", "url", "key", "starts") if name in given}
     return values | {"enabled": "enabled" in given}
 
 
