@@ -18,7 +18,7 @@ STREAMS = (
     *("killed", "killed-twice"),
     *("killed-on-the-wall", "stopped-on-the-wall"),
     *("on-the-wall", "steady", "told"),
-    *("looked-at", "unplayable", "acted-on", "looked-back"),
+    *("looked-at", "unplayable", "acted-on", "looked-back", "pushed"),
     *("handshakes", "gathered", "secret", "cam", "flv", "watched", "obs", "obs-dropped", "taken-over"),
 )
 

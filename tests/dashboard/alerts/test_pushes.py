@@ -28,9 +28,11 @@ def target(stream: Stream) -> PushTarget:
     return made
 
 
-def tells(target: PushTarget, session: Session, state: str, at: datetime | None = None, **why: str) -> None:
+def tells(
+    target: PushTarget, session: Session, state: str, why: dict[str, str] | None = None, at: datetime | None = None
+) -> None:
     """As the node's history writes it."""
-    fields = {"failure": "", "code": "", "description": ""} | why
+    fields = {"failure": "", "code": "", "description": ""} | (why or {})
     pushes.set_state(PushRow(target.pk, session.pk, at or timezone.now(), state, **fields))
 
 
@@ -47,7 +49,7 @@ def test_one_that_was_refused_is_told_at_once_with_its_answer_and_what_to_do(
 ) -> None:
     rule(kinds=["push_fails"])
     run()
-    tells(target, publisher.session, "stopped", **REFUSED)
+    tells(target, publisher.session, "stopped", REFUSED)
     run()
     assert told() == ["alert.opened"]
     found = alert()
@@ -68,11 +70,11 @@ def test_one_that_was_refused_is_told_at_once_with_its_answer_and_what_to_do(
 def test_one_that_is_not_live_is_told_after_a_while(publisher: Told, target: PushTarget) -> None:
     rule(kinds=["push_fails"])
     now = timezone.now()
-    tells(target, publisher.session, "connecting", now - timedelta(seconds=10))
-    tells(target, publisher.session, "retrying", now - timedelta(seconds=8), failure="connect")
+    tells(target, publisher.session, "connecting", at=now - timedelta(seconds=10))
+    tells(target, publisher.session, "retrying", {"failure": "connect"}, now - timedelta(seconds=8))
     run(now)
     assert not Alert.objects.exists()
-    tells(target, publisher.session, "connecting", now)
+    tells(target, publisher.session, "connecting", at=now)
     run(now + timedelta(seconds=6))
     assert alert().title == "Not pushed to YouTube: nobody answers there."
     assert abs(alert().opened_at - (now - timedelta(seconds=10))) < timedelta(seconds=1)
@@ -94,12 +96,12 @@ def test_one_that_is_not_live_is_told_after_a_while(publisher: Told, target: Pus
 )
 def test_it_clears_by_what_becomes_of_it(publisher: Told, target: PushTarget, end: str, outcome: str, why: str) -> None:
     rule(kinds=["push_fails"])
-    tells(target, publisher.session, "stopped", **REFUSED)
+    tells(target, publisher.session, "stopped", REFUSED)
     run()
     match end:
         case "stop":
             push_targets.stop(ACTOR, target)
-            tells(target, publisher.session, "retrying", failure="lost")  # Late.
+            tells(target, publisher.session, "retrying", {"failure": "lost"})  # Late.
         case "off":
             push_targets.save(ACTOR, target, {"enabled": False})
         case "remove":
@@ -114,7 +116,7 @@ def test_it_clears_by_what_becomes_of_it(publisher: Told, target: PushTarget, en
 
 
 def test_a_rule_is_about_its_streams_and_what_is_so_already(publisher: Told, target: PushTarget) -> None:
-    tells(target, publisher.session, "stopped", **REFUSED)
+    tells(target, publisher.session, "stopped", REFUSED)
     other = Stream.objects.create(application=target.stream.application, name="other")
     rule(name="Other", kinds=["push_fails"]).streams.add(other)
     rule(name="Health", kinds=["health"])
@@ -130,7 +132,7 @@ def test_each_target_has_an_alert_of_its_own(publisher: Told, target: PushTarget
     second = PushTarget(stream=target.stream)
     push_targets.save(ACTOR, second, {"label": "Twitch", "url": "rtmp://b.example.org/app", "key": "k-22"})
     for each in (target, second):
-        tells(each, publisher.session, "stopped", **REFUSED)
+        tells(each, publisher.session, "stopped", REFUSED)
     run()
     tells(second, publisher.session, "live")
     run()
