@@ -146,7 +146,7 @@ class SourceRow:
         if self.is_pulled:
             return "Live"
         if self.is_published:
-            return "An encoder publishes"
+            return "Encoder on air"
         if source.state in ("connecting", "retrying") or (source.state == "stopped" and source.failure):
             return state_words(source.state, source.failure)
         return "Waits for players" if source.when == PullSource.When.DEMAND else "Not pulled"

@@ -16,7 +16,6 @@ from ingest.consumers import channel_layer, decisions
 from ingest.consumers.active import ACTIVE, DRAINING, of_snapshot
 from ingest.contracts import StreamSnapshot
 from ingest.contracts.relays import NodePull, PullFigures, PullOrder
-from ingest.models import Node
 from ingest.services import database, pulls
 from ingest.services.history_writer import get_history
 from ingest.services.pulls import LIFETIME, Pull, PullRow
@@ -69,13 +68,7 @@ class Pulls:
             await self._send(message)
 
     def _read(self, waiting: Set[str]) -> list[Pull]:
-        role = Node.objects.filter(name=self._node).values_list("role", flat=True).first()
-        return pulls.candidates(
-            node=self._node,
-            waiting=waiting,
-            is_origin=role == Node.Role.ORIGIN,
-            now=database.read_shared_clock(),
-        )
+        return pulls.candidates(node=self._node, waiting=waiting, now=database.read_shared_clock())
 
     def _is_wanted(self, row: Pull, waiting: Set[str], now: float) -> bool:
         if row.session:

@@ -348,8 +348,10 @@ def _by_login(application: Application, pk: int, request: PublishRequest, now: d
 def _by_pull(application: Application, request: PublishRequest, now: datetime) -> Target | None:
     """One of our own pulls; None: it shows nothing that is made for them."""
     source, verdict = pulls.read_credential(request.credential, now=now)
-    if source is None:
+    if verdict == "invalid":
         return None
+    if source is None:
+        refuse("publish", "pull_refused")
     stream = source.stream
     if verdict == "expired" or stream.application_id != application.pk or request.asked not in ("", stream.name):
         refuse("publish", "pull_refused", stream=stream)

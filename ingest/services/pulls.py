@@ -10,18 +10,19 @@ from typing import Any, Final
 from django.conf import settings
 from django.core import signing
 from django.core.exceptions import ValidationError
-from django.db.models import Q
+from django.db.models import CharField, DateTimeField, Exists, Q, QuerySet
 from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts.relays import PullOrder
 from ingest.credentials import query_fields
-from ingest.models import PullSource
+from ingest.models import Node, PullSource
 from ingest.services import audit
 from ingest.services.audit import Actor
 from ingest.services.play_tokens import Verdict
 from ingest.services.relay_urls import split_pull
 from ingest.services.sealing import seal, unseal
+from ingest.services.sql import Given, Prepared
 
 PURPOSE: Final = "pull"
 """Of sealing."""
@@ -91,21 +92,47 @@ class Pull:
         }
 
 
-def candidates(*, node: str, waiting: Collection[str], is_origin: bool, now: datetime) -> list[Pull]:
+COLUMNS: Final = (
+    "pk",
+    "stream",
+    "stream__application__name",
+    "stream__name",
+    "when",
+    "sealed",
+    "stream__lease__session",
+)
+
+
+def candidates(*, node: str, waiting: Collection[str], now: datetime) -> list[Pull]:
     """Sources of streams that nobody publishes, or that this node does: which of these it is to pull is its business.
-    `waiting`: the paths that players wait for here; `now`: by the clock that nodes share."""
-    live = Q(stream__lease__session__isnull=False, stream__lease__expires_at__gt=now)
-    here = Q(stream__lease__node__name=node)
-    wanted = Q(when=PullSource.When.ALWAYS) if is_origin else Q(pk__in=())
+    `waiting`: the paths that players wait for here; `now`: by the clock that nodes share. Asked each second."""
+    rows = _candidates.ask(node=node, now=now)
     if waiting:
-        wanted |= Q(when=PullSource.When.DEMAND, stream__name__in={path.partition("/")[2] for path in waiting})
-    rows = PullSource.objects.filter(enabled=True, stream__enabled=True, stream__application__enabled=True)
-    rows = rows.filter((live & here) | (~live & wanted)).order_by("pk")
-    columns = ("pk", "stream", "stream__application__name", "stream__name", "when", "sealed", "stream__lease__session")
-    found = []
-    for pk, stream, app, name, when, sealed, session in rows.values_list(*columns):
-        found.append(Pull(pk, stream, f"{app}/{name}", when, sealed, str(session or "")))
-    return found
+        names = {path.partition("/")[2] for path in waiting}
+        on_demand = _sources().filter(~_is_live(now), when=PullSource.When.DEMAND, stream__name__in=names)
+        rows += on_demand.order_by("pk").values_list(*COLUMNS)
+    found = [
+        Pull(pk, stream, f"{app}/{name}", when, sealed, str(session or ""))
+        for pk, stream, app, name, when, sealed, session in rows
+    ]
+    return [each for each in found if each.when == PullSource.When.ALWAYS or each.session or each.path in waiting]
+
+
+@Prepared
+def _candidates() -> "QuerySet[PullSource, Any]":
+    live = _is_live(Given("now", DateTimeField()))
+    origin = Node.objects.filter(name=Given("node", CharField()), role=Node.Role.ORIGIN)
+    here = Q(stream__lease__node__name=Given("node", CharField()))
+    offered = Q(when=PullSource.When.ALWAYS) & Exists(origin)
+    return _sources().filter((live & here) | (~live & offered)).order_by("pk").values_list(*COLUMNS)
+
+
+def _sources() -> "QuerySet[PullSource]":
+    return PullSource.objects.filter(enabled=True, stream__enabled=True, stream__application__enabled=True)
+
+
+def _is_live(now: datetime | Given) -> Q:
+    return Q(stream__lease__session__isnull=False, stream__lease__expires_at__gt=now)
 
 
 def secrets_of(order: PullOrder) -> list[str]:
@@ -148,8 +175,8 @@ def credential(source: int, stream: int, *, now: datetime | None = None) -> str:
 
 
 def read_credential(text: str, *, now: datetime) -> tuple[PullSource | None, Verdict]:
-    """The source that it is for, with its stream and application; None and "invalid": it is no such credential, or the
-    source is not there any more, is off, or is of another stream now."""
+    """The source that it is for, with its stream and application. None and "invalid": it is no such credential; None
+    and "expired": the source is not there any more, is off, or is of another stream now."""
     try:
         found: dict[str, Any] = signing.loads(text, salt=SALT)
     except signing.BadSignature:
@@ -157,7 +184,7 @@ def read_credential(text: str, *, now: datetime) -> tuple[PullSource | None, Ver
     rows = PullSource.objects.filter(pk=found["p"], stream=found["s"], enabled=True)
     source = rows.select_related("stream__application").first()
     if source is None:
-        return None, "invalid"
+        return None, "expired"
     return source, "valid" if found["x"] > now.timestamp() else "expired"
 
 

@@ -11,12 +11,12 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
-from ingest.models import AuditEntry, PullSource, PushTarget, Session, StatusEvent, Stream
+from ingest.models import AuditEntry, Lease, Node, PullSource, PushTarget, Session, StatusEvent, Stream
 from ingest.pages import WallFeed, card
-from ingest.services import push_targets, sealing
+from ingest.services import pulls, push_targets, pushes, sealing
 from ingest.services.audit import Actor
 from tests import snapshots
-from tests.dashboard.conftest import make_session, put_node, snapshot
+from tests.dashboard.conftest import make_session, make_stream, put_node, snapshot
 
 pytestmark = pytest.mark.django_db
 
@@ -241,6 +241,71 @@ def test_without_a_script_each_form_leads_back_and_says_what_was_done(manager: C
     answer = manager.post(f"/pushes/{target.pk}/delete", follow=True)
     assert answer.redirect_chain == [(PAGE, 302)]
     assert "The target is removed" in answer.content.decode()
+
+
+# --- What nodes ask ---
+
+
+@pytest.mark.both_forms
+def test_a_node_asks_for_the_targets_of_what_it_publishes(target: PushTarget) -> None:
+    other = make_stream("cam-2")
+    of_other = add(other)
+    add(target.stream, "Off", enabled=False)
+    assert pushes.targets_on(node="n1") == []
+    session = make_session(target.stream)
+    make_session(other, node=Node.objects.create(name="n2"))
+    push_targets.start(Actor("test"), target)
+    (found,) = pushes.targets_on(node="n1")
+    assert (found.pk, found.label, found.url, found.asked, found.asked_for) == (
+        target.pk,
+        "YouTube",
+        SERVER,
+        "start",
+        session.pk,
+    )
+    assert found.turn == target.asked_at
+    assert [each.pk for each in pushes.targets_on(node="n2")] == [of_other.pk]
+    make_session(other, is_test=True)
+    assert [each.pk for each in pushes.targets_on(node="n1")] == [target.pk]
+
+
+@pytest.mark.both_forms
+def test_what_was_pressed_is_carried_over_for_a_while(stream: Stream) -> None:
+    targets = [add(stream, label) for label in ("A", "B", "C")]
+    short, long = make_session(stream, age_s=100, ended_ago_s=65), make_session(stream, age_s=900, ended_ago_s=300)
+    now = make_session(stream, age_s=60)
+    for target, former in zip(targets, (short, long, None), strict=True):
+        asked_for = former.pk if former is not None else uuid.uuid4()
+        PushTarget.objects.filter(pk=target.pk).update(asked="stop", asked_for=asked_for)
+    pushes.carry_over({target.pk: now.pk for target in targets})
+    found = dict(PushTarget.objects.values_list("label", "asked_for"))
+    assert found == {"A": now.pk, "B": None, "C": None}
+    assert set(PushTarget.objects.values_list("label", "asked")) == {("A", "stop"), ("B", ""), ("C", "")}
+
+
+@pytest.mark.both_forms
+def test_which_sources_a_node_may_pull(stream: Stream) -> None:
+    node, other = Node.objects.get_or_create(name="n1")[0], Node.objects.create(name="n2")
+    streams = {name: make_stream(name) for name in ("free", "mine", "theirs", "lost", "demand", "off")}
+    now = timezone.now()
+    for name, at in (("mine", node), ("theirs", other), ("lost", other)):
+        expires = now + timedelta(seconds=-60 if name == "lost" else 60)
+        session = make_session(streams[name], node=at)
+        Lease.objects.create(stream=streams[name], session=session, node=at, expires_at=expires)
+    Lease.objects.create(stream=streams["free"], session=None, expires_at=now + timedelta(seconds=60))
+    for name, each in streams.items():
+        values = {"url": SOURCE, "when": "demand" if name == "demand" else "always", "enabled": name != "off"}
+        pulls.save(Actor("test"), PullSource(stream=each), values)
+
+    def found(*waiting: str) -> set[str]:
+        return {row.path for row in pulls.candidates(node="n1", waiting=set(waiting), now=now)}
+
+    assert found() == {"live/free", "live/mine", "live/lost"}
+    assert found("live/demand", "live/theirs") == {"live/free", "live/mine", "live/lost", "live/demand"}
+    Stream.objects.filter(name="free").update(enabled=False)
+    assert found() == {"live/mine", "live/lost"}
+    Node.objects.filter(name="n1").update(role=Node.Role.EDGE)
+    assert found("live/demand", "other/lost") == {"live/mine", "live/demand"}
 
 
 # --- The API ---

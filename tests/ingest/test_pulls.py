@@ -221,7 +221,7 @@ async def test_a_credential_is_of_one_source_and_stream_for_a_while(stream: Stre
     credential = pulls.credential(source.pk, stream.pk, now=made)
     match case:
         case "other stream":
-            source.stream = cam2
+            await PullSource.objects.aupdate(stream=cam2)
         case "off":
             await PullSource.objects.aupdate(enabled=False)
         case "stream off":
@@ -233,7 +233,10 @@ async def test_a_credential_is_of_one_source_and_stream_for_a_while(stream: Stre
     puller, answer = await pulling(source, credential)
     assert answer["type"] == "rtmp.publish.reject"
     await sync_to_async(flush)()
-    assert credential[:20] not in str(await Attempt.objects.values().afirst())
+    attempt = await Attempt.objects.aget()
+    reasons = {"made up": "key_unknown", "stream off": "stream_disabled"}
+    assert attempt.reason == reasons.get(case, "pull_refused")
+    assert credential[:20] not in f"{attempt.name} {attempt.description}"
     await puller.disconnect()
 
 
