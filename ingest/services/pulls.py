@@ -77,7 +77,7 @@ class Pull:
     when: str
     sealed: str = field(repr=False)
     session: str
-    """That holds the stream's lease; "": none."""
+    """That holds the stream's lease; "": none, or none any more."""
 
     def order(self, credential: str) -> PullOrder:
         """Raises `sealing.Unreadable`."""
@@ -92,15 +92,8 @@ class Pull:
         }
 
 
-COLUMNS: Final = (
-    "pk",
-    "stream",
-    "stream__application__name",
-    "stream__name",
-    "when",
-    "sealed",
-    "stream__lease__session",
-)
+LEASE: Final = ("stream__lease__session", "stream__lease__expires_at")
+COLUMNS: Final = ("pk", "stream", "stream__application__name", "stream__name", "when", "sealed", *LEASE)
 
 
 def candidates(*, node: str, waiting: Collection[str], now: datetime) -> list[Pull]:
@@ -112,8 +105,8 @@ def candidates(*, node: str, waiting: Collection[str], now: datetime) -> list[Pu
         on_demand = _sources().filter(~_is_live(now), when=PullSource.When.DEMAND, stream__name__in=names)
         rows += on_demand.order_by("pk").values_list(*COLUMNS)
     found = [
-        Pull(pk, stream, f"{app}/{name}", when, sealed, str(session or ""))
-        for pk, stream, app, name, when, sealed, session in rows
+        Pull(pk, stream, f"{app}/{name}", when, sealed, str(session) if session and expires_at > now else "")
+        for pk, stream, app, name, when, sealed, session, expires_at in rows
     ]
     return [each for each in found if each.when == PullSource.When.ALWAYS or each.session or each.path in waiting]
 

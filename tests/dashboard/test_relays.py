@@ -301,6 +301,8 @@ def test_which_sources_a_node_may_pull(stream: Stream) -> None:
         return {row.path for row in pulls.candidates(node="n1", waiting=set(waiting), now=now)}
 
     assert found() == {"live/free", "live/mine", "live/lost"}
+    holders = {row.path: row.session for row in pulls.candidates(node="n1", waiting=(), now=now)}
+    assert [path for path, session in holders.items() if session] == ["live/mine"]
     assert found("live/demand", "live/theirs") == {"live/free", "live/mine", "live/lost", "live/demand"}
     Stream.objects.filter(name="free").update(enabled=False)
     assert found() == {"live/mine", "live/lost"}

@@ -142,7 +142,7 @@ async def test_what_another_node_has_is_not_pulled(node: NodeApp, stream: Stream
         await node.tick()
         await asyncio.sleep(0.1)
     assert node.app.output_queue.empty()
-    await Lease.objects.filter(stream=stream).aupdate(session=None)
+    await Lease.objects.filter(stream=stream).aupdate(expires_at=timezone.now() - timedelta(seconds=1))
     assert len(await ordered(node)) == 1
 
 
