@@ -4,7 +4,7 @@ tells of them: to the targets' rows, as events of the publisher's session, and i
 An order names all targets of a publisher. One that is to be tried anew, or goes elsewhere now, is left out once."""
 
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from typing import Any, Final, cast
 
 from ingest import clean, clock
@@ -45,8 +45,8 @@ class Pushes:
 
     async def round(self) -> None:
         publishers = self._publishers()
-        for session in self._ordered.keys() - publishers.keys():
-            self._forget(session)
+        told = {last["session_id"] for last in self._last.values()}
+        self._forget((self._ordered.keys() | told) - publishers.keys())
         if not publishers:
             return
         rows = await decisions.run(lambda: pushes.targets_on(node=self._node), executor=decisions.READ)
@@ -57,7 +57,7 @@ class Pushes:
         if moved:  # The next round goes by what comes of it.
             await decisions.run(lambda: pushes.carry_over(moved), executor=decisions.WRITE)
             here = [row for row in here if row.pk not in moved]
-        await self._order(here, by_stream, moved)
+        await self._order(here, by_stream)
 
     def _publishers(self) -> dict[str, int]:
         """The streams of those that are no test, by session; of two of a stream, the later one."""
@@ -67,14 +67,11 @@ class Pushes:
                 found[session.stream] = max(found.get(session.stream, (0, "")), (session.fencing, key))
         return {key: stream for stream, (_, key) in found.items()}
 
-    async def _order(self, rows: Sequence[Target], by_stream: Mapping[int, str], left: Mapping[int, Any]) -> None:
-        """`left`: targets of which it is not known yet whether they are wanted: they stay as they were."""
+    async def _order(self, rows: Sequence[Target], by_stream: Mapping[int, str]) -> None:
         wanted = [row for row in rows if pushes.is_wanted(row, uuid.UUID(by_stream[row.stream]))]
         before = {target for orders in self._ordered.values() for target in orders}
         within, beyond = pushes.limited(wanted, before)
         orders: dict[str, dict[int, PushOrder]] = {session: {} for session in by_stream.values()}
-        for session, known in self._ordered.items():
-            orders.setdefault(session, {}).update({pk: order for pk, order in known.items() if pk in left})
         again: set[int] = set()
         refused, self._refused = self._refused, {}
         for row in within:
@@ -137,12 +134,16 @@ class Pushes:
         }
         self._note(change, row)
 
-    def _forget(self, session: str) -> None:
-        for target in self._ordered.pop(session):
-            if not any(target in orders for orders in self._ordered.values()):
-                self._targets.pop(target, None)
-                self._last.pop(target, None)
-        self._told.pop(session, None)
+    def _forget(self, sessions: Set[str]) -> None:
+        """Those that publish no more."""
+        if not sessions:
+            return
+        for session in sessions:
+            self._ordered.pop(session, None)
+            self._told.pop(session, None)
+        self._last = {pk: last for pk, last in self._last.items() if last["session_id"] not in sessions}
+        known = self._last.keys() | {pk for orders in self._ordered.values() for pk in orders}
+        self._targets = {pk: row for pk, row in self._targets.items() if pk in known}
 
     # --- What comes back ---
 
