@@ -16,17 +16,17 @@ const EVENTS = /^(push|operator\.push)(\.|$)/;
 export const isPushEvent = ({ kind }) => EVENTS.test(kind);
 
 export class Pushes {
-  /** `section`: with a row for each target; null where the stream has none and who looks may add none. */
-  constructor(section) {
-    this.section = section;
+  /** `part`: has a row for each target, as the server renders them. */
+  constructor(part) {
+    this.part = part;
     this.states = "";
   }
 
   /** True: the rows are of other states than those that were rendered. */
   paint(stream, now) {
-    if (!this.section) return false;
-    const views = new Map((stream.pushes ?? []).map((view) => [String(view.target), view]));
-    for (const row of this.section.querySelectorAll("[data-target]")) {
+    const told = (stream.session_id && stream.pushes) || []; // Off air nothing is told any more.
+    const views = new Map(told.map((view) => [String(view.target), view]));
+    for (const row of this.part.querySelectorAll("[data-target]")) {
       const view = views.get(row.dataset.target);
       if (view) paintRow(row, view, now);
     }

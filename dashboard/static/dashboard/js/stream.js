@@ -16,7 +16,7 @@ import { nominalFps, Samples, StreamCharts } from "./streamcharts.js";
 
 const SILENCE_S = 5;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
-const RENDERED = ["missing", "session-key", "last-end", "pushes", "pull", "sessions", "attempts", "keys", "previous"]; // What the server renders.
+const RENDERED = ["missing", "session-key", "last-end", "relays", "sessions", "attempts", "keys", "previous"]; // What the server renders.
 // What happened is in the database by then: mostly, and on a busy server.
 const SOON_MS = 1500;
 const LATE_MS = 6000;
@@ -43,7 +43,7 @@ const charts = new StreamCharts(section("charts"), samples, {
   isStill: () => link.state.link === "stale",
   pick: pinMoment,
 });
-const pushes = new Pushes(section("pushes"));
+const pushes = new Pushes(section("relays"));
 const kick = document.getElementById("kick-open");
 let stream = null;
 
