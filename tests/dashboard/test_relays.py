@@ -230,7 +230,10 @@ def test_the_source_is_set_changed_and_removed_and_its_secrets_never_come_back(m
     refused = manager.post(f"{PAGE}pull", {"url": "rtmp://example.org/app", "when": "always"}, headers=JSON)
     assert refused.status_code == 409
     make_session(stream, is_pull=True, encoder=f"Pull: {source.shown}")
-    assert ">Live</span>" in page(manager).partition('id="pull"')[2]
+    text = page(manager)
+    assert ">Live</span>" in text.partition('id="pull"')[2]
+    assert ">Pulled</span>" in text
+    assert ">Pulled</span>" in manager.get("/sessions/").content.decode()
     for secret in SECRETS[1:]:
         assert secret not in page(manager) + audited()
     assert manager.post(f"/pulls/{source.pk}/delete", headers=JSON).status_code == 200
