@@ -288,7 +288,7 @@ class NotLive(Kind):
 class PushFails(Kind):
     code = "push_fails"
     label = "Pushes that fail"
-    help = "A live stream is not pushed to one of its targets, for 15 s or since the target refused it."
+    help = "A live stream is not pushed to one of its targets, for 15 s, or not tried any more."
     is_absence = False
 
     def look(self, rules: Sequence[AlertRule], now: datetime) -> None:

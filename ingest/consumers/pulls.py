@@ -88,14 +88,15 @@ class Pulls:
         return now < self._left_at.setdefault(row.pk, now) + LEFT_S
 
     def _order(self, row: Pull) -> PullOrder | None:
-        """The same as before, until its credential is to be renewed or its row is another."""
+        """The same as before, until its row is another, or its credential is to be renewed: not while it is live, as an
+        order that changes begins anew."""
         known, at = self._orders.get(row.pk), clock.utc_now()
         try:
             order = row.order(known["credential"] if known is not None else "")
         except Unreadable as problem:
             self._note(row.pk, "stopped", "refused", "", str(problem))
             return None
-        if known is None or at >= self._renew_at[row.pk]:
+        if known is None or (not row.session and at >= self._renew_at[row.pk]):
             order["credential"] = pulls.credential(row.pk, row.stream, now=at)
             self._renew_at[row.pk] = at + LIFETIME - RENEWED
         return order

@@ -12,7 +12,7 @@ from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE
 from ingest.contracts import StreamSnapshot
 from ingest.contracts.figures import PushView
-from ingest.contracts.relays import NodePush, PushChange, PushFailure, PushFigures, PushOrder
+from ingest.contracts.relays import NodePush, PushChange, PushFailure, PushFigures, PushOrder, PushState
 from ingest.services import push_advice, pushes
 from ingest.services.history_writer import get_history
 from ingest.services.pushes import PushRow, Target
@@ -105,6 +105,8 @@ class Pushes:
         before = self._ordered.get(session, {})
         if orders == before and not again & orders.keys():
             return
+        for pk in before.keys() - orders.keys() - self._refused.keys():
+            self._note(_change(session, self._targets[pk], "stopped"), self._targets[pk])
         changed = {pk for pk, order in orders.items() if pk in before and (order != before[pk] or pk in again)}
         if changed:
             await self._send(self._message(session, [order for pk, order in orders.items() if pk not in changed]))
@@ -122,16 +124,8 @@ class Pushes:
         if last is not None and (last["session_id"], last.get("failure"), last["code"]) == (session, failure, code):
             return
         self._targets[row.pk] = row
-        change: PushChange = {
-            "type": "node.pushed",
-            "target": row.pk,
-            "session_id": session,
-            "stream": row.stream,
-            "state": "stopped",
-            "failure": failure,
-            "code": code,
-            "description": description,
-        }
+        change = _change(session, row, "stopped")
+        change |= {"failure": failure, "code": code, "description": description}
         self._note(change, row)
 
     def _forget(self, sessions: Set[str]) -> None:
@@ -148,24 +142,22 @@ class Pushes:
     # --- What comes back ---
 
     def changed(self, event: PushChange) -> None:
-        """From the server. What it says of pushes that are over is left out, but for their end."""
+        """From the server. What it says of one that is not ordered, or of the end of a former order, is late."""
         row = self._targets.get(event["target"])
         order = self._ordered.get(event["session_id"], {}).get(event["target"])
         is_end = event["state"] == "stopped" and not event.get("failure")
-        if row is None or is_end == (order is not None) or event["session_id"] not in ACTIVE:
-            return  # An end that nobody ordered is that of the former order, where it is tried anew.
-        self._note(self._masked(event, order), row)
-
-    def _masked(self, event: PushChange, order: PushOrder | None) -> PushChange:
-        secret = order["name"] if order is not None else ""
-        event = event.copy()
-        event["code"] = clean.text(without_secrets(event["code"], secret), 64)
-        event["description"] = clean.text(without_secrets(event["description"], secret), 512)
-        return event
+        if row is None or order is None or is_end or event["session_id"] not in ACTIVE:
+            return
+        masked = event.copy()
+        masked["code"] = clean.text(without_secrets(event["code"], order["name"]), 64)
+        masked["description"] = clean.text(without_secrets(event["description"], order["name"]), 512)
+        self._note(masked, row)
 
     def _note(self, event: PushChange, row: Target) -> None:
-        """To the row, to the session's history, and for pages."""
+        """To the row, to the session's history, and for pages: what is another than before."""
         former = self._last.get(row.pk)
+        if former is not None and all(former.get(name) == event.get(name) for name in SAME):
+            return
         self._last[row.pk] = self._with_reason(event, former)
         session = event["session_id"]
         failure = event.get("failure", "")
@@ -180,8 +172,8 @@ class Pushes:
                 event["description"],
             )
         )
-        is_same = former is not None and all(former.get(name) == event.get(name) for name in SAME)
-        if event["state"] != "connecting" and not is_same and self._told.get(session, 0) < MAX_CHANGES:
+        is_known = bool(failure) and former is not None and all(former.get(name) == event.get(name) for name in REASON)
+        if event["state"] != "connecting" and not is_known and self._told.get(session, 0) < MAX_CHANGES:
             self._told[session] = self._told.get(session, 0) + 1
             _record(event, row)
 
@@ -219,8 +211,23 @@ class Pushes:
         return [_shown(_no_figures(last, since), last) for last, since in refused if last["session_id"] == session]
 
 
-SAME: Final = ("session_id", "state", "failure", "code", "description")
-"""What a change has in common with the one before, where it says nothing new."""
+REASON: Final = ("session_id", "failure", "code", "description")
+"""What a failure has in common with the one before, where history has nothing new to tell,"""
+SAME: Final = ("state", *REASON)
+"""and a change that says nothing new."""
+
+
+def _change(session: str, row: Target, state: PushState) -> PushChange:
+    return {
+        "type": "node.pushed",
+        "target": row.pk,
+        "session_id": session,
+        "stream": row.stream,
+        "state": state,
+        "code": "",
+        "description": "",
+    }
+
 
 LEVELS: Final = {"live": "status", "retrying": "warning", "stopped": "status"}
 

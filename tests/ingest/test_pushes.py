@@ -129,7 +129,6 @@ async def test_by_hand_it_starts_and_stops_as_somebody_says(node: NodeApp, live:
     await sync_to_async(push_targets.stop)(ACTOR, target)
     assert (await ordered(node))["targets"] == []
     await change(node, target, live, "retrying", failure="lost", description="Late.")
-    await change(node, target, live, "stopped")
     await until(lambda: StatusEvent.objects.filter(kind="push.stopped").exists())
     assert await sync_to_async(state)(target) == ("stopped", "", "", "")
 
@@ -238,6 +237,7 @@ async def test_the_same_again_is_told_once(node: NodeApp, live: str, stream: Str
     target = await adding(stream)
     await ordered(node)
     for _ in range(3):
+        await change(node, target, live, "connecting")
         await change(node, target, live, "retrying", failure="connect", description="Nobody answers.")
     await change(node, target, live, "live")
     await states(target, ("live", "", "", ""))
