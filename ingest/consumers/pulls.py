@@ -2,7 +2,8 @@
 tells of it.
 
 Of one that is always on, each origin offers itself while nobody publishes its stream, and the lease decides. One that
-is on demand is pulled where players wait, until a while after the last of them has left."""
+is on demand is pulled by the origin where players wait, or by any for those of an edge, until a while after the last of
+them has left."""
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence, Set
@@ -54,7 +55,7 @@ class Pulls:
         if self._node not in DRAINING:
             rows = await decisions.run(lambda: self._read(waiting), executor=decisions.READ)
         self._rows = {row.pk: row for row in rows}
-        wanted = [row for row in rows if self._is_wanted(row, waiting, now)]
+        wanted = [row for row in rows if self._is_wanted(row, now)]
         wanted.sort(key=lambda row: (row.pk not in self._orders, row.pk))
         orders: dict[int, PullOrder] = {}
         for row in wanted[: settings.MAX_PULLS]:
@@ -70,19 +71,14 @@ class Pulls:
     def _read(self, waiting: Set[str]) -> list[Pull]:
         return pulls.candidates(node=self._node, waiting=waiting, now=database.read_shared_clock())
 
-    def _is_wanted(self, row: Pull, waiting: Set[str], now: float) -> bool:
+    def _is_wanted(self, row: Pull, now: float) -> bool:
         if row.session:
             session = ACTIVE.get(row.session)
             if session is None:  # Just admitted, or just ended: it stays as it was.
                 return row.pk in self._orders
             if session.pull != row.pk:
                 return False  # An encoder publishes it.
-        if row.when == "always" or row.path in waiting:
-            self._left_at.pop(row.pk, None)
-            return True
-        if row.pk not in self._orders:
-            return False
-        if self._players.get(row.path, 0) > 0:
+        if row.when == "always" or not row.session or self._players.get(row.path, 0) > 0:
             self._left_at.pop(row.pk, None)
             return True
         return now < self._left_at.setdefault(row.pk, now) + LEFT_S

@@ -10,13 +10,13 @@ from typing import Any, Final
 from django.conf import settings
 from django.core import signing
 from django.core.exceptions import ValidationError
-from django.db.models import CharField, DateTimeField, Exists, Q, QuerySet
+from django.db.models import CharField, DateTimeField, Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from ingest import clean
 from ingest.contracts.relays import PullOrder
 from ingest.credentials import query_fields
-from ingest.models import Node, PullSource
+from ingest.models import Node, PullSource, Session
 from ingest.services import audit
 from ingest.services.audit import Actor
 from ingest.services.play_tokens import Verdict
@@ -77,7 +77,7 @@ class Pull:
     when: str
     sealed: str = field(repr=False)
     session: str
-    """That holds the stream's lease; "": none, or none any more."""
+    """That holds the stream's lease; "": none, or none any more, and the stream is wanted."""
 
     def order(self, credential: str) -> PullOrder:
         """Raises `sealing.Unreadable`."""
@@ -97,27 +97,36 @@ COLUMNS: Final = ("pk", "stream", "stream__application__name", "stream__name", "
 
 
 def candidates(*, node: str, waiting: Collection[str], now: datetime) -> list[Pull]:
-    """Sources of streams that nobody publishes, or that this node does: which of these it is to pull is its business.
-    `waiting`: the paths that players wait for here; `now`: by the clock that nodes share. Asked each second."""
-    rows = _candidates.ask(node=node, now=now)
+    """Sources of streams that are wanted and that nobody publishes, and of those that this node publishes: which of
+    these it is to pull is its business. Origins alone pull: also what players wait for on an edge. `waiting`: the paths
+    that players wait for here; `now`: by the clock that nodes share. Asked each second."""
+    found = [_pull(row, now) for row in _candidates.ask(node=node, now=now)]
     if waiting:
         names = {path.partition("/")[2] for path in waiting}
-        on_demand = _sources().filter(~_is_live(now), when=PullSource.When.DEMAND, stream__name__in=names)
-        rows += on_demand.order_by("pk").values_list(*COLUMNS)
-    found = [
-        Pull(pk, stream, f"{app}/{name}", when, sealed, str(session) if session and expires_at > now else "")
-        for pk, stream, app, name, when, sealed, session, expires_at in rows
-    ]
-    return [each for each in found if each.when == PullSource.When.ALWAYS or each.session or each.path in waiting]
+        rows = _sources().filter(~_is_live(now), _is_origin(node), when=PullSource.When.DEMAND, stream__name__in=names)
+        known = {each.pk for each in found}
+        here = (_pull(row, now) for row in rows.order_by("pk").values_list(*COLUMNS))
+        found += [each for each in here if each.path in waiting and each.pk not in known]
+    return found
+
+
+def _pull(row: tuple[Any, ...], now: datetime) -> Pull:
+    pk, stream, app, name, when, sealed, session, expires_at = row
+    return Pull(pk, stream, f"{app}/{name}", when, sealed, str(session) if session and expires_at > now else "")
 
 
 @Prepared
 def _candidates() -> "QuerySet[PullSource, Any]":
     live = _is_live(Given("now", DateTimeField()))
-    origin = Node.objects.filter(name=Given("node", CharField()), role=Node.Role.ORIGIN)
     here = Q(stream__lease__node__name=Given("node", CharField()))
-    offered = Q(when=PullSource.When.ALWAYS) & Exists(origin)
+    open_ = Session.objects.filter(kind=Session.Kind.PLAY, ended_at__isnull=True, stream=OuterRef("stream"))
+    asked = Q(when=PullSource.When.DEMAND) & Exists(open_.filter(node__role=Node.Role.EDGE))
+    offered = _is_origin(Given("node", CharField())) & (Q(when=PullSource.When.ALWAYS) | asked)
     return _sources().filter((live & here) | (~live & offered)).order_by("pk").values_list(*COLUMNS)
+
+
+def _is_origin(node: str | Given) -> Q:
+    return Q(Exists(Node.objects.filter(name=node, role=Node.Role.ORIGIN)))
 
 
 def _sources() -> "QuerySet[PullSource]":

@@ -309,8 +309,14 @@ def test_which_sources_a_node_may_pull(stream: Stream) -> None:
     assert found("live/demand", "live/theirs") == {"live/free", "live/mine", "live/lost", "live/demand"}
     Stream.objects.filter(name="free").update(enabled=False)
     assert found() == {"live/mine", "live/lost"}
+    edge = Node.objects.create(name="edge", role=Node.Role.EDGE)
+    player = make_session(streams["demand"], kind="play", node=edge)
+    assert found() == {"live/mine", "live/lost", "live/demand"}
+    assert found("live/demand") == {"live/mine", "live/lost", "live/demand"}
+    Session.objects.filter(pk=player.pk).update(ended_at=now)
+    assert found() == {"live/mine", "live/lost"}
     Node.objects.filter(name="n1").update(role=Node.Role.EDGE)
-    assert found("live/demand", "other/lost") == {"live/mine", "live/demand"}
+    assert found("live/demand", "other/lost") == {"live/mine"}
 
 
 # --- The API ---
