@@ -1,5 +1,7 @@
-"""Whose address a request has; what counts as one where something is limited for each: guesses, attempts, connections;
-and which addresses are of the internet, where something is sent to what somebody entered.
+"""Whose address a request has, and what counts as one where something is limited for each: guesses, attempts,
+connections.
+
+And which addresses are the internet's: what somebody enters as a URL leads there alone, unless that is allowed.
 """
 
 import ipaddress

@@ -29,8 +29,8 @@ class NodeTick(TypedDict):
     players: list[PlayerSample]
     figures: NodeFigures
     refused: list[RefusedConnections]
-    pushes: NotRequired[list[PushFigures]]  # Of all that are ordered, as the next.
-    pulls: NotRequired[list[PullFigures]]
+    pushes: NotRequired[list[PushFigures]]  # Those that are ordered.
+    pulls: NotRequired[list[PullFigures]]  # The same.
 
 
 class NodeChange(TypedDict):

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dashboard import tasks
 from dashboard.alerts import messages
-from ingest.addresses import is_public
+from ingest import addresses
 from ingest.delivery import engine
 from ingest.delivery import webhook as webhook_channel
 from ingest.delivery.channel import Answer
@@ -265,12 +265,12 @@ def test_a_worker_whose_claim_ran_out_changes_nothing(webhook: Webhook, stream: 
     ],
 )
 def test_addresses_of_one_s_own_network_are_not_public(address: str) -> None:
-    assert not is_public(address)
+    assert not addresses.is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34"])
 def test_addresses_of_the_internet_are_public(address: str) -> None:
-    assert is_public(address)
+    assert addresses.is_public(address)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
