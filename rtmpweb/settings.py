@@ -56,9 +56,9 @@ DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
 """How long what is live may go on after SIGTERM."""
 END_PLAYERS_S = env.number("RTMPWEB_END_PLAYERS_S", 15, 0, 86_400, or_never=True)
 """From a publisher's leaving until its players are told that the stream has ended; infinity: never."""
-MAX_PUSHES = env.integer("RTMPWEB_MAX_PUSHES", 100, 0, 10_000)
+MAX_PUSHES = env.integer("RTMPWEB_MAX_PUSHES", 100, 1, 10_000)
 """To other servers, of all streams of a node."""
-MAX_PULLS = env.integer("RTMPWEB_MAX_PULLS", 50, 0, 10_000)
+MAX_PULLS = env.integer("RTMPWEB_MAX_PULLS", 50, 1, 10_000)
 """From other servers, of a node."""
 RELAY_PRIVATE = env.flag("RTMPWEB_RELAY_PRIVATE")
 """Whether streams may be pushed to, and pulled from, private networks and this machine."""
