@@ -34,8 +34,9 @@ from dashboard.reports.api import router as reports_router
 from dashboard.sessions.api import router as sessions_router
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
 from dashboard.streams.actions import ActionProblem
-from dashboard.streams.api import applications_router
 from dashboard.streams.api import router as streams_router
+from dashboard.streams.applications_api import router as applications_router
+from dashboard.streams.relays_api import router as relays_router
 from dashboard.system.api import router as system_router
 from dashboard.system.probes import AWAY
 from dashboard.system.unavailable import failed
@@ -228,6 +229,7 @@ for _router in (
     reports_router,
     nodes_router,
     applications_router,
+    relays_router,
     keys_router,
     audit_router,
     alerts_router,

@@ -312,7 +312,7 @@ class StreamConsumer(Relay):
         sample = message.get("sample")
         return sample is not None and bool(sample["at"] <= self.last_at)
 
-    stream_sample = stream_event = stream_mutes = Relay.relay
+    stream_sample = stream_event = stream_mutes = stream_relays = Relay.relay
 
 
 read_known = reading(known_streams)

@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from dashboard import zones
-from dashboard.alerts.kinds import KINDS, Ended, live_since
+from dashboard.alerts.kinds import KINDS, Ended, PushFails, live_since
 from dashboard.alerts.messages import ALERT_WORDS
 from dashboard.models import Alert, AlertRule
 from dashboard.templatetags import ui
@@ -55,6 +55,10 @@ LEVELS = {
 """How bad it is then."""
 
 
+ACTUAL = {Ended.code: "Reason", PushFails.code: "The target said"}
+"""By kind, what an alert's `actual` is."""
+
+
 @dataclass(frozen=True, slots=True)
 class AlertWords:
     """`level`: bad, warning, over or ended. `stands`: when it happened, and how it stands now."""
@@ -97,7 +101,7 @@ def alert_words(row: Delivery, now: datetime) -> AlertWords:
     label, colour = LOOKS[alert.outcome if alert.cleared_at else alert.level]
     facts = (
         ("Stream" if "/" in alert.subject else "Node", alert.subject),
-        ("Reason" if alert.kind == Ended.code else "Measured", alert.actual),
+        (ACTUAL.get(alert.kind, "Measured"), alert.actual),
         ("Expected", alert.expected),
     )
     return AlertWords(

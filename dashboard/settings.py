@@ -56,6 +56,18 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "admin:ingest_encoderlogin_changelist",
             "ingest.change_encoderlogin",
         ),
+        Setting(
+            "Push targets",
+            "Where streams are published as well: YouTube, Twitch, another server. Set up on a stream's page.",
+            "admin:ingest_pushtarget_changelist",
+            "ingest.change_pushtarget",
+        ),
+        Setting(
+            "Pull sources",
+            "Where streams are fetched from, in place of an encoder. Set up on a stream's page.",
+            "admin:ingest_pullsource_changelist",
+            "ingest.change_pullsource",
+        ),
     ),
     "Alerts and reports": (
         Setting(

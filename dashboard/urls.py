@@ -14,6 +14,7 @@ from dashboard.recordings import views as recordings_views
 from dashboard.reports import views as reports_views
 from dashboard.sessions import views as sessions_views
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
+from dashboard.streams import relay_views
 from dashboard.streams import views as streams_views
 from dashboard.system import views as system_views
 
@@ -31,6 +32,13 @@ urlpatterns = [
     path("streams/<str:app>/<stream:name>/unmute", streams_views.unmute, name="unmute"),
     path("streams/<str:app>/<stream:name>/settings", settings.stream_settings, name="stream-settings"),
     path("streams/<str:app>/<stream:name>/thumbnail.webp", streams_views.thumbnail, name="thumbnail"),
+    path("streams/<str:app>/<stream:name>/push", relay_views.create_push, name="push-create"),
+    path("streams/<str:app>/<stream:name>/pull", relay_views.save_pull, name="pull-save"),
+    path("pushes/<int:pk>/change", relay_views.change_push, name="push-change"),
+    path("pushes/<int:pk>/delete", relay_views.delete_push, name="push-delete"),
+    path("pushes/<int:pk>/start", relay_views.start_push, name="push-start"),
+    path("pushes/<int:pk>/stop", relay_views.stop_push, name="push-stop"),
+    path("pulls/<int:pk>/delete", relay_views.delete_pull, name="pull-delete"),
     path("live/expected/", streams_views.expected, name="expected"),
     path("live/recent/", streams_views.recent, name="recent"),
     path("sessions/", sessions_views.sessions, name="sessions"),

@@ -36,7 +36,7 @@ else:
 SUBJECTS: Mapping[type[Model], str] = {StreamKey: "key"}
 """Of those whose model has a longer name than people give them."""
 
-SECRET = re.compile(r"passw|secret|token|existing_key|digest", re.IGNORECASE)
+SECRET = re.compile(r"passw|secret|token|existing_key|digest|sealed", re.IGNORECASE)
 """Names of fields whose values are in no log."""
 
 UNSAID = "not shown"
@@ -185,7 +185,8 @@ LABELS: Mapping[str, str] = {
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Streams and who may publish": tuple(
-        f"ingest.{model}" for model in ("application", "stream", "streamkey", "encoderlogin", "ban")
+        f"ingest.{model}"
+        for model in ("application", "stream", "streamkey", "encoderlogin", "pushtarget", "pullsource", "ban")
     ),
     "Users and scripts": ("auth.user", "auth.group", "dashboard.apitoken"),
     "Reports and schedules": (

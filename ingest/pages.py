@@ -4,7 +4,8 @@ Group `live`, the wall: {"kind": "update", "at", "node", "nodes", "streams" (of 
 that did), "gone" (ids)}, with "drops" where streams ended although nobody meant it. Around the text the layer's message
 has `node`, `at` and `prior`, when the node's tick before this one was: who hears of a `prior` that it has not heard has
 missed something.
-Group `stream.<id>`: {"kind": "sample", "at", "stream", "sample"} and {"kind": "event", "event"}.
+Group `stream.<id>`: {"kind": "sample", "at", "stream", "sample"} and {"kind": "event", "event"} and
+{"kind": "relays"}.
 Group `attempts`: {"kind": "attempt", "at", "action", "app", "name", "address", "reason", "description", "count"}.
 
 The wall is told of streams whole at first, then each tick the fields that changed. With hundreds of streams nearly all
@@ -120,6 +121,10 @@ def event_text(event: Mapping[str, Any]) -> str:
     return to_json({"kind": "event", "event": event})
 
 
+RELAYS = to_json({"kind": "relays"})
+"""To a stream's pages: its push targets, or its pull source, are others now, or do something else."""
+
+
 def attempt_text(attempt: Mapping[str, Any]) -> str:
     return to_json({"kind": "attempt"} | dict(attempt))
 
@@ -158,7 +163,7 @@ SELDOM_SHOWN = (
     "timestamp_repairs",
     "dropped_frames",
 )
-LEFT_OUT = ("metadata", "slowest", "counters", "relayed_to")
+LEFT_OUT = ("metadata", "slowest", "counters", "relayed_to", "pushes")
 """Long, and the stream's own page has it; or for metrics alone."""
 
 NODE_LEFT_OUT = ("counters", "counts", "loop_delays", "relays", "address")

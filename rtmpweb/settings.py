@@ -61,6 +61,12 @@ DRAIN_S = env.integer("RTMPWEB_DRAIN_S", 0, 0, 3600)
 """How long what is live may go on after SIGTERM."""
 END_PLAYERS_S = env.number("RTMPWEB_END_PLAYERS_S", 15, 0, 86_400, or_never=True)
 """From a publisher's leaving until its players are told that the stream has ended; infinity: never."""
+MAX_PUSHES = env.integer("RTMPWEB_MAX_PUSHES", 100, 1, 10_000)
+"""To other servers, of all streams of a node."""
+MAX_PULLS = env.integer("RTMPWEB_MAX_PULLS", 50, 1, 10_000)
+"""From other servers, of a node."""
+RELAY_PRIVATE = env.flag("RTMPWEB_RELAY_PRIVATE")
+"""Whether streams may be pushed to, and pulled from, private networks and this machine."""
 RECONNECT_URL = env.rtmp_base("RTMPWEB_RECONNECT_URL")
 NODE_NAME = env.text("RTMPWEB_NODE")
 """This media node's name; empty: the host's name."""
@@ -73,10 +79,6 @@ RELAY_VIA = env.words("RTMPWEB_RELAY_VIA")
 MAX_RELAYS = env.integer("RTMPWEB_MAX_RELAYS", 1_000, 1, 100_000)
 RELAY_CA = env.file("RTMPWEB_RELAY_CA")
 """Who signs the certificates of nodes whose URL is rtmps://; empty: as the system has it."""
-MAX_PUSHES = env.integer("RTMPWEB_MAX_PUSHES", 100, 1, 10_000)
-"""Streams that this node publishes on other servers at once, each target counted."""
-MAX_PULLS = env.integer("RTMPWEB_MAX_PULLS", 50, 1, 10_000)
-"""Streams that it fetches from other servers at once."""
 RTMP_HOST = env.text("RTMPWEB_RTMP_HOST")
 """The host name that encoders and players use, as shown in the strings to paste; empty: the listener's own address."""
 

@@ -13,10 +13,12 @@ from django.db.models.functions import RowNumber
 
 from dashboard.alerts.rows import Outcome, clear, isolated, make, open_ones, paced_transaction
 from dashboard.models import Alert, AlertRule
+from ingest import clean
 from ingest.contracts import end_of
 from ingest.contracts.figures import NODE_CHECKS
-from ingest.models import HealthOverride, Node, OutboxEvent, Session, Stream
+from ingest.models import HealthOverride, Node, OutboxEvent, PushTarget, Session, Stream
 from ingest.models.hours import Missing, expected_streams
+from ingest.services.push_advice import advice
 
 Happened = OutboxEvent.Kind
 
@@ -283,7 +285,77 @@ class NotLive(Kind):
         make([rule], self.code, stream.path, stream.pk, last.pk if last is not None else None, since, issue)
 
 
-KINDS: dict[str, Kind] = {kind.code: kind for kind in (Health(), Ended(), NotLive())}
+class PushFails(Kind):
+    code = "push_fails"
+    label = "Pushes that fail"
+    help = "A live stream is not pushed to one of its targets, for 15 s, or not tried any more."
+    is_absence = False
+
+    def look(self, rules: Sequence[AlertRule], now: datetime) -> None:
+        failing = self._failing(now)
+        opened = open_ones(Alert.objects.filter(kind=self.code))
+        if not failing and not opened.exists():
+            return
+        known = {(alert.rule_id, alert.check_code): (alert.title, alert.actual, alert.session_id) for alert in opened}
+        for target in failing.values():
+            with isolated(f"The target {target.pk}"):
+                self._open(target, rules, known)
+        for alert in opened.exclude(check_code__in=failing):
+            outcome, why, reason = self._over(alert)
+            clear(Alert.objects.filter(pk=alert.pk), now, outcome, why, reason)
+
+    def still(self, alert: Alert) -> str:
+        return f"It was not put right: {alert.title}"
+
+    def _failing(self, now: datetime) -> dict[str, PushTarget]:
+        """By the check of their alerts. Of those that nobody publishes any more, none does."""
+        rows = PushTarget.objects.filter(failing_since__isnull=False, enabled=True).select_related(
+            "stream__application"
+        )
+        open_ = Session.objects.filter(pk__in=rows.values("state_session"), ended_at__isnull=True)
+        live = set(open_.values_list("pk", flat=True))
+        return {
+            f"push:{row.pk}": row
+            for row in rows
+            if row.state_session in live
+            and row.failing_since is not None
+            and ((row.state == "stopped" and row.failure) or row.failing_since <= now - PUSH_FAILS_AFTER)
+        }
+
+    def _open(self, target: PushTarget, rules: Sequence[AlertRule], known: Mapping[Any, Any]) -> None:
+        stream, found = target.stream, advice(target.failure, target.code, target.description)
+        issue = {
+            "check": f"push:{target.pk}",
+            "level": "bad",
+            "title": f"Not pushed to {target.label}: {found.words}.",
+            "actual": clean.text(target.description or target.code, 255),
+            "expected": "live",
+            "advice": found.todo,
+        }
+        said = (issue["title"], issue["actual"], target.state_session)
+        covers = [rule for rule in rules if rule.covers(stream.application.name, stream.pk)]
+        new = [rule for rule in covers if known.get((rule.pk, issue["check"])) != said]
+        if new and target.failing_since is not None:
+            with paced_transaction():
+                make(new, self.code, stream.path, stream.pk, target.state_session, target.failing_since, issue)
+
+    def _over(self, alert: Alert) -> tuple[Outcome, str, str]:
+        target = PushTarget.objects.filter(pk=alert.check_code.partition(":")[2]).first()
+        if target is None:
+            return Outcome.WITHDRAWN, "The target was removed.", ""
+        if not target.enabled:
+            return Outcome.WITHDRAWN, "The target was switched off.", ""
+        session = alert.session
+        if session is not None and session.ended_at is not None:
+            reason = session.end_reason
+            outcome = Outcome.ENDED if end_of(reason).is_expected else Outcome.DROPPED
+            return outcome, f"{ended_words(reason)} {self.still(alert)}", reason
+        if target.state == "live":
+            return Outcome.FIXED, "It is pushed there again.", ""
+        return Outcome.WITHDRAWN, "The push was stopped, or tried anew.", ""
+
+
+KINDS: dict[str, Kind] = {kind.code: kind for kind in (Health(), Ended(), NotLive(), PushFails())}
 """By code, as `AlertRule.kinds` and `Alert.kind` have it, in the order of the form."""
 
 BACK = "The stream is back."
@@ -293,6 +365,8 @@ STILL_OFF = "The stream was still off air."
 SESSION_ENDED = "session.ended"
 """What an issue cleared `by` that was not put right: its session's end follows, and says why."""
 LOST_AFTER = timedelta(minutes=1)
+PUSH_FAILS_AFTER = timedelta(seconds=15)
+"""A push may take so long to be live, or live again, without anybody being told."""
 DROPPED_LATELY = timedelta(hours=1)
 
 

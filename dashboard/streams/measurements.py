@@ -185,7 +185,10 @@ def _rounded(kbps: float) -> str:
 EVENTS = 500
 """The latest; the API has all."""
 
-STATUS = ("onstatus", "metadata", "publish.takeover", "config.changed", "limit.breached", "record.failed")
+STATUS = (
+    *("onstatus", "metadata", "publish.takeover", "config.changed", "limit.breached", "record.failed"),
+    *("push.live", "push.failed", "push.stopped"),
+)
 """Kinds of the lane of statuses: besides what was sent, what explains it."""
 
 RANK = {"good": 0, "warning": 1, "bad": 2}

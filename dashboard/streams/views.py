@@ -21,14 +21,14 @@ from dashboard.access import actor_of, post_view, request_abilities, safe_view
 from dashboard.lists import answer, answer_action
 from dashboard.sessions.advice import setting_of
 from dashboard.streams import actions as streams_actions
-from dashboard.streams import measurements, silences
+from dashboard.streams import measurements, relays, silences
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.measurements import summarize_last_minute
 from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
-from ingest.models import Application, Attempt, Session, Stream, StreamKey
+from ingest.models import Application, Attempt, PullSource, PushTarget, Session, Stream, StreamKey
 from ingest.models.hours import Missing, expected_streams
 from ingest.services import actions as services_actions
 from ingest.services import keys, media_urls
@@ -185,6 +185,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
     now = Now.read()
     snapshot = now.of_stream(row)
     sessions = row.sessions.filter(kind=Session.Kind.PUBLISH).order_by("-started_at")
+    session = open_publisher(row)
     last, previous = [*sessions.filter(is_test=False).select_related("node")[:2], None, None][:2]
     answer = render(
         request,
@@ -208,7 +209,11 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
                     "session": reverse("dashboard:session", args=[uuid.UUID(int=0)]),
                 },
             },
-            "session": open_publisher(row),
+            "session": session,
+            "pushes": relays.target_rows(row, snapshot, session),
+            "pull": relays.source_row(row, session),
+            "starts": PushTarget.Starts.choices,
+            "pull_whens": PullSource.When.choices,
             "last": last,
             "previous": previous,
             "last_minute": _last_minute(last) if last is not None and last.ended_at is not None else "",

@@ -75,6 +75,8 @@ VERBS_PAST = {
     "mute": "silenced",
     "unmute": "no longer silenced",
     "note": "note changed",
+    "start": "started",
+    "stop": "stopped",
 }
 
 WHOLE_ACTIONS = {

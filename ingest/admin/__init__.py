@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
-from ingest.admin import logins, recordings  # noqa: F401 - registers what they are named for.
+from ingest.admin import logins, recordings, relays  # noqa: F401 - registers what they are named for.
 from ingest.admin.forms import ExpectedTimeInline, HealthOverrideInline, StreamForm, StreamKeyForm
 from ingest.admin.logins import RevocableMixin
 from ingest.admin.removal import RemovalMixin

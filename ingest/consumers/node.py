@@ -35,6 +35,7 @@ from ingest.contracts import (
 )
 from ingest.contracts.connection import RecordEvent
 from ingest.contracts.figures import CHECK_NAMES
+from ingest.contracts.relays import PushChange
 from ingest.live_store import CompactSample, Thumbnail, get_livestore
 from ingest.models import Node, names
 from ingest.pages import WallFeed, node_card
@@ -244,6 +245,8 @@ class NodeConsumer(ControlConsumer):
         log_node(self.node, self.upkeep.issues, issues)
         self.upkeep.issues = issues
         self.thumbnails.stamp(known)
+        self.upkeep.pushes.stamp(streams, event.get("pushes", ()))
+        self.upkeep.pulls.observe(known, event.get("pulls", ()))
         for refused in event["refused"]:
             recorder.overcrowded(refused["address"], self.node, refused["count"])
         compact = {sample.stream: _compact(sample) for sample in samples}
@@ -264,6 +267,9 @@ class NodeConsumer(ControlConsumer):
 
     async def node_thumbnail(self, event: NodeThumbnail) -> None:
         self.spawn(self.thumbnails.keep(event))
+
+    async def node_pushed(self, event: PushChange) -> None:
+        self.upkeep.pushes.changed(event)
 
     def _records(self) -> NodeRecords:
         history, telemetry = get_history(), self.telemetry

@@ -246,6 +246,8 @@ class RtmpConsumer(Calls, Objects):
         encoder = self.scope["flash_ver"]
         if isinstance(grant, Playable) and grant.is_preview:
             encoder = f"Preview: {encoder}"
+        if isinstance(grant, Grant) and grant.encoder:
+            encoder = grant.encoder
         session = ActiveSession(
             id=session_id,
             kind="publish" if isinstance(grant, Grant) else "play",
@@ -258,6 +260,7 @@ class RtmpConsumer(Calls, Objects):
             address=self.scope["client"][0],
             encoder=clean.text(encoder, 255),
             is_test=isinstance(grant, Grant) and grant.test_key is not None,
+            pull=grant.pull if isinstance(grant, Grant) else None,
             is_download=isinstance(grant, Playable) and grant.is_download,
             deliver=self.dispatch,
         )

@@ -18,6 +18,8 @@ from django.db import transaction
 from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of_node, published
+from ingest.consumers.pulls import Pulls
+from ingest.consumers.pushes import Pushes
 from ingest.consumers.relaying import Relaying, Send
 from ingest.contracts import EndReason, Issue, NodeAddress, Sample
 from ingest.models import Node, Session
@@ -86,8 +88,8 @@ LEASES_S = leases.RENEW_S - 0.1
 
 SWEEP_S = 10.0
 
-READING = frozenset({"revocations", "relays"})
-"""Rounds that only read."""
+READING = frozenset({"revocations", "relays", "pushes", "pulls"})
+"""Rounds that only read, but for what seldom changes."""
 
 PROOFS = {"start": "write", "leases": "write", "revocations": "read"}
 """Rounds that always ask the database, and what it does when they succeed."""
@@ -133,11 +135,15 @@ class Upkeep:
         """Whether our sessions may have been ended by others since the leases were renewed last."""
         self.silences = SilenceTracker()
         """Those that fell silent are told with the next rounds."""
+        self.pushes = Pushes(node, send)
+        self.pulls = Pulls(node, send)
         self._rounds: tuple[tuple[str, float, Callable[[], Coroutine[Any, Any, None]]], ...] = (
             ("revocations", REVOCATIONS_S, self._revocations),
             ("leases", LEASES_S, self._leases),
             ("relays", REVOCATIONS_S, self.relaying.look),
             ("sweep", SWEEP_S, self._sweep),
+            ("pushes", REVOCATIONS_S, self.pushes.round),
+            ("pulls", REVOCATIONS_S, self._pull),
         )
 
     @property
@@ -264,6 +270,9 @@ class Upkeep:
         elif drain is None and self._drains:
             await self._send({"type": "node.resume"})
         self._drain_known = drain
+
+    async def _pull(self) -> None:
+        await self.pulls.round(self.relaying.waiting, asyncio.get_running_loop().time())
 
     async def _drop(self, session: uuid.UUID, reason: EndReason) -> None:
         """Has the server end the session, if it is still alive here."""

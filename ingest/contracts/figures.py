@@ -154,6 +154,31 @@ class RelayedTo(TypedDict):
     players: int  # That it has told of: its own, and those of nodes that fetch it from there.
 
 
+class PushView(TypedDict):
+    """A push of the stream to another server, as pages show it. Texts are masked."""
+
+    target: int  # The PushTarget row's id.
+    state: str  # A PushState of ingest.contracts.relays, as `failure` is a PushFailure.
+    since: float
+    kbps: float
+    sent_bytes: int
+    dropped_frames: int
+    behind_ms: int
+    rtt_ms: float | None
+    tries: int
+    retry_at: float | None
+    failure: str  # "": it does not fail, or that is not known.
+    code: str  # The other server's.
+    description: str
+    words: str  # What is wrong, and
+    advice: str  # what to do.
+
+
+class PushCounts(TypedDict):
+    live: int
+    failing: int  # They wait to try again, or are tried no more.
+
+
 class StreamSnapshot(TypedDict):
     """What a wall's card shows, and the API's stream: bitrates and fps are 5 s means. Metrics are null unless live."""
 
@@ -196,6 +221,8 @@ class StreamSnapshot(TypedDict):
     counters: NotRequired[MediaCounters]  # Earlier versions tell none.
     relayed_to: NotRequired[list[RelayedTo]]  # The same.
     thumbnail: NotRequired[int | None]  # Added by the node's application: when the last picture was taken, in ms.
+    pushes: NotRequired[list[PushView] | None]  # Added as well, where there are any, as the next.
+    pushing: NotRequired[PushCounts | None]
     media: MediaInfo
     metadata: dict[str, Any]
 

@@ -8,7 +8,6 @@ A service's secrets are kept encrypted under the installation's pepper. Nothing 
 tokens at every level."""
 
 import asyncio
-import base64
 import json
 import logging
 import re
@@ -28,7 +27,7 @@ from ingest.delivery.kinds import kind_of
 from ingest.delivery.service_kinds import KINDS, Message, ServiceKind
 from ingest.delivery.webhook import post
 from ingest.models import Delivery, Service
-from ingest.services.keys import keyed_hash
+from ingest.services.sealing import seal, unseal
 
 if TYPE_CHECKING:
     from apprise import NotifyBase
@@ -39,11 +38,12 @@ MAX_TITLE = 250
 MAX_TEXT = 1000
 SHOWN_OF_SECRET = 4
 """Characters at its end."""
-UNREADABLE = "Its secret can't be read, as the installation's pepper is another now: enter it again."
 NOT_ACCEPTED = "What was entered for it is not accepted any more: enter it again."
 
 
 # --- Secrets ---
+
+PURPOSE = "service"
 
 
 def keep(service: Service, values: Mapping[str, str]) -> None:
@@ -51,7 +51,7 @@ def keep(service: Service, values: Mapping[str, str]) -> None:
     fields = KINDS[service.kind].fields
     service.options = {each.name: values[each.name] for each in fields if not each.is_secret}
     kept = {each.name: values[each.name] for each in fields if each.is_secret and values.get(each.name)}
-    service.sealed = _cipher().encrypt(json.dumps(kept).encode()).decode()
+    service.sealed = seal(PURPOSE, json.dumps(kept))
     ends = {name: end_of_secret(secret) for name, secret in kept.items()}
     service.shown = KINDS[service.kind].shown.format(**service.options | ends)[:200]
 
@@ -63,19 +63,8 @@ def end_of_secret(secret: str) -> str:
 
 def values_of(service: Service) -> dict[str, str]:
     """All that was entered. Raises ValueError: the secrets can't be read."""
-    from cryptography.fernet import InvalidToken
-
-    try:
-        kept: dict[str, str] = json.loads(_cipher().decrypt(service.sealed.encode()))
-    except InvalidToken:
-        raise ValueError(UNREADABLE) from None
+    kept: dict[str, str] = json.loads(unseal(PURPOSE, service.sealed))
     return {**service.options, **kept}
-
-
-def _cipher() -> Any:
-    from cryptography.fernet import Fernet  # Loaded only where a secret is kept or used.
-
-    return Fernet(base64.urlsafe_b64encode(bytes.fromhex(keyed_hash("service", "seal"))))
 
 
 # --- What is sent ---

@@ -109,6 +109,9 @@ class Session(models.Model):
     is_test = models.BooleanField(
         default=False, db_default=False, editable=False, help_text="Published with a key that is for tests only."
     )
+    is_pull = models.BooleanField(
+        default=False, db_default=False, editable=False, help_text="Fetched from another server by its node."
+    )
 
     class Meta:
         ordering = ["-started_at"]

@@ -28,7 +28,7 @@ of streams have 255 characters with it."""
 
 MOST_OF_A_NAME = 255
 
-NOT_WITHIN = frozenset(("acknowledge", "kick", "mute", "notes", "samples", "token"))
+NOT_WITHIN = frozenset(("acknowledge", "kick", "mute", "notes", "pull", "pushes", "samples", "token"))
 """What the API's URLs have behind a stream's name: no names of an instance's streams, or it would be the same."""
 
 ENCODER_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -24,7 +24,7 @@ from ingest import clean
 from ingest.contracts import Labels, PublishLimits
 from ingest.contracts.connection import RecordOrder
 from ingest.models import Application, EncoderLogin, Lease, Session, Stream, StreamKey, names
-from ingest.services import authorization, health_rules, leases, nodes, recordings, sessions
+from ingest.services import authorization, health_rules, leases, nodes, pulls, recordings, sessions
 from ingest.services.authorization import Access, Peer, PublishRequest, Target, refuse
 from ingest.services.callback import Question
 from ingest.services.refusals import Refused
@@ -54,6 +54,10 @@ class Grant:
     """The session that was ended for it, since its node had stopped renewing its lease."""
     replaced: leases.Former | None = None
     """The session that it took the stream over from. Its node reads so in the database, and ends it."""
+    pull: int | None = None
+    """The PullSource that it is fetched of,"""
+    encoder: str = ""
+    """and what stands in its encoder's place then."""
     test_key: int | None = None
     """Of a test-only key: its number. Then the stream itself is as it was."""
 
@@ -93,7 +97,8 @@ def check_publish(
 def _claim(target: Target, stream: Stream, address: str, asked_at: datetime) -> leases.Claim:
     key = target.key.pk if target.key else None
     login = target.login.pk if target.login else None
-    return leases.Claim(key, login, clean.text(address, 64), stream.takeover, asked_at)
+    policy = stream.takeover if target.pull is None else Stream.Takeover.REJECT  # What is pulled displaces nobody.
+    return leases.Claim(key, login, clean.text(address, 64), policy, asked_at)
 
 
 @contextmanager
@@ -165,10 +170,15 @@ def _session(ask: Ask, target: Target, stream: Stream, node: int, now: datetime)
         node_id=node,
         channel=ask.peer.channel,
         address=clean.text(ask.peer.address, 64),
-        encoder=clean.text(ask.peer.encoder, 255),
+        encoder=clean.text(_encoder(target) or ask.peer.encoder, 255),
         started_at=now,
         is_test=target.is_test,
+        is_pull=target.pull is not None,
     )
+
+
+def _encoder(target: Target) -> str:
+    return pulls.encoder_of(target.pull) if target.pull is not None else ""
 
 
 def _admit_key_test(session: uuid.UUID, target: Target, stream: Stream, key: StreamKey, now: datetime) -> Grant:
@@ -235,6 +245,8 @@ def _granted(
         },
         record=record,
         fencing=fencing,
+        pull=target.pull.pk if target.pull is not None else None,
+        encoder=_encoder(target),
     )
 
 

@@ -17,9 +17,9 @@ from django.db.models import QuerySet
 from ingest import clean, command_line
 from ingest.contracts import LoginAnswer
 from ingest.credentials import is_masked, looks_like_key
-from ingest.models import Application, EncoderLogin, Recording, Stream, StreamKey, names
+from ingest.models import Application, EncoderLogin, PullSource, Recording, Stream, StreamKey, names
 from ingest.models.names import instance_of, is_instance, is_stream_name
-from ingest.services import encoder_login, keys, play_tokens
+from ingest.services import encoder_login, keys, play_tokens, pulls
 from ingest.services.refusals import Action, Refused
 
 
@@ -294,6 +294,8 @@ class Target:
     stream: Stream | None
     key: StreamKey | None
     login: EncoderLogin | None = None
+    pull: PullSource | None = None
+    """What it publishes is fetched of."""
 
     @property
     def is_test(self) -> bool:
@@ -318,6 +320,8 @@ def find_target(request: PublishRequest, address: str, now: datetime, access: Ac
         return _by_login(application, request.login, request, now)
     if not request.credential:
         refuse("publish", "key_missing")
+    if ":" in request.credential and (pulled := _by_pull(application, request, now)):
+        return pulled
     is_open = application.publish_policy == Application.PublishPolicy.OPEN
     if request.may_be_a_name:
         named = access.stream(application, request.as_name)
@@ -339,6 +343,21 @@ def _by_login(application: Application, pk: int, request: PublishRequest, now: d
         refuse("publish", "login_other_stream", stream=login.stream)
     encoder_login.check(login, now, "publish")
     return Target(application, login.stream.name, login.stream, None, login)
+
+
+def _by_pull(application: Application, request: PublishRequest, now: datetime) -> Target | None:
+    """One of our own pulls; None: it shows nothing that is made for them."""
+    source, verdict = pulls.read_credential(request.credential, now=now)
+    if verdict == "invalid":
+        return None
+    if source is None:
+        refuse("publish", "pull_refused")
+    stream = source.stream
+    if verdict == "expired" or stream.application_id != application.pk or request.asked not in ("", stream.name):
+        refuse("publish", "pull_refused", stream=stream)
+    if not stream.enabled:
+        refuse("publish", "stream_disabled", stream=stream)
+    return Target(application, stream.name, stream, None, pull=source)
 
 
 def _by_name(application: Application, name: str, stream: Stream | None) -> Target:

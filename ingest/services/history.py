@@ -9,8 +9,10 @@ from itertools import groupby
 
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Session, StatusEvent, Stream
-from ingest.services import attempts, bans, leases, nodes, outbox, recordings, sessions, shared_objects
+from ingest.services import attempts, bans, leases, nodes, outbox, pulls, pushes, recordings, sessions, shared_objects
 from ingest.services.attempts import OpenAttempt
+from ingest.services.pulls import PullRow
+from ingest.services.pushes import PushRow
 from ingest.services.sessions import EndRow, MediaRow
 from ingest.services.shared_objects import Key, ObjectRow
 from ingest.services.sql import insert_each
@@ -57,9 +59,12 @@ class RecordRow:
     event: RecordEvent
 
 
-Operation = BeginRow | StatusEvent | MediaRow | OpenAttempt | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow
+Relay = PushRow | PullRow
+Operation = (
+    BeginRow | StatusEvent | MediaRow | OpenAttempt | BanRow | RecordRow | ObjectRow | EndRow | DiscardRow | Relay
+)
 ENDS = (EndRow, DiscardRow)
-ALONE = (BanRow, RecordRow, DiscardRow)
+ALONE = (BanRow, RecordRow, DiscardRow, PushRow, PullRow)
 KEPT = (BeginRow, BanRow, RecordRow, *ENDS)
 
 
@@ -92,6 +97,10 @@ def _write_alone(row: Operation, held: outbox.Held) -> None:
         bans.impose(address=row.address, seconds=row.seconds, now=row.at, guesses=row.guesses, node=row.node)
     elif isinstance(row, RecordRow):
         recordings.note(session=row.session, at=row.at, event=row.event, held=held)
+    elif isinstance(row, PushRow):
+        pushes.set_state(row)
+    elif isinstance(row, PullRow):
+        pulls.set_state(row)
     elif isinstance(row, DiscardRow):
         sessions.discard(session=row.session, silent_since=row.silent_since)
 

@@ -113,6 +113,11 @@ REASONS: dict[str, Reason] = {
         advice="Correct the stream's name in the encoder, or leave it empty.",
         words="Log-in of another stream",
     ),
+    "pull_refused": Reason(
+        "What permits to publish as a pull has expired, or is of another stream.",
+        advice="Nothing, unless it goes on: then the clocks of the nodes differ.",
+        words="Pull not permitted",
+    ),
     "network_not_allowed": Reason(
         "The stream key may not be used from the address {address}.",
         advice="Add the address to the key's networks, if it is the right one.",

@@ -28,10 +28,11 @@ class Ability(StrEnum):
     VIEW = "view"  # Every page, list and live update.
     KICK = "kick"  # End a publisher's session.
     NOTE = "note"  # Acknowledge issues, write notes, mute a stream's alerts.
+    PUSH = "push"  # Start and stop pushes of a live stream to other servers.
     DRAIN = "drain"  # Have a media node take nothing new, or go on.
     LIFT_BANS = "lift_bans"  # Hear an address again that was banned for its guesses.
     SHARE = "share"  # Make play tokens, and the URLs that bear them.
-    MANAGE_KEYS = "manage_keys"  # Make, rotate and revoke stream keys.
+    MANAGE_KEYS = "manage_keys"  # Make, rotate and revoke stream keys; set up pushes and pulls.
     MANAGE_STREAMS = "manage_streams"  # Make applications; disable and delete them and streams.
     RUN_ANALYTICS = "run_analytics"  # Start a Spark job.
     DELETE_RECORDINGS = "delete_recordings"  # For good, with their files.
@@ -63,6 +64,7 @@ GRANTS = (
     Grant((OPERATOR, ADMIN), [Ability.KICK, Ability.NOTE], [("ingest", "session", "kick_session")]),
     Grant((OPERATOR, ADMIN), [Ability.DELETE_RECORDINGS], _permissions("recording", "change", "delete")),
     Grant((OPERATOR, ADMIN), [], _permissions("sharedobject", "view")),
+    Grant((OPERATOR, KEY_MANAGER, ADMIN), [Ability.PUSH]),
     Grant((OPERATOR, KEY_MANAGER, ADMIN), [Ability.LIFT_BANS, Ability.SHARE], _permissions("ban", "change")),
     Grant(
         (KEY_MANAGER, ADMIN),
@@ -70,6 +72,8 @@ GRANTS = (
         [
             *_permissions("streamkey", *ALL_VERBS),
             *_permissions("encoderlogin", *ALL_VERBS),
+            *_permissions("pushtarget", *ALL_VERBS),
+            *_permissions("pullsource", *ALL_VERBS),
             *_permissions("stream", "add", "change"),
         ],
     ),
@@ -119,7 +123,8 @@ NAMES = {"kick_session": "Can end a live session"}
 
 
 def grant(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
-    """Gives each role its permissions; makes what is missing, takes nothing away. `apps`: a migration's registry.
+    """Gives each role its permissions; makes what is missing, takes nothing away. `apps`: a migration's registry. What
+    is of a model that it does not have yet is left to the migration that makes that.
 
     The rows of the permissions are made as well, since Django makes them only after all migrations have run.
     """
@@ -129,6 +134,8 @@ def grant(apps: Any, permissions: Mapping[str, Sequence[Permission]]) -> None:
     for role, wanted in permissions.items():
         group, _ = group_model.objects.get_or_create(name=role)
         for app, model, codename in wanted:
+            if model not in apps.all_models[app]:
+                continue
             content_type, _ = type_model.objects.get_or_create(app_label=app, model=model)
             verb, _, noun = codename.partition("_")
             verbose = apps.get_model(app, model)._meta.verbose_name_raw

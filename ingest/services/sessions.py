@@ -285,6 +285,7 @@ def _due() -> "QuerySet[Session, Any]":
         kind=Session.Kind.PUBLISH,
         key__isnull=True,
         login__isnull=True,
+        is_pull=False,
         stream__application__publish_policy=Application.PublishPolicy.KEY,
     )
     of_no_stream = Recording.objects.filter(

@@ -32,9 +32,12 @@ from ingest.delivery.engine import enqueue
 from ingest.models import (
     Application,
     Attempt,
+    AuditEntry,
     Ban,
     Delivery,
     Node,
+    PullSource,
+    PushTarget,
     Recording,
     Service,
     Session,
@@ -42,7 +45,7 @@ from ingest.models import (
     Stream,
     Webhook,
 )
-from ingest.services import audit, keys
+from ingest.services import audit, keys, pulls, push_targets
 from tests.analytics.packed import packed
 from tests.dashboard.conftest import make_session
 
@@ -242,7 +245,31 @@ def furnish() -> dict[str, Any]:
     audit.record(audit.Actor("mira", user, "192.0.2.20"), "session.kick", "live/cam-1", stream=stream, note="Too loud")
     access.create_token(name="prometheus", role="viewer")
     ids = {"stream": stream.pk, "session": str(ended.pk), "again": str(again.pk)}
-    return ids | {"recording": recording.pk, "key": key.pk} | _alerts(ended) | _analytics(user)
+    relays = _relays(stream, again)
+    return ids | {"recording": recording.pk, "key": key.pk} | relays | _alerts(ended) | _analytics(user)
+
+
+def _relays(stream: Stream, session: Session) -> dict[str, Any]:
+    """A push that its target refused, one that is off, and where it is pulled from while nobody publishes."""
+    actor = audit.Actor("house")
+    refused, off = PushTarget(stream=stream), PushTarget(stream=stream)
+    push_targets.save(actor, refused, {"label": "YouTube", "url": "rtmps://a.rtmps.example.org/live2", "key": "ab-cd"})
+    values = {"label": "Twitch", "url": "rtmp://live.example.org/app/live_1_xyz", "starts": "hand", "enabled": False}
+    push_targets.save(actor, off, values)
+    since = timezone.now() - timedelta(seconds=40)
+    PushTarget.objects.filter(pk=refused.pk).update(
+        state="stopped",
+        state_since=since,
+        state_session=session.pk,
+        failing_since=since,
+        failure="refused",
+        code="NetStream.Publish.BadName",
+        description="Stream name is in use.",
+    )
+    source = PullSource(stream=stream)
+    pulls.save(actor, source, {"url": "rtmp://bob:hunter2@origin.example.org/app/cam1", "when": "demand"})
+    AuditEntry.objects.filter(actor="house").delete()
+    return {"push": refused.pk, "pull": source.pk}
 
 
 def _alerts(session: Session) -> dict[str, Any]:

@@ -32,6 +32,7 @@ MAY = {
     "view": EVERYBODY,
     "kick": {"operator", "admin", "superuser"},
     "note": {"operator", "admin", "superuser"},
+    "push": {"operator", "key manager", "admin", "superuser"},
     "drain": {"admin", "superuser"},
     "lift_bans": {"operator", "key manager", "admin", "superuser"},
     "share": {"operator", "key manager", "admin", "superuser"},
@@ -74,6 +75,21 @@ ROWS: dict[str, str | Write] = {
     "POST /streams/live/cam-1/mute": Write("note", "stream.mute", {"length": "30"}),
     "POST /streams/live/cam-1/unmute": Write("note", "stream.unmute"),
     "GET /streams/live/cam-1/settings": "manage_keys",
+    "POST /streams/live/cam-1/push": Write(
+        "manage_keys",
+        "push_target.create",
+        {"label": "Facebook", "url": "rtmps://live.example.org/rtmp", "key": "FB-1"},
+    ),
+    "POST /pushes/{push}/change": Write(
+        "manage_keys",
+        "push_target.change",
+        {"label": "YouTube 2", "url": "rtmps://a.rtmps.example.org/live2", "starts": "hand"},
+    ),
+    "POST /pushes/{push}/delete": Write("manage_keys", "push_target.delete"),
+    "POST /pushes/{push}/start": Write("push", "push_target.start"),
+    "POST /pushes/{push}/stop": Write("push", "push_target.stop"),
+    "POST /streams/live/cam-1/pull": Write("manage_keys", "pull_source.change", {"when": "always"}),
+    "POST /pulls/{pull}/delete": Write("manage_keys", "pull_source.delete"),
     "GET /live/expected/": "view",
     "GET /live/recent/": "view",
     "GET /sessions/": "view",
@@ -190,6 +206,18 @@ ROWS: dict[str, str | Write] = {
     "GET /api/v1/streams/live/cam-1/mute": "view",
     "POST /api/v1/streams/live/cam-1/mute": Write("note", "stream.mute", {"hours": 1}),
     "DELETE /api/v1/streams/live/cam-1/mute": Write("note", "stream.unmute"),
+    "GET /api/v1/streams/live/cam-1/pushes": "view",
+    "POST /api/v1/streams/live/cam-1/pushes": Write(
+        "manage_keys", "push_target.create", {"label": "Facebook", "url": "rtmps://live.example.org/rtmp/FB-1"}
+    ),
+    "GET /api/v1/streams/live/cam-1/pushes/{push}": "view",
+    "PATCH /api/v1/streams/live/cam-1/pushes/{push}": Write("manage_keys", "push_target.change", {"starts": "hand"}),
+    "DELETE /api/v1/streams/live/cam-1/pushes/{push}": Write("manage_keys", "push_target.delete"),
+    "POST /api/v1/streams/live/cam-1/pushes/{push}/start": Write("push", "push_target.start"),
+    "POST /api/v1/streams/live/cam-1/pushes/{push}/stop": Write("push", "push_target.stop"),
+    "GET /api/v1/streams/live/cam-1/pull": "view",
+    "PUT /api/v1/streams/live/cam-1/pull": Write("manage_keys", "pull_source.change", {"when": "always"}),
+    "DELETE /api/v1/streams/live/cam-1/pull": Write("manage_keys", "pull_source.delete"),
     "GET /api/v1/silences": "view",
     "POST /api/v1/silences": Write("note", "alerts.mute", {"hours": 1}),
     "DELETE /api/v1/silences/{silence}": Write("note", "application.unmute"),
@@ -244,7 +272,10 @@ ANALYTICS = ("analyticsrun", "partition", "rollup", "runline", "reportplan", "re
 
 STAFF_SEES: dict[str, set[str]] = {
     **{f"ingest.{model}": set(ROLES) for model in EVERY_ROLE},
-    **{f"ingest.{model}": {"key manager", "admin"} for model in ("streamkey", "encoderlogin")},
+    **{
+        f"ingest.{model}": {"key manager", "admin"}
+        for model in ("streamkey", "encoderlogin", "pushtarget", "pullsource")
+    },
     "ingest.sharedobject": {"operator", "admin"},
     **{model: {"admin"} for model in ("auth.group", "auth.user", "dashboard.apitoken")},
     **{f"django_celery_beat.{model}": set() for model in CELERY},
@@ -426,7 +457,7 @@ ELSEWHERE = {
 """Routes that have no row, and why."""
 
 ANY = "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"
-NUMBERED = ("service", "silence", "stream", "recording", "key", "rule", "webhook", "report", "run")
+NUMBERED = ("service", "silence", "stream", "recording", "push", "pull", "key", "rule", "webhook", "report", "run")
 IDS = dict.fromkeys(("session", "again", "delivery"), ANY) | dict.fromkeys(NUMBERED, "1")
 
 

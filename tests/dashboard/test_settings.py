@@ -23,7 +23,10 @@ def links(page: str) -> dict[str, str]:
     return {words: url for url, words in re.findall(r'<li><a href="([^"]+)">([^<]+)</a><p>', page)}
 
 
-SHARED = {"Applications", "Streams", "Stream keys", "Encoder log-ins", "Time zone", "Your password"}
+SHARED = {
+    *("Applications", "Streams", "Stream keys", "Encoder log-ins", "Push targets", "Pull sources"),
+    *("Time zone", "Your password"),
+}
 OF_ADMINS = {"Alert rules, services and webhooks", "Users and roles", "API tokens"}
 
 

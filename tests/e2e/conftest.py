@@ -18,7 +18,7 @@ STREAMS = (
     *("killed", "killed-twice"),
     *("killed-on-the-wall", "stopped-on-the-wall"),
     *("on-the-wall", "steady", "told"),
-    *("looked-at", "unplayable", "acted-on", "looked-back"),
+    *("looked-at", "unplayable", "acted-on", "looked-back", "pushed"),
     *("handshakes", "gathered", "secret", "cam", "flv", "watched", "obs", "obs-dropped", "taken-over"),
 )
 
@@ -48,7 +48,8 @@ def clips(clip: Path, tmp_path_factory: pytest.TempPathFactory) -> Clips:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("server") / "var"
-    told = {"RTMPWEB_LOG_LEVEL": "DEBUG", "RTMPWEB_LOG_FORMAT": "json", "RTMPWEB_WEBHOOK_PRIVATE": "1"}
+    told = {"RTMPWEB_LOG_LEVEL": "DEBUG", "RTMPWEB_LOG_FORMAT": "json"}
+    told |= {"RTMPWEB_WEBHOOK_PRIVATE": "1", "RTMPWEB_RELAY_PRIVATE": "1"}
     with running(folder, **told) as started:
         yield started
 

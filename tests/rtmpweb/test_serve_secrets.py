@@ -65,6 +65,7 @@ def configured(used: Secrets, receiver: HttpReceiver, mailbox: MailReceiver) -> 
         "RTMPWEB_LOG_FORMAT": "json",
         "RTMPWEB_ACCESS_LOG": "yes",
         "RTMPWEB_WEBHOOK_PRIVATE": "yes",
+        "RTMPWEB_RELAY_PRIVATE": "yes",
         "RTMPWEB_SECRET_KEY": used.make("the secret key"),
         "RTMPWEB_KEY_PEPPER": used.make("the pepper"),
         "RTMPWEB_AUTH_URL": f"{receiver.url}/{used.make('the path of the authorisation service')}",
@@ -97,6 +98,19 @@ async def publish_and_play(server: ServerProcess, used: Secrets) -> None:
             async with RtmpClient(port=port, timeout_s=20) as encoder:
                 await encoder.connect("live")
                 await encoder.publish(name)
+
+
+def push_and_pull(server: ServerProcess, used: Secrets) -> None:
+    """To and from where nobody answers."""
+    nobody = f"127.0.0.1:{free_port()}"
+    target = {"label": "Elsewhere", "url": f"rtmp://{nobody}/app", "key": used.make("a push target's key")}
+    password, query = used.make("a pull source's password"), used.make("a pull source's query")
+    source = {"url": f"rtmp://bob:{password}@{nobody}/app/cam?token={query}"}
+    headers = {"Authorization": f"Bearer {server.token}"}
+    for method, path, body in (("POST", "cam/pushes", target), ("PUT", "pulled/pull", source)):
+        url = f"{server.http}/api/v1/streams/live/{path}"
+        assert httpx.request(method, url, json=body, headers=headers, timeout=20).is_success
+        assert httpx.get(url, headers=headers, timeout=20).is_success
 
 
 def log_in(server: ServerProcess, used: Secrets) -> None:
@@ -138,12 +152,13 @@ def test_no_secret_is_logged(tmp_path: Path) -> None:
         make = MAKE.format(user=USER, password=used.make("a password"), url=url)
         used.add("the secret of a webhook", json.loads(server.manage("shell", "--no-imports", "-c", make).split()[-1]))
         server.manage("application", "set", "live", "--callback", "all", "--play", "token")
-        used.add("a stream key", server.create_keys(["live/cam"])["live/cam"]["key"])
+        used.add("a stream key", server.create_keys(["live/cam", "live/pulled"])["live/cam"]["key"])
         used.add("an API token", server.token)
         status, link = server.request("/api/v1/streams/live/cam/token", method="POST")
         assert status == 201
         used.add("a play token", link["token"])
 
+        push_and_pull(server, used)
         asyncio.run(publish_and_play(server, used))
         log_in(server, used)
         use_http(server, used)

@@ -180,6 +180,26 @@ def test_a_card_says_how_many_players_are_slow_and_how_long_it_is_up(
         expect(shown).to_have_text(words)
 
 
+def test_a_card_says_how_many_pushes_go_and_how_many_fail_where_there_are_any(
+    page: Page, server: ServerProcess, node: Node
+) -> None:
+    node.put(made(7, "pushed"))
+    wall = opened(page, server, Wall(page, node))
+    shown = card(page, "live/pushed").locator('[data-field="pushing"]')
+    expect(shown).to_be_hidden()
+    for live, failing, words in (
+        (1, 0, "Pushed to 1 other server"),
+        (2, 1, "Pushed to 2 other servers, 1 push fails"),
+        (0, 2, "2 pushes fail"),
+    ):
+        node.put(node.streams[7] | {"pushing": {"live": live, "failing": failing}})
+        wall.tell()
+        expect(shown).to_have_text(words)
+    node.put(node.streams[7] | {"pushing": None})
+    wall.tell()
+    expect(shown).to_be_hidden()
+
+
 def test_what_operators_said_stands_on_the_card(page: Page, server: ServerProcess, node: Node) -> None:
     (trouble,) = node.streams[1]["issues"]
     wall = opened(page, server, Wall(page, node))

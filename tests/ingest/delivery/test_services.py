@@ -18,6 +18,7 @@ from ingest.delivery import engine, kinds, services, webhook
 from ingest.delivery.kinds import MailContent
 from ingest.delivery.service_kinds import KINDS
 from ingest.models import Delivery, Service
+from ingest.services.sealing import UNREADABLE
 from tests.certificates import make_pair
 from tests.receivers import Got, HttpReceiver, answer, http_receiver
 
@@ -334,7 +335,7 @@ def test_with_another_pepper_it_says_what_to_do(stand_in: HttpReceiver, settings
     service = make("slack")
     settings.KEY_PEPPER = "another"
     row = tell(service)
-    assert (row.state, row.error) == ("dead", services.UNREADABLE)
+    assert (row.state, row.error) == ("dead", UNREADABLE)
     assert stand_in.got == []
 
 

@@ -88,14 +88,23 @@ const ACTIONS = {
   print: () => window.print(),
 };
 
-/** With data-action the dialog's form goes there, emptied; what it is about, in the button's data-what, stands in it. */
+/**
+ * With data-action the dialog's form goes there, emptied; what it is about, in the button's data-what, stands in it, and
+ * in its fields what data-values has by their names.
+ */
 function open(button, id) {
-  const { action, what } = button.dataset;
+  const { action, what, values } = button.dataset;
   if (action) {
     const form = document.querySelector(`#${id} form`);
     form.reset();
     form.action = action;
     setText(form.querySelector("[data-field=what]"), what);
+    for (const [name, value] of Object.entries(JSON.parse(values ?? "{}"))) {
+      const field = form.elements[name];
+      if (field.type === "checkbox") field.checked = value;
+      else field.value = value;
+    }
+    for (const error of form.querySelectorAll(".err")) error.hidden = true;
   }
   openDialog(id);
 }

@@ -3,7 +3,7 @@
 import { csrfToken } from "./actions.js";
 import { element, icon, pageData, setAttribute, setText } from "./dom.js";
 import { mediaWords } from "./events.js";
-import { duration, number, timeWithUtc, unit } from "./format.js";
+import { count, duration, number, timeWithUtc, unit } from "./format.js";
 import { acknowledges, health, healthOf } from "./health.js";
 import { SPAN_S, Sparkline } from "./sparkline.js";
 
@@ -136,6 +136,7 @@ export class Card {
     fields.fps.parentElement.hidden = waiting;
     fields.keyframe_interval.parentElement.hidden = waiting;
     setText(fields["clock-label"], CLOCKS[stream.state]);
+    this.renderPushing();
     setText(fields.about, this.attention || waiting ? this.aboutEncoder() : mediaWords(stream.media));
     setText(fields.video_kbps, number(this.kbps()));
     setText(
@@ -149,6 +150,17 @@ export class Card {
     setText(fields.players, playersWords(stream));
     setText(fields.fps, number(stream.fps, 1));
     setText(fields.keyframe_interval, unit(stream.keyframe_interval, "s", 1));
+  }
+
+  /** Where else it is pushed: how many go, and how many don't; nothing where there are none. */
+  renderPushing() {
+    const { live = 0, failing = 0 } = (this.stream.state === "live" && this.stream.pushing) || {};
+    const words = [live && `Pushed to ${count(live, "other server")}`, failing && `${count(failing, "push fails", "pushes fail")}`]
+      .filter(Boolean)
+      .join(", ");
+    this.fields.pushing.hidden = words === "";
+    if (this.fields.pushing.textContent.trim() === words) return;
+    this.fields.pushing.replaceChildren(icon(failing ? "bad" : "out", failing ? "w-bad" : ""), words);
   }
 
   aboutEncoder() {

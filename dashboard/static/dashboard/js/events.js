@@ -160,11 +160,15 @@ const EVENT_KINDS = {
   "limit.breached": ["Over the key's bitrate limit", "bad"],
   metadata: ["Encoder's settings received", "info"],
   onstatus: ["Status sent", "info"],
+  "push.live": ["Pushed", "out"],
+  "push.failed": ["Push fails", "bad"],
+  "push.stopped": ["Push ended", "out"],
   "operator.note": ["Note", "note"],
   "operator.ack": ["Issue acknowledged", "check"],
   "operator.mute": ["Alerts silenced", "mute"],
   "operator.unmute": ["Silence lifted", "mail"],
   "operator.kick": ["Encoder kicked", "kick"],
+  "operator.push": ["Push started or stopped", "out"],
 };
 
 // Levels as the health checks and as onStatus name them.
@@ -196,6 +200,11 @@ const SENTENCES = {
   "operator.ack": (event) => `${by(event)} acknowledged: ${lower(event.detail.name)}${quoted(event)}`,
   "operator.mute": (event) => `${by(event)} silenced ${alertsOf(event)}${quoted(event)}`,
   "operator.unmute": (event) => `${by(event)} lifted the silence of ${alertsOf(event)}`,
+  "push.live": (event) => `Pushed to ${event.description}`,
+  "push.failed": (event) => `Not pushed to ${event.description}`,
+  "push.stopped": (event) => `No longer pushed to ${event.description}`,
+  "operator.push": (event) =>
+    `${by(event)} ${event.code === "stop" ? "stopped" : "started"} the push to ${event.description}.`,
   "operator.kick": (event) => `${by(event)} kicked the encoder${quoted(event)}`,
   metadata: (event, words) => mediaWords(event.detail?.media ?? {}) || words,
 };

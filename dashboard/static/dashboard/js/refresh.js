@@ -6,7 +6,10 @@ addEventListener("submit", (event) => {
   if (!event.defaultPrevented) sentAt = performance.now();
 });
 
-/** `ids` are the parts' element ids. One that holds the focus waits for the next time. */
+/**
+ * `ids` are the parts' element ids. One that holds the focus waits for the next time, unless a button with an id has
+ * it: the fresh one of that id gets it, or the part itself where there is none any more.
+ */
 export async function refreshParts(ids) {
   if (document.hidden || performance.now() - sentAt < LEAVING_MS) return;
   try {
@@ -15,8 +18,13 @@ export async function refreshParts(ids) {
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const id of ids) {
       const [old, fresh] = [document.getElementById(id), page.getElementById(id)];
-      if (!old || !fresh || old.innerHTML === fresh.innerHTML || old.contains(document.activeElement)) continue;
+      if (!old || !fresh || old.innerHTML === fresh.innerHTML) continue;
+      const held = old.contains(document.activeElement) ? document.activeElement : null;
+      if (held && !(held instanceof HTMLButtonElement && held.id)) continue;
       old.replaceChildren(...document.adoptNode(fresh).childNodes);
+      if (!held) continue;
+      old.tabIndex = -1;
+      (document.getElementById(held.id) ?? old).focus();
     }
   } catch {
     // The server is away; what is shown stays.

@@ -10,12 +10,13 @@ import { Issues } from "./issues.js";
 import { compareMetadata, metadataRow } from "./metadata.js";
 import { atMoment, showLink } from "./moments.js";
 import { Preview } from "./preview.js";
+import { isPushEvent, Pushes } from "./pushes.js";
 import { refreshParts, throttle } from "./refresh.js";
 import { nominalFps, Samples, StreamCharts } from "./streamcharts.js";
 
 const SILENCE_S = 5;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
-const RENDERED = ["missing", "session-key", "last-end", "sessions", "attempts", "keys", "previous"]; // What the server renders.
+const RENDERED = ["missing", "session-key", "last-end", "relays", "sessions", "attempts", "keys", "previous"]; // What the server renders.
 // What happened is in the database by then: mostly, and on a busy server.
 const SOON_MS = 1500;
 const LATE_MS = 6000;
@@ -42,6 +43,7 @@ const charts = new StreamCharts(section("charts"), samples, {
   isStill: () => link.state.link === "stale",
   pick: pinMoment,
 });
+const pushes = new Pushes(section("relays"));
 const kick = document.getElementById("kick-open");
 let stream = null;
 
@@ -72,10 +74,13 @@ const HANDLERS = {
   event({ event }) {
     feed.push(event, stream?.session_id);
     if (event.kind === "operator.ack") issues.acknowledged(event);
-    if (SESSION_EVENTS.has(event.kind)) refreshSoon();
+    if (SESSION_EVENTS.has(event.kind) || isPushEvent(event)) refreshSoon();
   },
   mutes({ mutes }) {
     issues.mutes = mutes;
+  },
+  relays() {
+    refreshSoon();
   },
 };
 
@@ -85,7 +90,8 @@ function apply(message) {
 }
 
 /** The latest sessions and the refused attempts are the server's to render. */
-const refreshSoon = throttle(() => refreshParts(RENDERED), SOON_MS, LATE_MS);
+const refresh = () => refreshParts(RENDERED).then(paint);
+const refreshSoon = throttle(refresh, SOON_MS, LATE_MS);
 
 const OFFLINE = { state: "offline", health: "none", issues: [], players: 0, session_id: null, since: null };
 
@@ -124,6 +130,7 @@ function paint() {
   // While the lake is looked at, the card stays whatever there is.
   const seen = charts.paint(stream, now, feed.events.values());
   section("charts").hidden = !live && !seen && !charts.looksBack;
+  if (pushes.paint(stream, now)) refreshSoon();
   preview.paint(stream, thumbnail());
   setText(document.querySelector("#preview [data-field=picture]"), live ? pictureWords(stream) : "");
   if (live) {
@@ -241,7 +248,7 @@ listenToCodes();
 kick?.addEventListener("click", () => openForm("kick", { session_id: stream.session_id ?? "" }));
 apply({ kind: "snapshot", ...boot });
 setInterval(paint, 1000); // Clocks go on, and off air the charts still move.
-setInterval(() => refreshParts(RENDERED), REFRESH_MS);
+setInterval(refresh, REFRESH_MS);
 // Off air nothing needs to come; on air there is a sample each second.
 const silenceS = () => (stream.state === "live" ? SILENCE_S : null);
 const onState = (state) => link.show(state);
