@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.programs import LOOPED, key_url, publishing
 from tests.namespaces import Machine, plug, pull, two_machines
 from tests.production.parts import MediaNode
-from tests.production.test_relays import BACK_S
+from tests.production.test_relays import BACK_S, FORGET_SOCKETS, KNOWN
 from tests.server_process import Installation, program, wait_for
 from tests.tools import require_tool
 
@@ -16,9 +16,6 @@ pytestmark = [pytest.mark.production, pytest.mark.timeout(300)]
 
 PULLED_S = 6.0
 """Longer than a relay waits for a sign of life."""
-
-FORGET_SOCKETS = "UPDATE ingest_node SET local = '' RETURNING name"
-"""By which processes of one machine, as these are, would go past the cable."""
 
 
 class NodeThere(MediaNode):
@@ -44,7 +41,8 @@ def test_a_cable_is_pulled_and_plugged_in_again(tmp_path: Path, clip: Path) -> N
         NodeThere("node-a", tmp_path, installation, here) as first,
         NodeThere("node-b", tmp_path, installation, there) as second,
     ):
-        assert installation.rows(FORGET_SOCKETS)
+        wait_for(lambda: installation.rows(KNOWN) == [(2,)], timeout_s=10, what="the nodes' rows")
+        installation.rows(FORGET_SOCKETS)
         encode = here.command(*publishing(clip, key_url(key, first.there), *LOOPED))
         play = there.command(*f"ffmpeg -v error -i {second.there}/live/cam -c copy -f flv -y {played}".split())
         with program(*encode), program(*play) as player:

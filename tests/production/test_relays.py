@@ -23,7 +23,7 @@ from tests.links import Link
 from tests.production.parts import MediaNode
 from tests.production.settings import LONG
 from tests.rtmp_client import RtmpClient
-from tests.server_process import Installation, program
+from tests.server_process import Installation, program, wait_for
 from tests.tools import require_tool
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(300)]
@@ -50,6 +50,11 @@ class Nodes:
         return RtmpClient(port=self[name].port, timeout_s=20)
 
 
+FORGET_SOCKETS = "UPDATE ingest_node SET local = '' WHERE local <> '' RETURNING name"
+"""By which processes of one machine, as these are, would go past the network."""
+
+KNOWN = "SELECT count(*) FROM ingest_node WHERE local <> ''"
+
 Own = Mapping[str, Mapping[str, str]]
 NOTHING: Own = {}
 
@@ -64,6 +69,8 @@ def running(folder: Path, *names: str, own: Own = NOTHING, **environment: str) -
             stack.callback(node.kill)
         for node in made.by_name.values():
             node.wait_ready()
+        wait_for(lambda: made.installation.rows(KNOWN) == [(len(names),)], timeout_s=10, what="the nodes' rows")
+        made.installation.rows(FORGET_SOCKETS)
         yield made
 
 
