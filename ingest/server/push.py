@@ -4,8 +4,8 @@ It is one more reader of the stream's log, and is sent the bytes that players ar
 later players comes as that sent it (`live.republish`). If the other server takes less than that, frames are dropped for
 it, up to the next keyframe, as for a player: the stream never waits.
 
-Enhanced RTMP is spoken of in `connect` only where the stream needs it, as it is sent by a FourCC: servers that know
-nothing of it have been seen to refuse what they don't know."""
+Enhanced RTMP is spoken of in `connect` only where the stream needs it, as it is sent by a FourCC. With any other, a
+server is asked nothing that servers were not asked before there was such; FFmpeg does the same."""
 
 import logging
 from collections.abc import Callable, Mapping

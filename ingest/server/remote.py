@@ -216,7 +216,8 @@ class Remote:
         if is_new:
             again = "It is not tried again." if failure.is_final else "It is tried again."
             said = f"{failure.code}: {failure.description}" if failure.code else failure.description
-            logger.warning("%s: %s %s", self.label, said, again)
+            level = logging.INFO if self._server.draining else logging.WARNING  # Then it is what was wanted.
+            logger.log(level, "%s: %s %s", self.label, said, again)
         self.failure = failure
         if failure.is_final:
             self.set_state("stopped")

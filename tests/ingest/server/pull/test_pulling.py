@@ -266,3 +266,32 @@ async def test_no_more_than_the_node_may(app: ScriptedApp, serve: Serve, origin:
     await app.wait_until(lambda: bool(app.ticks) and len(app.ticks[-1]["pulls"]) == 2)
     second = app.ticks[-1]["pulls"][1]
     assert (second["failure"], "RTMPWEB_MAX_PULLS" in second["description"]) == ("limit", True)
+
+
+async def test_data_without_end_and_media(app: ScriptedApp, serve: Serve, origin: RtmpServer) -> None:
+    """What waits for the first media has a bound."""
+    await serve(config={"pull": replace(QUICK, held_bytes=100_000)})
+    async with publishing(origin) as (publisher, stream_id):
+        await pull(app, order(origin))
+        await becomes_figures(app, state="connecting", description=NOT_YET)
+        for number in range(10):
+            publisher.protocol.send_data(stream_id, number, "onFlood", "x" * 30_000)
+        await publisher.flush()
+        figures = await becomes_figures(app, failure="protocol")
+        assert figures["description"] == "It sends too much at once."
+    assert not app.connections
+
+
+async def test_another_order_begins_anew(app: ScriptedApp, server: RtmpServer, origin: RtmpServer, quiet: None) -> None:
+    async with (
+        publishing(origin, AVC_HEADER, key_frame(1)),
+        publishing(origin, AVC_HEADER, key_frame(2), name="cam2"),
+        playing(server, name="here") as player,
+    ):
+        await pull(app, order(origin))
+        await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(1))
+        await pull(app, order(origin))
+        await pull(app, order(origin, name="cam2"))
+        await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(2))
+        ends = [connection.of("rtmp.unpublish") for connection in app.connections[1:]]
+        assert [len(each) for each in ends] == [1, 0]
