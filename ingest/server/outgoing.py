@@ -213,7 +213,8 @@ class Outgoing(asyncio.BufferedProtocol):
         except Unreachable as found:
             self.lose(found.failure)
         except ssl.SSLCertVerificationError as error:
-            self.lose(Failure("tls", "", f"The certificate is not valid: {error.verify_message or error.reason}."))
+            why = (error.verify_message or error.reason or "unknown").rstrip(".")
+            self.lose(Failure("tls", "", f"The certificate is not valid: {why}."))
         except ssl.SSLError as error:
             self.lose(Failure("tls", "", f"TLS was refused: {error.reason or 'what answers speaks no TLS'}."))
         except (OSError, ValueError) as error:  # ValueError: a name that no certificate can have.
