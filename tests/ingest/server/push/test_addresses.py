@@ -65,7 +65,13 @@ def test_what_counts_as_this_server_itself() -> None:
     assert not is_own(one, "127.0.0.2", 1935)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1/live", "rtmp://", "rtmp://[::1/live", "rtmp://host:99999/live", "x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://127.0.0.1/live", "rtmp://", "rtmp://[::1/live", "rtmp://host:99999/live", "x"),
+        *("unix:/run/other.sock", "unix://other.sock/live", "UNIX://other.sock/live"),
+    ],
+)
 async def test_urls_that_are_none(app: ScriptedApp, server: RtmpServer, url: str) -> None:
     async with publishing(server, AVC_HEADER, key_frame(0)):
         await push(app, order(url))
