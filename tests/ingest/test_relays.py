@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import OperationalError
 
-from ingest.consumers import upkeep
+from ingest.consumers import relaying, upkeep
 from ingest.contracts import NodeFigures, RelayFigures, StreamSnapshot
 from ingest.live_store import get_livestore
 from ingest.models import Attempt, Lease, Node, Session, Stream
@@ -18,7 +18,7 @@ from ingest.rtmp import events
 from ingest.server import RtmpServer
 from ingest.server.config import RelaySettings
 from ingest.server.relay_playing import RelayPlaying
-from ingest.services import keys, relays
+from ingest.services import keys, refusals, relays
 from ingest.services.keys import NewKey
 from ingest.services.relays import RelayPass
 from tests.certificates import make_pair
@@ -337,6 +337,46 @@ async def test_a_node_asks_another_first(key: NewKey, settings: Any) -> None:
         assert [(each["source"], each["players"], each["here"]) for each in relayed(OTHER)] == [(THERE, 1, 0)]
         assert relayed(OTHER)[0]["relayed_to"] == [{"node": HERE, "players": 1}]
         assert snapshots(THERE)[0].get("relayed_to") == [{"node": OTHER, "players": 1}]
+
+
+async def test_a_node_between_that_has_lost_the_stream_is_passed_over(
+    key: NewKey, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says that the stream has ended, as far as it knows, and sends away who waits there. The publisher is live."""
+    settings.RELAY_VIA = [OTHER]
+    monkeypatch.setitem(relaying.AGAIN_S, "connecting", 0.5)
+    quick: Any = {"relay": RelaySettings(begin_s=1.0, send_away_s=1.0)}
+    async with (
+        cluster(HERE, THERE, OTHER, **quick) as (here, there, _),
+        client(there) as encoder,
+        client(here) as player,
+    ):
+        async with sending(encoder, await go_live(encoder, key.secret)):
+            await watch_live(player)
+            looks = 0
+            places = relays.places
+
+            def look(**wanted: Any) -> Any:
+                nonlocal looks
+                looks += wanted["node"] == HERE
+                return places(**wanted)
+
+            monkeypatch.setattr(relays, "places", look)
+            await until(lambda: looks > 2)  # It was told where the stream is, and does not need to be any more.
+            check = relays.check_hops
+
+            def cut(relay: RelayPass, *, node: str) -> None:
+                if (relay.by, node) == (OTHER, THERE):
+                    raise refusals.Refused("play", "elsewhere", stream=relay.stream, key=None, where="nowhere")
+                check(relay, node=node)
+
+            monkeypatch.setattr(relays, "check_hops", cut)
+            (between,) = (session for session in there.sessions.values() if isinstance(session, RelayPlaying))
+            between.connection.transport.abort()
+            await until(lambda: [each["source"] for each in relayed(HERE)] == [THERE])
+            count = len(media(player))
+            await player.wait_count(events.VideoReceived, count + 3)
+        assert not player.closed
 
 
 async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, settings: Any) -> None:
