@@ -281,6 +281,17 @@ async def test_who_waits_for_a_node_that_cannot_be_reached_is_told_so(stream: St
         await until(Session.objects.filter(kind="play", end_reason="elsewhere").exists)
 
 
+async def test_an_address_that_leads_elsewhere_is_found_out(key: NewKey) -> None:
+    """Though everybody may play the stream: a node would fetch it from itself, and have it never."""
+    async with cluster(HERE, THERE, **SOON) as (here, there), client(there) as encoder, client(here) as player:
+        await go_live(encoder, key.secret)
+        await Node.objects.filter(name=THERE).aupdate(url=f"rtmp://localhost:{here.addresses[0][1]}")
+        await watch_live(player)
+        status = await player.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert "leads to another node" in status.description
+    assert not await Session.objects.filter(kind="play", encoder__contains="relay").aexists()
+
+
 async def test_where_there_is_no_way_players_are_refused_or_sent_away(key: NewKey) -> None:
     async with cluster(HERE, THERE) as (here, there), client(here) as early, client(here) as late:
         await Node.objects.filter(name=THERE).aupdate(url="")
