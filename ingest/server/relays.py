@@ -98,12 +98,13 @@ class Relay:
     # --- Where it is ---
 
     def follow(self, order: RelayOrder) -> None:
-        """The same again changes nothing but the tokens. Another publisher may be at another node."""
+        """The same again changes nothing but the tokens. Another publisher may be at another node; and a source that is
+        named no more, and has sent nothing yet, waits for this node itself, if both were to ask the other first."""
         former, self._order = self._order, order
         self.live.is_relayed = True
         place = next((at for at, each in enumerate(order["sources"]) if each["url"] == self._url), None)
         is_same = former is not None and former["session_id"] == order["session_id"]
-        if self._connection is not None and (place is not None or is_same):
+        if self._connection is not None and (place is not None or (is_same and self._publisher is not None)):
             self._at = place or 0
         elif self._retry is None or not is_same:
             self._hang_up()

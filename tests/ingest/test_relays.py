@@ -404,6 +404,22 @@ async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, sett
             await opposite.wait_count(events.VideoReceived, 3, timeout_s=10)
 
 
+async def test_nodes_that_ask_one_another_at_the_same_time_get_it_all_the_same(key: NewKey, settings: Any) -> None:
+    settings.RELAY_VIA = [HERE, OTHER]
+    async with (
+        cluster(HERE, THERE, OTHER) as (here, there, other),
+        client(there) as encoder,
+        client(here) as player,
+        client(other) as opposite,
+        sending(encoder, await go_live(encoder, key.secret)),
+    ):
+        await player.connect("live")
+        await opposite.connect("live")
+        await asyncio.gather(player.play("cam1"), opposite.play("cam1"))
+        await player.wait_count(events.VideoReceived, 3, timeout_s=4)
+        await opposite.wait_count(events.VideoReceived, 3, timeout_s=4)
+
+
 @pytest.mark.parametrize(("by", "at", "reason"), [(THERE, HERE, "invalid"), (HERE, HERE, "circle")])
 async def test_whose_token_is_for_another_node_or_comes_round_is_refused(
     stream: Stream, by: str, at: str, reason: str

@@ -1,6 +1,7 @@
 """Streams that are fetched from other nodes: what becomes of them as orders change, and what both sides are told."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,6 +94,24 @@ async def test_a_publisher_that_moves_before_its_former_node_knows_of_it(
         await player.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(6))
         assert [(each["source"], each["state"]) for each in relays(app.ticks[-1])] == [("node-2", "live")]
         assert len(second.sessions) == 2
+
+
+async def test_a_source_that_is_left_out_before_it_has_sent_anything_is_left(
+    app: ScriptedApp, serve: Serve, serve_origin: ServeOrigin
+) -> None:
+    """It was found to wait for this node itself, most likely: neither would ever have the stream."""
+    server = await serve(config={"relay": replace(RELAY, begin_s=60.0)})
+    origin, _ = await serve_origin()
+    async with (
+        PlainServer() as between,
+        publishing(origin, AVC_HEADER, key_frame(0)),
+        playing(server) as player,
+    ):
+        between.play_status = info("status", "NetStream.Play.Start", "Go on.")
+        await relay(app, order(url_of(between), url_of(origin)))
+        await between.wait_for("play")
+        await relay(app, order(url_of(origin)))
+        await player.wait_count(events.VideoReceived, 2)
 
 
 async def test_what_players_were_sent_before_it_was_relayed_is_not_told(
