@@ -1,8 +1,5 @@
 """Streams that are published on one node and played on others: what players there see, and what both nodes tell."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,91 +7,39 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import OperationalError
 
-from ingest.consumers import relaying, upkeep
-from ingest.contracts import NodeFigures, RelayFigures, StreamSnapshot
+from ingest.consumers import upkeep
 from ingest.live_store import get_livestore
 from ingest.models import Attempt, Lease, Node, Session, Stream
 from ingest.rtmp import events
-from ingest.server import RtmpServer
 from ingest.server.config import RelaySettings
 from ingest.server.relay_playing import RelayPlaying
-from ingest.services import keys, refusals, relays
+from ingest.services import keys, relays
 from ingest.services.keys import NewKey
-from ingest.services.relays import RelayPass
 from tests.certificates import make_pair
 from tests.ingest.clients import go_live, sending, watch_live
+from tests.ingest.cluster import (
+    HERE,
+    OTHER,
+    SOON,
+    THERE,
+    client,
+    cluster,
+    data,
+    media,
+    pictures,
+    publish_some,
+    relayed,
+    shown,
+    snapshots,
+    times,
+)
 from tests.ingest.control import serving
-from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.ingest.server.viewers.browser import both
 from tests.ingest.ticks import until
-from tests.rtmp_client import VIDEO, Refused, RtmpClient
+from tests.rtmp_client import VIDEO, Refused
 
 pytestmark = pytest.mark.usefixtures("process")
-
-HERE, THERE, OTHER = "node-a", "node-b", "node-c"
-SOON: Any = {"relay": RelaySettings(idle_s=0.5, send_away_s=0.5)}
-
-
-@asynccontextmanager
-async def cluster(*names: str, **config: Any) -> AsyncIterator[list[RtmpServer]]:
-    """Nodes that know one another."""
-    async with AsyncExitStack() as stack:
-        found = [await stack.enter_async_context(serving(name, **config)) for name in names]
-        await until(lambda: Node.objects.exclude(url="").filter(name__in=names).count() == len(names))
-        yield found
-
-
-def client(server: RtmpServer, **options: Any) -> RtmpClient:
-    return RtmpClient(port=server.addresses[0][1], **options)
-
-
-def shown() -> dict[str, NodeFigures]:
-    return {figures["node"]: figures for figures in get_livestore().read().nodes}
-
-
-def relayed(node: str) -> list[RelayFigures]:
-    """What it fetches, as it told last."""
-    figures = shown().get(node)
-    return figures.get("relays", []) if figures is not None else []
-
-
-def snapshots(node: str) -> list[StreamSnapshot]:
-    return [each for each in get_livestore().read().streams if each["node"] == node]
-
-
-def media(player: RtmpClient) -> list[tuple[type, int, bytes]]:
-    kinds = (events.VideoReceived, events.AudioReceived)
-    return [(type(each), each.timestamp, each.payload) for each in player.received if isinstance(each, kinds)]
-
-
-def times(player: RtmpClient) -> list[int]:
-    return [timestamp for _, timestamp, payload in media(player) if payload != AVC_HEADER]
-
-
-def data(player: RtmpClient) -> list[tuple[str, bytes]]:
-    return [(each.name, each.payload) for each in player.received if isinstance(each, events.DataReceived)]
-
-
-def pictures(server: RtmpServer) -> int:
-    """That were published there."""
-    live = server.registry.get("live/cam1")
-    return live.publication.meter.video_line.frames if live is not None and live.publication is not None else 0
-
-
-async def publish_some(encoder: RtmpClient, secret: str) -> int:
-    """Metadata, headers, a group of pictures with sound and data of its own; then another keyframe."""
-    await encoder.connect("live")
-    stream_id = await encoder.publish(secret)
-    protocol = encoder.protocol
-    protocol.send_metadata(stream_id, 0, {"width": 640.0, "encoder": "Test"})
-    protocol.send_data(stream_id, 0, "@setDataFrame", "onTitle", "Sunday service")
-    await encoder.send_video(stream_id, 0, AVC_HEADER)
-    await encoder.send_audio(stream_id, 0, AAC_HEADER)
-    for number in range(10):
-        frame = key_frame(number, 80_000) if number in (0, 5) else inter_frame(number)
-        await encoder.send_video(stream_id, 1000 + 40 * number, frame)
-        await encoder.send_audio(stream_id, 1001 + 40 * number, sound(number))
-    return stream_id
 
 
 # --- What players see ---
@@ -324,113 +269,6 @@ async def test_more_streams_than_a_node_may_relay(stream: Stream, key: NewKey, o
         status = await late.wait_for(events.StatusReceived, lambda status: status.level == "error")
         assert "RTMPWEB_MAX_RELAYS" in status.description
         assert not player.closed
-
-
-# --- Chains ---
-
-
-async def test_a_node_asks_another_first(key: NewKey, settings: Any) -> None:
-    settings.RELAY_VIA = [OTHER]
-    async with (
-        cluster(HERE, THERE, OTHER) as (here, there, middle),
-        client(there) as encoder,
-        client(here) as player,
-    ):
-        await publish_some(encoder, key.secret)
-        await watch_live(player)
-        await player.wait_count(events.VideoReceived, 6)
-        assert (len(there.sessions), len(middle.sessions)) == (2, 1)
-
-        def counted() -> bool:
-            return [snapshot["players"] for snapshot in snapshots(THERE)] == [1]
-
-        await until(counted)
-        assert [(each["source"], each["players"], each["here"]) for each in relayed(OTHER)] == [(THERE, 1, 0)]
-        assert relayed(OTHER)[0]["relayed_to"] == [{"node": HERE, "players": 1}]
-        assert snapshots(THERE)[0].get("relayed_to") == [{"node": OTHER, "players": 1}]
-
-
-async def test_a_node_between_that_has_lost_the_stream_is_passed_over(
-    key: NewKey, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It says that the stream has ended, as far as it knows, and sends away who waits there. The publisher is live."""
-    settings.RELAY_VIA = [OTHER]
-    monkeypatch.setitem(relaying.AGAIN_S, "connecting", 0.5)
-    quick: Any = {"relay": RelaySettings(begin_s=1.0, send_away_s=1.0)}
-    async with (
-        cluster(HERE, THERE, OTHER, **quick) as (here, there, _),
-        client(there) as encoder,
-        client(here) as player,
-    ):
-        async with sending(encoder, await go_live(encoder, key.secret)):
-            await watch_live(player)
-            looks = 0
-            places = relays.places
-
-            def look(**wanted: Any) -> Any:
-                nonlocal looks
-                looks += wanted["node"] == HERE
-                return places(**wanted)
-
-            monkeypatch.setattr(relays, "places", look)
-            await until(lambda: looks > 2)  # It was told where the stream is, and does not need to be any more.
-            check = relays.check_hops
-
-            def cut(relay: RelayPass, *, node: str) -> None:
-                if (relay.by, node) == (OTHER, THERE):
-                    raise refusals.Refused("play", "elsewhere", stream=relay.stream, key=None, where="nowhere")
-                check(relay, node=node)
-
-            monkeypatch.setattr(relays, "check_hops", cut)
-            (between,) = (session for session in there.sessions.values() if isinstance(session, RelayPlaying))
-            between.connection.transport.abort()
-            await until(lambda: [each["source"] for each in relayed(HERE)] == [THERE])
-            count = len(media(player))
-            await player.wait_count(events.VideoReceived, count + 3)
-        assert not player.closed
-
-
-async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, settings: Any) -> None:
-    settings.RELAY_VIA = [HERE, OTHER]
-    async with (
-        cluster(HERE, THERE, OTHER, relay=RelaySettings(begin_s=1.0)) as (here, there, other),
-        client(there) as encoder,
-        client(here) as player,
-        client(other) as opposite,
-    ):
-        await asyncio.gather(watch_live(player), watch_live(opposite))
-        async with sending(encoder, await go_live(encoder, key.secret)):
-            await player.wait_count(events.VideoReceived, 3, timeout_s=10)
-            await opposite.wait_count(events.VideoReceived, 3, timeout_s=10)
-
-
-async def test_nodes_that_ask_one_another_at_the_same_time_get_it_all_the_same(key: NewKey, settings: Any) -> None:
-    settings.RELAY_VIA = [HERE, OTHER]
-    async with (
-        cluster(HERE, THERE, OTHER) as (here, there, other),
-        client(there) as encoder,
-        client(here) as player,
-        client(other) as opposite,
-        sending(encoder, await go_live(encoder, key.secret)),
-    ):
-        await player.connect("live")
-        await opposite.connect("live")
-        await asyncio.gather(player.play("cam1"), opposite.play("cam1"))
-        await player.wait_count(events.VideoReceived, 3, timeout_s=4)
-        await opposite.wait_count(events.VideoReceived, 3, timeout_s=4)
-
-
-@pytest.mark.parametrize(("by", "at", "reason"), [(THERE, HERE, "invalid"), (HERE, HERE, "circle")])
-async def test_whose_token_is_for_another_node_or_comes_round_is_refused(
-    stream: Stream, by: str, at: str, reason: str
-) -> None:
-    token = relays.issue(RelayPass(stream.pk, by, ()), {at if reason == "circle" else OTHER})
-    words = {"invalid": "play token|token", "circle": "come back"}[reason]
-    await stream.application.__class__.objects.aupdate(play_policy="token")
-    async with serving(HERE) as server, client(server) as player:
-        await player.connect("live")
-        with pytest.raises(Refused, match=words):
-            await player.play(f"cam1?token={token}")
 
 
 # --- What is told ---
