@@ -6,6 +6,7 @@ the same. The server is told what is new to it: a stream that comes from where i
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from math import inf
 from typing import Any
 
 from django.db import Error as AnyDatabaseError
@@ -23,8 +24,9 @@ Send = Callable[[Any], Coroutine[Any, Any, None]]
 
 STORE_S = 2.0
 """For the LiveStore's answer."""
-AGAIN_S = relays.LIFETIME.total_seconds() / 3
-"""After which a relay that fails is given fresh tokens."""
+AGAIN_S = {"live": inf, "connecting": 5.0, "failing": relays.LIFETIME.total_seconds() / 3}
+"""By a relay's state: after which it is told anew where the stream is, and given fresh tokens. A server forgets that as
+a node between says that the stream has ended, though it may have lost it."""
 
 
 class Relaying:
@@ -86,11 +88,12 @@ class Relaying:
                     streams[path] = None
                     self._ordered.pop(path, None)
             elif not self._is_known(place, relay, now):
-                found = relays.order(place, around)
+                served = [each["node"] for each in relay["relayed_to"]] if relay is not None else ()
+                found = relays.order(place, around, served=served)
                 if found is not None:
                     streams[path] = found
                     self._ordered[path] = place.session, now
-                elif relay is None:
+                elif relay is None or relay["state"] != "live":
                     lost[path] = relays.no_way(place)
         if streams:
             await self._send({"type": "node.relay", "streams": streams})
@@ -101,4 +104,4 @@ class Relaying:
         session, told_at = self._ordered.get(place.path, ("", 0.0))
         if relay is None or session != place.session:
             return False
-        return relay["state"] != "failing" or now - told_at < AGAIN_S
+        return now - told_at < AGAIN_S[relay["state"]]

@@ -34,6 +34,7 @@ from ingest.contracts import (
 )
 from ingest.contracts.connection import RecordEvent
 from ingest.models import Application, Node, StatusEvent
+from ingest.server.relays import FLASH_VERSION
 from ingest.services import database, playback, relays, sessions
 from ingest.services.admission import Ask, Grant, NotYet
 from ingest.services.authorization import PublishRequest
@@ -132,6 +133,9 @@ class RtmpConsumer(Calls, Objects):
         relay, verdict = relays.read(credential, node=node, now=clock.utc_now()) if credential else (None, "invalid")
         if relay is not None:
             await self._relay(event, relay, is_expired=verdict == "expired")
+            return
+        if self.scope["flash_ver"] == FLASH_VERSION:  # As anybody it would be let in where everybody may play.
+            await self._reject(event, Refused("play", "relay_unknown", stream=None, key=None))
             return
         wanted = playback.wanted_by(event["start"])
         by_http = self.scope["scheme"] == "http"

@@ -30,10 +30,15 @@ class RelayedAudience:
         ]
 
     def join(self, relay: Subscriber, node: str) -> None:
+        """A node has one relay of a stream, its latest: a former one may be dead, and not known to be."""
+        for former in [each for each, its_node in self._nodes.items() if its_node == node]:
+            self.leave(former)
         self._nodes[relay] = node
 
     def tell(self, relay: Subscriber, now: Audience) -> None:
         """Who plays by it now, and what they were sent, and was dropped for them, since it told the last time."""
+        if relay not in self._nodes:
+            return
         before = self._told.get(relay, NOBODY)
         self._told[relay] = replace(
             now,

@@ -14,11 +14,16 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from ingest.contracts import PushFailure
+from ingest.credentials import scrub_text
 
 PORTS: Final = {"rtmp": 1935, "rtmps": 443}
 
 MOST_ADDRESSES: Final = 4
 """Of a name that are tried, one after the other."""
+
+MOST_CODE: Final = 100
+MOST_DESCRIPTION: Final = 300
+"""Characters of what another server says that are told."""
 
 
 class Failure(NamedTuple):
@@ -31,6 +36,18 @@ class Failure(NamedTuple):
     """It can't pass by itself."""
     redirect: str = ""
     """The URL that the peer has named in its own place."""
+
+    def shown(self, *secrets: str) -> "Failure":
+        """As people are told it: in one line each, not too long, without what is secret."""
+        code, description = (
+            " ".join(scrub_text(said, *secrets)[:most].split())
+            for said, most in ((self.code, MOST_CODE), (self.description, MOST_DESCRIPTION))
+        )
+        return Failure(self.kind, code, description, self.is_final)
+
+    @property
+    def words(self) -> str:
+        return f"{self.code}: {self.description}" if self.code else self.description
 
 
 class Unreachable(Exception):  # noqa: N818 - a finding, not an error of ours.
@@ -82,6 +99,8 @@ def destination_of(tc_url: str) -> Destination:
     app, but for a last '/', as encoders have it. Raises ValueError, whose text has nothing of the URL."""
     try:
         parts = urlsplit(tc_url)
+        if parts.scheme not in PORTS:  # A socket of this machine is for orders of relays alone.
+            raise ValueError
         to = destination(f"{parts.scheme}://{parts.netloc}", "")
     except ValueError:
         raise ValueError("It is no URL of an RTMP server.") from None

@@ -72,6 +72,8 @@ class Surroundings:
 
 WITHOUT_A_WORD: Final = "It was closed without a word: most often, as the application in the URL or the key is unknown."
 
+UNREAD: Final = Failure("slow", "", "It does not read what it is told.")
+
 Prepare = Callable[[ClientConnection], None]
 """Queues what is said between the answer to `connect` and `createStream`."""
 
@@ -145,9 +147,14 @@ class Outgoing(asyncio.BufferedProtocol):
     def write(self) -> None:
         """What the protocol has queued."""
         if self._has_transport and not self._is_over:
-            data = self.rtmp.data_to_send()
-            if data:
-                self.outlet.write_control(data)
+            self.tell(self.rtmp.data_to_send())
+
+    def tell(self, data: bytes) -> None:
+        """Write what the protocol has counted already. There is an end to what the peer may leave unread of that."""
+        if data:
+            self.outlet.write_control(data)
+        if self.outlet.control_waiting > self._around.config.control_backlog_bytes:
+            self.lose(UNREAD)
 
     def hold(self) -> None:
         """Read nothing more for a while; what was read already comes all the same."""
@@ -163,8 +170,9 @@ class Outgoing(asyncio.BufferedProtocol):
         """End it; nobody is told."""
         if self._is_over:
             return
-        self.write()
         self._is_over = True
+        if self._has_transport and (data := self.rtmp.data_to_send()):
+            self.outlet.write_control(data)
         self._timer.cancel()
         if self._watching is not None:
             self._watching.cancel()

@@ -39,6 +39,9 @@ TOO_MANY: Final = Failure(
 TOO_MANY_CONNECTIONS: Final = Failure("limit", "", "The node has as many connections as it may.")
 DRAINING: Final = Failure("limit", "", "The node drains: it takes no streams.")
 
+HELD_BYTES: Final = 512
+"""What an event that is held takes beside its payload."""
+
 Held = events.AudioReceived | events.VideoReceived | events.DataReceived
 
 
@@ -147,7 +150,7 @@ class Pull(Remote):
         if self._publisher is not None and self._publisher.ending is not None:
             return
         self._held.append(event)
-        self._held_bytes += len(event.payload)
+        self._held_bytes += len(event.payload) + HELD_BYTES
         connection = self._connection
         if connection is None or self._is_asking:
             return

@@ -204,7 +204,7 @@ class Push(Remote):
         message = Message(MessageType.DATA_AMF0, self.live.time.latest, self._stream_id, payload)
         data = encode_message(message, chunk_stream_id=CSID_DATA, chunk_size=OUT_CHUNK_SIZE)
         connection.rtmp.window.sent += len(data)
-        connection.outlet.write_control(data)
+        connection.tell(data)
 
     def described(self) -> None:
         """The codecs may be others: to who was told nothing of Enhanced RTMP, it is told by a new connection."""

@@ -18,8 +18,8 @@ from ingest.server.playing import Playing
 
 AUDIENCE: Final = "onRelayAudience"
 """Each second: players, slow players, those of them that lose picture; bytes and dropped frames since the last one."""
-MOST: Final = 1e15
-"""Of each of these figures."""
+MOST: Final = (10**7, 10**7, 10**7, 10**13, 10**9)
+"""Of each of these figures: the database holds the sum of many."""
 
 
 class RelayPlaying(Playing):
@@ -42,8 +42,10 @@ class RelayPlaying(Playing):
 
     def told(self, arguments: Sequence[Any]) -> None:
         """Its AUDIENCE, of which a figure that makes no sense counts as 0."""
-        figures = [int(found) if 0 <= (found := number(each, 0)) <= MOST else 0 for each in arguments[:5]]
-        players, slow, losing, out_bytes, dropped = (*figures, 0, 0, 0, 0, 0)[:5]
+        told = zip((*arguments[: len(MOST)], *(0,) * len(MOST)), MOST, strict=False)
+        players, slow, losing, out_bytes, dropped = (
+            int(found) if 0 <= (found := number(each, 0)) <= most else 0 for each, most in told
+        )
         self.live.beyond.tell(self.subscriber, Audience(players, slow, losing, out_bytes, dropped))
 
     def unpublished(self, now: float) -> None:

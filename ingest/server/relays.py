@@ -87,8 +87,10 @@ class Relay:
         self._idle_since: float | None = None
         self._changed_at = clock.now()
         """When its state began, seconds since the epoch."""
-        self._received = self._read = self._sent = self._dropped = 0
-        """Bytes that came by its former connections; and as of the latest tick, by all, and what its players got."""
+        self._received = self._read = 0
+        """Bytes that came by its former connections; and by all, as of the latest tick."""
+        self._sent, self._dropped = live.audience.out_bytes, live.audience.dropped_frames
+        """What its players got, likewise; before there was a relay, of publishers here."""
         self._in_kbps = self._out_kbps = 0.0
         live.is_relayed = True
         self._dial()
@@ -96,15 +98,17 @@ class Relay:
     # --- Where it is ---
 
     def follow(self, order: RelayOrder) -> None:
-        """The same again changes nothing but the tokens. Another publisher may be at another node."""
+        """The same again changes nothing but the tokens. Another publisher may be at another node; and a source that is
+        named no more, and has sent nothing yet, waits for this node itself, if both were to ask the other first."""
         former, self._order = self._order, order
         self.live.is_relayed = True
         place = next((at for at, each in enumerate(order["sources"]) if each["url"] == self._url), None)
         is_same = former is not None and former["session_id"] == order["session_id"]
-        if self._connection is not None and (place is not None or is_same):
+        if self._connection is not None and (place is not None or (is_same and self._publisher is not None)):
             self._at = place or 0
         elif self._retry is None or not is_same:
             self._hang_up()
+            self._end_publishing()  # What comes from there is another publisher's.
             self._at = self._failures = 0
             self._dial()
         else:
@@ -199,7 +203,8 @@ class Relay:
     def lost(self, failure: Failure) -> None:
         self._forget_connection()
         self._end_publishing()
-        self._failed(f"{failure.code}: {failure.description}" if failure.code else failure.description)
+        tokens = [source["token"] for source in self._order["sources"]] if self._order is not None else ()
+        self._failed(failure.shown(*tokens).words)
 
     def _failed(self, why: str) -> None:
         """The next source at once; after the last of them the first again, in a while."""

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from ingest import clock
 from ingest.contracts import PushFailure, PushState
-from ingest.credentials import query_fields, scrub_text
+from ingest.credentials import query_fields
 from ingest.rtmp import ClientConnection, events
 from ingest.rtmp.status import PLAY_STREAM_NOT_FOUND
 from ingest.server.config import DialSettings
@@ -30,10 +30,6 @@ _random = random.SystemRandom()
 
 JITTER: Final = 0.25
 MOST_DOUBLINGS: Final = 16
-
-MOST_CODE: Final = 100
-MOST_DESCRIPTION: Final = 300
-"""Characters of what another server says that are told."""
 
 Pace = Literal["quick", "slow"]
 SLOW: Final[frozenset[PushFailure]] = frozenset({"refused", "limit"})
@@ -205,19 +201,13 @@ class Remote:
         if self._live_at is not None and loop.time() - self._live_at >= settings.settled_s:
             self._doublings = {"quick": 0, "slow": 0}
         self._live_at = None
-        failure = Failure(
-            failure.kind,
-            self._shown(failure.code, MOST_CODE),
-            self._shown(failure.description, MOST_DESCRIPTION),
-            failure.is_final,
-        )
+        failure = failure.shown(*self._secrets)
         is_new = self.failure is None or self.failure[:3] != failure[:3]
         self.tries += 1
         if is_new:
             again = "It is not tried again." if failure.is_final else "It is tried again."
-            said = f"{failure.code}: {failure.description}" if failure.code else failure.description
             level = logging.INFO if self._server.draining else logging.WARNING  # Then it is what was wanted.
-            logger.log(level, "%s: %s %s", self.label, said, again)
+            logger.log(level, "%s: %s %s", self.label, failure.words, again)
         self.failure = failure
         if failure.is_final:
             self.set_state("stopped")
@@ -233,10 +223,6 @@ class Remote:
         self.retry_at = clock.now() + delay
         self._retry = loop.call_later(delay, self.dial)
         self.set_state("retrying")
-
-    def _shown(self, said: str, most: int) -> str:
-        """In one line, without what is secret."""
-        return " ".join(scrub_text(said, *self._secrets)[:most].split())
 
     def set_state(self, state: PushState) -> None:
         """Each try that failed is told anew, with what came of it."""

@@ -147,6 +147,12 @@ REASONS: dict[str, Reason] = {
         advice="Put the address of an origin node into the encoder, or take RTMPWEB_ROLE=edge from this one.",
         words="Publishing to an edge",
     ),
+    "relay_unknown": Reason(
+        "This node does not know the token: its RTMPWEB_SECRET_KEY is another one, or the address leads to another "
+        "node than was meant.",
+        advice="Give all nodes the same RTMPWEB_SECRET_KEY, and each a RTMPWEB_NODE_URL that leads to itself alone.",
+        words="Relay with a token of another node",
+    ),
     "relay_loop": Reason(
         "The stream would come back to the node {node}, which asked for it.",
         advice="Nothing: the node is asked that has the stream. RTMPWEB_RELAY_VIA of the nodes makes a circle.",

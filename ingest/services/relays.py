@@ -213,10 +213,13 @@ def recent_neighbours(*, node: str) -> Neighbours:
     return found
 
 
-def order(place: Place, around: Neighbours, via: tuple[str, ...] = ()) -> RelayOrder | None:
-    """How the node gets the stream, by token for each way. None: there is no way. `via`: for which nodes it asks."""
+def order(
+    place: Place, around: Neighbours, via: tuple[str, ...] = (), *, served: Collection[str] = ()
+) -> RelayOrder | None:
+    """How the node gets the stream, by token for each way. None: there is no way. `via`: for which nodes it asks;
+    `served`: those that have the stream by it, and can't give it."""
     relay = RelayPass(place.stream, around.own.node, via)
-    asked = {around.own.node, *via}
+    asked = {around.own.node, *via, *served}
     sources: list[RelaySource] = []
     if _is_near(place.address, around.own):
         sources.append(_source(relay, place.address, f"unix:{place.address.local}", {place.address.node}))

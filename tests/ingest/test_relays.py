@@ -1,8 +1,5 @@
 """Streams that are published on one node and played on others: what players there see, and what both nodes tell."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,90 +8,38 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError
 
 from ingest.consumers import upkeep
-from ingest.contracts import NodeFigures, RelayFigures, StreamSnapshot
 from ingest.live_store import get_livestore
 from ingest.models import Attempt, Lease, Node, Session, Stream
 from ingest.rtmp import events
-from ingest.server import RtmpServer
 from ingest.server.config import RelaySettings
 from ingest.server.relay_playing import RelayPlaying
 from ingest.services import keys, relays
 from ingest.services.keys import NewKey
-from ingest.services.relays import RelayPass
 from tests.certificates import make_pair
 from tests.ingest.clients import go_live, sending, watch_live
+from tests.ingest.cluster import (
+    HERE,
+    OTHER,
+    SOON,
+    THERE,
+    client,
+    cluster,
+    data,
+    media,
+    pictures,
+    publish_some,
+    relayed,
+    shown,
+    snapshots,
+    times,
+)
 from tests.ingest.control import serving
-from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
+from tests.ingest.server.media import AVC_HEADER, inter_frame, key_frame
 from tests.ingest.server.viewers.browser import both
 from tests.ingest.ticks import until
-from tests.rtmp_client import VIDEO, Refused, RtmpClient
+from tests.rtmp_client import VIDEO, Refused
 
 pytestmark = pytest.mark.usefixtures("process")
-
-HERE, THERE, OTHER = "node-a", "node-b", "node-c"
-SOON: Any = {"relay": RelaySettings(idle_s=0.5, send_away_s=0.5)}
-
-
-@asynccontextmanager
-async def cluster(*names: str, **config: Any) -> AsyncIterator[list[RtmpServer]]:
-    """Nodes that know one another."""
-    async with AsyncExitStack() as stack:
-        found = [await stack.enter_async_context(serving(name, **config)) for name in names]
-        await until(lambda: Node.objects.exclude(url="").filter(name__in=names).count() == len(names))
-        yield found
-
-
-def client(server: RtmpServer, **options: Any) -> RtmpClient:
-    return RtmpClient(port=server.addresses[0][1], **options)
-
-
-def shown() -> dict[str, NodeFigures]:
-    return {figures["node"]: figures for figures in get_livestore().read().nodes}
-
-
-def relayed(node: str) -> list[RelayFigures]:
-    """What it fetches, as it told last."""
-    figures = shown().get(node)
-    return figures.get("relays", []) if figures is not None else []
-
-
-def snapshots(node: str) -> list[StreamSnapshot]:
-    return [each for each in get_livestore().read().streams if each["node"] == node]
-
-
-def media(player: RtmpClient) -> list[tuple[type, int, bytes]]:
-    kinds = (events.VideoReceived, events.AudioReceived)
-    return [(type(each), each.timestamp, each.payload) for each in player.received if isinstance(each, kinds)]
-
-
-def times(player: RtmpClient) -> list[int]:
-    return [timestamp for _, timestamp, payload in media(player) if payload != AVC_HEADER]
-
-
-def data(player: RtmpClient) -> list[tuple[str, bytes]]:
-    return [(each.name, each.payload) for each in player.received if isinstance(each, events.DataReceived)]
-
-
-def pictures(server: RtmpServer) -> int:
-    """That were published there."""
-    live = server.registry.get("live/cam1")
-    return live.publication.meter.video_line.frames if live is not None and live.publication is not None else 0
-
-
-async def publish_some(encoder: RtmpClient, secret: str) -> int:
-    """Metadata, headers, a group of pictures with sound and data of its own; then another keyframe."""
-    await encoder.connect("live")
-    stream_id = await encoder.publish(secret)
-    protocol = encoder.protocol
-    protocol.send_metadata(stream_id, 0, {"width": 640.0, "encoder": "Test"})
-    protocol.send_data(stream_id, 0, "@setDataFrame", "onTitle", "Sunday service")
-    await encoder.send_video(stream_id, 0, AVC_HEADER)
-    await encoder.send_audio(stream_id, 0, AAC_HEADER)
-    for number in range(10):
-        frame = key_frame(number, 80_000) if number in (0, 5) else inter_frame(number)
-        await encoder.send_video(stream_id, 1000 + 40 * number, frame)
-        await encoder.send_audio(stream_id, 1001 + 40 * number, sound(number))
-    return stream_id
 
 
 # --- What players see ---
@@ -281,6 +226,17 @@ async def test_who_waits_for_a_node_that_cannot_be_reached_is_told_so(stream: St
         await until(Session.objects.filter(kind="play", end_reason="elsewhere").exists)
 
 
+async def test_an_address_that_leads_elsewhere_is_found_out(key: NewKey) -> None:
+    """Though everybody may play the stream: a node would fetch it from itself, and have it never."""
+    async with cluster(HERE, THERE, **SOON) as (here, there), client(there) as encoder, client(here) as player:
+        await go_live(encoder, key.secret)
+        await Node.objects.filter(name=THERE).aupdate(url=f"rtmp://localhost:{here.addresses[0][1]}")
+        await watch_live(player)
+        status = await player.wait_for(events.StatusReceived, lambda status: status.level == "error", timeout_s=10)
+        assert "leads to another node" in status.description
+    assert not await Session.objects.filter(kind="play", encoder__contains="relay").aexists()
+
+
 async def test_where_there_is_no_way_players_are_refused_or_sent_away(key: NewKey) -> None:
     async with cluster(HERE, THERE) as (here, there), client(here) as early, client(here) as late:
         await Node.objects.filter(name=THERE).aupdate(url="")
@@ -313,57 +269,6 @@ async def test_more_streams_than_a_node_may_relay(stream: Stream, key: NewKey, o
         status = await late.wait_for(events.StatusReceived, lambda status: status.level == "error")
         assert "RTMPWEB_MAX_RELAYS" in status.description
         assert not player.closed
-
-
-# --- Chains ---
-
-
-async def test_a_node_asks_another_first(key: NewKey, settings: Any) -> None:
-    settings.RELAY_VIA = [OTHER]
-    async with (
-        cluster(HERE, THERE, OTHER) as (here, there, middle),
-        client(there) as encoder,
-        client(here) as player,
-    ):
-        await publish_some(encoder, key.secret)
-        await watch_live(player)
-        await player.wait_count(events.VideoReceived, 6)
-        assert (len(there.sessions), len(middle.sessions)) == (2, 1)
-
-        def counted() -> bool:
-            return [snapshot["players"] for snapshot in snapshots(THERE)] == [1]
-
-        await until(counted)
-        assert [(each["source"], each["players"], each["here"]) for each in relayed(OTHER)] == [(THERE, 1, 0)]
-        assert relayed(OTHER)[0]["relayed_to"] == [{"node": HERE, "players": 1}]
-        assert snapshots(THERE)[0].get("relayed_to") == [{"node": OTHER, "players": 1}]
-
-
-async def test_nodes_that_name_one_another_get_it_all_the_same(key: NewKey, settings: Any) -> None:
-    settings.RELAY_VIA = [HERE, OTHER]
-    async with (
-        cluster(HERE, THERE, OTHER, relay=RelaySettings(begin_s=1.0)) as (here, there, other),
-        client(there) as encoder,
-        client(here) as player,
-        client(other) as opposite,
-    ):
-        await asyncio.gather(watch_live(player), watch_live(opposite))
-        async with sending(encoder, await go_live(encoder, key.secret)):
-            await player.wait_count(events.VideoReceived, 3, timeout_s=10)
-            await opposite.wait_count(events.VideoReceived, 3, timeout_s=10)
-
-
-@pytest.mark.parametrize(("by", "at", "reason"), [(THERE, HERE, "invalid"), (HERE, HERE, "circle")])
-async def test_whose_token_is_for_another_node_or_comes_round_is_refused(
-    stream: Stream, by: str, at: str, reason: str
-) -> None:
-    token = relays.issue(RelayPass(stream.pk, by, ()), {at if reason == "circle" else OTHER})
-    words = {"invalid": "play token|token", "circle": "come back"}[reason]
-    await stream.application.__class__.objects.aupdate(play_policy="token")
-    async with serving(HERE) as server, client(server) as player:
-        await player.connect("live")
-        with pytest.raises(Refused, match=words):
-            await player.play(f"cam1?token={token}")
 
 
 # --- What is told ---

@@ -7,6 +7,7 @@ import pytest
 
 from ingest.rtmp import Message, events
 from ingest.rtmp.amf import amf0
+from ingest.rtmp.chunk_writer import CSID_DATA, encode_message
 from ingest.rtmp.media import write_video
 from ingest.server import RtmpServer
 from ingest.server.pull import NOT_YET
@@ -17,7 +18,7 @@ from tests.ingest.server.clients import Camera, playing, publishing
 from tests.ingest.server.conftest import Serve
 from tests.ingest.server.media import AAC_HEADER, AVC_HEADER, inter_frame, key_frame, sound
 from tests.ingest.server.pull.conftest import CREDENTIAL, QUICK, becomes_figures, order, pull
-from tests.ingest.server.push.plain_server import PlainServer, info
+from tests.ingest.server.push.plain_server import STREAM_ID, PlainServer, info
 from tests.ingest.server.push.test_failures import redirect_to
 from tests.ingest.server.test_rtmps import tls
 from tests.ingest.server.waiting import becomes, may_be_silent
@@ -234,6 +235,20 @@ async def test_a_server_that_does_not_answer_is_gone(app: ScriptedApp, server: R
         await plain.wait_for("play")
         figures = await becomes_figures(app, failure="lost")
         assert figures["description"] == "Nothing was heard of it for 2 s, though it was pinged."
+
+
+async def test_data_without_end_and_no_media_are_not_kept(app: ScriptedApp, serve: Serve) -> None:
+    """However short each is."""
+    await serve(config={"pull": replace(QUICK, held_bytes=100_000)})
+    async with PlainServer() as plain:
+        plain.play_status = info("status", "NetStream.Play.Start", "Go on.")
+        await pull(app, order(plain.port))
+        await plain.wait_for("play")
+        short = Message(DATA, 0, int(STREAM_ID), amf0.encode("x", None))
+        for _ in range(1000):
+            plain.writers[0].write(encode_message(short, chunk_stream_id=CSID_DATA, chunk_size=128))
+        figures = await becomes_figures(app, failure="protocol")
+        assert figures["description"] == "It sends too much at once."
 
 
 async def test_by_tls_and_a_redirect(app: ScriptedApp, serve: Serve, serve_origin: Serve, tmp_path: Any) -> None:

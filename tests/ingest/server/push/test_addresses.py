@@ -80,7 +80,13 @@ def test_urls_as_encoders_read_them(url: str, host: str, port: int, app: str, tc
     assert (to.host, to.port, to.app, to.tc_url) == (host, port, app, tc_url)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1/live", "rtmp://", "rtmp://[::1/live", "rtmp://host:99999/live", "x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://127.0.0.1/live", "rtmp://", "rtmp://[::1/live", "rtmp://host:99999/live", "x"),
+        *("unix:/run/other.sock", "unix://other.sock/live", "UNIX://other.sock/live"),
+    ],
+)
 async def test_urls_that_are_none(app: ScriptedApp, server: RtmpServer, url: str) -> None:
     async with publishing(server, AVC_HEADER, key_frame(0)):
         await push(app, order(url))

@@ -149,6 +149,22 @@ async def test_a_flood_of_what_is_allowed_ends_it(app: ScriptedApp, server: Rtmp
         assert failed["failure"] == "protocol"
 
 
+async def test_what_a_target_does_not_read_is_bounded(app: ScriptedApp, serve: Serve) -> None:
+    """Also what no queue holds, as it goes before that."""
+    server = await serve(config={"push": QUICK, "control_backlog_bytes": 20_000, "write_high_bytes": 64 * 1024})
+    async with PlainServer() as stuck, publishing(server, AVC_HEADER, key_frame(0)) as (publisher, stream_id):
+        await push(app, order(stuck.port))
+        await becomes_state(app, "live")
+        stuck.reads.clear()
+        for number in range(100):
+            await publisher.send_video(stream_id, 40 * number, key_frame(number, 100_000))
+        for _ in range(20):
+            publisher.protocol.send_data(stream_id, 4000, "@clearDataFrame", "x" * 2_000)
+        await publisher.flush()
+        told = await becomes_state(app, "retrying", failure="slow")
+        assert told["description"] == "It does not read what it is told."
+
+
 async def test_a_target_that_is_too_slow_costs_players_nothing(app: ScriptedApp, serve: Serve) -> None:
     """Frames are dropped for it, up to the next keyframe; then it is given up, and tried again."""
     limits = QueueLimits(size_bytes=400_000, seconds=1.0, patience_s=1.0)
