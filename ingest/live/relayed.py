@@ -9,6 +9,10 @@ from ingest.live.subscriber import Subscriber
 
 NOBODY: Final = Audience()
 
+SILENT_S: Final = 5.0
+"""A node tells each second. One that has not for so long may be gone with its players, who may play by another by now;
+its connection is found to be dead later."""
+
 
 @dataclass(eq=False, repr=False, slots=True)
 class RelayedAudience:
@@ -16,6 +20,8 @@ class RelayedAudience:
     """By relay."""
     _told: dict[Subscriber, Audience] = field(default_factory=dict)
     """The same, of those that have. Bytes and drops are sums since it came."""
+    _told_at: dict[Subscriber, float] = field(default_factory=dict)
+    """When."""
     _departed: Audience = NOBODY
     """What relays that are gone had told of bytes and drops."""
 
@@ -35,23 +41,35 @@ class RelayedAudience:
             self.leave(former)
         self._nodes[relay] = node
 
-    def tell(self, relay: Subscriber, now: Audience) -> None:
+    def tell(self, relay: Subscriber, who: Audience, now: float) -> None:
         """Who plays by it now, and what they were sent, and was dropped for them, since it told the last time."""
         if relay not in self._nodes:
             return
         before = self._told.get(relay, NOBODY)
+        self._told_at[relay] = now
         self._told[relay] = replace(
-            now,
-            out_bytes=before.out_bytes + now.out_bytes,
-            dropped_frames=before.dropped_frames + now.dropped_frames,
+            who,
+            out_bytes=before.out_bytes + who.out_bytes,
+            dropped_frames=before.dropped_frames + who.dropped_frames,
         )
+
+    def forget_silent(self, now: float) -> None:
+        """Each second: who plays by a relay that tells nothing any more is not known."""
+        for relay, told_at in list(self._told_at.items()):
+            if now - told_at > SILENT_S:
+                del self._told_at[relay]
+                self._told[relay] = _without_players(self._told[relay])
 
     def leave(self, relay: Subscriber) -> None:
         self._nodes.pop(relay, None)
+        self._told_at.pop(relay, None)
         told = self._told.pop(relay, None)
         if told is not None:
-            told = replace(told, players=0, slow_players=0, losing_players=0)
-            self._departed = sum_audiences((self._departed, told))
+            self._departed = sum_audiences((self._departed, _without_players(told)))
+
+
+def _without_players(told: Audience) -> Audience:
+    return replace(told, players=0, slow_players=0, losing_players=0)
 
 
 def sum_audiences(several: tuple[Audience, ...]) -> Audience:

@@ -237,6 +237,7 @@ class LiveStream(MediaPath):
 
     def _count_audience(self, now: float, kbps: float | None = None) -> Audience:
         self._audience = self._fanout.audience(now, kbps)
+        self.beyond.forget_silent(now)
         return self.audience
 
     @property

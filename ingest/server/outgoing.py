@@ -311,7 +311,8 @@ class Outgoing(asyncio.BufferedProtocol):
 
     def _answered(self, event: events.ResultReceived) -> None:
         if not event.succeeded and event.procedure in ("connect", "createStream", "play", "publish"):
-            self.lose(refusal(event.values[-1] if event.values else None))
+            info = event.values[-1] if event.values else None
+            self.lose(redirected(info) if event.procedure == "connect" else refusal(info))
         elif event.procedure == "connect":
             said = [each for each in event.values if isinstance(each, Mapping)]
             self.capabilities = read_capabilities({name: value for each in said for name, value in each.items()})
@@ -388,9 +389,14 @@ def refusal(info: Any) -> Failure:
     """By the object of an `_error`, which peers fill as they like."""
     found = info if isinstance(info, Mapping) else {}
     code, description = text(found.get("code")), text(found.get("description"))
-    more = found.get("ex")
+    return Failure("refused", code, description or code or "It was refused without a reason.")
+
+
+def redirected(info: Any) -> Failure:
+    """The same of `connect`, which may be refused with another server's URL."""
+    more = info.get("ex") if isinstance(info, Mapping) else None
     redirect = text(more.get("redirect")) if isinstance(more, Mapping) and more.get("code") == REDIRECTS else ""
-    return Failure("refused", code, description or code or "It was refused without a reason.", redirect=redirect)
+    return refusal(info)._replace(redirect=redirect)
 
 
 HANDLERS: Final[dict[type, Callable[[Any, Any], None]]] = {

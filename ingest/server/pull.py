@@ -36,7 +36,9 @@ TOO_MUCH: Final = Failure("protocol", "", "It sends too much at once.")
 TOO_MANY: Final = Failure(
     "limit", "", "The node pulls as many streams as it may: raise RTMPWEB_MAX_PULLS, or add a node."
 )
-TOO_MANY_CONNECTIONS: Final = Failure("limit", "", "The node has as many connections as it may.")
+TOO_MANY_CONNECTIONS: Final = Failure(
+    "limit", "", "The node has as many connections as it may: raise RTMPWEB_MAX_CONNECTIONS, or ..._PER_ADDRESS."
+)
 DRAINING: Final = Failure("limit", "", "The node drains: it takes no streams.")
 
 HELD_BYTES: Final = 512

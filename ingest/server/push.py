@@ -70,7 +70,9 @@ class Push(Remote):
         self.label = f"Push of {live.path} to target {order['target']}"
         self.patience = Patience(self.settings.begin_s, inf, inf)
         self._fourccs = live.fourccs
-        """As they were when it was dialled."""
+        """As they were looked at last."""
+        self._is_enhanced = False
+        """Whether it was told of Enhanced RTMP, by the connection that there is."""
         self._subscriber: Subscriber | None = None
         self._is_ending = self.is_over = False
         self._sent = self._dropped = 0
@@ -88,6 +90,7 @@ class Push(Remote):
             self._retry = self._server.loop.call_later(self.settings.media_s, self.dial)
         else:
             self._fourccs = self.live.fourccs
+            self._is_enhanced = bool(self._fourccs)
             super().dial()
 
     def may_dial(self) -> Failure | None:
@@ -95,7 +98,7 @@ class Push(Remote):
 
     @property
     def properties(self) -> Mapping[str, Any]:
-        return CLIENT_CAPABILITIES.properties() if self._fourccs else {}
+        return CLIENT_CAPABILITIES.properties() if self._is_enhanced else {}
 
     def prepare(self, rtmp: ClientConnection) -> None:
         """What encoders say, in their order. Some servers refuse it, or give no answer: nothing depends on that."""
@@ -210,11 +213,11 @@ class Push(Remote):
         """The codecs may be others: to who was told nothing of Enhanced RTMP, it is told by a new connection."""
         if self._connection is None or self._is_ending or self.live.fourccs is self._fourccs:
             return
-        if self.live.fourccs and not self._fourccs:
+        self._fourccs = self.live.fourccs
+        if self._fourccs and not self._is_enhanced:
             self._close_in_order()
             self.dial()
         else:
-            self._fourccs = self.live.fourccs
             self._check_codecs()
 
     def _check_codecs(self) -> bool:

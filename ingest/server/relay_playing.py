@@ -46,7 +46,8 @@ class RelayPlaying(Playing):
         players, slow, losing, out_bytes, dropped = (
             int(found) if 0 <= (found := number(each, 0)) <= most else 0 for each, most in told
         )
-        self.live.beyond.tell(self.subscriber, Audience(players, slow, losing, out_bytes, dropped))
+        who = Audience(players, slow, losing, out_bytes, dropped)
+        self.live.beyond.tell(self.subscriber, who, self.connection.loop.time())
 
     def unpublished(self, now: float) -> None:
         if self.subscriber.has_media and not self.is_complete:

@@ -104,7 +104,7 @@ class Relay:
         self.live.is_relayed = True
         place = next((at for at, each in enumerate(order["sources"]) if each["url"] == self._url), None)
         is_same = former is not None and former["session_id"] == order["session_id"]
-        if self._connection is not None and (place is not None or (is_same and self._publisher is not None)):
+        if self._connection is not None and (place is not None or (is_same and self.is_live)):
             self._at = place or 0
         elif self._retry is None or not is_same:
             self._hang_up()
@@ -168,6 +168,10 @@ class Relay:
     def _forget_connection(self) -> None:
         self._received = self._received_bytes
         self._connection, self._is_playing = None, False
+
+    @property
+    def is_live(self) -> bool:
+        return self._publisher is not None
 
     # --- As the connection's user ---
 
@@ -323,8 +327,8 @@ class Relay:
         return RelayFigures(
             stream=self._labels["stream"],
             path=live.path,
-            source=self.node if self._publisher is not None else "",
-            state="live" if self._publisher is not None else "connecting" if self._failing_since is None else "failing",
+            source=self.node if self.is_live else "",
+            state="live" if self.is_live else "connecting" if self._failing_since is None else "failing",
             since=self._changed_at,
             players=live.player_count,
             here=live.player_count - live.beyond.total.players,
@@ -346,11 +350,13 @@ class Relays:
         self._ticked_at = server.loop.time()
 
     def want(self, path: str, order: RelayOrder) -> None:
-        """Somebody here plays the stream, which is published elsewhere."""
+        """Somebody here plays the stream, which is published elsewhere. What is live is told by `follow` alone where it
+        goes on: the order of a player may be older."""
         relay = self._by_path.get(path)
         live = self.server.registry.get_or_create(path, order["labels"])
         if relay is not None:
-            relay.follow(order)
+            if not relay.is_live:
+                relay.follow(order)
         elif live.publisher is None:
             if len(self._by_path) < self.server.config.relay.most:
                 self._by_path[path] = Relay(self, live, order)
@@ -359,13 +365,13 @@ class Relays:
 
     def follow(self, streams: Mapping[str, RelayOrder | None]) -> None:
         for path, order in streams.items():
-            relay = self._by_path.get(path)
-            if order is not None:
-                live = self.server.registry.get(path)
-                if relay is not None or (live is not None and live.subscribers):
-                    self.want(path, order)
+            relay, live = self._by_path.get(path), self.server.registry.get(path)
+            if relay is not None and order is not None:
+                relay.follow(order)
             elif relay is not None:
                 relay.unpublished()
+            elif order is not None and live is not None and live.subscribers:
+                self.want(path, order)
 
     def end(self, path: str) -> None:
         """It is published here now, or nobody plays it any more."""

@@ -11,8 +11,8 @@ def relay() -> Subscriber:
     return Subscriber(1, QueueLimits(), lambda _: None, passes_on_to="node")
 
 
-def tell(beyond: RelayedAudience, by: Subscriber, **figures: Any) -> None:
-    beyond.tell(by, Audience(**figures))
+def tell(beyond: RelayedAudience, by: Subscriber, *, now: float = 0.0, **figures: Any) -> None:
+    beyond.tell(by, Audience(**figures), now)
 
 
 def test_a_node_that_comes_again_takes_its_own_place() -> None:
@@ -30,3 +30,18 @@ def test_a_node_that_comes_again_takes_its_own_place() -> None:
     assert beyond.total == Audience(players=6, out_bytes=1010)
     beyond.leave(new)
     assert beyond.total == Audience(out_bytes=1010)
+
+
+def test_players_of_a_node_that_tells_nothing_any_more_are_not_counted() -> None:
+    """Its own players may have gone on to others before its connection is found to be dead."""
+    beyond, silent, other = RelayedAudience(), relay(), relay()
+    beyond.join(silent, "edge-1")
+    beyond.join(other, "edge-2")
+    tell(beyond, silent, now=10.0, players=5, slow_players=1, out_bytes=1000)
+    tell(beyond, other, now=14.0, players=2, out_bytes=100)
+    beyond.forget_silent(14.9)
+    assert beyond.total == Audience(players=7, slow_players=1, out_bytes=1100)
+    beyond.forget_silent(15.1)
+    assert beyond.total == Audience(players=2, out_bytes=1100)
+    tell(beyond, silent, now=16.0, players=4, out_bytes=10)
+    assert beyond.total == Audience(players=6, out_bytes=1110)

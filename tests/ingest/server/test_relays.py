@@ -114,6 +114,23 @@ async def test_a_source_that_is_left_out_before_it_has_sent_anything_is_left(
         await player.wait_count(events.VideoReceived, 2)
 
 
+async def test_a_player_whose_way_was_found_before_the_publisher_moved(
+    app: ScriptedApp, server: RtmpServer, serve_origin: ServeOrigin
+) -> None:
+    """Its answer may come behind the node's order, which is newer: what is live goes on."""
+    first, _ = await serve_origin()
+    second, _ = await serve_origin()
+    async with publishing(second, AVC_HEADER, key_frame(0)), playing(server) as player:
+        await relay(app, order(url_of(second), session_id="publish-2"))
+        await player.wait_count(events.VideoReceived, 2)
+        app.change("rtmp.play", source=order(url_of(first), session_id="publish-1"))
+        async with playing(server) as late:
+            await late.wait_count(events.VideoReceived, 2)
+            await app.next_tick()
+            assert [each["state"] for each in relays(app.ticks[-1])] == ["live"]
+            assert len(second.sessions) == 2
+
+
 async def test_what_players_were_sent_before_it_was_relayed_is_not_told(
     app: ScriptedApp, server: RtmpServer, serve_origin: ServeOrigin
 ) -> None:

@@ -218,6 +218,16 @@ def redirect_to(url: str) -> dict[str, Any]:
     return info("error", "NetConnection.Connect.Rejected", "Look elsewhere.", ex=moved)
 
 
+async def test_a_redirect_in_a_status_is_none(app: ScriptedApp, server: RtmpServer) -> None:
+    """Only connect is redirected: later a push may be about to end, and would begin again."""
+    async with PlainServer() as first, PlainServer() as second, publishing(server, AVC_HEADER, key_frame(0)):
+        first.begin_status = redirect_to(f"rtmp://127.0.0.1:{second.port}/live")
+        await push(app, order(first.port))
+        refused = await becomes_state(app, "retrying")
+        assert (refused["failure"], refused["description"]) == ("refused", "Look elsewhere.")
+        assert not second.writers
+
+
 async def test_a_redirect_that_leads_on_is_a_refusal(app: ScriptedApp, server: RtmpServer) -> None:
     async with PlainServer() as first, PlainServer() as second, publishing(server, AVC_HEADER, key_frame(0)):
         first.connect_error = redirect_to(f"rtmp://127.0.0.1:{second.port}/live")

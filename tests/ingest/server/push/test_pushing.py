@@ -190,6 +190,25 @@ async def test_enhanced_rtmp_is_spoken_of_where_it_is_needed(
         assert target_app.connections[-1].scope["capabilities"]["capsEx"] & MULTITRACK
 
 
+async def test_a_codec_that_goes_to_and_fro_makes_one_new_connection(
+    app: ScriptedApp, target_app: ScriptedApp, server: RtmpServer, target: RtmpServer, quiet: None
+) -> None:
+    """However often a publisher changes it: a server that was told of Enhanced RTMP need not be told again."""
+    async with playing(target, name=KEY) as there, publishing(server, AVC_HEADER, key_frame(0)) as (client, stream_id):
+        await push(app, order(target))
+        await becomes_state(app, "live")
+        live = only_push(server).live
+        for number in range(1, 4):
+            await client.send_video(stream_id, 80 * number, HEVC_HEADER)
+            await becomes(lambda: "video" in live.fourccs)
+            await becomes_state(app, "live", after=1)
+            await client.send_video(stream_id, 80 * number + 40, AVC_HEADER)
+            await becomes(lambda: not live.fourccs)
+        await client.send_video(stream_id, 400, key_frame(9))
+        await there.wait_for(events.VideoReceived, lambda event: event.payload == key_frame(9))
+        assert len(target_app.connections) == 1 + 2
+
+
 async def test_what_is_cleared_is_cleared_there(
     app: ScriptedApp, server: RtmpServer, target: RtmpServer, quiet: None
 ) -> None:
