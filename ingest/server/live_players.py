@@ -35,10 +35,10 @@ class LivePlayers:
         self._server.pushes.cleared(self._live, payload)
 
     def ended(self) -> None:
+        self._server.pushes.ended(self._live)
         now = self._server.loop.time()
         for player in self._players():
             player.unpublished(now)
-        self._server.pushes.ended(self._live)
 
     def _notify(self) -> None:
         now = self._server.loop.time()
