@@ -4,6 +4,7 @@ A name is looked up once, and each of its addresses is asked about before any is
 the next time changes nothing."""
 
 import asyncio
+import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
@@ -125,6 +126,15 @@ Places = list[tuple[int, Any]]
 """Each a family of addresses, and a socket's address of it."""
 
 
+def _is_name(host: str) -> bool:
+    """Which may lead elsewhere in a while, unlike an address, or this machine's name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host != "localhost"
+    return False
+
+
 async def look_up(to: Destination, forbids: Forbids | None) -> Places:
     """Raises Unreachable."""
     try:
@@ -135,7 +145,7 @@ async def look_up(to: Destination, forbids: Forbids | None) -> Places:
     if forbids is not None:
         for row in found:
             if why := forbids(str(row[4][0]), to.port):
-                raise Unreachable(Failure("address", "", why, is_final=True))
+                raise Unreachable(Failure("address", "", why, is_final=not _is_name(to.host)))
     return list(dict.fromkeys((int(row[0]), row[4]) for row in found))[:MOST_ADDRESSES]
 
 

@@ -22,7 +22,7 @@ from tests.ingest.server.push.test_failures import redirect_to, tcp_server
 from tests.ingest.server.test_rtmps import tls
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "2130706433", "0.0.0.0"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.1.2.3", "169.254.169.254", "0.0.0.0"])
 async def test_private_networks_are_not_dialled(app: ScriptedApp, server: RtmpServer, host: str) -> None:
     """Until the order allows it, or is another one."""
     async with PlainServer() as plain, publishing(server, AVC_HEADER, key_frame(0)):
@@ -34,6 +34,16 @@ async def test_private_networks_are_not_dialled(app: ScriptedApp, server: RtmpSe
         assert not plain.writers
         await push(app, order(plain.port))
         await becomes_state(app, "live")
+
+
+@pytest.mark.parametrize("host", ["2130706433", "127.1"])
+async def test_a_name_that_leads_there_is_looked_up_again(app: ScriptedApp, server: RtmpServer, host: str) -> None:
+    """What is no plain address may lead elsewhere in a while; until then it is not dialled."""
+    async with PlainServer() as plain, publishing(server, AVC_HEADER, key_frame(0)):
+        await push(app, order(url_of(plain.port, host=host), private_allowed=False))
+        retried = await becomes_state(app, "retrying")
+        assert retried["failure"] == "address"
+        assert not plain.writers
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
