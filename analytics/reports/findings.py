@@ -32,6 +32,8 @@ REFUSAL_WORDS = {
     "name_invalid": "with an invalid stream name",
     "stream_disabled": "because the stream is disabled",
     "stream_unknown": "for an unknown stream",
+    "edge_only": "by a node that takes players only",
+    "pull_refused": "as a pull without permission",
     "busy": "because the stream was busy",
     "over_limit": "right after exceeding the key's bitrate limit",
     "test_over": "right after a test finished",

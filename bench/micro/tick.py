@@ -93,7 +93,7 @@ def publish(server: Any, number: int, connected: socket.socket) -> Publishing:
         peer=("192.0.2.1", 50_000),
         flash_ver="FMLE/3.0 (compatible; FMSc/1.0)",
         transport=SimpleNamespace(get_extra_info=lambda _name: connected),
-        rtmp=SimpleNamespace(bytes_received=0),
+        received_bytes=0,
         round_trip_ms=None,
         control=SimpleNamespace(put=lambda message, *, droppable: None),
         read_at_once=lambda: None,
@@ -144,6 +144,7 @@ async def run(
         connections=(),
         connection_limits=ConnectionLimits(config.max_connections, config.max_connections_per_address),
         library=SimpleNamespace(sent_bytes=0),
+        read_buffer=memoryview(bytearray(1)),
         loop_delay=LoopDelay(),
         draining=False,
     )

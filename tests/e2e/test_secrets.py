@@ -30,6 +30,8 @@ def holders(folder: Path, secret: str) -> list[Path]:
     """Files below the folder that contain the secret's bytes. Messages to workers come and go meanwhile."""
     found = []
     for file in folder.rglob("*"):
+        if file.is_socket():
+            continue
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             if secret.encode() in file.read_bytes():
                 found.append(file)

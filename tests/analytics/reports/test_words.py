@@ -273,6 +273,9 @@ def test_every_reason_of_a_refused_publish_has_words() -> None:
         "token_invalid",
         "token_expired",
         "recording_unknown",
+        "relay_unknown",
+        "relay_loop",
+        "relay_too_deep",
     }
     of_downloads = {"download_expired", "download_unknown"}
     assert "publish" in CODES
