@@ -13,9 +13,10 @@ from django.urls import reverse
 
 from dashboard.access import request_abilities, safe_view
 from dashboard.lists import filter_text
-from dashboard.streams.queries import open_publisher, stream_row
+from dashboard.streams.queries import stream_row
 from ingest.models import Stream
 from ingest.services.roles import Ability
+from ingest.services.sessions import open_publisher
 
 STREAMS_OFFERED = 500
 

@@ -59,6 +59,11 @@ class Kind:
         """A sentence: what is so all the same where an alert is withdrawn."""
         return STILL_OFF
 
+    def ended(self, alert: Alert, reason: str) -> tuple[Outcome, str]:
+        """What comes of it as its stream is gone, and why."""
+        outcome = Outcome.ENDED if end_of(reason).is_expected else Outcome.DROPPED
+        return outcome, f"{ended_words(reason)} {self.still(alert)}"
+
 
 class Health(Kind):
     code = "health"
@@ -148,9 +153,8 @@ class Health(Kind):
 
     def _ended(self, alerts: Any, at: datetime, reason: str) -> None:
         """The stream is gone, and what was wrong with it was not put right."""
-        outcome = Outcome.ENDED if end_of(reason).is_expected else Outcome.DROPPED
         for alert in open_ones(alerts):
-            clear(Alert.objects.filter(pk=alert.pk), at, outcome, f"{ended_words(reason)} {self.still(alert)}", reason)
+            clear(Alert.objects.filter(pk=alert.pk), at, *self.ended(alert, reason), reason)
 
     def _look_at_nodes(self, rules: Sequence[AlertRule], now: datetime) -> None:
         """For rules that are not limited to some streams."""
@@ -347,9 +351,7 @@ class PushFails(Kind):
             return Outcome.WITHDRAWN, "The target was switched off.", ""
         session = alert.session
         if session is not None and session.ended_at is not None:
-            reason = session.end_reason
-            outcome = Outcome.ENDED if end_of(reason).is_expected else Outcome.DROPPED
-            return outcome, f"{ended_words(reason)} {self.still(alert)}", reason
+            return *self.ended(alert, session.end_reason), session.end_reason
         if target.state == "live":
             return Outcome.FIXED, "It is pushed there again.", ""
         return Outcome.WITHDRAWN, "The push was stopped, or tried anew.", ""

@@ -13,7 +13,7 @@ from channels.layers import get_channel_layer
 from django.db import transaction
 from django.db.models import Max
 
-from dashboard.streams.queries import Now, open_publisher
+from dashboard.streams.queries import Now
 from ingest import clean, pages
 from ingest.contracts import Issue
 from ingest.contracts.figures import STREAM_CHECKS
@@ -21,7 +21,7 @@ from ingest.models import Session, StatusEvent, Stream
 from ingest.services import actions as services_actions
 from ingest.services import audit
 from ingest.services.audit import Actor
-from ingest.services.sessions import event_payload
+from ingest.services.sessions import event_payload, open_publisher
 
 logger = logging.getLogger(__name__)
 

@@ -120,11 +120,6 @@ def latest_events(stream_id: int) -> list[dict[str, Any]]:
     return [event_payload(event) for event in events]
 
 
-def open_publisher(stream: Stream) -> Session | None:
-    sessions = stream.sessions.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
-    return sessions.order_by("-started_at").first()
-
-
 class Limits(TypedDict):
     """Limits are in the check's own unit; None: there is no such level."""
 

@@ -11,7 +11,6 @@ from django.core.exceptions import ValidationError
 from django.http import Http404
 
 from dashboard.streams.actions import ActionProblem, notify_pages, put_event
-from dashboard.streams.queries import open_publisher
 from ingest import pages
 from ingest.contracts import StreamSnapshot
 from ingest.contracts.figures import PushView
@@ -20,6 +19,7 @@ from ingest.services import pulls, push_targets, pushes
 from ingest.services.audit import Actor
 from ingest.services.push_advice import Advice, advice, state_words
 from ingest.services.push_targets import PushProblem
+from ingest.services.sessions import open_publisher
 
 ICONS = {"live": "good", "connecting": "none", "retrying": "warn", "stopped": "none", "": "none"}
 """By state; of one that failed for good: bad."""

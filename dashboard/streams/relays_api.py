@@ -12,11 +12,12 @@ from ninja.errors import HttpError
 from dashboard.access import actor_of
 from dashboard.api_base import ListOf, Problem, allow
 from dashboard.streams import relays
-from dashboard.streams.queries import Now, open_publisher, stream_row
+from dashboard.streams.queries import Now, stream_row
 from dashboard.streams.relays import SourceRow, TargetRow
 from ingest.models import PushTarget, Stream
 from ingest.models.relays import MAX_KEY, MAX_LABEL, MAX_URL
 from ingest.services.roles import Ability
+from ingest.services.sessions import open_publisher
 
 router = Router(tags=["pushes and pulls"])
 

@@ -24,7 +24,7 @@ from dashboard.streams import actions as streams_actions
 from dashboard.streams import measurements, relays, silences
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.measurements import summarize_last_minute
-from dashboard.streams.queries import Now, limits_of, open_publisher, stream_row
+from dashboard.streams.queries import Now, limits_of, stream_row
 from dashboard.streams.snapshots import stream_database_part, stream_picture
 from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
@@ -33,6 +33,7 @@ from ingest.models.hours import Missing, expected_streams
 from ingest.services import actions as services_actions
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
+from ingest.services.sessions import open_publisher
 
 
 @safe_view(Ability.VIEW)

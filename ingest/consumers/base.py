@@ -17,6 +17,9 @@ T = TypeVar("T")
 C = TypeVar("C", bound="ControlConsumer")
 E = TypeVar("E")
 
+Send = Callable[[Any], Coroutine[Any, Any, None]]
+"""Sends the server a message of `ingest.contracts`."""
+
 
 class OfLoop(Generic[T]):
     """An object for each event loop, which it must not hold: the running loop's, made when it is first asked for."""

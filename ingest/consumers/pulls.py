@@ -6,15 +6,16 @@ is on demand is pulled by the origin where players wait, or by any for those of 
 them has left."""
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections.abc import Sequence, Set
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 
 from ingest import clean, clock, pages
 from ingest.consumers import channel_layer, decisions
 from ingest.consumers.active import ACTIVE, DRAINING, of_snapshot
+from ingest.consumers.base import Send
 from ingest.contracts import StreamSnapshot
 from ingest.contracts.relays import NodePull, PullFigures, PullOrder
 from ingest.services import database, pulls
@@ -24,8 +25,6 @@ from ingest.services.relay_urls import without_secrets
 from ingest.services.sealing import Unreadable
 
 logger = logging.getLogger(__name__)
-
-Send = Callable[[Any], Coroutine[Any, Any, None]]
 
 LEFT_S: Final = 10.0
 """After the last player: then what is pulled on demand ends."""
@@ -54,12 +53,12 @@ class Pulls:
         rows: list[Pull] = []
         if self._node not in DRAINING:
             rows = await decisions.run(lambda: self._read(waiting), executor=decisions.READ)
-        self._rows = {row.pk: row for row in rows}
+        former, self._rows = self._rows, {row.pk: row for row in rows}
         wanted = [row for row in rows if self._is_wanted(row, now)]
         wanted.sort(key=lambda row: (row.pk not in self._orders, row.pk))
         orders: dict[int, PullOrder] = {}
         for row in wanted[: settings.MAX_PULLS]:
-            order = self._order(row)
+            order = self._order(row, former.get(row.pk))
             if order is not None:
                 orders[row.pk] = order
         self._left_at = {pk: at for pk, at in self._left_at.items() if pk in orders}
@@ -83,15 +82,18 @@ class Pulls:
             return True
         return now < self._left_at.setdefault(row.pk, now) + LEFT_S
 
-    def _order(self, row: Pull) -> PullOrder | None:
-        """The same as before, until its row is another, or its credential is to be renewed: not while it is live, as an
-        order that changes begins anew."""
+    def _order(self, row: Pull, former: Pull | None) -> PullOrder | None:
+        """The same as before, until its row is another (nothing is unsealed anew each second), or its credential is to
+        be renewed: not while it is live, as an order that changes begins anew."""
         known, at = self._orders.get(row.pk), clock.utc_now()
-        try:
-            order = row.order(known["credential"] if known is not None else "")
-        except Unreadable as problem:
-            self._note(row.pk, "stopped", "refused", "", str(problem))
-            return None
+        if known is not None and former is not None and (former.path, former.sealed) == (row.path, row.sealed):
+            order = known.copy()
+        else:
+            try:
+                order = row.order(known["credential"] if known is not None else "")
+            except Unreadable as problem:
+                self._note(row.pk, "stopped", "refused", "", str(problem))
+                return None
         if known is None or (not row.session and at >= self._renew_at[row.pk]):
             order["credential"] = pulls.credential(row.pk, row.stream, now=at)
             self._renew_at[row.pk] = at + LIFETIME - RENEWED

@@ -4,12 +4,13 @@ tells of them: to the targets' rows, as events of the publisher's session, and i
 An order names all targets of a publisher. One that is to be tried anew, or goes elsewhere now, is left out once."""
 
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final, cast
 
 from ingest import clean, clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE
+from ingest.consumers.base import Send
 from ingest.contracts import StreamSnapshot
 from ingest.contracts.figures import PushView
 from ingest.contracts.relays import NodePush, PushChange, PushFailure, PushFigures, PushOrder, PushState
@@ -18,8 +19,6 @@ from ingest.services.history_writer import get_history
 from ingest.services.pushes import PushRow, Target
 from ingest.services.relay_urls import without_secrets
 from ingest.services.sealing import Unreadable
-
-Send = Callable[[Any], Coroutine[Any, Any, None]]
 
 MAX_CHANGES: Final = 200
 """Of a session's pushes that are told in its history: a target may take and lose a push again and again."""

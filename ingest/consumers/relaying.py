@@ -5,22 +5,19 @@ the same. The server is told what is new to it: a stream that comes from where i
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from math import inf
-from typing import Any
 
 from django.db import Error as AnyDatabaseError
 
 from ingest.consumers import decisions
+from ingest.consumers.base import Send
 from ingest.contracts import RelayFigures, RelayOrder
 from ingest.live_store import get_livestore
 from ingest.services import database, relays
 from ingest.services.relays import Neighbours, Place
 
 logger = logging.getLogger(__name__)
-
-Send = Callable[[Any], Coroutine[Any, Any, None]]
-"""Sends the server a message of `ingest.contracts.node`."""
 
 STORE_S = 2.0
 """For the LiveStore's answer."""

@@ -18,9 +18,10 @@ from django.db import transaction
 from ingest import clock
 from ingest.consumers import decisions, recorder
 from ingest.consumers.active import ACTIVE, REACH, has_any, leased, must_end, of_node, published
+from ingest.consumers.base import Send
 from ingest.consumers.pulls import Pulls
 from ingest.consumers.pushes import Pushes
-from ingest.consumers.relaying import Relaying, Send
+from ingest.consumers.relaying import Relaying
 from ingest.contracts import EndReason, Issue, NodeAddress, Sample
 from ingest.models import Node, Session
 from ingest.services import bans, database, health_rules, installation, leases, nodes, relays, sessions

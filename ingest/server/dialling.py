@@ -1,10 +1,12 @@
-"""Where an RTMP connection that this server makes goes to, and how it comes there: the look-up of a name, TCP, TLS.
+"""Where an RTMP connection that this server makes goes to, and how it comes there: the look-up of a name, TCP, TLS;
+and when it is tried again.
 
 A name is looked up once, and each of its addresses is asked about before any is dialled: one that answers differently
 the next time changes nothing."""
 
 import asyncio
 import ipaddress
+import random
 import socket
 import ssl
 from collections.abc import Callable
@@ -18,6 +20,11 @@ from ingest.contracts import PushFailure
 from ingest.credentials import scrub_text
 
 PORTS: Final = {"rtmp": 1935, "rtmps": 443}
+
+JITTER: Final = 0.25
+MOST_DOUBLINGS: Final = 16
+
+_random = random.SystemRandom()
 
 MOST_ADDRESSES: Final = 4
 """Of a name that are tried, one after the other."""
@@ -49,6 +56,23 @@ class Failure(NamedTuple):
     @property
     def words(self) -> str:
         return f"{self.code}: {self.description}" if self.code else self.description
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Between tries: twice as long after each further one, and up to a quarter less, so that not all come at once."""
+
+    first_s: float
+    last_s: float
+    _doublings: int = 0
+
+    def next_s(self) -> float:
+        delay = min(self.first_s * 2.0**self._doublings, self.last_s)
+        self._doublings = min(self._doublings + 1, MOST_DOUBLINGS)
+        return delay * (1 - JITTER * _random.random())
+
+    def reset(self) -> None:
+        self._doublings = 0
 
 
 class Unreachable(Exception):  # noqa: N818 - a finding, not an error of ours.

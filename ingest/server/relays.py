@@ -9,7 +9,6 @@ Of several sources the first that answers is taken; after the last, the first ag
 long as it is ordered and played."""
 
 import logging
-import random
 import uuid
 from asyncio import TimerHandle
 from collections.abc import Callable, Mapping
@@ -24,7 +23,7 @@ from ingest.rtmp.capabilities import RELAY_CAPABILITIES
 from ingest.rtmp.run_reader import Run
 from ingest.rtmp.status import PLAY_START, PLAY_UNPUBLISH_NOTIFY
 from ingest.server.connection_base import Server
-from ingest.server.dialling import Failure, destination
+from ingest.server.dialling import Backoff, Failure, destination
 from ingest.server.live_players import LivePlayers
 from ingest.server.outgoing import Outgoing, Patience, Surroundings
 from ingest.server.relay_playing import AUDIENCE
@@ -49,12 +48,7 @@ NO_LIMITS: Final[PublishLimits] = {
 PROPERTIES: Final = {**RELAY_CAPABILITIES.properties(), "flashVer": FLASH_VERSION, "fpad": False}
 """Of `connect`."""
 
-JITTER: Final = 0.25
-MOST_DOUBLINGS: Final = 16
-
 TOO_MANY: Final = "The node relays as many streams as it may ({}): raise RTMPWEB_MAX_RELAYS, or add a node."
-
-_random = random.SystemRandom()
 
 SendAway = Callable[[dict[str, str]], None]
 """Tells the players of these paths why they wait in vain."""
@@ -76,7 +70,8 @@ class Relay:
         self._stream_id = 0
         self._is_playing = False
         self._retry: TimerHandle | None = None
-        self._failures = 0
+        settings = self._server.config.relay
+        self._backoff = Backoff(settings.first_retry_s, settings.last_retry_s)
         """Since a source has played."""
         self._failing_since: float | None = None
         self._failure = ""
@@ -109,7 +104,8 @@ class Relay:
         elif self._retry is None or not is_same:
             self._hang_up()
             self._end_publishing()  # What comes from there is another publisher's.
-            self._at = self._failures = 0
+            self._at = 0
+            self._backoff.reset()
             self._dial()
         else:
             self._at %= len(order["sources"])
@@ -212,7 +208,7 @@ class Relay:
 
     def _failed(self, why: str) -> None:
         """The next source at once; after the last of them the first again, in a while."""
-        order, loop, settings = self._order, self._server.loop, self._server.config.relay
+        order, loop = self._order, self._server.loop
         if order is None:
             return
         source = order["sources"][self._at]
@@ -224,11 +220,7 @@ class Relay:
             )
         self._failure = f"From node {source['node']} ({source['url']}): {why}"
         self._at = (self._at + 1) % len(order["sources"])
-        delay = 0.0
-        if self._at == 0:
-            delay = min(settings.first_retry_s * 2**self._failures, settings.last_retry_s)
-            self._failures = min(self._failures + 1, MOST_DOUBLINGS)
-        self._retry = loop.call_later(delay * (1 - JITTER * _random.random()), self._dial)
+        self._retry = loop.call_later(self._backoff.next_s() if self._at == 0 else 0.0, self._dial)
 
     # --- As its publisher ---
 
@@ -270,7 +262,8 @@ class Relay:
         self._players.begun()
         if self._failing_since is not None:
             logger.info("%s is relayed again.", self.live.path)
-        self._failing_since, self._failures, self._changed_at = None, 0, clock.now()
+        self._backoff.reset()
+        self._failing_since, self._changed_at = None, clock.now()
 
     def _end_publishing(self) -> None:
         if self._publisher is not None:
@@ -284,7 +277,7 @@ class Relay:
 
     def _socket(self) -> SocketFigures:
         connection = self._connection
-        found = tcp_info(connection.transport.get_extra_info("socket")) if connection is not None else UNKNOWN
+        found = tcp_info(connection.tcp_socket) if connection is not None else UNKNOWN
         return SocketFigures(self._received_bytes, found.rtt_ms, found.retransmits)
 
     @property

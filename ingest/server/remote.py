@@ -5,12 +5,11 @@ A failure that can pass is tried again after a second, then two, up to a minute;
 passes by itself; and where the URL itself is at fault, not at all. A redirect is followed once."""
 
 import logging
-import random
 from asyncio import TimerHandle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ingest import clock
@@ -21,17 +20,11 @@ from ingest.rtmp.status import PLAY_STREAM_NOT_FOUND
 from ingest.server.config import DialSettings
 from ingest.server.connection_base import Server
 from ingest.server.dial_rules import DialRules
-from ingest.server.dialling import Destination, Failure, destination_of
+from ingest.server.dialling import Backoff, Destination, Failure, destination_of
 from ingest.server.outgoing import Outgoing, Patience, Surroundings
 
 logger = logging.getLogger(__name__)
 
-_random = random.SystemRandom()
-
-JITTER: Final = 0.25
-MOST_DOUBLINGS: Final = 16
-
-Pace = Literal["quick", "slow"]
 SLOW: Final[frozenset[PushFailure]] = frozenset({"refused", "limit"})
 PASSING: Final = frozenset({PLAY_STREAM_NOT_FOUND})
 """Refusals that pass by themselves: it is not published there yet."""
@@ -91,7 +84,8 @@ class Remote:
         self.tries = 0
         self.retry_at: float | None = None
         self.failure: Failure | None = None
-        self._doublings: dict[Pace, int] = {"quick": 0, "slow": 0}
+        self._quick = Backoff(settings.first_retry_s, settings.last_retry_s)
+        self._slow = Backoff(settings.first_refused_s, settings.last_refused_s)
         self._live_at: float | None = None
 
     # --- For who inherits this ---
@@ -197,9 +191,10 @@ class Remote:
 
     def fail(self, failure: Failure) -> None:
         """What comes of it: the next try in a while, or none."""
-        loop, settings = self._server.loop, self._settings
-        if self._live_at is not None and loop.time() - self._live_at >= settings.settled_s:
-            self._doublings = {"quick": 0, "slow": 0}
+        loop = self._server.loop
+        if self._live_at is not None and loop.time() - self._live_at >= self._settings.settled_s:
+            self._quick.reset()
+            self._slow.reset()
         self._live_at = None
         failure = failure.shown(*self._secrets)
         is_new = self.failure is None or self.failure[:3] != failure[:3]
@@ -213,13 +208,7 @@ class Remote:
             self.set_state("stopped")
             return
         passes = failure.kind not in SLOW or failure.code in PASSING or self._server.draining
-        pace: Pace = "quick" if passes else "slow"
-        first, last = {
-            "quick": (settings.first_retry_s, settings.last_retry_s),
-            "slow": (settings.first_refused_s, settings.last_refused_s),
-        }[pace]
-        delay = min(first * 2 ** self._doublings[pace], last) * (1 - JITTER * _random.random())
-        self._doublings[pace] = min(self._doublings[pace] + 1, MOST_DOUBLINGS)
+        delay = (self._quick if passes else self._slow).next_s()
         self.retry_at = clock.now() + delay
         self._retry = loop.call_later(delay, self.dial)
         self.set_state("retrying")

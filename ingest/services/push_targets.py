@@ -17,6 +17,7 @@ from ingest.services import audit
 from ingest.services.audit import Actor
 from ingest.services.relay_urls import split_push
 from ingest.services.sealing import seal
+from ingest.services.sessions import open_publisher
 
 PURPOSE: Final = "push"
 """Of sealing."""
@@ -95,7 +96,7 @@ def remove(actor: Actor, target: PushTarget) -> None:
 def start(actor: Actor, target: PushTarget) -> Session:
     """Has it pushed, for as long as who publishes is live; one that waits or was refused is tried at once. Raises
     PushProblem; returns who publishes."""
-    session = publisher(target.stream_id)
+    session = open_publisher(target.stream)
     if session is None:
         raise PushProblem(OFF_AIR)
     if not target.enabled:
@@ -107,7 +108,7 @@ def start(actor: Actor, target: PushTarget) -> Session:
 
 def stop(actor: Actor, target: PushTarget) -> Session:
     """Ends it, until somebody starts it or the next publisher comes. Raises PushProblem; returns who publishes."""
-    session = publisher(target.stream_id)
+    session = open_publisher(target.stream)
     if session is None:
         raise PushProblem(OFF_AIR)
     _ask(actor, target, session.pk, timezone.now(), PushTarget.Asked.STOP)
@@ -132,12 +133,6 @@ def _ask(actor: Actor, target: PushTarget, session: uuid.UUID, now: datetime, as
         setattr(target, name, value)
     with audit.audited(actor, f"push_target.{asked.value}", name_of(target), stream=target.stream):
         target.save(update_fields=list(fields))
-
-
-def publisher(stream: int) -> Session | None:
-    """Who publishes the stream, for more than a test."""
-    open_ = Session.objects.filter(stream=stream, kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
-    return open_.order_by("-started_at").first()
 
 
 def name_of(target: PushTarget) -> str:

@@ -172,6 +172,12 @@ def _displaced_by(row: Session) -> Session | None:
     return latest if latest is not None and latest.stop_requested == "replaced" else None
 
 
+def open_publisher(stream: Stream) -> Session | None:
+    """Who publishes it, for more than a test."""
+    sessions = stream.sessions.filter(kind=Session.Kind.PUBLISH, ended_at__isnull=True, is_test=False)
+    return sessions.order_by("-started_at").first()
+
+
 @dataclass(frozen=True, slots=True)
 class MediaRow:
     """What the sequence headers say, beside what the publisher claims."""
