@@ -1,0 +1,465 @@
+"""Packaging of one stream: messages as players get them come in, renditions come out.
+
+What a publisher sends without a break is a run. At its beginning frames are gathered until the tracks are known
+(`gathering`); then each goes through its track's muxer (`tracks`) to the renditions that have it (`rendition`). A new
+publisher, a new header and a jump of timestamps end the run, and the next begins with a discontinuity.
+
+The packaging's own time begins with 0 and only rises: a run's RTMP timestamps are shifted behind the run before."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from ingest.hls.codecs import CODECS, name_of
+from ingest.hls.frames import Frame, Header, Key, read_message
+from ingest.hls.gathering import Gathering, fps_of
+from ingest.hls.playlists import Sound, Variant, multivariant_playlist
+from ingest.hls.rendition import Rendition
+from ingest.hls.segments import Run, Segment, Targets
+from ingest.hls.settings import HlsSettings
+from ingest.hls.tracks import Fragment, Track, UnfitTrackError
+from ingest.live.message import Kind
+from ingest.rtmp.codecs import VideoConfig
+
+BOTH: Final[frozenset[Kind]] = frozenset({"audio", "video"})
+MASK: Final = 0xFFFF_FFFF
+HALF: Final = 1 << 31
+MINUTE_S: Final = 60.0
+HEADROOM: Final = 1.1
+"""Of BANDWIDTH over what was measured: what comes may be more."""
+CAPTIONS: Final = b"GA94"
+"""Of closed captions within a picture's user data (ATSC A/53)."""
+CAPTIONS_WITHIN: Final = 512
+"""Bytes of a frame. They stand before its slices."""
+FPS_OFF: Final = 0.02
+"""Of the rate that a header tells, if what was counted is no other."""
+
+
+class Packaging:
+    def __init__(
+        self, settings: HlsSettings, *, epoch: str, first_msn: int, on_change: Callable[[Rendition], None]
+    ) -> None:
+        """`epoch`: hex, in all URLs; `first_msn`: of media and discontinuity sequences, over those of former packagings;
+        `on_change`: a rendition has a new part, segment or end."""
+        self.settings = settings
+        self.epoch = epoch
+        self.renditions: dict[str, Rendition] = {}
+        self.left_out: list[str] = []
+        """Sentences: which tracks HLS can't carry, and why."""
+        self.on_segment: Callable[[Rendition, Segment], None] | None = None
+        """A segment is whole. With it a rendition lists more than it has in memory (`HlsSettings.rewind_s`)."""
+        self._first_msn = first_msn
+        self._on_change = on_change
+        self._targets: Targets | None = None
+        self._main: Rendition | None = None
+        self._tracks: dict[Key, Track] = {}
+        self._users: dict[Key, list[Rendition]] = {}
+        self._by_track: dict[Key, Rendition] = {}
+        """Who is led by it."""
+        self._headers: dict[Key, Header] = {}
+        self._numbers: dict[Kind, int] = {"audio": 0, "video": 0}
+        self._fps: dict[Key, float] = {}
+        self._has_captions = False
+        self._is_settled = False
+        self._began: float | None = None
+        self._run = Run()
+        self._gathering: Gathering | None = None
+        self._anchored_until = 0.0
+        self._offset_ms = 0
+        self._end_ms = 0
+        """Up to where the packaging's time is taken."""
+        self._latest: int | None = None
+        """The newest RTMP timestamp, unwrapped."""
+        self._last: dict[Key, int] = {}
+        self._breaks: deque[float] = deque()
+        self._is_ended = False
+
+    # --- What is asked ---
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether playlists can be served: each rendition has a part, and the burst of the beginning is over."""
+        return self._is_settled and bool(self.renditions) and all(each.has_media for each in self.renditions.values())
+
+    def multivariant(self, query: str = "") -> str:
+        """`query`: follows "?" in the URI of each media playlist."""
+        suffix = f"?{query}" if query else ""
+        live = [each for each in self.renditions.values() if each.has_media and (not each.is_ended or self._is_ended)]
+        videos = [each for each in live if each.lead is not None and each.lead.kind == "video"]
+        main = self._main if self._main is not None and self._main in live else (videos or live or [None])[0]
+        variants = videos or ([main] if main is not None else [])
+        further = [
+            each for each in live if each not in variants and each.lead is not None and each.lead.kind == "audio"
+        ]
+        if main is not None and main.other is None and main.lead is not None and main.lead.kind == "video":
+            further = []
+        sounds = [self._sound(each, suffix) for each in further]
+        if sounds and main is not None:
+            track = main.other or main.lead
+            channels = getattr(track.config, "channels", None) if track is not None else None
+            sounds.insert(0, Sound("Track 1", channels))
+        return multivariant_playlist([self._variant(each, suffix) for each in variants], sounds)
+
+    def _variant(self, rendition: Rendition, suffix: str) -> Variant:
+        tracks = [track for track in (rendition.lead, rendition.other) if track is not None]
+        config = tracks[0].config
+        is_video = isinstance(config, VideoConfig)
+        return Variant(
+            f"{rendition.name}.m3u8{suffix}",
+            _peak(rendition),
+            rendition.average_bps or rendition.sounding_bps,
+            tuple(track.config.codec_string or "" for track in tracks),
+            (config.width or 0, config.height or 0) if isinstance(config, VideoConfig) else None,
+            self._fps.get(tracks[0].key) if is_video else None,
+            self._has_captions,
+        )
+
+    def _sound(self, rendition: Rendition, suffix: str) -> Sound:
+        assert rendition.lead is not None
+        config = rendition.lead.config
+        average = rendition.average_bps or rendition.sounding_bps
+        return Sound(
+            f"Track {int(rendition.name[1:]) + 1}",
+            getattr(config, "channels", None),
+            f"{rendition.name}.m3u8{suffix}",
+            _peak(rendition),
+            average,
+            (config.codec_string or "",),
+        )
+
+    # --- What comes ---
+
+    def begin(self, wall: float, keyframe_interval_s: float | None) -> None:
+        """A publisher begins, or begins again. `wall`: seconds since the epoch; `keyframe_interval_s`: None if unknown."""
+        self._end_run()
+        self._headers.clear()
+        self._gather(BOTH, keyframe_interval_s)
+
+    def take(self, kind: Kind, timestamp: int, payload: bytes, wall: float) -> None:
+        """A message as players get it: `timestamp` of 32 bits in ms; `wall`: when it came, in seconds since the epoch."""
+        if self._is_ended or kind == "data":
+            return
+        if self._gathering is None and not self._tracks:
+            self._gather(BOTH, None)
+        time_ms = self._unwrapped(timestamp)
+        for item in read_message(kind, payload):
+            if isinstance(item, Header):
+                self._take_header(item, wall)
+            else:
+                self._take_frame(item, time_ms, wall)
+        if self._began is None:
+            self._began = wall
+        self._is_settled = self._is_settled or wall - self._began >= self.settings.settle_s
+        self._tell()
+
+    def end(self, *, for_good: bool) -> None:
+        """The publisher has left. `for_good`: playlists end (EXT-X-ENDLIST), and nothing is taken any more."""
+        if self._is_ended:
+            return
+        if self._gathering is not None and self._gathering.frames:
+            self._decide(self._gathering)
+        self._end_run()
+        self._gathering = None
+        if for_good:
+            self._is_ended = self._is_settled = True
+            for rendition in self.renditions.values():
+                rendition.end()
+        self._tell()
+
+    def _unwrapped(self, timestamp: int) -> int:
+        if self._latest is None:
+            return timestamp
+        return self._latest + ((timestamp - self._latest + HALF) & MASK) - HALF
+
+    def _take_header(self, header: Header, wall: float) -> None:
+        known = self._headers.get(header.key)
+        if header.fourcc not in CODECS:
+            self._leave_out(_unfit(header.key, header.fourcc))
+            return
+        if header == known or (known is None and not self._has_room(header.key)):
+            return
+        track = self._tracks.get(header.key)
+        if self._gathering is not None:
+            self._gathering.forget(header.key)
+        elif track is not None and not track.is_same(header.fourcc, header.body):
+            if not self._may_break(wall):
+                return
+            self._break()
+        self._headers[header.key] = header
+
+    def _has_room(self, key: Key) -> bool:
+        known = {*self._headers, *self._tracks, *self._last}
+        if key in known or sum(kind == key[0] for kind, _ in known) < self.settings.tracks_per_kind:
+            return True
+        most = self.settings.tracks_per_kind
+        self._leave_out(f"More than {most} tracks of {key[0]}: the further ones are left out.")
+        return False
+
+    def _take_frame(self, frame: Frame, time_ms: int, wall: float) -> None:
+        if frame.fourcc not in CODECS:
+            self._leave_out(_unfit(frame.key, frame.fourcc))
+            return
+        if not self._has_room(frame.key):
+            return
+        if self._is_jump(frame.key, time_ms):
+            gathering = self._gathering
+            if gathering is not None and gathering.frames and gathering.stragglers < self.settings.most_stragglers:
+                gathering.stragglers += 1
+                return
+            if not self._may_break(wall):
+                return
+            self._break()
+        if frame.key[0] == "video" and not self._has_captions:
+            self._has_captions = CAPTIONS in frame.data[:CAPTIONS_WITHIN]
+        self._latest = time_ms if self._latest is None else max(self._latest, time_ms)
+        self._last[frame.key] = time_ms
+        if self._gathering is not None:
+            self._gathering.add(frame, time_ms, wall)
+            if self._gathering.is_enough:
+                self._decide(self._gathering)
+        elif frame.key in self._users or self._join(frame, time_ms, wall):
+            self._deliver(frame, time_ms, wall)
+
+    def _is_jump(self, key: Key, time_ms: int) -> bool:
+        if self._latest is None:
+            return False
+        last = self._last.get(key)
+        if last is None:
+            return abs(time_ms - self._latest) > self.settings.jump_ms
+        if time_ms > self._latest + self.settings.jump_ms or time_ms < last - self.settings.reorder_ms:
+            return True
+        # A frame that would last longer than a segment may.
+        is_cut_by = self._main is not None and self._main.lead is not None and self._main.lead.key == key
+        is_flowing = is_cut_by and self._gathering is None and self._targets is not None
+        return is_flowing and self._targets is not None and time_ms - last > self._targets.duration_s * 1000
+
+    def _may_break(self, wall: float) -> bool:
+        while self._breaks and wall - self._breaks[0] > MINUTE_S:
+            self._breaks.popleft()
+        if len(self._breaks) >= self.settings.breaks_per_minute:
+            return False
+        self._breaks.append(wall)
+        return True
+
+    # --- Runs ---
+
+    def _break(self) -> None:
+        """A discontinuity within a publication: the same kinds of tracks are expected behind it."""
+        kinds = frozenset(kind for kind, _ in self._users) or BOTH
+        self._end_run()
+        self._gather(kinds, None)
+
+    def _gather(self, expects: frozenset[Kind], keyframe_interval_s: float | None) -> None:
+        self._gathering = Gathering(self.settings, expects, self._targets is None, keyframe_interval_s)
+        self._latest = None
+        self._last.clear()
+
+    def _end_run(self) -> None:
+        """What is in muxers comes out, and segments end."""
+        for key, track in self._tracks.items():
+            fragment = track.flush()
+            if fragment is not None and key in self._users:
+                self._hand_out(fragment)
+        for rendition in self.renditions.values():
+            if not rendition.is_ended:
+                rendition.end_run()
+        self._users.clear()
+
+    def _decide(self, gathering: Gathering) -> None:
+        """The tracks are known: renditions are bound to them, and what was gathered goes on."""
+        tracks = self._make_tracks(gathering)
+        if not tracks:
+            self._gather(gathering.expects, gathering.keyframe_interval_s)
+            return
+        self._gathering = None
+        self._tracks = tracks
+        videos, sounds = (sorted(key for key in tracks if key[0] == kind) for kind in ("video", "audio"))
+        lead = (videos or sounds)[0]
+        if self._targets is None:
+            self._targets = gathering.targets(lead, tracks[lead].frame_s)
+        self._count_fps(gathering, videos)
+        first_ms = min(waiting.time_ms for waiting in gathering.frames)
+        self._offset_ms = self._end_ms - first_ms
+        self._run = Run()
+        self._bind(videos, sounds)
+        self._began = gathering.began if self._began is None else self._began
+        for waiting in gathering.frames:
+            self._anchor(waiting.time_ms, waiting.wall)
+        self._anchored_until = (gathering.began or 0.0) + self.settings.anchor_s
+        for waiting in gathering.frames:
+            if waiting.frame.key in self._users:
+                self._deliver(waiting.frame, waiting.time_ms, waiting.wall)
+
+    def _make_tracks(self, gathering: Gathering) -> dict[Key, Track]:
+        tracks: dict[Key, Track] = {}
+        failed: set[Key] = set()
+        for waiting in gathering.frames:
+            key = waiting.frame.key
+            if key not in tracks and key not in failed:
+                track = self._make_track(waiting.frame)
+                if track is None:
+                    failed.add(key)
+                else:
+                    tracks[key] = track
+        return tracks
+
+    def _make_track(self, frame: Frame) -> Track | None:
+        header = self._headers.get(frame.key)
+        body = header.body if header is not None and header.fourcc == frame.fourcc else b""
+        former = self._tracks.get(frame.key)
+        if former is not None and former.is_same(frame.fourcc, body):
+            return former
+        try:
+            return Track(frame.key, frame.fourcc, body, frame)
+        except UnfitTrackError as error:
+            self._leave_out(str(error))
+            return None
+
+    def _count_fps(self, gathering: Gathering, videos: list[Key]) -> None:
+        for key in videos:
+            config = self._tracks[key].config
+            told = config.fps if isinstance(config, VideoConfig) else None
+            counted = fps_of([waiting.time_ms for waiting in gathering.frames if waiting.frame.key == key])
+            fps = told if counted is None or (told and abs(told - counted) <= FPS_OFF * told) else counted
+            if fps:
+                self._fps[key] = fps
+
+    def _bind(self, videos: list[Key], sounds: list[Key]) -> None:
+        """The first video has the main audio with it, as have the other videos; other audio goes alone."""
+        main = (videos or sounds)[0]
+        other = self._tracks[sounds[0]] if videos and sounds else None
+        leads = [*videos, *(sounds[1:] if videos else sounds)]
+        self._main = self._rendition_of(main)
+        self._main.leads = True
+        for key in leads:
+            rendition = self._rendition_of(key)
+            self._lead(rendition, key, other if key[0] == "video" else None)
+        if videos and sounds and (alone := self._by_track.get(sounds[0])) is not None and not alone.is_ended:
+            self._lead(alone, sounds[0], None)  # Somebody may listen to it since there was no video.
+        for rendition in self.renditions.values():
+            if rendition.lead is None or rendition.lead.key not in self._users:
+                rendition.end()
+        for key in [key for key, rendition in self._by_track.items() if rendition.is_ended]:
+            del self._by_track[key]
+
+    def _lead(self, rendition: Rendition, key: Key, other: Track | None) -> None:
+        rendition.leads = rendition is self._main
+        rendition.begin_run(self._run, self._tracks[key], other)
+        self._users.setdefault(key, []).append(rendition)
+        if other is not None:
+            self._users.setdefault(other.key, []).append(rendition)
+
+    def _rendition_of(self, key: Key) -> Rendition:
+        """The one that was led by this track, or a new one."""
+        if key in self._by_track:
+            return self._by_track[key]
+        assert self._targets is not None
+        kind, _ = key
+        is_main = self._main is None or (kind == "video" and self._numbers["video"] == 0)
+        if kind == "audio" and not is_main and self._numbers["audio"] == 0:
+            self._numbers["audio"] = 1
+        number = self._numbers[kind]
+        self._numbers[kind] += 1
+        main = self._main
+        rendition = Rendition(
+            f"{kind[0]}{number}",
+            self.settings,
+            self._targets,
+            epoch=self.epoch,
+            msn=main.next_msn if main is not None else self._first_msn,
+            discontinuities=main.discontinuities_so_far if main is not None else self._first_msn,
+            leads=False,
+        )
+        rendition.on_segment = self._hand_on_segment
+        rendition.reports = self._others_of
+        self._by_track[key] = self.renditions[rendition.name] = rendition
+        return rendition
+
+    def _join(self, frame: Frame, time_ms: int, wall: float) -> bool:
+        """A track that appears within a run. True: it is there, and its frame can be delivered."""
+        kind, _ = frame.key
+        main = self._main
+        if (kind == "video" and not frame.is_keyframe) or main is None or main.lead is None:
+            return False
+        changes_main = (
+            main.lead.kind == "audio" if kind == "video" else main.lead.kind == "video" and main.other is None
+        )
+        if changes_main:
+            if self._may_break(wall):
+                kinds: frozenset[Kind] = frozenset({kind, main.lead.kind})
+                self._end_run()
+                self._gather(kinds, None)
+                self._take_frame(frame, time_ms, wall)
+            return False
+        track = self._make_track(frame)
+        if track is None:
+            return False
+        self._tracks[frame.key] = track
+        other = main.other if kind == "video" else None
+        self._lead(self._rendition_of(frame.key), frame.key, other)
+        return True
+
+    # --- What goes on ---
+
+    def _deliver(self, frame: Frame, time_ms: int, wall: float) -> None:
+        if not self._run.is_fixed and wall <= self._anchored_until:
+            self._anchor(time_ms, wall)
+        track = self._tracks[frame.key]
+        if track.faults > self.settings.faults_per_track:
+            self._leave_out(f"{track.name} is left out: too many of its frames can't be put into MP4.")
+            return
+        fragment = track.take(max(time_ms + self._offset_ms, 0), frame)
+        if fragment is not None:
+            self._hand_out(fragment)
+
+    def _anchor(self, time_ms: int, wall: float) -> None:
+        """A message can't come before its time: what came soonest tells when that was."""
+        anchor = wall - (time_ms + self._offset_ms) / 1000
+        self._run.anchor = anchor if self._run.anchor is None else min(self._run.anchor, anchor)
+
+    def _hand_out(self, fragment: Fragment) -> None:
+        self._end_ms = max(self._end_ms, round(fragment.end * 1000))
+        for rendition in self._users[fragment.track.key]:
+            begun = rendition.take(fragment)
+            if begun is not None and rendition is self._main:
+                for other in self.renditions.values():
+                    if other is not rendition:
+                        other.cut_at(begun)
+
+    def _hand_on_segment(self, rendition: Rendition, segment: Segment) -> None:
+        if self.on_segment is not None:
+            self.on_segment(rendition, segment)
+
+    def _tell(self) -> None:
+        changed = [each for each in self.renditions.values() if each.take_changed()]
+        if not changed:
+            return
+        self._bound_memory()
+        for rendition in self.renditions.values():
+            rendition.forget_texts()
+        for rendition in changed:
+            self._on_change(rendition)
+
+    def _bound_memory(self) -> None:
+        while sum(each.bytes for each in self.renditions.values()) > self.settings.memory_bytes:
+            largest = max(self.renditions.values(), key=lambda each: each.bytes)
+            if not largest.drop_oldest():
+                return
+
+    def _others_of(self, rendition: Rendition) -> list[Rendition]:
+        return [
+            each for each in self.renditions.values() if each is not rendition and not each.is_ended and each.has_media
+        ]
+
+    def _leave_out(self, sentence: str) -> None:
+        if sentence not in self.left_out and len(self.left_out) < self.settings.sentences:
+            self.left_out.append(sentence)
+
+
+def _unfit(key: Key, fourcc: bytes) -> str:
+    kind, number = key
+    return f"{kind.capitalize()} track {number + 1} can't be played by HLS: browsers have no {name_of(fourcc)} in MP4."
+
+
+def _peak(rendition: Rendition) -> float:
+    return HEADROOM * max(rendition.peak_bps, rendition.average_bps, rendition.sounding_bps)
