@@ -1,5 +1,5 @@
-"""HLS and low-latency HLS (draft-pantos-hls-rfc8216bis) of a live stream: fragmented MP4, cut into parts and segments, and
-playlists. Pure: bytes and time come in as arguments.
+"""HLS and low-latency HLS (draft-pantos-hls-rfc8216bis) of a live stream: fragmented MP4, cut into parts and segments,
+and playlists. Pure: bytes and time come in as arguments.
 
 | file            | subject                                                                                  |
 |-----------------|------------------------------------------------------------------------------------------|
@@ -12,6 +12,7 @@ playlists. Pure: bytes and time come in as arguments.
 | `segments.py`   | parts and segments                                                                       |
 | `rendition.py`  | one media playlist: cutting, what is kept                                                |
 | `playlists.py`  | the text of playlists                                                                    |
+| `variants.py`   | what the multivariant playlist offers                                                    |
 | `packaging.py`  | a stream: runs, tracks, renditions                                                       |
 """
 

@@ -1,5 +1,5 @@
-"""Boxes of ISO base media files (ISO/IEC 14496-12, 4.2): size (32 bits), type (4 bytes), content. libav writes what is in
-them; here they are only told apart, and two files' tracks are put into one header."""
+"""Boxes of ISO base media files (ISO/IEC 14496-12, 4.2): size (32 bits), type (4 bytes), content. libav writes what is
+in them; here they are only told apart, and two files' tracks are put into one header."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,6 +1,6 @@
-"""The beginning of a run: frames wait until it is known which tracks there are, and, for the first run, how long parts and
-segments are to be. These two can't change afterwards: EXT-X-TARGETDURATION must not (6.2.1), and PART-TARGET stands for how
-far players stay behind."""
+"""The beginning of a run: frames wait until it is known which tracks there are, and, for the first run, how long parts
+and segments are to be. These two can't change afterwards: EXT-X-TARGETDURATION must not (6.2.1), and PART-TARGET stands
+for how far players stay behind."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -44,6 +44,8 @@ class Gathering:
     began: float | None = None
     """The time of day of the first message."""
     stragglers: int = 0
+    announced: set[Kind] = field(default_factory=set)
+    """Kinds of which a header came."""
     _kinds: set[Kind] = field(default_factory=set)
     _with_keyframe: set[Key] = field(default_factory=set)
     _waits_for_keyframe: set[Key] = field(default_factory=set)
@@ -96,7 +98,8 @@ class Gathering:
             return True
         if self._waits_for_keyframe and not self._with_keyframe:
             return False
-        if not self.expects <= self._kinds and self.span_ms < settings.layout_ms:
+        missing = self.expects - self._kinds
+        if missing and self.span_ms < (settings.targets_ms if missing & self.announced else settings.layout_ms):
             return False
         if not self.needs_targets or self.span_ms >= settings.targets_ms:
             return True

@@ -13,11 +13,12 @@ from typing import Final
 from ingest.hls.codecs import CODECS, name_of
 from ingest.hls.frames import Frame, Header, Key, read_message
 from ingest.hls.gathering import Gathering, fps_of
-from ingest.hls.playlists import Sound, Variant, multivariant_playlist
-from ingest.hls.rendition import Rendition
+from ingest.hls.playlists import multivariant_playlist
+from ingest.hls.rendition import Place, Rendition
 from ingest.hls.segments import Run, Segment, Targets
 from ingest.hls.settings import HlsSettings
 from ingest.hls.tracks import Fragment, Track, UnfitTrackError
+from ingest.hls.variants import choices
 from ingest.live.message import Kind
 from ingest.rtmp.codecs import VideoConfig
 
@@ -25,8 +26,6 @@ BOTH: Final[frozenset[Kind]] = frozenset({"audio", "video"})
 MASK: Final = 0xFFFF_FFFF
 HALF: Final = 1 << 31
 MINUTE_S: Final = 60.0
-HEADROOM: Final = 1.1
-"""Of BANDWIDTH over what was measured: what comes may be more."""
 CAPTIONS: Final = b"GA94"
 """Of closed captions within a picture's user data (ATSC A/53)."""
 CAPTIONS_WITHIN: Final = 512
@@ -37,17 +36,25 @@ FPS_OFF: Final = 0.02
 
 class Packaging:
     def __init__(
-        self, settings: HlsSettings, *, epoch: str, first_msn: int, on_change: Callable[[Rendition], None]
+        self,
+        settings: HlsSettings,
+        *,
+        epoch: str,
+        first_msn: int,
+        on_change: Callable[[Rendition], None],
+        on_segment: Callable[[Rendition, Segment], None] | None = None,
     ) -> None:
-        """`epoch`: hex, in all URLs; `first_msn`: of media and discontinuity sequences, over those of former packagings;
-        `on_change`: a rendition has a new part, segment or end."""
+        """
+        epoch: hex, in all URLs; first_msn: of media and discontinuity sequences, over those of former packagings
+        on_change: a rendition has a new part, segment or end, or can be served now
+        on_segment: a segment is whole; with it renditions list more than is in memory (`HlsSettings.rewind_s`)
+        """
+        self.on_segment = on_segment
         self.settings = settings
         self.epoch = epoch
         self.renditions: dict[str, Rendition] = {}
         self.left_out: list[str] = []
         """Sentences: which tracks HLS can't carry, and why."""
-        self.on_segment: Callable[[Rendition, Segment], None] | None = None
-        """A segment is whole. With it a rendition lists more than it has in memory (`HlsSettings.rewind_s`)."""
         self._first_msn = first_msn
         self._on_change = on_change
         self._targets: Targets | None = None
@@ -60,7 +67,7 @@ class Packaging:
         self._numbers: dict[Kind, int] = {"audio": 0, "video": 0}
         self._fps: dict[Key, float] = {}
         self._has_captions = False
-        self._is_settled = False
+        self._is_settled = self._is_ready = False
         self._began: float | None = None
         self._run = Run()
         self._gathering: Gathering | None = None
@@ -72,71 +79,42 @@ class Packaging:
         """The newest RTMP timestamp, unwrapped."""
         self._last: dict[Key, int] = {}
         self._breaks: deque[float] = deque()
+        self._is_joining = False
+        """Audio has come to a main rendition of video alone, and is to be in it."""
         self._is_ended = False
 
     # --- What is asked ---
 
     @property
     def is_ready(self) -> bool:
-        """Whether playlists can be served: each rendition has a part, and the burst of the beginning is over."""
-        return self._is_settled and bool(self.renditions) and all(each.has_media for each in self.renditions.values())
+        """Whether playlists can be served: each rendition had a part, and the burst of the beginning is over."""
+        return self._is_ready
 
     def multivariant(self, query: str = "") -> str:
         """`query`: follows "?" in the URI of each media playlist."""
-        suffix = f"?{query}" if query else ""
-        live = [each for each in self.renditions.values() if each.has_media and (not each.is_ended or self._is_ended)]
-        videos = [each for each in live if each.lead is not None and each.lead.kind == "video"]
-        main = self._main if self._main is not None and self._main in live else (videos or live or [None])[0]
-        variants = videos or ([main] if main is not None else [])
-        further = [
-            each for each in live if each not in variants and each.lead is not None and each.lead.kind == "audio"
-        ]
-        if main is not None and main.other is None and main.lead is not None and main.lead.kind == "video":
-            further = []
-        sounds = [self._sound(each, suffix) for each in further]
-        if sounds and main is not None:
-            track = main.other or main.lead
-            channels = getattr(track.config, "channels", None) if track is not None else None
-            sounds.insert(0, Sound("Track 1", channels))
-        return multivariant_playlist([self._variant(each, suffix) for each in variants], sounds)
-
-    def _variant(self, rendition: Rendition, suffix: str) -> Variant:
-        tracks = [track for track in (rendition.lead, rendition.other) if track is not None]
-        config = tracks[0].config
-        is_video = isinstance(config, VideoConfig)
-        return Variant(
-            f"{rendition.name}.m3u8{suffix}",
-            _peak(rendition),
-            rendition.average_bps or rendition.sounding_bps,
-            tuple(track.config.codec_string or "" for track in tracks),
-            (config.width or 0, config.height or 0) if isinstance(config, VideoConfig) else None,
-            self._fps.get(tracks[0].key) if is_video else None,
-            self._has_captions,
-        )
-
-    def _sound(self, rendition: Rendition, suffix: str) -> Sound:
-        assert rendition.lead is not None
-        config = rendition.lead.config
-        average = rendition.average_bps or rendition.sounding_bps
-        return Sound(
-            f"Track {int(rendition.name[1:]) + 1}",
-            getattr(config, "channels", None),
-            f"{rendition.name}.m3u8{suffix}",
-            _peak(rendition),
-            average,
-            (config.codec_string or "",),
+        listed = [each for each in self.renditions.values() if each.is_live or (self._is_ended and each.has_media)]
+        return multivariant_playlist(
+            *choices(listed, self._fps, suffix=f"?{query}" if query else "", has_captions=self._has_captions)
         )
 
     # --- What comes ---
 
     def begin(self, wall: float, keyframe_interval_s: float | None) -> None:
-        """A publisher begins, or begins again. `wall`: seconds since the epoch; `keyframe_interval_s`: None if unknown."""
-        self._end_run()
+        """A publisher begins, or begins again.
+
+        wall: seconds since the epoch; keyframe_interval_s: as the node measured it, None: unknown
+        """
+        if self._is_ended:
+            return
+        self._finish()
         self._headers.clear()
         self._gather(BOTH, keyframe_interval_s)
 
     def take(self, kind: Kind, timestamp: int, payload: bytes, wall: float) -> None:
-        """A message as players get it: `timestamp` of 32 bits in ms; `wall`: when it came, in seconds since the epoch."""
+        """A message as players get it.
+
+        timestamp: RTMP's, 32 bits in ms; wall: when it came, in seconds since the epoch
+        """
         if self._is_ended or kind == "data":
             return
         if self._gathering is None and not self._tracks:
@@ -156,15 +134,18 @@ class Packaging:
         """The publisher has left. `for_good`: playlists end (EXT-X-ENDLIST), and nothing is taken any more."""
         if self._is_ended:
             return
-        if self._gathering is not None and self._gathering.frames:
-            self._decide(self._gathering)
-        self._end_run()
-        self._gathering = None
+        self._finish()
         if for_good:
             self._is_ended = self._is_settled = True
             for rendition in self.renditions.values():
                 rendition.end()
         self._tell()
+
+    def _finish(self) -> None:
+        if self._gathering is not None and self._gathering.frames:
+            self._decide(self._gathering)
+        self._end_run()
+        self._gathering = None
 
     def _unwrapped(self, timestamp: int) -> int:
         if self._latest is None:
@@ -181,6 +162,7 @@ class Packaging:
         track = self._tracks.get(header.key)
         if self._gathering is not None:
             self._gathering.forget(header.key)
+            self._gathering.announced.add(header.key[0])
         elif track is not None and not track.is_same(header.fourcc, header.body):
             if not self._may_break(wall):
                 return
@@ -188,10 +170,12 @@ class Packaging:
         self._headers[header.key] = header
 
     def _has_room(self, key: Key) -> bool:
-        known = {*self._headers, *self._tracks, *self._last}
-        if key in known or sum(kind == key[0] for kind, _ in known) < self.settings.tracks_per_kind:
+        if key in self._last:
             return True
+        known = {*self._headers, *self._tracks, *self._last}
         most = self.settings.tracks_per_kind
+        if key in known or sum(kind == key[0] for kind, _ in known) < most:
+            return True
         self._leave_out(f"More than {most} tracks of {key[0]}: the further ones are left out.")
         return False
 
@@ -211,14 +195,17 @@ class Packaging:
             self._break()
         if frame.key[0] == "video" and not self._has_captions:
             self._has_captions = CAPTIONS in frame.data[:CAPTIONS_WITHIN]
+        if self._is_joining and frame.is_keyframe and self._is_cut_by(frame.key) and self._may_break(wall):
+            self._end_run()
+            self._gather(BOTH, None)
         self._latest = time_ms if self._latest is None else max(self._latest, time_ms)
         self._last[frame.key] = time_ms
+        if self._gathering is None and (frame.key in self._users or self._join(frame, wall)):
+            self._deliver(frame, time_ms, wall)
         if self._gathering is not None:
             self._gathering.add(frame, time_ms, wall)
             if self._gathering.is_enough:
                 self._decide(self._gathering)
-        elif frame.key in self._users or self._join(frame, time_ms, wall):
-            self._deliver(frame, time_ms, wall)
 
     def _is_jump(self, key: Key, time_ms: int) -> bool:
         if self._latest is None:
@@ -229,9 +216,11 @@ class Packaging:
         if time_ms > self._latest + self.settings.jump_ms or time_ms < last - self.settings.reorder_ms:
             return True
         # A frame that would last longer than a segment may.
-        is_cut_by = self._main is not None and self._main.lead is not None and self._main.lead.key == key
-        is_flowing = is_cut_by and self._gathering is None and self._targets is not None
+        is_flowing = self._gathering is None and self._targets is not None and self._is_cut_by(key)
         return is_flowing and self._targets is not None and time_ms - last > self._targets.duration_s * 1000
+
+    def _is_cut_by(self, key: Key) -> bool:
+        return self._main is not None and self._main.lead.key == key
 
     def _may_break(self, wall: float) -> bool:
         while self._breaks and wall - self._breaks[0] > MINUTE_S:
@@ -253,6 +242,7 @@ class Packaging:
         self._gathering = Gathering(self.settings, expects, self._targets is None, keyframe_interval_s)
         self._latest = None
         self._last.clear()
+        self._is_joining = False
 
     def _end_run(self) -> None:
         """What is in muxers comes out, and segments end."""
@@ -307,7 +297,7 @@ class Packaging:
         header = self._headers.get(frame.key)
         body = header.body if header is not None and header.fourcc == frame.fourcc else b""
         former = self._tracks.get(frame.key)
-        if former is not None and former.is_same(frame.fourcc, body):
+        if former is not None and former.is_same(frame.fourcc, body) and former.fits(frame):
             return former
         try:
             return Track(frame.key, frame.fourcc, body, frame)
@@ -326,77 +316,75 @@ class Packaging:
 
     def _bind(self, videos: list[Key], sounds: list[Key]) -> None:
         """The first video has the main audio with it, as have the other videos; other audio goes alone."""
-        main = (videos or sounds)[0]
         other = self._tracks[sounds[0]] if videos and sounds else None
-        leads = [*videos, *(sounds[1:] if videos else sounds)]
-        self._main = self._rendition_of(main)
-        self._main.leads = True
-        for key in leads:
-            rendition = self._rendition_of(key)
-            self._lead(rendition, key, other if key[0] == "video" else None)
-        if videos and sounds and (alone := self._by_track.get(sounds[0])) is not None and not alone.is_ended:
-            self._lead(alone, sounds[0], None)  # Somebody may listen to it since there was no video.
+        first, *further = [*videos, *(sounds[1:] if videos else sounds)]
+        self._main = self._lead(first, other if videos else None)
+        for key in further:
+            self._lead(key, other if key[0] == "video" else None)
+        if other is not None and other.key in self._by_track:
+            self._lead(other.key, None)  # Somebody may listen to it since there was no video.
         for rendition in self.renditions.values():
-            if rendition.lead is None or rendition.lead.key not in self._users:
+            rendition.leads = rendition is self._main
+            if rendition.lead.key not in self._users:
                 rendition.end()
-        for key in [key for key, rendition in self._by_track.items() if rendition.is_ended]:
-            del self._by_track[key]
+                self._by_track.pop(rendition.lead.key, None)
 
-    def _lead(self, rendition: Rendition, key: Key, other: Track | None) -> None:
-        rendition.leads = rendition is self._main
-        rendition.begin_run(self._run, self._tracks[key], other)
+    def _lead(self, key: Key, other: Track | None) -> Rendition:
+        """The rendition that was led by this track, or a new one, goes on with it."""
+        track = self._tracks[key]
+        rendition = self._by_track.get(key)
+        if rendition is None:
+            rendition = self._by_track[key] = self._add(track, other)
+        else:
+            rendition.begin_run(self._run, track, other)
         self._users.setdefault(key, []).append(rendition)
         if other is not None:
             self._users.setdefault(other.key, []).append(rendition)
-
-    def _rendition_of(self, key: Key) -> Rendition:
-        """The one that was led by this track, or a new one."""
-        if key in self._by_track:
-            return self._by_track[key]
-        assert self._targets is not None
-        kind, _ = key
-        is_main = self._main is None or (kind == "video" and self._numbers["video"] == 0)
-        if kind == "audio" and not is_main and self._numbers["audio"] == 0:
-            self._numbers["audio"] = 1
-        number = self._numbers[kind]
-        self._numbers[kind] += 1
-        main = self._main
-        rendition = Rendition(
-            f"{kind[0]}{number}",
-            self.settings,
-            self._targets,
-            epoch=self.epoch,
-            msn=main.next_msn if main is not None else self._first_msn,
-            discontinuities=main.discontinuities_so_far if main is not None else self._first_msn,
-            leads=False,
-        )
-        rendition.on_segment = self._hand_on_segment
-        rendition.reports = self._others_of
-        self._by_track[key] = self.renditions[rendition.name] = rendition
         return rendition
 
-    def _join(self, frame: Frame, time_ms: int, wall: float) -> bool:
+    def _add(self, track: Track, other: Track | None) -> Rendition:
+        main, targets = self._main, self._targets
+        if targets is None:
+            raise RuntimeError("a rendition before its targets are known")
+        number = self._numbers[track.kind]
+        if track.kind == "audio" and main is not None:
+            number = max(number, 1)  # 0 is the main one, which is alone where there is no video.
+        self._numbers[track.kind] = number + 1
+        name = f"{track.kind[0]}{number}"
+        rendition = Rendition(
+            name,
+            self.settings,
+            targets,
+            Place(main.next_msn, main.discontinuities_so_far) if main else Place(self._first_msn, self._first_msn),
+            self._run,
+            track,
+            other,
+            epoch=self.epoch,
+        )
+        rendition.on_segment = self.on_segment
+        rendition.reports = self._others_of
+        self.renditions[name] = rendition
+        return rendition
+
+    def _join(self, frame: Frame, wall: float) -> bool:
         """A track that appears within a run. True: it is there, and its frame can be delivered."""
         kind, _ = frame.key
         main = self._main
-        if (kind == "video" and not frame.is_keyframe) or main is None or main.lead is None:
+        if main is None or (kind == "video" and not frame.is_keyframe):
             return False
-        changes_main = (
-            main.lead.kind == "audio" if kind == "video" else main.lead.kind == "video" and main.other is None
-        )
-        if changes_main:
+        if kind == "audio" and main.lead.kind == "video" and main.other is None:
+            self._is_joining = True  # At the next keyframe.
+            return False
+        if kind == "video" and main.lead.kind == "audio":
             if self._may_break(wall):
-                kinds: frozenset[Kind] = frozenset({kind, main.lead.kind})
                 self._end_run()
-                self._gather(kinds, None)
-                self._take_frame(frame, time_ms, wall)
+                self._gather(BOTH, None)
             return False
         track = self._make_track(frame)
         if track is None:
             return False
         self._tracks[frame.key] = track
-        other = main.other if kind == "video" else None
-        self._lead(self._rendition_of(frame.key), frame.key, other)
+        self._lead(frame.key, main.other if kind == "video" else None)
         return True
 
     # --- What goes on ---
@@ -426,16 +414,15 @@ class Packaging:
                     if other is not rendition:
                         other.cut_at(begun)
 
-    def _hand_on_segment(self, rendition: Rendition, segment: Segment) -> None:
-        if self.on_segment is not None:
-            self.on_segment(rendition, segment)
-
     def _tell(self) -> None:
-        changed = [each for each in self.renditions.values() if each.take_changed()]
+        renditions = list(self.renditions.values())
+        changed = [each for each in renditions if each.take_changed()]
+        if self._is_settled and not self._is_ready and renditions and all(each.has_media for each in renditions):
+            self._is_ready, changed = True, renditions
         if not changed:
             return
         self._bound_memory()
-        for rendition in self.renditions.values():
+        for rendition in renditions:
             rendition.forget_texts()
         for rendition in changed:
             self._on_change(rendition)
@@ -459,7 +446,3 @@ class Packaging:
 def _unfit(key: Key, fourcc: bytes) -> str:
     kind, number = key
     return f"{kind.capitalize()} track {number + 1} can't be played by HLS: browsers have no {name_of(fourcc)} in MP4."
-
-
-def _peak(rendition: Rendition) -> float:
-    return HEADROOM * max(rendition.peak_bps, rendition.average_bps, rendition.sounding_bps)

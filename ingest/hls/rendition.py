@@ -1,15 +1,16 @@
 """A rendition: one media playlist with its segments, parts and initialisation segments.
 
-It is cut by its leading track, whose fragments make parts and segments; the other track's go in with those of their time.
+It is cut by its leading track, whose fragments make parts and segments; the other track's go in by their time.
 
-- A part is as long as PART-TARGET lets it. One that had to end before 85 % of that is the last of its segment, which the
-  draft allows (4.4.4.9).
+- A part is as long as PART-TARGET lets it. One that had to end before 85 % of that is the last of its segment, which
+  the draft allows (4.4.4.9).
 - A frame that is longer than PART-TARGET alone is a segment of its own that lists no parts.
 - A segment ends at a keyframe when it is long enough, or else where the next frame would make it longer than
   EXT-X-TARGETDURATION allows."""
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
@@ -25,53 +26,64 @@ LEAST_OF_WINDOW: Final = 7
 """Target durations of a window."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rendition begins: the numbers of its first segment."""
+
+    msn: int
+    discontinuities: int
+    """EXT-X-DISCONTINUITY-SEQUENCE."""
+
+
 class Rendition:
     def __init__(
         self,
         name: str,
         settings: HlsSettings,
         targets: Targets,
+        place: Place,
+        run: Run,
+        lead: Track,
+        other: Track | None,
         *,
         epoch: str,
-        msn: int,
-        discontinuities: int,
-        leads: bool,
     ) -> None:
-        """`msn`: of its first segment; `discontinuities`: EXT-X-DISCONTINUITY-SEQUENCE; `leads`: it says where all end."""
         self.name = name
         self.epoch = epoch
         self.targets = targets
         self.settings = settings
-        self.lead: Track | None = None
-        self.other: Track | None = None
-        self.leads = leads
+        self.lead = lead
+        self.other = other
+        self.leads = False
+        """It says where segments of all end."""
         self.is_ended = False
         """Nothing comes any more: the playlist says so."""
         self.segments: deque[Segment] = deque()
         """That are whole and listed."""
         self.open: Segment | None = None
-        self.discontinuities = discontinuities
+        self.discontinuities = place.discontinuities
         self.peak_bps = 0.0
         self.bytes = 0
         """In memory."""
         self.on_segment: Callable[[Rendition, Segment], None] | None = None
         self.reports: Callable[[Rendition], list[Rendition]] = lambda rendition: []
-        self._next_msn = msn
+        self._next_msn = place.msn
         self._part: Part | None = None
-        self._run: Run | None = None
+        self._run = run
         self._is_discontinuous = False
         self._others: deque[Fragment] = deque()
         self._other_bytes = 0
         self._cut_at: float | None = None
         self._inits: dict[int, bytes] = {}
         self._init = -1
-        self._init_of: tuple[Track | None, Track | None] = (None, None)
+        self._init_of: tuple[Track, Track | None] | None = None
         self._gone: deque[Segment] = deque()
         """Listed no more, and to be had for a while."""
         self._texts: dict[bool, str] = {}
         self._is_changed = False
         self._seconds = 0.0
         self._total = 0
+        self._need_init()
 
     # --- What is asked ---
 
@@ -112,6 +124,10 @@ class Rendition:
     @property
     def has_media(self) -> bool:
         return bool(self.segments) or (self.open is not None and bool(self.open.parts))
+
+    @property
+    def is_live(self) -> bool:
+        return self.has_media and not self.is_ended
 
     @property
     def end_s(self) -> float:
@@ -196,15 +212,19 @@ class Rendition:
 
     def begin_run(self, run: Run, lead: Track, other: Track | None) -> None:
         """What comes next is of these tracks, and unlike what came before."""
-        self._is_discontinuous = self._run is not None
-        self._run = run
-        self.lead, self.other = lead, other
+        self._is_discontinuous = self.has_media
+        self._run, self.lead, self.other = run, lead, other
         self._cut_at = None
-        if self._init_of != (lead, other):
-            self._init_of = (lead, other)
-            self._init += 1
-            self._inits[self._init] = joined_init(lead.init, other.init) if other is not None else lead.init
-            self._bound_inits()
+        self._need_init()
+
+    def _need_init(self) -> None:
+        if self._init_of == (self.lead, self.other):
+            return
+        self._init_of = (self.lead, self.other)
+        self._init += 1
+        lead, other = self.lead, self.other
+        self._inits[self._init] = joined_init(lead.init, other.init) if other is not None else lead.init
+        self._bound_inits()
 
     def end_run(self) -> None:
         """Nothing more comes of it: what there is becomes a part, and the segment ends."""
@@ -275,7 +295,6 @@ class Rendition:
         )
 
     def _open_segment(self, fragment: Fragment) -> Segment:
-        assert self._run is not None
         self.open = Segment(
             self._next_msn, fragment.start, self._run, self._init, fragment.is_keyframe, self._is_discontinuous
         )
@@ -294,7 +313,7 @@ class Rendition:
             others.append(self._others.popleft())
             self._other_bytes -= len(others[-1].data)
         part.close(others)
-        self.open.add(part)
+        self.open.add(part, self.targets.most_s)
         self.bytes += part.size
         self._is_changed = True
 

@@ -82,9 +82,10 @@ class Segment:
         """Its parts' bytes, which are the segment; None: they are in memory no more."""
         return [part.data for part in self.parts] if self.is_in_memory else None
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Part, most_s: float) -> None:
+        """`most_s`: what a playlist may say of its duration; a track with a gap has a frame that is longer."""
         self.parts.append(part)
-        self.duration = part.end - self.start
+        self.duration = min(part.end - self.start, most_s)
         self.size += part.size
 
     def forget(self) -> int:

@@ -1,11 +1,11 @@
 """One track: its frames come in, and come out as fragments of MP4, one each, by libav's muxer.
 
-A fragment needs its frame's duration, so it is there when the next frame comes (`flush`: when none will). What comes out
-is the same whatever else is packaged: one muxer has one track, and renditions put fragments together.
+A fragment needs its frame's duration, so it is there when the next frame comes (`flush`: when none will). What comes
+out is the same whatever else is packaged: one muxer has one track, and renditions put fragments together.
 
-Video counts in 1/90,000 s, exact multiples of RTMP's milliseconds. Audio counts in samples from the time of its first frame
-on, and again from a frame whose RTMP time is further away than its rounding explains. So neither drifts, and each frame is
-within 1 ms of its RTMP time."""
+Video counts in 1/90,000 s, exact multiples of RTMP's milliseconds. Audio counts in samples from the time of its first
+frame on, and again from a frame whose RTMP time is further away than its rounding explains. So neither drifts, and each
+frame is within 1 ms of its RTMP time."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -95,7 +95,7 @@ class Track:
         self._extradata = b"" if self.codec.is_told_by_frames else header
         self._time_base = Fraction(1, self.rate)
         self._pending: tuple[int, int, bool] | None = None
-        """Of the frame that is in the muxer: when it is decoded, how long it probably takes, and whether it is a keyframe."""
+        """Of the frame in the muxer: when it is decoded, how long it probably takes, and whether it is a keyframe."""
         self._usual = round(USUAL_FRAME_S * self.rate)
         self._expected: int | None = None
         """When the next frame of audio is due by the samples so far."""
@@ -116,6 +116,10 @@ class Track:
 
     def is_same(self, fourcc: bytes, header: bytes) -> bool:
         return self.fourcc == fourcc and self.header == header
+
+    def fits(self, frame: Frame) -> bool:
+        """Whether a frame that others may come before is of the same configuration."""
+        return read_config(self.key, self.fourcc, self.header, frame) == self.config
 
     def take(self, time_ms: int, frame: Frame) -> Fragment | None:
         """`time_ms`: of the packaging's time, of decoding. The frame before comes out."""
