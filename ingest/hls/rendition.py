@@ -74,6 +74,7 @@ class Rendition:
         self._others: deque[Fragment] = deque()
         self._other_bytes = 0
         self._cut_at: float | None = None
+        self._begins_run = True
         self._inits: dict[int, bytes] = {}
         self._init = -1
         self._init_of: tuple[Track, Track | None] | None = None
@@ -214,6 +215,7 @@ class Rendition:
         """What comes next is of these tracks, and unlike what came before."""
         self._is_discontinuous = self.has_media
         self._run, self.lead, self.other = run, lead, other
+        self._begins_run = True
         self._cut_at = None
         self._need_init()
 
@@ -242,7 +244,7 @@ class Rendition:
         self._cut_at = time
 
     def take(self, fragment: Fragment) -> float | None:
-        """The time at which a segment has begun with it, if one has."""
+        """The time at which a segment has begun with it, if one has, but for the first of a run."""
         if fragment.track is self.lead:
             return self._take_lead(fragment)
         if fragment.track is self.other:
@@ -265,7 +267,8 @@ class Rendition:
                 self._close_segment()
             else:
                 self._close_part()
-        begun = fragment.start if self.open is None else None
+        begun = fragment.start if self.open is None and not self._begins_run else None
+        self._begins_run = False
         segment = self.open or self._open_segment(fragment)
         if self._part is None:
             self._part = Part(fragment.start, fragment.is_keyframe)

@@ -1,4 +1,4 @@
-"""Messages of clips for a packaging, and what comes out of it, read by FFmpeg's libraries and by regular expressions."""
+"""Messages of clips for a packaging, and what comes out, read by FFmpeg's libraries and by regular expressions."""
 
 import re
 import subprocess
