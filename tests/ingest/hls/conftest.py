@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from tests.ingest.hls.feeding import Message, make_flv, messages_of
