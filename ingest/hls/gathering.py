@@ -142,7 +142,7 @@ def _target_duration(settings: HlsSettings, gop_s: float | None, *, is_video: bo
 
 
 def _part_target(settings: HlsSettings, times: list[int], frame_s: float | None) -> float:
-    """As many whole frames as fit; where their timestamps are uneven, as long as so many frames really take."""
+    """As many whole frames as fit. Where their timestamps are uneven, twice what that was seen to add."""
     target = settings.part_target_ms
     intervals = [after - before for before, after in pairwise(times) if after > before]
     usual = frame_s * 1000 if frame_s else _usual(intervals)
@@ -150,7 +150,7 @@ def _part_target(settings: HlsSettings, times: list[int], frame_s: float | None)
     even = count * usual
     if frame_s is None:
         runs = [sum(intervals[at : at + count]) for at in range(len(intervals) - count + 1)]
-        even = min(max([even, *runs]), even * MOST_JITTER)
+        even = min(even + 2 * (max([even, *runs]) - even), even * MOST_JITTER)
     return ceil(even + ROUNDED_MS) / 1000
 
 

@@ -71,7 +71,10 @@ class Packaging:
         self._began: float | None = None
         self._run = Run()
         self._gathering: Gathering | None = None
+        self._keyframe_interval_s: float | None = None
         self._anchored_until = 0.0
+        self._least_anchor = float("-inf")
+        """Of the run before: the time of day never goes back."""
         self._offset_ms = 0
         self._end_ms = 0
         """Up to where the packaging's time is taken."""
@@ -108,7 +111,8 @@ class Packaging:
             return
         self._finish()
         self._headers.clear()
-        self._gather(BOTH, keyframe_interval_s)
+        self._keyframe_interval_s = keyframe_interval_s
+        self._gather(BOTH)
 
     def take(self, kind: Kind, timestamp: int, payload: bytes, wall: float) -> None:
         """A message as players get it.
@@ -118,7 +122,7 @@ class Packaging:
         if self._is_ended or kind == "data":
             return
         if self._gathering is None and not self._tracks:
-            self._gather(BOTH, None)
+            self._gather(BOTH)
         time_ms = self._unwrapped(timestamp)
         for item in read_message(kind, payload):
             if isinstance(item, Header):
@@ -197,7 +201,7 @@ class Packaging:
             self._has_captions = CAPTIONS in frame.data[:CAPTIONS_WITHIN]
         if self._is_joining and frame.is_keyframe and self._is_cut_by(frame.key) and self._may_break(wall):
             self._end_run()
-            self._gather(BOTH, None)
+            self._gather(BOTH)
         self._latest = time_ms if self._latest is None else max(self._latest, time_ms)
         self._last[frame.key] = time_ms
         if self._gathering is None and (frame.key in self._users or self._join(frame, wall)):
@@ -236,10 +240,10 @@ class Packaging:
         """A discontinuity within a publication: the same kinds of tracks are expected behind it."""
         kinds = frozenset(kind for kind, _ in self._users) or BOTH
         self._end_run()
-        self._gather(kinds, None)
+        self._gather(kinds)
 
-    def _gather(self, expects: frozenset[Kind], keyframe_interval_s: float | None) -> None:
-        self._gathering = Gathering(self.settings, expects, self._targets is None, keyframe_interval_s)
+    def _gather(self, expects: frozenset[Kind]) -> None:
+        self._gathering = Gathering(self.settings, expects, self._targets is None, self._keyframe_interval_s)
         self._latest = None
         self._last.clear()
         self._is_joining = False
@@ -259,7 +263,7 @@ class Packaging:
         """The tracks are known: renditions are bound to them, and what was gathered goes on."""
         tracks = self._make_tracks(gathering)
         if not tracks:
-            self._gather(gathering.expects, gathering.keyframe_interval_s)
+            self._gather(gathering.expects)
             return
         self._gathering = None
         self._tracks = tracks
@@ -270,6 +274,7 @@ class Packaging:
         self._count_fps(gathering, videos)
         first_ms = min(waiting.time_ms for waiting in gathering.frames)
         self._offset_ms = self._end_ms - first_ms
+        self._least_anchor = self._least_anchor if self._run.anchor is None else self._run.anchor
         self._run = Run()
         self._bind(videos, sounds)
         self._began = gathering.began if self._began is None else self._began
@@ -323,6 +328,8 @@ class Packaging:
             self._lead(key, other if key[0] == "video" else None)
         if other is not None and other.key in self._by_track:
             self._lead(other.key, None)  # Somebody may listen to it since there was no video.
+        for name in [name for name, rendition in self.renditions.items() if rendition.is_ended]:
+            del self.renditions[name]  # It ended with a run before.
         for rendition in self.renditions.values():
             rendition.leads = rendition is self._main
             if rendition.lead.key not in self._users:
@@ -378,7 +385,7 @@ class Packaging:
         if kind == "video" and main.lead.kind == "audio":
             if self._may_break(wall):
                 self._end_run()
-                self._gather(BOTH, None)
+                self._gather(BOTH)
             return False
         track = self._make_track(frame)
         if track is None:
@@ -402,7 +409,7 @@ class Packaging:
 
     def _anchor(self, time_ms: int, wall: float) -> None:
         """A message can't come before its time: what came soonest tells when that was."""
-        anchor = wall - (time_ms + self._offset_ms) / 1000
+        anchor = max(wall - (time_ms + self._offset_ms) / 1000, self._least_anchor)
         self._run.anchor = anchor if self._run.anchor is None else min(self._run.anchor, anchor)
 
     def _hand_out(self, fragment: Fragment) -> None:

@@ -159,6 +159,14 @@ class Rendition:
             return False
         return msn == self.open.msn and part < len(self.open.parts)
 
+    def awaits(self, msn: int, part: int) -> bool:
+        """Whether that part may still come. One that was hinted at does not if its segment ended before it."""
+        if self.is_ended:
+            return False
+        if self.open is not None and msn == self.open.msn:
+            return part >= len(self.open.parts)
+        return msn >= self._next_msn
+
     def is_too_far(self, msn: int, part: int | None = None) -> bool:
         """Whether that is an error, as nobody waits so long (6.2.5.2)."""
         if self.is_ended:

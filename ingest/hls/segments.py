@@ -7,7 +7,7 @@ from typing import Final
 
 from ingest.hls.tracks import Fragment
 
-ROUNDING_S: Final = 0.0005
+ROUNDING_S: Final = 1e-6
 """Of sums of durations."""
 
 

@@ -1,8 +1,10 @@
 """Whatever a publisher sends: nothing is raised, and what is kept has bounds."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +40,12 @@ KINDS = st.sampled_from(["audio", "video"])
 TIMES = st.one_of(st.integers(0, 5000), st.integers(0, 2**32 - 1))
 
 
+@pytest.fixture(scope="session")
+def first_of(clip: list[Message]) -> Callable[[int], list[Message]]:
+    """So many of the clip's messages, which Hypothesis would print otherwise."""
+    return lambda count: clip[:count]
+
+
 def swallow(fed: Fed, messages: list[tuple[Kind, int, bytes]]) -> None:
     wall = WALL
     for kind, timestamp, payload in messages:
@@ -68,11 +76,11 @@ def test_any_bytes_behind_known_heads(messages: list[tuple[Kind, int, bytes, byt
 
 @QUIET
 @given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.02, 0.2]))
-def test_a_clip_with_changes(clip: list[Message], seed: int, rate: float) -> None:
+def test_a_clip_with_changes(first_of: Callable[[int], list[Message]], seed: int, rate: float) -> None:
     """Bytes, times and places of messages are changed here and there, and some come twice."""
     random = Random(seed)
     messages: list[Message] = []
-    for kind, timestamp, payload in clip[:200]:
+    for kind, timestamp, payload in first_of(200):
         data = bytearray(payload)
         if random.random() < rate:
             data[random.randrange(min(len(data), 40))] = random.randrange(256)
@@ -107,5 +115,6 @@ def test_many_tracks_are_left_out_in_words(clip: list[Message]) -> None:
 def test_a_flood_of_small_frames_is_bounded(clip: list[Message]) -> None:
     fed = Fed(SMALL).begin()
     headers = [message for message in clip[:4] if message[2][1] == 0]
-    frames: list[Message] = [("video", 0, b"\x17\x01\0\0\0" + b"\0\0\0\1e")] * 3000
-    swallow(fed, [*headers, *frames, *[("audio", 0, b"\xaf\x01x")] * 3000])
+    picture: Message = ("video", 0, b"\x17\x01\0\0\0" + b"\0\0\0\1e")
+    sound: Message = ("audio", 0, b"\xaf\x01x")
+    swallow(fed, [*headers, *[picture] * 3000, *[sound] * 3000])
