@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Final
 
 from ingest.hls.codecs import CODECS, name_of
+from ingest.hls.dating import Run
 from ingest.hls.frames import Frame, Header, Key, read_message
 from ingest.hls.gathering import Gathering, fps_of
 from ingest.hls.playlists import multivariant_playlist
 from ingest.hls.rendition import Place, Rendition
-from ingest.hls.segments import Run, Segment, Targets
+from ingest.hls.segments import Segment, Targets
 from ingest.hls.settings import HlsSettings
 from ingest.hls.tracks import Fragment, Track, UnfitTrackError
 from ingest.hls.variants import choices
@@ -72,9 +73,6 @@ class Packaging:
         self._run = Run()
         self._gathering: Gathering | None = None
         self._keyframe_interval_s: float | None = None
-        self._anchored_until = 0.0
-        self._least_anchor = float("-inf")
-        """Of the run before: the time of day never goes back."""
         self._offset_ms = 0
         self._end_ms = 0
         """Up to where the packaging's time is taken."""
@@ -121,7 +119,7 @@ class Packaging:
         """
         if self._is_ended or kind == "data":
             return
-        if self._gathering is None and not self._tracks:
+        if self._gathering is None and not self._users:
             self._gather(BOTH)
         time_ms = self._unwrapped(timestamp)
         for item in read_message(kind, payload):
@@ -205,7 +203,8 @@ class Packaging:
         self._latest = time_ms if self._latest is None else max(self._latest, time_ms)
         self._last[frame.key] = time_ms
         if self._gathering is None and (frame.key in self._users or self._join(frame, wall)):
-            self._deliver(frame, time_ms, wall)
+            self._run.arrived((time_ms + self._offset_ms) / 1000, wall)
+            self._deliver(frame, time_ms)
         if self._gathering is not None:
             self._gathering.add(frame, time_ms, wall)
             if self._gathering.is_enough:
@@ -274,16 +273,14 @@ class Packaging:
         self._count_fps(gathering, videos)
         first_ms = min(waiting.time_ms for waiting in gathering.frames)
         self._offset_ms = self._end_ms - first_ms
-        self._least_anchor = self._least_anchor if self._run.anchor is None else self._run.anchor
-        self._run = Run()
+        self._run = Run(self._run.least if self._run.anchor is None else self._run.anchor)
         self._bind(videos, sounds)
         self._began = gathering.began if self._began is None else self._began
         for waiting in gathering.frames:
-            self._anchor(waiting.time_ms, waiting.wall)
-        self._anchored_until = (gathering.began or 0.0) + self.settings.anchor_s
+            self._run.arrived((waiting.time_ms + self._offset_ms) / 1000, waiting.wall)
         for waiting in gathering.frames:
             if waiting.frame.key in self._users:
-                self._deliver(waiting.frame, waiting.time_ms, waiting.wall)
+                self._deliver(waiting.frame, waiting.time_ms)
 
     def _make_tracks(self, gathering: Gathering) -> dict[Key, Track]:
         tracks: dict[Key, Track] = {}
@@ -396,9 +393,7 @@ class Packaging:
 
     # --- What goes on ---
 
-    def _deliver(self, frame: Frame, time_ms: int, wall: float) -> None:
-        if not self._run.is_fixed and wall <= self._anchored_until:
-            self._anchor(time_ms, wall)
+    def _deliver(self, frame: Frame, time_ms: int) -> None:
         track = self._tracks[frame.key]
         if track.faults > self.settings.faults_per_track:
             self._leave_out(f"{track.name} is left out: too many of its frames can't be put into MP4.")
@@ -406,11 +401,6 @@ class Packaging:
         fragment = track.take(max(time_ms + self._offset_ms, 0), frame)
         if fragment is not None:
             self._hand_out(fragment)
-
-    def _anchor(self, time_ms: int, wall: float) -> None:
-        """A message can't come before its time: what came soonest tells when that was."""
-        anchor = max(wall - (time_ms + self._offset_ms) / 1000, self._least_anchor)
-        self._run.anchor = anchor if self._run.anchor is None else min(self._run.anchor, anchor)
 
     def _hand_out(self, fragment: Fragment) -> None:
         self._end_ms = max(self._end_ms, round(fragment.end * 1000))

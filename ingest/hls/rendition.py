@@ -15,8 +15,9 @@ from math import ceil
 from typing import Final
 
 from ingest.hls.boxes import joined_init
+from ingest.hls.dating import Run
 from ingest.hls.playlists import media_playlist
-from ingest.hls.segments import ROUNDING_S, Part, Run, Segment, Targets
+from ingest.hls.segments import ROUNDING_S, Part, Segment, Targets
 from ingest.hls.settings import HlsSettings
 from ingest.hls.tracks import Fragment, Track
 
@@ -182,8 +183,6 @@ class Rendition:
     def playlist(self, *, skip: bool = False) -> str:
         """`skip`: a delta update, where the playlist is long enough for one."""
         if skip not in self._texts:
-            for segment in self._listed():
-                segment.run.is_fixed = True
             self._texts[skip] = media_playlist(self, skip=skip)
         return self._texts[skip]
 
@@ -338,7 +337,6 @@ class Rendition:
         self._measure(segment)
         self._trim(segment.end)
         if self.on_segment is not None:
-            segment.run.is_fixed = True
             self.on_segment(self, segment)
 
     # --- What is kept ---

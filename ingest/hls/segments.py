@@ -5,20 +5,11 @@ A part is a run of whole frames, a segment a run of parts. Times are seconds of 
 from dataclasses import dataclass, field
 from typing import Final
 
+from ingest.hls.dating import Run
 from ingest.hls.tracks import Fragment
 
 ROUNDING_S: Final = 1e-6
 """Of sums of durations."""
-
-
-@dataclass(eq=False, slots=True)
-class Run:
-    """What one publisher sent without a break: within it media time and the time of day go on alike."""
-
-    anchor: float | None = None
-    """The time of day (seconds since the epoch) of second 0 of the packaging's time."""
-    is_fixed: bool = False
-    """Somebody was told of it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,6 +58,7 @@ class Segment:
     size: int = 0
     is_whole: bool = False
     is_in_memory: bool = True
+    _anchor: float | None = None
 
     @property
     def end(self) -> float:
@@ -74,8 +66,11 @@ class Segment:
 
     @property
     def date(self) -> float | None:
-        """The time of day at its beginning."""
-        return self.run.anchor + self.start if self.run.anchor is not None else None
+        """The time of day at its beginning, which stays once it was asked for."""
+        if self._anchor is None:
+            self._anchor = self.run.anchor
+            self.run.is_told = True
+        return self._anchor + self.start if self._anchor is not None else None
 
     @property
     def data(self) -> list[bytes] | None:

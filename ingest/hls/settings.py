@@ -32,8 +32,6 @@ class HlsSettings:
     """Of media, until a second keyframe is not waited for any more."""
     settle_s: float = 0.1
     """Since the first message of a publisher, before anything is served: until then comes a burst."""
-    anchor_s: float = 1.0
-    """Since the first message of a publisher, while its time of day is still found out."""
 
     jump_ms: int = 10_000
     """Forward from all that came: more is a discontinuity."""

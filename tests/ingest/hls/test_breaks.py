@@ -1,6 +1,7 @@
 """Publishers that come again, change, jump and stall."""
 
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.ingest.hls.feeding import (
     Message,
     assert_same,
     check_all,
+    check_playlist,
     make_flv,
     messages_of,
     numbers,
@@ -105,6 +107,20 @@ def test_a_burst_at_the_beginning_is_dated_as_if_it_had_come_in_time(clip: list[
     assert fed.packaging.is_ready
     assert "2027-01-15T08:00:00." in re.findall(r"DATE-TIME:(.*)$", fed.text(), re.M)[0]
     assert one(r"08:00:00\.(\d+)Z", fed.text()) < 20
+
+
+@pytest.mark.parametrize("drift", [0.9998, 1.0002])
+def test_dates_follow_a_clock_that_drifts(clip: list[Message], drift: float) -> None:
+    """200 millionths: an encoder's clock is off by 0.2 s after 17 minutes."""
+    frames = [message for message in clip if message[2][1] == 1]
+    fed = Fed().begin(gop_s=1.0).feed(clip)
+    for turn in range(1, 170):
+        for kind, timestamp, payload in frames:
+            at = turn * 6000 + timestamp
+            fed.packaging.take(kind, at, payload, WALL + at * drift / 1000)
+        check_playlist(fed.text())
+    date = datetime.fromisoformat(re.findall(r"DATE-TIME:(.*)$", fed.text(), re.M)[-1]).timestamp()
+    assert date == pytest.approx(WALL + 169 * 6 * drift + 4, abs=0.02)
 
 
 def test_audio_that_comes_later_joins_at_a_keyframe(clip: list[Message], tmp_path: Path) -> None:
