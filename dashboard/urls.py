@@ -17,6 +17,7 @@ from dashboard.streams import queries as streams_queries  # noqa: F401 - registe
 from dashboard.streams import relay_views, watching
 from dashboard.streams import views as streams_views
 from dashboard.system import views as system_views
+from dashboard.watch import views as watch_views
 
 app_name = "dashboard"
 
@@ -114,6 +115,8 @@ urlpatterns = [
     path("alerts/services/<int:pk>/delete", alerts_views.delete_service, name="service-delete"),
     path("alerts/deliveries/", alerts_views.deliveries, name="alert-deliveries"),
     path("alerts/deliveries/<uuid:pk>/again", alerts_views.send_again, name="alert-delivery-again"),
+    path("watch/<str:app>/<stream:name>", watch_views.watch, name="watch"),
+    path("poster/<str:app>/<stream:name>.webp", watch_views.poster, name="poster"),
     path("system/", system_views.system, name="system"),
     path("system/alarms", system_views.alarms, name="alarms"),
     path("login/", accounts.LoginView.as_view(), name="login"),

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(__file__).resolve().parent / "static" / "vendor"
 
 FILES = (
+    "hls.js/dist/hls.min.js",
     "mpegts.js/dist/mpegts.js",
     "uplot/dist/uPlot.iife.min.js",
     "uplot/dist/uPlot.min.css",

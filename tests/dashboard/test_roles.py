@@ -179,6 +179,8 @@ ROWS: dict[str, str | Write] = {
     "POST /alerts/services/{service}/delete": "manage_alerts",
     "GET /alerts/deliveries/": "view",
     "POST /alerts/deliveries/{delivery}/again": "manage_alerts",
+    "GET /watch/live/cam-1": "nothing",
+    "GET /poster/live/cam-1.webp": "nothing",
     "GET /system/": "view",
     "GET /system/alarms": "view",
     "GET /metrics": "view",
