@@ -1,14 +1,15 @@
-"""The page on which whoever may watch a stream does so: without a log-in, without cookies, also in another page's frame.
+"""The page on which whoever may watch a stream does so: without a log-in and cookies, also in another page's frame.
 
 Whether somebody may is asked as by any other player (ingest.services.playback). A name that nobody may watch, one that
 takes a link and one that is not there have one answer: names can't be found out by asking."""
 
+from typing import Any
 from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
@@ -67,19 +68,20 @@ def watch(request: HttpRequest, app: str, name: str) -> HttpResponse:
         "poster": reverse("dashboard:poster", args=[found.app, found.name]) + query,
         "can_rewind": settings.REWIND_S > 0,
     }
-    return _answer(request, render(request, "watch/watch.html", context | _frame(request)), base)
+    return _answer(request, "watch/watch.html", context, base=base)
 
 
 @require_safe
 def poster(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    """The last picture, WebP, for whoever may watch; else, and where there is none, 404."""
-    found = picture = None
+    """The last picture, WebP, for whoever may watch (else 404); where there is none yet, nothing."""
+    found = None
     if OF_ADDRESS.take(unit_or_itself(audit.client_address(request))):
         found = _allowed(app, name, request.GET.get("token", ""))
-    if found is not None:
-        picture = get_livestore().thumbnail(found.path)
-    if picture is None:
+    if found is None:
         return HttpResponse("There is no picture.", status=404, content_type="text/plain")
+    picture = get_livestore().thumbnail(found.path)
+    if picture is None:
+        return HttpResponse(status=204)
     etag = f'"{picture.at_ms}"'
     response = HttpResponse(picture.image, content_type="image/webp")
     response["ETag"], response["Cache-Control"] = etag, f"private, max-age={POSTER_S}"
@@ -95,24 +97,26 @@ def _allowed(app: str, name: str, token: str) -> Playable | None:
 
 def _refusal(request: HttpRequest, words: tuple[str, str], status: int) -> HttpResponse:
     heading, sentence = words
-    context = {"heading": heading, "sentence": sentence} | _frame(request)
-    response = _answer(request, render(request, "watch/refused.html", context, status=status))
+    context = {"heading": heading, "sentence": sentence}
+    response = _answer(request, "watch/refused.html", context, status=status)
     if status in (429, 503):
         response["Retry-After"] = str(WAIT_S)
     return response
 
 
-def _frame(request: HttpRequest) -> dict[str, bool]:
-    return {"embed": request.GET.get("embed") == "1"}
-
-
-def _answer(request: HttpRequest, response: HttpResponse, base: str = "") -> HttpResponse:
-    """`base`: of the HLS listener, from which alone the page gets anything beside its own files."""
+def _answer(
+    request: HttpRequest, template: str, context: dict[str, Any], *, base: str = "", status: int = 200
+) -> HttpResponse:
+    """`base`: of the HLS listener, from which alone the page gets anything beside its own files. Who is logged in makes
+    no difference to it: the session is not looked at.
+    """
+    is_framed = request.GET.get("embed") == "1"
+    response = HttpResponse(render_to_string(template, context | {"embed": is_framed}), status=status)
     policy: dict[str, list[str]] = {"connect-src": [NONE], "img-src": [SELF], "form-action": [NONE], "base-uri": [NONE]}
     if base:
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(base))
         policy |= {"connect-src": [origin], "media-src": ["blob:", origin]}
-    if _frame(request)["embed"]:
+    if is_framed:
         policy["frame-ancestors"] = ["*"]
         response.xframe_options_exempt = True
     response._csp_replace = policy  # type: ignore[attr-defined]

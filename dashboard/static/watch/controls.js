@@ -177,7 +177,8 @@ export class Controls {
     const isLive = !video.paused && behind <= (engine?.liveWithin ?? 0);
     this.player.classList.toggle("at-live", isLive);
     setText(part("live-word"), isLive ? "Live" : "Go to live");
-    setText(part("behind"), behind > 0 ? `${delay(behind)} behind` : "");
+    part("behind").hidden = behind <= 0;
+    setText(part("delay"), delay(behind));
     const { seekable, currentTime } = video;
     const start = seekable.length ? seekable.start(0) : 0;
     const live = engine?.livePosition ?? 0;
