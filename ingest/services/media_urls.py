@@ -230,7 +230,12 @@ def hls_url(*, stream: Stream, token: str = "", page: str = "") -> str:
     """The multivariant playlist; empty where HLS is off. `token`: where playing takes one, which is in the path: so it
     is in all that the playlists lead to."""
     base = hls_base(page)
-    return base and f"{base}/hls/{f'{token}/' if token else ''}{_path(stream)}/index.m3u8"
+    return base and hls_url_of(app=stream.application.name, name=stream.name, base=base, token=token)
+
+
+def hls_url_of(*, app: str, name: str, base: str, token: str = "") -> str:
+    """Of a name that need not be a stream's yet. `base`: of the HLS listener."""
+    return f"{base}/hls/{f'{token}/' if token else ''}{app}/{quote(name, safe=SAFE)}/index.m3u8"
 
 
 def hls_base(page: str = "") -> str:

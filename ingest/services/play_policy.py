@@ -4,6 +4,7 @@ Links are tokens (ingest.services.play_tokens) of the stream's generation. A new
 invalid: when somebody asks for a new one, and when the policy is "by link" no more. Whoever plays then and may have no
 more right to it is ended within 2 s, on whichever node; who has it comes again."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -42,13 +43,21 @@ def apply(stream: Stream, former: str) -> None:
         sessions.end_players(stream, note=CHANGED)
 
 
-def new_link(actor: Actor, stream: Stream, *, page: str = "", site: str = "") -> media_urls.PlayLink:
-    """A link that works until the next; those so far don't any more."""
+def new_link(
+    actor: Actor,
+    *,
+    stream: Stream,
+    lifetime: timedelta = media_urls.LASTING,
+    page: str = "",
+    site: str = "",
+) -> media_urls.PlayLink:
+    """In place of all so far, which work no more. `page`, `site`: as of `media_urls`."""
     with transaction.atomic():
         _raise_generation(stream)
         sessions.end_players(stream, note=REPLACED)
-        audit.record(actor, "play_token.replace", stream.path, stream=stream)
-    return media_urls.make_play_link(stream, media_urls.LASTING, page=page, site=site)
+        link = media_urls.make_play_link(stream, lifetime, page=page, site=site)
+        audit.record(actor, "play_token.replace", stream.path, stream=stream, expires_at=link.expires_at)
+    return link
 
 
 def _raise_generation(stream: Stream) -> None:

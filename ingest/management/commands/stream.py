@@ -53,9 +53,7 @@ class Command(VerbCommand):
             choices=list(PLAY),
             help="public: anyone. token: by link. none: nobody. as-application: by the application's policy",
         ),
-        Argument(
-            "--hls-always", choices=list(ON_OFF), help="on: while it is live. off: once somebody watches"
-        ),
+        Argument("--hls-always", choices=list(ON_OFF), help="on: while it is live. off: once somebody watches"),
     )
     def _set(self, stream: str, play: str | None, hls_always: str | None) -> Answer:
         found, given = base.stream_of(stream), dict[str, Any]()
@@ -72,7 +70,7 @@ class Command(VerbCommand):
         if found.effective_play_policy != Stream.PlayPolicy.TOKEN:
             by_link = command_line.here("stream set", found.path, "--play token")
             raise CommandError(f"{found.path} is not played by link. To have it so: {by_link}")
-        link = play_policy.new_link(self.actor, found)
+        link = play_policy.new_link(self.actor, stream=found)
         urls = {name: getattr(link, name) for name in ("watch_url", "hls_url", "play_url", "flv_url", "token")}
         lines = [f"{name.replace('_', ' ')}: {url}" for name, url in urls.items() if url]
         return Answer({"stream": found.path, **urls}, lines)
