@@ -155,6 +155,7 @@ def _encoded(folder: Path, options: str) -> list[str]:
     samples = [sample for one in runs for sample in one.samples]
     with av.open(io.BytesIO(data), "r") as container:
         packets = [packet for packet in container.demux() if packet.size]
+    assert packets[0].dts is not None
     late = packets[0].dts - samples[0].dts  # By the edit list, which PyAV follows.
     assert [(one.dts + late, one.pts + late, one.is_sync, one.data) for one in samples] == [
         (packet.dts, packet.pts, packet.is_keyframe, bytes(packet)) for packet in packets
