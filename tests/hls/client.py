@@ -67,6 +67,17 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class Demuxed:
+    """A packet, its times in seconds. `kind` as in `Track`."""
+
+    kind: str
+    dts_s: float
+    pts_s: float
+    is_keyframe: bool
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Arrived:
     """A sample, when it came by `time.monotonic`, and its times in seconds."""
 
@@ -282,12 +293,16 @@ class Rendition:
     def _joined(self, map_uri: str, some: list[Received]) -> bytes:
         return self.inits[map_uri] + b"".join(one.answer.body for one in some)
 
-    def packets(self) -> list[Any]:
-        """Of all of it, as FFmpeg reads it: PyAV's packets, with their times and their streams."""
-        found: list[Any] = []
+    def packets(self) -> list[Demuxed]:
+        """Of all of it, as FFmpeg reads it."""
+        found = []
         for map_uri, some in self._eras():
             with av.open(io.BytesIO(self._joined(map_uri, list(some))), "r") as container:
-                found += [packet for packet in container.demux() if packet.size]
+                for packet in container.demux():
+                    if packet.size and packet.dts is not None and packet.pts is not None:
+                        base = packet.time_base
+                        times = (float(packet.dts * base), float(packet.pts * base))
+                        found.append(Demuxed(packet.stream.type, *times, packet.is_keyframe, bytes(packet)))
         return found
 
     def decoded(self, kind: str) -> int:

@@ -29,7 +29,8 @@ async def test_it_follows_part_by_part(origin: Origin) -> None:
     assert player.findings() == []
     pictures = round(12 * PART_S * FPS)
     assert video.decoded("video") == pictures
-    assert len([packet for packet in video.packets() if packet.stream.type == "video"]) == pictures
+    times = [packet.pts_s for packet in video.packets() if packet.kind == "video"]
+    assert times == pytest.approx([places[0] * PART_S + number / FPS for number in range(pictures)])
     assert last.date is not None
     assert any("_HLS_skip=YES" in request for request in origin.requests)
     assert all(fetch.asked is not None for fetch in video.fetches[1:])
