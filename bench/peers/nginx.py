@@ -2,7 +2,9 @@
 others."""
 
 import contextlib
+import grp
 import os
+import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -40,6 +42,7 @@ rtmp {{
 
 
 FILES = """
+user {user} {group};
 daemon off;
 pid {work}/nginx.pid;
 error_log stderr;
@@ -81,9 +84,8 @@ def serving(folder: Path) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-") as name:
         work = Path(name)
         file = work / "nginx.conf"
-        file.write_text(FILES.format(work=work, port=port, folder=folder))
-        for each in (work, folder):
-            each.chmod(0o777)  # Its workers are another user.
+        who = {"user": pwd.getpwuid(os.getuid()).pw_name, "group": grp.getgrgid(os.getgid()).gr_name}
+        file.write_text(FILES.format(work=work, port=port, folder=folder, **who))
         command = [program, "-p", name, "-c", str(file), "-e", "stderr"]
         process = Background("nginx", command, folder=work, ready=lambda: accepts(port))
         try:

@@ -7,7 +7,6 @@ import re
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -181,9 +180,11 @@ class Origin:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # Transports close.
 
     @property
     def _count(self) -> int:
@@ -196,18 +197,20 @@ class Origin:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 target = head.split(b" ", 2)[1].decode()
                 self.requests.append(target)
                 status, kind, body = await self._answer(target)
-                writer.write(
-                    f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-                )
+                fields = f"Content-Type: {kind}\r\nContent-Length: {len(body)}"
+                writer.write(f"HTTP/1.1 {status}\r\n{fields}\r\n\r\n".encode() + body)
                 await writer.drain()
-        writer.close()
-        self._tasks.discard(task)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # The player has gone.
+        finally:
+            writer.close()
+            self._tasks.discard(task)
 
     async def _answer(self, target: str) -> tuple[str, str, bytes]:
         parts = urlsplit(target)
