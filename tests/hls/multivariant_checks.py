@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -39,17 +38,17 @@ class Rendition:
 
     def peak_bps(self) -> float:
         """The peak segment bit rate (4): of any segments one after another that last 0.5 to 1.5 targets together."""
-        rates = [0.0]
-        known = [
-            (segment.duration, self.sizes[segment.uri])
-            for segment in self.playlist.segments
-            if segment.uri in self.sizes
-        ]
-        for first, last in combinations(range(len(known) + 1), 2):
-            seconds = sum(duration for duration, _ in known[first:last])
-            if 0.5 * self.playlist.target <= seconds <= 1.5 * self.playlist.target:
-                rates.append(sum(size for _, size in known[first:last]) * 8 / seconds)
-        return max(rates)
+        peak = 0.0
+        known = [(one.duration, self.sizes[one.uri]) for one in self.playlist.segments if one.uri in self.sizes]
+        for first in range(len(known)):
+            seconds, size = 0.0, 0
+            for duration, more in known[first:]:
+                seconds, size = seconds + duration, size + more
+                if seconds > 1.5 * self.playlist.target:
+                    break
+                if seconds >= 0.5 * self.playlist.target:
+                    peak = max(peak, size * 8 / seconds)
+        return peak
 
 
 @dataclass(frozen=True)

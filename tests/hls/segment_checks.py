@@ -79,6 +79,10 @@ def leading(runs: list[Run]) -> list[Run]:
     return [run for run in runs if run.track.number == runs[0].track.number]
 
 
+def begins_segment(body: Body, name: str) -> bool:
+    return name in (f"segment {body.segment.msn}", f"part {body.segment.msn}.0")
+
+
 def init(found: Media) -> Iterator[str]:
     for uri, data in found.inits.items():
         try:
@@ -115,7 +119,7 @@ def concatenated(found: Media) -> Iterator[str]:
 def in_order(found: Media) -> Iterator[str]:
     ends: dict[int, int] = {}
     for body, name, _, _, runs in found.runs:
-        if body.segment.has_discontinuity and name.endswith((f"{body.segment.msn}", f"{body.segment.msn}.0")):
+        if body.segment.has_discontinuity and begins_segment(body, name):
             ends.clear()
         for run in runs:
             before = ends.get(run.track.number)
@@ -129,8 +133,7 @@ def in_order(found: Media) -> Iterator[str]:
 def independent(found: Media) -> Iterator[str]:
     for body, name, _, is_independent, runs in found.runs:
         first = leading(runs)
-        begins_segment = name.endswith((f"segment {body.segment.msn}", f"part {body.segment.msn}.0"))
-        wanted = is_independent or (found.are_independent and begins_segment)
+        wanted = is_independent or (found.are_independent and begins_segment(body, name))
         if wanted and (not first or not first[0].samples or not first[0].samples[0].is_sync):
             yield f"{name} is said to be independent, and begins with no sync sample"
 

@@ -29,11 +29,11 @@ def took_s(proxy: Proxy) -> float:
 
 
 def test_it_carries_so_many_bytes_a_second(server: HttpReceiver) -> None:
-    with Proxy(server.port, bytes_per_s=200_000) as proxy:
-        assert took_s(proxy) >= 0.9 * len(BODY) / 200_000
+    with Proxy(server.port, bytes_per_s=50_000) as proxy:
+        assert took_s(proxy) >= 0.9 * len(BODY) / 50_000
         assert proxy.passed_bytes >= len(BODY)
         proxy.limit(None)
-        assert took_s(proxy) < 0.4
+        assert took_s(proxy) < 1.5
 
 
 def test_connections_share_it(server: HttpReceiver) -> None:
@@ -45,9 +45,9 @@ def test_connections_share_it(server: HttpReceiver) -> None:
 
 def test_it_stalls_and_loses_nothing(server: HttpReceiver) -> None:
     with Proxy(server.port) as proxy:
-        proxy.stall(0.7)
-        assert took_s(proxy) >= 0.6
-        assert took_s(proxy) < 0.4
+        proxy.stall(2)
+        assert took_s(proxy) >= 1.9
+        assert took_s(proxy) < 1.5
 
 
 def test_it_can_be_cut(server: HttpReceiver) -> None:
