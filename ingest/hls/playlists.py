@@ -27,7 +27,7 @@ def media_playlist(rendition: "Rendition", *, skip: bool) -> str:
         "#EXTM3U",
         f"#EXT-X-VERSION:{VERSION}",
         f"#EXT-X-TARGETDURATION:{targets.duration_s}",
-        _server_control(rendition, is_long=_skipped(segments, end - until) > 0),
+        _server_control(rendition),
         f"#EXT-X-PART-INF:PART-TARGET={targets.part_s:.3f}",
         f"#EXT-X-MEDIA-SEQUENCE:{rendition.media_sequence}",
         f"#EXT-X-DISCONTINUITY-SEQUENCE:{rendition.discontinuities}",
@@ -65,14 +65,15 @@ def _skipped(segments: Sequence[Segment], before: float) -> int:
     return sum(segment.end <= before for segment in segments)
 
 
-def _server_control(rendition: "Rendition", *, is_long: bool) -> str:
-    targets = rendition.targets
-    control = "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES"
-    control += f",PART-HOLD-BACK={PARTS_HELD_BACK * targets.part_s:.3f}"
-    control += f",HOLD-BACK={TARGETS_HELD_BACK * targets.duration_s}"
-    if is_long:
-        control += f",CAN-SKIP-UNTIL={rendition.settings.skip_targets * targets.duration_s}"
-    return control
+def _server_control(rendition: "Rendition") -> str:
+    """CAN-SKIP-UNTIL too where there is nothing to skip yet: servers of low latency say it (B.1)."""
+    settings, targets = rendition.settings, rendition.targets
+    return (
+        "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES"
+        f",CAN-SKIP-UNTIL={settings.skip_targets * targets.duration_s}"
+        f",PART-HOLD-BACK={PARTS_HELD_BACK * targets.part_s:.3f}"
+        f",HOLD-BACK={TARGETS_HELD_BACK * targets.duration_s}"
+    )
 
 
 def _part(rendition: "Rendition", segment: Segment, number: int, part: Part) -> str:

@@ -69,6 +69,8 @@ class Rendition:
         self.on_segment: Callable[[Rendition, Segment], None] | None = None
         self.reports: Callable[[Rendition], list[Rendition]] = lambda rendition: []
         self._next_msn = place.msn
+        self._lost = -1
+        """Up to which segment nothing can be had that is not in memory."""
         self._part: Part | None = None
         self._run = run
         self._is_discontinuous = False
@@ -370,7 +372,18 @@ class Rendition:
             if end - segment.end < window + grace:
                 break
             self.bytes -= segment.forget()
+        self._unlist_lost()
         self._drop_inits()
+
+    def lose(self, msn: int) -> None:
+        """A segment's bytes can't be had elsewhere: it, and what stands before it, is listed only while it is in
+        memory."""
+        self._lost = max(self._lost, msn)
+        self._unlist_lost()
+
+    def _unlist_lost(self) -> None:
+        while self.segments and self.segments[0].msn <= self._lost and not self.segments[0].is_in_memory:
+            self._unlist()
 
     def _unlist(self) -> None:
         gone = self.segments.popleft()
