@@ -144,8 +144,10 @@ class Packaging:
         self._tell()
 
     def _finish(self) -> None:
-        if self._gathering is not None and self._gathering.frames:
-            self._decide(self._gathering)
+        """Nothing more comes. A beginning of which too little came changes no rendition that there is."""
+        gathering = self._gathering
+        if gathering is not None and (gathering.is_whole or (gathering.frames and self._main is None)):
+            self._decide(gathering)
         self._end_run()
         self._gathering = None
 

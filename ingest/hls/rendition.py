@@ -62,6 +62,9 @@ class Rendition:
         self.segments: deque[Segment] = deque()
         """That are whole and listed."""
         self.open: Segment | None = None
+        self.is_independent = targets.is_independent
+        """Each segment so far begins with a keyframe. Once one does not, no claim is made any more, as playlists may
+        not change back and forth (6.2.1)."""
         self.discontinuities = place.discontinuities
         self.peak_bps = 0.0
         self.bytes = 0
@@ -305,9 +308,8 @@ class Rendition:
         )
 
     def _open_segment(self, fragment: Fragment) -> Segment:
-        self.open = Segment(
-            self._next_msn, fragment.start, self._run, self._init, fragment.is_keyframe, self._is_discontinuous
-        )
+        self.open = Segment(self._next_msn, fragment.start, self._run, self._init, self._is_discontinuous)
+        self.is_independent = self.is_independent and fragment.is_keyframe
         self._next_msn += 1
         self._is_discontinuous = False
         self._cut_at = None
