@@ -80,6 +80,8 @@ class Packaging:
         """The newest RTMP timestamp, unwrapped."""
         self._last: dict[Key, int] = {}
         self._breaks: deque[float] = deque()
+        self._muted: set[Key] = set()
+        """Tracks with a new header, for which there were too many breaks."""
         self._is_joining = False
         """Audio has come to a main rendition of video alone, and is to be in it."""
         self._is_ended = False
@@ -168,9 +170,12 @@ class Packaging:
             self._gathering.forget(header.key)
             self._gathering.announced.add(header.key[0])
         elif track is not None and not track.is_same(header.fourcc, header.body):
-            if not self._may_break(wall):
-                return
-            self._break()
+            if self._may_break(wall):
+                self._break()
+            else:
+                self._muted.add(header.key)
+        else:
+            self._muted.discard(header.key)
         self._headers[header.key] = header
 
     def _has_room(self, key: Key) -> bool:
@@ -194,6 +199,10 @@ class Packaging:
             if gathering is not None and gathering.frames and gathering.stragglers < self.settings.most_stragglers:
                 gathering.stragglers += 1
                 return
+            if not self._may_break(wall):
+                return
+            self._break()
+        if self._is_another(frame):
             if not self._may_break(wall):
                 return
             self._break()
@@ -224,6 +233,12 @@ class Packaging:
         is_flowing = self._gathering is None and self._targets is not None and self._is_cut_by(key)
         return is_flowing and self._targets is not None and time_ms - last > self._targets.duration_s * 1000
 
+    def _is_another(self, frame: Frame) -> bool:
+        """It is of a configuration that its track hasn't."""
+        if self._gathering is not None or frame.key not in self._users:
+            return False
+        return frame.key in self._muted or self._tracks[frame.key].fourcc != frame.fourcc
+
     def _is_cut_by(self, key: Key) -> bool:
         return self._main is not None and self._main.lead.key == key
 
@@ -247,6 +262,7 @@ class Packaging:
         self._gathering = Gathering(self.settings, expects, self._targets is None, self._keyframe_interval_s)
         self._latest = None
         self._last.clear()
+        self._muted.clear()
         self._is_joining = False
 
     def _end_run(self) -> None:
@@ -397,6 +413,8 @@ class Packaging:
 
     def _deliver(self, frame: Frame, time_ms: int) -> None:
         track = self._tracks[frame.key]
+        if frame.fourcc != track.fourcc:
+            return
         if track.faults > self.settings.faults_per_track:
             self._leave_out(f"{track.name} is left out: too many of its frames can't be put into MP4.")
             return

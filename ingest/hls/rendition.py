@@ -108,18 +108,22 @@ class Rendition:
         return self.discontinuities + listed + self._is_discontinuous
 
     @property
+    def _newest(self) -> Segment | None:
+        """Of which anything is listed."""
+        if self.open is not None and self.open.parts:
+            return self.open
+        return self.segments[-1] if self.segments else None
+
+    @property
     def last_msn(self) -> int:
         """Of the newest segment of which anything is listed; one before the first where there is none."""
-        if self.open is not None and self.open.parts:
-            return self.open.msn
-        return self.segments[-1].msn if self.segments else self.media_sequence - 1
+        newest = self._newest
+        return newest.msn if newest is not None else self.media_sequence - 1
 
     @property
     def last_part(self) -> int | None:
         """The number of its last part; None where it lists none."""
-        newest = (
-            self.open if self.open is not None and self.open.parts else self.segments[-1] if self.segments else None
-        )
+        newest = self._newest
         return len(newest.parts) - 1 if newest is not None and newest.lists_parts and newest.parts else None
 
     @property
@@ -128,7 +132,7 @@ class Rendition:
 
     @property
     def has_media(self) -> bool:
-        return bool(self.segments) or (self.open is not None and bool(self.open.parts))
+        return self._newest is not None
 
     @property
     def is_live(self) -> bool:
@@ -137,9 +141,8 @@ class Rendition:
     @property
     def end_s(self) -> float:
         """Of what is listed."""
-        if self.open is not None and self.open.parts:
-            return self.open.end
-        return self.segments[-1].end if self.segments else 0.0
+        newest = self._newest
+        return newest.end if newest is not None else 0.0
 
     @property
     def average_bps(self) -> float:
