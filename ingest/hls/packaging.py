@@ -34,6 +34,12 @@ FPS_OFF: Final = 0.02
 """Of the rate that a header tells, if what was counted is no other."""
 
 
+SECONDS_EACH: Final = 8
+DISCONTINUITIES: Final = 1 << 16
+"""A packaging's first discontinuity sequence number is another than the former's, and so small that a player may have
+an array of as many: hls.js has, and copies it. With MSNs in seconds it rises for six days, then begins anew."""
+
+
 class Packaging:
     def __init__(
         self,
@@ -45,7 +51,7 @@ class Packaging:
         on_segment: Callable[[Rendition, Segment], None] | None = None,
     ) -> None:
         """
-        epoch: hex, in all URLs; first_msn: of media and discontinuity sequences, over those of former packagings
+        epoch: hex, in all URLs; first_msn: of the media sequence, over those of former packagings
         on_change: a rendition has a new part, segment or end, or can be served now
         on_segment: a segment is whole; with it renditions list more than is in memory (`HlsSettings.rewind_s`)
         """
@@ -55,7 +61,7 @@ class Packaging:
         self.renditions: dict[str, Rendition] = {}
         self.left_out: list[str] = []
         """Sentences: which tracks HLS can't carry, and why."""
-        self._first_msn = first_msn
+        self._first_place = Place(first_msn, first_msn // SECONDS_EACH % DISCONTINUITIES)
         self._on_change = on_change
         self._targets: Targets | None = None
         self._main: Rendition | None = None
@@ -360,7 +366,7 @@ class Packaging:
             name,
             self.settings,
             targets,
-            Place(main.next_msn, main.discontinuities_so_far) if main else Place(self._first_msn, self._first_msn),
+            Place(main.next_msn, main.discontinuities_so_far) if main else self._first_place,
             self._run,
             track,
             other,

@@ -54,12 +54,13 @@ class Fed:
     whole: list[tuple[str, int]] = field(default_factory=list)
     ready_ms: int | None = None
     with_hook: bool = False
+    first_msn: int = FIRST_MSN
 
     def __post_init__(self) -> None:
         self.packaging = Packaging(
             self.settings,
             epoch="c0ffee",
-            first_msn=FIRST_MSN,
+            first_msn=self.first_msn,
             on_change=lambda rendition: self.changes.append(rendition.name),
             on_segment=self._on_segment if self.with_hook else None,
         )
