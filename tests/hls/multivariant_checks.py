@@ -214,6 +214,12 @@ def types(found: Presentation) -> Iterator[str]:
         yield f"media playlists are of several types: {kinds}"
 
 
+def controls(found: Presentation) -> Iterator[str]:
+    said = {uri: dict(one.playlist.control.attributes) for uri, one in found.renditions.items()}
+    if any(one != next(iter(said.values())) for one in said.values()):
+        yield f"EXT-X-SERVER-CONTROL differs: {said}"
+
+
 def _name(uri: str, base: str = BASE) -> str:
     """What tells media playlists apart: the path, without what tells viewers apart."""
     return urlsplit(urljoin(base, uri)).path
@@ -262,6 +268,7 @@ MULTIVARIANT: list[Check[Presentation]] = [
     Check("members", "4.4.6.1", "A group's names differ, one is the default; attributes are of the type", members),
     Check("same-members", "4.4.6.1.1", "Groups of a type have the same members", same_members),
     Check("targets", "6.2.4", "All media playlists have the same target duration", targets),
+    Check("controls", "6.2.4", "All media playlists have the same EXT-X-SERVER-CONTROL", controls),
     Check("types", "6.2.4", "All media playlists are of the same type", types),
     Check("dated", "6.2.4", "All media playlists have dates, or none", dated),
     Check("all-reported", "B.1", "With parts: a report of each other media playlist", all_reported),

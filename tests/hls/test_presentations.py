@@ -97,6 +97,7 @@ def test_each_check_finds_its_bad_playlist(name: str, change: Callable[[str], st
 BAD_RENDITIONS: list[tuple[str, Callable[[Rendition], Rendition]]] = [
     ("bandwidth", lambda found: replace(found, sizes={uri: size * 4 for uri, size in found.sizes.items()})),
     ("targets", with_playlist("TARGETDURATION:1", "TARGETDURATION:2")),
+    ("controls", with_playlist("PART-HOLD-BACK=0.6", "PART-HOLD-BACK=0.8")),
     ("types", with_playlist("#EXT-X-INDEPENDENT", "#EXT-X-PLAYLIST-TYPE:EVENT\n#EXT-X-INDEPENDENT")),
     ("dated", with_playlist("#EXT-X-PROGRAM-DATE-TIME", "#IT-WAS")),
     ("all-reported", with_playlist("#EXT-X-RENDITION-REPORT", "#A-REPORT")),
