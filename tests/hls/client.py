@@ -367,4 +367,5 @@ class Rendition:
         pictures = [one for one in self.arrived() if one.track.kind == "video"]
         lasted_s = sum(one.sample.duration / one.track.timescale for one in pictures)
         init = self.inits.get(self.received[-1].segment.map_uri) if self.received else None
-        return validator.Rendition(self.playlist, init, sizes, len(pictures) / lasted_s if lasted_s else 0.0)
+        rate = len(pictures) / lasted_s if lasted_s else 0.0
+        return validator.Rendition(self.playlist, init, sizes, rate, self._updated_at)

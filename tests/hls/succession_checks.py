@@ -211,23 +211,25 @@ def skips(found: Succession) -> Iterator[str]:
 
 
 def parts_go_on(found: Succession) -> Iterator[str]:
-    """By when they were told of, on a way that may take longer once than before."""
+    """By when they were told of, on a way that may take longer once than before. Where several came at once, the player
+    had slept."""
     for place, (before, after) in enumerate(found.pairs, 1):
         took_s = found.fetches[place].at - found.fetches[place - 1].at
         asked = found.fetches[place].asked
-        is_next = asked is not None and asked[1] >= 0 and before.part_target and not after.is_ended
-        if is_next and took_s > PART_LATE * (before.part_target or 0):
+        if asked is None or asked[1] < 0 or not before.part_target or after.is_ended:
+            continue
+        if after.last in (asked, (asked[0] + 1, 0), (asked[0], -1)) and took_s > PART_LATE * before.part_target:
             yield f"fetch {place}: the next part came after {took_s:.2f} s, the part target is {before.part_target}"
 
 
 def goes_on(found: Succession) -> Iterator[str]:
-    """Only a change whose time is known on both sides counts."""
+    """Where several came at once, the player had slept."""
     changed_at = found.fetches[0].at if found.fetches else 0.0
     for place, (before, after) in enumerate(found.pairs, 1):
         at = found.fetches[place].at
         if after.next_msn != before.next_msn or after.is_ended:
             took_s = at - changed_at
-            if took_s > 1.5 * after.target:
+            if took_s > 1.5 * after.target and after.next_msn <= before.next_msn + 1:
                 yield f"fetch {place}: the next segment came after {took_s:.1f} s, the target is {after.target}"
             changed_at = at
 

@@ -124,3 +124,10 @@ def test_the_peak_is_of_any_segments_that_last_about_a_target() -> None:
     text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n" + "".join(f"#EXTINF:0.5,\n{number}\n" for number in range(4))
     one = Rendition(read_media(text), sizes={"0": 100, "1": 1000, "2": 1000, "3": 100})
     assert one.peak_bps() == 16_000
+
+
+def test_reports_of_another_time() -> None:
+    """Who fetched one playlist later finds that it went on."""
+    told = with_playlist("LAST-MSN=8", "LAST-MSN=5")
+    found = made(as_is, lambda one: replace(told(one), at=-2.0))
+    assert faults(presentation(found)) == []

@@ -38,7 +38,7 @@ def test_answers_that_blocked_have_what_was_asked_for() -> None:
 
 
 def test_a_player_that_slept_finds_nothing_wrong() -> None:
-    late = [fetched(12, clip().playlist(12)), fetched(13, clip().playlist(79))]
+    late = [fetched(12, clip().playlist(12)), fetched(79, clip().playlist(79), (2, 2))]
     assert succession(Succession(late)) == []
 
 
