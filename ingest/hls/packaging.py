@@ -35,9 +35,9 @@ FPS_OFF: Final = 0.02
 
 
 SECONDS_EACH: Final = 8
-DISCONTINUITIES: Final = 1 << 16
+DISCONTINUITIES: Final = 1 << 10
 """A packaging's first discontinuity sequence number is another than the former's, and so small that a player may have
-an array of as many: hls.js has, and copies it. With MSNs in seconds it rises for six days, then begins anew."""
+an array of as many: hls.js has, and goes through it with each playlist. With MSNs in seconds it rises for two hours, then begins anew."""
 
 
 class Packaging:

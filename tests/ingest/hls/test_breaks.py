@@ -249,9 +249,9 @@ def test_the_discontinuity_sequence_is_small_and_another_each_time(clip: list[Me
     """Players have arrays of as many (hls.js stands still on one of a billion)."""
     now = 1_795_871_544
     found = []
-    for first in (now, now + 10, now + 86_400):
+    for first in (now, now + 10, now + 600):
         fed = Fed(HlsSettings(), first_msn=first).begin(gop_s=1.0).feed(clip[:150])
         assert one(r"^#EXT-X-MEDIA-SEQUENCE:(\d+)$", fed.text()) == first
         found.append(one(r"DISCONTINUITY-SEQUENCE:(\d+)", fed.text()))
     assert found == sorted(set(found))
-    assert max(found) < 1 << 16
+    assert max(found) < 2000
