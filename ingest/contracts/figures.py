@@ -105,6 +105,7 @@ class Sample:
     rtt_ms: float | None
     retrans: int | None
     players: int
+    viewers: int | None  # Of the players, those by HLS; None in files of earlier versions.
     out_bytes: int
     out_kbps: float
     slow_players: int
@@ -190,6 +191,7 @@ class StreamSnapshot(TypedDict):
     checking_s: NotRequired[int | None]  # Seconds until it is; null: it is judged. Earlier versions tell none.
     issues: list[Issue]
     players: int
+    viewers: NotRequired[int]  # Of the players, those by HLS; earlier versions tell none.
     session_id: str | None
     node: str
     since: float | None  # When the session began, seconds since the epoch.
@@ -326,6 +328,7 @@ class NodeFigures(TypedDict):
     streams: int
     publishers: int
     players: int
+    viewers: NotRequired[int]  # Of the players, those by HLS; earlier versions tell none.
     connections: int
     refused_connections: int  # Since the start: over the limits of connections.
     in_kbps: float
