@@ -13,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
 
 from django.conf import settings
 
@@ -58,7 +58,6 @@ class CompactSample(TypedDict):
     drift_dev: float | None
     rtt_ms: float | None
     players: int
-    viewers: NotRequired[int | None]
     health: Health
 
 

@@ -424,6 +424,5 @@ def _compact(sample: Sample) -> CompactSample:
         "drift_dev": sample.drift_dev,
         "rtt_ms": sample.rtt_ms,
         "players": sample.players,
-        "viewers": sample.viewers,
         "health": sample.health,
     }

@@ -92,7 +92,7 @@ class RtmpScope(TypedDict):
 
     type: Literal["rtmp"]
     asgi: dict[str, str]
-    scheme: Literal["rtmp", "rtmps", "http", "ws", "pull"]  # pull: the server has dialled `client` itself.
+    scheme: Literal["rtmp", "rtmps", "http", "ws", "hls", "pull"]  # pull: the server has dialled `client` itself.
     client: tuple[str, int]
     server: tuple[str, int]
     app: str

@@ -49,6 +49,12 @@ class Totals(TypedDict):
     keyframes: int
     dropped_frames: int
     duration_ms: int
+    # What a viewer's page told, by HLS; None, or left out: nothing. As it comes, it is the browser's word: see
+    # ingest.viewing. Milliseconds, and how often.
+    join_ms: NotRequired[int | None]  # From the page's first request to its first picture.
+    stalls: NotRequired[int | None]  # Since then: times that it waited for media, against the viewer's will,
+    stalled_ms: NotRequired[int | None]  # and how long,
+    watched_ms: NotRequired[int | None]  # of the time in which it was to play: without pauses, with what it waited.
 
 
 NO_TOTALS: Final[Totals] = {
@@ -379,6 +385,11 @@ class EventRecord:
     bytes_in: int
     bytes_out: int
     detail: str  # JSON.
+    protocol: str | None = None  # Of a session: as Session.protocol. None, as the next, in files of earlier versions.
+    join_ms: int | None = None  # Of the end of a viewer by HLS: see Totals. None: its page told nothing.
+    stalls: int | None = None
+    stalled_ms: int | None = None
+    watched_ms: int | None = None
 
 
 STREAM_CHECKS: Final = {

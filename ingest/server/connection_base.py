@@ -40,7 +40,7 @@ from ingest.server.sockets import address, tune
 
 logger = logging.getLogger("ingest.server.connection")
 
-Scheme = Literal["rtmp", "rtmps", "http", "ws", "pull"]
+Scheme = Literal["rtmp", "rtmps", "http", "ws", "hls", "pull"]
 
 NO_DECISION: Final = "The server could not decide in time."
 
