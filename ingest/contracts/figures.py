@@ -111,7 +111,7 @@ class Sample:
     rtt_ms: float | None
     retrans: int | None
     players: int
-    viewers: int | None  # Of the players, those by HLS; None in files of earlier versions.
+    viewers: int  # Of the players, those by HLS.
     out_bytes: int
     out_kbps: float
     slow_players: int
