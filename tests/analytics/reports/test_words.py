@@ -494,7 +494,7 @@ def test_percentiles_are_of_all_samples_of_a_stream(lake: Path) -> None:
 @pytest.mark.both_forms
 def test_a_peak_across_applications_is_of_one_minute(lake: Path) -> None:
     for app, players in (("live", 50), ("cams", 70)):
-        about = {"peak_players": players, "peak_viewers": players - 10, "peak_streams": 2, "peak_at": MONDAY}
+        about: dict[str, Any] = {"peak_players": players, "peak_viewers": players - 10, "peak_streams": 2, "peak_at": MONDAY}
         rollup(app, MONDAY, dimension=Dimension.APP, **about)
     rollup("live", MONDAY + HOUR, dimension=Dimension.APP, peak_players=80, peak_streams=1, peak_at=MONDAY + HOUR)
     both = gather(lake).together
