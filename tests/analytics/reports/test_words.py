@@ -148,7 +148,7 @@ def test_viewers_that_waited_are_told_of(lake: Path, reports: int, stalled_ms: i
     made = report(lake)
     (finding,) = made["findings"]
     assert finding["level"] == level
-    assert not share or finding["what"] == f"live/a had viewers by HLS wait for media for {share}\u00a0% of their time."
+    assert not share or finding["what"] == f"live/a had viewers by HLS wait for media for {share} % of their time."
     tiles = {tile["label"]: (tile["value"], tile["unit"]) for tile in made["more"]}
     assert tiles["Viewer hours by HLS"] == ("2", "h")
     assert (tiles["Time to first picture"], tiles["Viewers that reported"]) == (("2", "s"), (str(reports), ""))
@@ -494,8 +494,8 @@ def test_percentiles_are_of_all_samples_of_a_stream(lake: Path) -> None:
 @pytest.mark.both_forms
 def test_a_peak_across_applications_is_of_one_minute(lake: Path) -> None:
     for app, players in (("live", 50), ("cams", 70)):
-        about: dict[str, Any] = {"peak_players": players, "peak_viewers": players - 10, "peak_streams": 2, "peak_at": MONDAY}
-        rollup(app, MONDAY, dimension=Dimension.APP, **about)
+        peaks: dict[str, Any] = {"peak_players": players, "peak_viewers": players - 10, "peak_streams": 2}
+        rollup(app, MONDAY, dimension=Dimension.APP, peak_at=MONDAY, **peaks)
     rollup("live", MONDAY + HOUR, dimension=Dimension.APP, peak_players=80, peak_streams=1, peak_at=MONDAY + HOUR)
     both = gather(lake).together
     assert (both.peak_players, both.peak_viewers) == (120, 100)  # No minutes are left: the most that it can have been.
