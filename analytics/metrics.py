@@ -268,9 +268,9 @@ EVENT_SUMS = (
     Metric("plays", "", "Playing sessions that began."),
     Metric("viewer_reports", "", "Viewers by HLS that left, and whose page had told how it played."),
     Metric("viewer_joins", "", "Those of these pages that got a picture."),
-    Metric("viewer_join_ms", "ms", "From these pages' first request to that picture, all together."),
+    Metric("viewer_join_ms", "ms", "From when these pages were to play to that picture, all together."),
     Metric("viewer_stalled_ms", "ms", "Time in which these pages waited for media, after their first picture."),
-    Metric("viewer_watched_ms", "ms", "Time in which these pages were to play, waiting included."),
+    Metric("viewer_watched_ms", "ms", "Time in which these pages played."),
 )
 """What is counted from events; sums."""
 
@@ -416,14 +416,14 @@ DERIVED = (
     Derived(
         "viewer_join_s",
         "s",
-        "Mean time from a page's first request to its first picture, of viewers by HLS whose page told it.",
+        "Mean time from when a page was to play to its first picture, of viewers by HLS whose page told it.",
         "viewer_join_ms / 1000 / viewer_joins",
     ),
     Derived(
         "viewer_stalled_percent",
         "%",
-        "Of the time in which pages of viewers by HLS that told it were to play, that in which they waited for media.",
-        "100 * viewer_stalled_ms / viewer_watched_ms",
+        "Of the time in which pages of viewers by HLS played or waited for media, that in which they waited.",
+        "100 * viewer_stalled_ms / (viewer_stalled_ms + viewer_watched_ms)",
     ),
     Derived("delivered_gb", "GB", "What was sent to players.", "out_bytes / 10 ** 9", always=True),
 )

@@ -9,7 +9,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from bench import analytics, bars, cases, dashboards, hold, relays, rush, slowplayer, table
+from bench import analytics, bars, cases, dashboards, hls, hold, relays, rush, slowplayer, table
 from bench.cases import FLUSHES_MS, TABLE, Field
 from bench.load.client import Refused
 from bench.peers import Start, another, rtmpweb
@@ -32,7 +32,7 @@ def main(words: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     acts = found.add_subparsers(
-        required=True, metavar="table|ingest|fanout|connect|rush|hold|slowplayer|relays|dashboards|analytics|micro"
+        required=True, metavar="table|ingest|fanout|connect|rush|hold|slowplayer|relays|hls|dashboards|analytics|micro"
     )
 
     all_of_it = acts.add_parser("table", help="every case, or those that are named, against nginx-rtmp")
@@ -65,6 +65,8 @@ def parser() -> argparse.ArgumentParser:
     slowplayer.add_arguments(acts.add_parser("slowplayer", help="what a player gets that can't keep up, simulated"))
 
     relays.add_arguments(acts.add_parser("relays", help="streams of one node, played on others: delay and counts"))
+
+    hls.add_arguments(acts.add_parser("hls", help="viewers by low-latency HLS: how late, and what each costs"))
 
     dashboards.add_arguments(
         acts.add_parser("dashboards", help="many streams and open walls: bytes, and the loop's delay")

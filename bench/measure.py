@@ -51,6 +51,14 @@ FIGURES = {
     "kb_each": "resident memory for each connection more, kB",
     "loop_delay_p99_ms": "of the media node's event loop: the worst of each second",
     "wall_kb_s": "sent to each open wall",
+    "cpu_ms_per_viewer_s": "CPU milliseconds of the server's that a viewer by HLS costs each second",
+    "reload_p50_ms": "from when a part is there to the answer that tells a viewer of it",
+    "reload_p95_ms": "",
+    "reload_p99_ms": "",
+    "reload_max_ms": "",
+    "part_p99_ms": "from a viewer's request for a part to its last byte",
+    "reloads_per_s": "playlists that viewers got",
+    "mbps_out": "to all viewers, Mbit/s",
     "lost": "messages that did not come through, and connections refused or lost",
 }
 

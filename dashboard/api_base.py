@@ -61,6 +61,11 @@ class LoggedIn(APIKeyCookie):
         return _allowed(ApiCaller(user.get_username(), user_abilities(user), user), self.ability)
 
 
+def need(request: HttpRequest, ability: Ability) -> None:
+    """403 for who lacks it: of a part of what an operation does."""
+    _allowed(request.auth, ability)  # type: ignore[attr-defined]
+
+
 def _allowed(caller: ApiCaller, ability: Ability) -> ApiCaller:
     if ability not in caller.abilities:
         raise HttpError(403, f"Not allowed: this needs the ability {ability.value!r}.")
@@ -191,6 +196,8 @@ class TokenOut(Schema):
     play_url: str = Field(description="RTMP.")
     flv_url: str = Field(description="FLV over HTTP; empty where the media listener is off.")
     ws_url: str = Field(description="FLV over WebSocket; empty where the media listener is off.")
+    hls_url: str = Field("", description="HLS, of a stream; empty where that is off.")
+    watch_url: str = Field("", description="The page for browsers, likewise.")
 
 
 class Problem(Schema):

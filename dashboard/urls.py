@@ -14,9 +14,10 @@ from dashboard.recordings import views as recordings_views
 from dashboard.reports import views as reports_views
 from dashboard.sessions import views as sessions_views
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
-from dashboard.streams import relay_views
+from dashboard.streams import relay_views, watching
 from dashboard.streams import views as streams_views
 from dashboard.system import views as system_views
+from dashboard.watch import views as watch_views
 
 app_name = "dashboard"
 
@@ -24,7 +25,9 @@ urlpatterns = [
     path("", streams_views.wall, name="wall"),
     path("streams/<str:app>/<stream:name>/", streams_views.stream, name="stream"),
     path("streams/<str:app>/<stream:name>/preview", streams_views.preview, name="preview"),
-    path("streams/<str:app>/<stream:name>/link", streams_views.play_link, name="play-link"),
+    path("streams/<str:app>/<stream:name>/link", watching.play_link, name="play-link"),
+    path("streams/<str:app>/<stream:name>/new-link", watching.new_link, name="new-link"),
+    path("streams/<str:app>/<stream:name>/play-policy", watching.change_policy, name="play-policy"),
     path("streams/<str:app>/<stream:name>/kick", streams_views.kick, name="kick"),
     path("streams/<str:app>/<stream:name>/note", streams_views.note, name="note"),
     path("streams/<str:app>/<stream:name>/acknowledge", streams_views.acknowledge, name="acknowledge"),
@@ -112,6 +115,8 @@ urlpatterns = [
     path("alerts/services/<int:pk>/delete", alerts_views.delete_service, name="service-delete"),
     path("alerts/deliveries/", alerts_views.deliveries, name="alert-deliveries"),
     path("alerts/deliveries/<uuid:pk>/again", alerts_views.send_again, name="alert-delivery-again"),
+    path("watch/<str:app>/<stream:name>", watch_views.watch, name="watch"),
+    path("poster/<str:app>/<stream:name>.webp", watch_views.poster, name="poster"),
     path("system/", system_views.system, name="system"),
     path("system/alarms", system_views.alarms, name="alarms"),
     path("login/", accounts.LoginView.as_view(), name="login"),

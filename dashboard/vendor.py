@@ -3,6 +3,7 @@
 `npm ci --ignore-scripts` must have run. What is copied is not committed.
 """
 
+import gzip
 import shutil
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(__file__).resolve().parent / "static" / "vendor"
 
 FILES = (
+    "hls.js/dist/hls.min.js",
     "mpegts.js/dist/mpegts.js",
     "uplot/dist/uPlot.iife.min.js",
     "uplot/dist/uPlot.min.css",
@@ -19,14 +21,18 @@ FILES = (
 
 
 def copy(modules: Path = ROOT / "node_modules", target: Path = TARGET) -> list[Path]:
-    """Copy every file that is newer than its copy or has none; returns what was copied. Raises FileNotFoundError."""
+    """Copy every file that is newer than its copy or has none, and pack it beside: browsers are sent that, a third of
+    it. Returns what was copied. Raises FileNotFoundError.
+    """
     target.mkdir(parents=True, exist_ok=True)
     copied = []
     for name in FILES:
         source, copy_of_it = modules / name, target / Path(name).name
-        if copy_of_it.exists() and copy_of_it.read_bytes() == source.read_bytes():
+        packed = copy_of_it.with_name(f"{copy_of_it.name}.gz")
+        if packed.exists() and copy_of_it.exists() and copy_of_it.read_bytes() == source.read_bytes():
             continue
         shutil.copyfile(source, copy_of_it)
+        packed.write_bytes(gzip.compress(copy_of_it.read_bytes(), mtime=0))
         copied.append(copy_of_it)
     return copied
 

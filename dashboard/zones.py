@@ -35,7 +35,7 @@ BROWSERS = "browser_zone"
 the browser's own, set by each page's script.
 """
 
-UTC_PATHS = ("/api/", "/admin/", "/metrics", "/healthz")
+UTC_PATHS = ("/api/", "/admin/", "/metrics", "/healthz", "/watch/", "/poster/")
 
 NAME = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
 

@@ -42,6 +42,11 @@ MEDIA_URL_BASE = env.http_base("RTMPWEB_MEDIA_URL")
 """By which browsers reach the media listener; empty: by its own address."""
 MEDIA_ORIGINS = env.words("RTMPWEB_MEDIA_ORIGINS")
 """From which pages may be played; empty: the dashboard's own."""
+HLS_ADDRESS = env.address("RTMPWEB_HLS", "127.0.0.1:8002")
+HLS_URL_BASE = env.http_base("RTMPWEB_HLS_URL")
+"""By which browsers reach the HLS listener; empty: by its own address."""
+REWIND_S = env.integer("RTMPWEB_REWIND_S", 0, 0, 86_400)
+"""How far back viewers of HLS can go."""
 FLUSH_MS = env.integer("RTMPWEB_FLUSH_MS", 0, 0, 1000)
 UNSENT_KIB = env.integer("RTMPWEB_UNSENT_KIB", 128, 0, 1_048_576)
 """What the kernel may hold for a player that it has not sent."""

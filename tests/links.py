@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 READ_BYTES = 64 * 1024
+PIECE_S = 0.05
+"""What goes at once through a link that is slow takes it so long."""
 
 
 class Link:
@@ -12,7 +14,7 @@ class Link:
     that was pulled does: neither end is told."""
 
     def __init__(self, target: int, *, delay_s: float = 0.0, bytes_per_s: float | None = None, port: int = 0) -> None:
-        """`delay_s`: one way. `bytes_per_s`: from the target; None: all that comes."""
+        """`delay_s`: one way. `bytes_per_s`: from the target, of all connections together; None: all that comes."""
         self._target = target
         self._delay_s = delay_s
         self.bytes_per_s = bytes_per_s
@@ -21,6 +23,8 @@ class Link:
         """From the target."""
         self.connections = 0
         """Since it began."""
+        self._free_at = 0.0
+        """By the loop's clock: what comes from the target goes on then."""
         self._is_whole = asyncio.Event()
         self._is_whole.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -47,6 +51,10 @@ class Link:
             task.cancel()
         self._is_whole.set()
 
+    def stall(self, seconds: float) -> None:
+        """Nothing comes from the target for so long; nothing is lost."""
+        self._free_at = max(self._free_at, asyncio.get_running_loop().time()) + seconds
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -71,7 +79,7 @@ class Link:
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, wait: Callable[[int], Awaitable[None]]
     ) -> None:
         loop = asyncio.get_running_loop()
-        while data := await source.read(READ_BYTES):
+        while data := await source.read(self._piece_bytes):
             if not self._is_whole.is_set():
                 continue
             await wait(len(data))
@@ -90,7 +98,14 @@ class Link:
     async def _nothing(self, _size: int) -> None:
         pass
 
+    @property
+    def _piece_bytes(self) -> int:
+        return READ_BYTES if self.bytes_per_s is None else min(READ_BYTES, max(1, round(self.bytes_per_s * PIECE_S)))
+
     async def _throttle(self, size: int) -> None:
         self.passed_bytes += size
+        now = asyncio.get_running_loop().time()
         if self.bytes_per_s is not None:
-            await asyncio.sleep(size / self.bytes_per_s)
+            self._free_at = max(self._free_at, now) + size / self.bytes_per_s
+        if self._free_at > now:
+            await asyncio.sleep(self._free_at - now)

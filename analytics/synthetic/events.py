@@ -189,8 +189,8 @@ def _told(lasted_ms: int, seed: int, word: int) -> dict[str, int]:
     if share >= BY_PAGE:
         return {}
     join_ms = min(lasted_ms, round(300 + 4000 * late**3))
-    watched_ms = lasted_ms - join_ms
-    stalled_ms = round(watched_ms * 0.1 * poor**6)
+    stalled_ms = round((lasted_ms - join_ms) * 0.1 * poor**6)
+    watched_ms = lasted_ms - join_ms - stalled_ms
     return {"join_ms": join_ms, "stalls": -(-stalled_ms // 2000), "stalled_ms": stalled_ms, "watched_ms": watched_ms}
 
 

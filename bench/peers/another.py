@@ -1,4 +1,5 @@
-"""A server that runs already, of whatever make: rtmp://HOST:PORT/APP, where anybody may publish and play."""
+"""A server that runs already, of whatever make: rtmp://HOST:PORT/APP, where anybody may publish and play, or the URL of
+a stream by HLS."""
 
 import contextlib
 import os
@@ -15,7 +16,8 @@ def running(url: str, pid: int) -> Iterator[Server]:
     it is measured."""
     parts = urlsplit(url)
     before = os.sched_getaffinity(pid)
+    server, app = (url, "") if parts.scheme == "http" else (f"rtmp://{parts.netloc}", parts.path.strip("/"))
     try:
-        yield Server(pid, f"rtmp://{parts.netloc}", parts.path.strip("/"), lambda: f"See what process {pid} logs.")
+        yield Server(pid, server, app, lambda: f"See what process {pid} logs.")
     finally:
         pin_to(pid, before)

@@ -2,7 +2,9 @@
 others."""
 
 import contextlib
+import grp
 import os
+import pwd
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -37,6 +39,60 @@ rtmp {{
     }}
 }}
 """
+
+
+FILES = """
+user {user} {group};
+daemon off;
+pid {work}/nginx.pid;
+error_log stderr;
+worker_processes 1;
+worker_rlimit_nofile 65536;
+events {{ use epoll; multi_accept on; worker_connections 16384; }}
+http {{
+    access_log off;
+    client_body_temp_path {work};
+    proxy_temp_path {work};
+    fastcgi_temp_path {work};
+    uwsgi_temp_path {work};
+    scgi_temp_path {work};
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000;
+    open_file_cache max=1000;
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        root {folder};
+        location / {{ types {{ application/vnd.apple.mpegurl m3u8; video/mp4 m4s mp4; }} }}
+    }}
+}}
+"""
+"""nginx serves a folder."""
+
+
+def missing_files() -> str | None:
+    """The same for `serving`."""
+    return None if shutil.which("nginx", path=PLACES) else "nginx is not there: apt-get install nginx"
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[Server]:
+    """The folder's files over HTTP; its `url` is that of `index.json` there."""
+    program = shutil.which("nginx", path=PLACES)
+    assert program is not None, missing_files()
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-") as name:
+        work = Path(name)
+        file = work / "nginx.conf"
+        who = {"user": pwd.getpwuid(os.getuid()).pw_name, "group": grp.getgrgid(os.getgid()).gr_name}
+        file.write_text(FILES.format(work=work, port=port, folder=folder, **who))
+        command = [program, "-p", name, "-c", str(file), "-e", "stderr"]
+        process = Background("nginx", command, folder=work, ready=lambda: accepts(port))
+        try:
+            process.start()
+            yield Server(process.pid, f"http://127.0.0.1:{port}/index.json", "", lambda: process.log)
+        finally:
+            process.stop()
 
 
 def missing() -> str | None:

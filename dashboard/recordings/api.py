@@ -16,7 +16,7 @@ from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
-from ingest.services import media_urls
+from ingest.services import media_urls, playback
 from ingest.services.roles import Ability
 
 router = Router(tags=["recordings"])
@@ -87,8 +87,8 @@ def download(request: HttpRequest, recording_id: int) -> HttpResponse:
 def play_token(request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None) -> Status[TokenOut]:
     """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = get_object_or_404(service.rows(), pk=recording_id)
-    if row.application.play_policy == Application.PlayPolicy.NONE:
-        raise HttpError(409, "The application's streams and recordings can't be played.")
+    if playback.policy_of(row.application, row.stream) == Application.PlayPolicy.NONE:
+        raise HttpError(409, "Nobody may play this: the play policy says so.")
     lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
     link = services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime)
     return Status(201, TokenOut(**asdict(link)))

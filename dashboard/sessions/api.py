@@ -51,12 +51,12 @@ class SessionOut(Schema):
     audio_frames: int | None
     keyframes: int | None
     join_ms: int | None = Field(
-        description="Of a viewer by HLS, as its page told, once it has ended; null: it told nothing. From the page's "
-        "first request to the first picture."
+        description="Of a viewer by HLS, as its page told, once it has ended; null: it told nothing. From when it was "
+        "to play to the first picture."
     )
     stalls: int | None = Field(description="Likewise: times that it waited for media since then,")
     stalled_ms: int | None = Field(description="how long it did,")
-    watched_ms: int | None = Field(description="and the time in which it was to play, that included.")
+    watched_ms: int | None = Field(description="and how long it played.")
 
 
 class SessionFilters(Paging):

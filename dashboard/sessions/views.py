@@ -316,14 +316,15 @@ def _players(row: Session) -> QuerySet[Session]:
 
 
 def _viewing(row: Session) -> dict[str, Any]:
-    """What a viewer's page told, in seconds; the share that it waited for media of the time that it watched."""
+    """What a viewer's page told, in seconds; and of the time that it played or waited for media, the share it waited."""
     join, stalled, watched = (row.summary.get(name) for name in ("join_ms", "stalled_ms", "watched_ms"))
+    whole = (stalled or 0) + (watched or 0)
     return {
         "join_s": None if join is None else join / 1000,
         "stalls": row.summary.get("stalls"),
         "stalled_s": None if stalled is None else stalled / 1000,
         "watched_s": None if watched is None else watched / 1000,
-        "stalled_percent": 100 * stalled / watched if watched and stalled is not None else None,
+        "stalled_percent": 100 * (stalled or 0) / whole if whole else None,
     }
 
 

@@ -28,6 +28,7 @@ from dashboard.api_base import (
     When,
     allow,
     listed,
+    need,
 )
 from dashboard.lists import narrow
 from dashboard.models import Mute
@@ -36,9 +37,9 @@ from dashboard.streams import silences
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.queries import Now, stream_row
 from ingest.contracts import Health, StreamSnapshot, StreamState
-from ingest.models import Application, ExpectedTime, StatusEvent, Stream
+from ingest.models import ExpectedTime, StatusEvent, Stream
 from ingest.services import actions as service_actions
-from ingest.services import media_urls, removal
+from ingest.services import media_urls, play_policy, removal
 from ingest.services.roles import Ability
 
 router = Router(tags=["streams"])
@@ -100,6 +101,9 @@ class RelayedToOut(Schema):
 
     node: str
     players: int = Field(description="Its own, and those of nodes that fetch it from there.")
+
+
+PlayPolicy = Literal["", "public", "token", "none"]
 
 
 class StreamOut(Schema):
@@ -167,11 +171,19 @@ class StreamOut(Schema):
     channels: int | None = None
     tracks: list[TrackOut] = Field([], description="Besides the main ones, of a stream with several.")
     expected_times: list[ExpectedOut] = Field([], description="When it should be live.")
+    play_policy: PlayPolicy = Field("", description="Who may watch: anyone, by link, nobody; empty: its application's.")
+    hls_always: bool = Field(False, description="Packaged for browsers while it is live; else once somebody watches.")
+    hls_url: str = Field("", description="Without a token; empty where HLS is off.")
+    watch_url: str = Field("", description="The page for browsers, likewise.")
 
     @classmethod
     def of(cls, row: Stream, snapshot: StreamSnapshot) -> "StreamOut":
         """Ask it of rows that have `expected_times` prefetched, if they are several."""
-        own = {"enabled": row.enabled, "expected_times": [_expected_out(each) for each in row.expected_times.all()]}
+        own = {name: getattr(row, name) for name in ("enabled", "play_policy", "hls_always")} | {
+            "expected_times": [_expected_out(each) for each in row.expected_times.all()],
+            "hls_url": media_urls.hls_url(stream=row),
+            "watch_url": media_urls.watch_url(stream=row),
+        }
         return cls.model_validate(dict[str, Any](snapshot["media"]) | snapshot | own)
 
 
@@ -218,15 +230,24 @@ def stream(request: HttpRequest, app: str, name: str) -> StreamOut:
     return _answer(stream_row(app, name))
 
 
-class EnabledIn(Schema):
-    enabled: bool
+class ChangeIn(Schema):
+    enabled: bool | None = Field(None, description="With the ability `manage_streams`.")
+    play_policy: PlayPolicy | None = Field(None, description="Who may watch; leaving `token` ends its links.")
+    hls_always: bool | None = None
 
 
-@router.patch(ONE, response=StreamOut, auth=allow(Ability.MANAGE_STREAMS))
-def change(request: HttpRequest, app: str, name: str, body: EnabledIn) -> StreamOut:
-    """Disable or enable it. Who publishes or plays one that is disabled is ended within two seconds."""
-    row = stream_row(app, name)
-    service_actions.set_enabled(actor_of(request), row, body.enabled)
+@router.patch(ONE, response=StreamOut, auth=allow(Ability.MANAGE_KEYS))
+def change(request: HttpRequest, app: str, name: str, body: ChangeIn) -> StreamOut:
+    """Say who may watch it, disable or enable it. Who publishes or plays one that is disabled, or plays what he may no
+    more, is ended within two seconds.
+    """
+    row, actor = stream_row(app, name), actor_of(request)
+    given = {name: value for name, value in body.model_dump().items() if value is not None}
+    enabled = given.pop("enabled", None)
+    if enabled is not None:
+        need(request, Ability.MANAGE_STREAMS)
+        service_actions.set_enabled(actor, row, enabled)
+    play_policy.change(actor, row, **given)
     return _answer(row)
 
 
@@ -286,15 +307,25 @@ def kick(request: HttpRequest, app: str, name: str, body: Body[KickIn | None] = 
     raise HttpError(409, REFUSALS[outcome])
 
 
+class StreamTokenIn(TokenIn):
+    lasting: bool = Field(False, description="Valid until the stream's links are replaced, in place of `hours`.")
+    replaces: bool = Field(False, description="All tokens of the stream so far end, and who plays by one with them.")
+
+
 @router.post(f"{ONE}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
-def play_token(request: HttpRequest, app: str, name: str, body: Body[TokenIn | None] = None) -> Status[TokenOut]:
-    """A signed token for playing the stream, and the URLs with it. 409 where nobody may play. It can't be revoked."""
-    row = stream_row(app, name)
-    if row.application.play_policy == Application.PlayPolicy.NONE:
-        raise HttpError(409, "The application's streams can't be played.")
-    lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
-    link = service_actions.play_link(actor_of(request), stream=row, lifetime=lifetime)
-    return Status(201, TokenOut(**asdict(link)))
+def play_token(request: HttpRequest, app: str, name: str, body: Body[StreamTokenIn | None] = None) -> Status[TokenOut]:
+    """A signed token for playing the stream, and the URLs with it; if it is to, in place of all so far. 409 where
+    nobody may play.
+    """
+    row, body = (
+        stream_row(app, name),
+        body or StreamTokenIn(hours=media_urls.USUAL_HOURS, lasting=False, replaces=False),
+    )
+    if row.effective_play_policy == Stream.PlayPolicy.NONE:
+        raise HttpError(409, "Nobody may play this stream: its play policy says so.")
+    make = play_policy.new_link if body.replaces else service_actions.play_link
+    lifetime = media_urls.LASTING if body.lasting else timedelta(hours=body.hours)
+    return Status(201, TokenOut(**asdict(make(actor_of(request), stream=row, lifetime=lifetime))))
 
 
 Check = Annotated[str, Field(max_length=32, pattern="^[a-z_]*$")]

@@ -6,7 +6,7 @@ from ninja import Field, Query, Router, Schema, Status
 
 from dashboard.access import actor_of
 from dashboard.api_base import ListOf, Paging, Problem, allow, listed
-from dashboard.streams.api import DeletionOut, EnabledIn, HowToDelete
+from dashboard.streams.api import DeletionOut, HowToDelete
 from ingest.models import Application
 from ingest.services import actions as service_actions
 from ingest.services import removal
@@ -43,6 +43,10 @@ def applications(request: HttpRequest, paging: Query[Paging]) -> dict[str, objec
 def application(request: HttpRequest, app: str) -> Application:
     """One application."""
     return get_object_or_404(Application, name=app)
+
+
+class EnabledIn(Schema):
+    enabled: bool
 
 
 @router.patch(ONE, response=ApplicationOut, auth=allow(Ability.MANAGE_STREAMS))

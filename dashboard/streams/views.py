@@ -9,7 +9,6 @@ from typing import Any
 
 from csp.constants import SELF
 from django.core.cache import cache
-from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -21,7 +20,7 @@ from dashboard.access import actor_of, post_view, request_abilities, safe_view
 from dashboard.lists import answer, answer_action
 from dashboard.sessions.advice import setting_of
 from dashboard.streams import actions as streams_actions
-from dashboard.streams import measurements, relays, silences
+from dashboard.streams import measurements, relays, silences, watching
 from dashboard.streams.actions import NOTE_LENGTH, ActionProblem, Kick, kick_publisher
 from dashboard.streams.measurements import summarize_last_minute
 from dashboard.streams.queries import Now, limits_of, stream_row
@@ -30,7 +29,6 @@ from ingest.contracts.figures import STREAM_CHECKS
 from ingest.live_store import CompactSample, get_livestore
 from ingest.models import Application, Attempt, PullSource, PushTarget, Session, Stream, StreamKey
 from ingest.models.hours import Missing, expected_streams
-from ingest.services import actions as services_actions
 from ingest.services import keys, media_urls
 from ingest.services.roles import Ability
 from ingest.services.sessions import open_publisher
@@ -227,7 +225,7 @@ def stream(request: HttpRequest, app: str, name: str) -> HttpResponse:
             "checks": STREAM_CHECKS,
             "ws_path": f"/ws/streams/{row.pk}/",
             "server_url": media_urls.server_base(media_urls.page_host(request)),
-            "watch": _watch(request, row),
+            "watch": watching.ways(request, row, no_preview=_preview_problem(request)),
             "note_length": NOTE_LENGTH,
         },
     )
@@ -247,40 +245,6 @@ def _settings(request: HttpRequest, row: Stream) -> dict[str, dict[str, str]]:
     if Ability.MANAGE_KEYS not in request_abilities(request):
         return {}
     return {check: dict(zip(("url", "words"), setting_of(check, row.path), strict=True)) for check in STREAM_CHECKS}
-
-
-WATCH_HOURS = {"1": "1 hour", "12": "12 hours", "168": "1 week"}
-"""For which a link that plays may be made."""
-
-
-def _watch(request: HttpRequest, row: Stream) -> dict[str, Any]:
-    """How the stream can be watched, as the card prints it."""
-    is_public = row.application.play_policy == Application.PlayPolicy.PUBLIC
-    return {
-        "urls": media_urls.watch_urls(stream=row, page=media_urls.page_host(request)) if is_public else [],
-        "policy": row.application.play_policy,
-        "has_media": bool(media_urls.media_base()),
-        "no_preview": _preview_problem(request),
-        "hours": WATCH_HOURS.items(),
-    }
-
-
-@post_view(Ability.SHARE)
-def play_link(request: HttpRequest, app: str, name: str) -> HttpResponse:
-    """URLs with a token that plays the stream for `hours`: a part of the page, which asks for it by script."""
-    row, hours, page = stream_row(app, name), request.POST.get("hours", ""), media_urls.page_host(request)
-    if hours not in WATCH_HOURS:
-        raise BadRequest(f"hours is one of {', '.join(WATCH_HOURS)}")
-    lifetime = timedelta(hours=int(hours))
-    if row.application.play_policy == Application.PlayPolicy.NONE:
-        words = f"Nobody may play the streams of {app}: its play policy says so."
-        return JsonResponse({"errors": {"": [words]}}, status=422)
-    link = services_actions.play_link(actor_of(request), stream=row, lifetime=lifetime, page=page)
-    urls = media_urls.watch_urls(stream=row, page=page, token=link.token)
-    context = {"stream": row, "urls": urls, "expires_at": link.expires_at, "prefix": "made"}
-    response = render(request, "dashboard/_watch_made.html", context, status=201)
-    response["Cache-Control"] = "no-store"
-    return response
 
 
 def _last_minute(session: Session) -> str:

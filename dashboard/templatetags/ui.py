@@ -86,6 +86,8 @@ WHOLE_ACTIONS = {
     "login.limit": "Log-ins rate-limited",
     "api_token.create": "API token created",
     "api_token.revoke": "API token revoked",
+    "stream.play_policy": "Who may watch changed",
+    "play_token.replace": "Links to a stream replaced",
     "analytics.run": "Analytics updated",
     "analytics.generate": "Test data generated",
 }

@@ -23,7 +23,7 @@ from ingest.admin.removal import RemovalMixin
 from ingest.admin_site import AnyAdmin, LongList, ReadOnlyMixin, RecentValues, StateFilter
 from ingest.models import Application, Attempt, Ban, Lease, Node, Session, StatusEvent, Stream, StreamKey
 from ingest.services import actions as services_actions
-from ingest.services import bans, keys, media_urls, nodes
+from ingest.services import bans, keys, media_urls, nodes, play_policy
 from ingest.services.audit import actor_of
 from ingest.services.removal import delete_application, delete_stream, of_applications, of_streams
 from ingest.services.roles import CAN_DRAIN, CAN_KICK, CAN_LIFT_BANS
@@ -44,13 +44,19 @@ class ApplicationAdmin(RemovalMixin, AnyAdmin):
 class StreamAdmin(RemovalMixin, AnyAdmin):
     plan, remove = staticmethod(of_streams), staticmethod(delete_stream)
     form = StreamForm
-    list_display = ("__str__", "owner", "enabled", "target_kbps", "takeover")
-    list_filter = ("application", "enabled", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
+    list_display = ("__str__", "owner", "enabled", "play_policy", "target_kbps", "takeover")
+    list_filter = ("application", "enabled", "play_policy", "takeover", ("owner", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("application", "owner")
     search_fields = ("name", "application__name")
     autocomplete_fields = ("application",)
     raw_id_fields = ("owner",)
     inlines = (ExpectedTimeInline, HealthOverrideInline)
+
+    def save_model(self, request: HttpRequest, obj: Stream, form: Any, change: bool) -> None:
+        former = Stream.objects.select_related("application").filter(pk=obj.pk).first()
+        super().save_model(request, obj, form, change)
+        if former is not None:
+            play_policy.apply(obj, former.effective_play_policy)
 
 
 def _keys_that_are(queryset: "QuerySet[StreamKey]", *, state: str) -> "QuerySet[StreamKey]":

@@ -198,7 +198,7 @@ class Connecting(ControlConsumer):
             address=self.scope["client"][0],
             credential=event["credential"],
             is_token=is_token(self.scope["query"]),
-            only_plays=self.scope["scheme"] in ("http", "ws"),
+            only_plays=self.scope["scheme"] in ("http", "ws", "hls"),
             login=answer,
             is_encoder=encoder_login.publishes(self.scope["connect"], self.scope["flash_ver"]),
         )

@@ -33,7 +33,7 @@ from ingest.contracts import (
     StatusEventMessage,
 )
 from ingest.contracts.connection import RecordEvent
-from ingest.models import Application, Node, Session, StatusEvent
+from ingest.models import Node, Session, StatusEvent
 from ingest.server.relays import FLASH_VERSION
 from ingest.services import database, playback, relays, sessions
 from ingest.services.admission import Ask, Grant, NotYet
@@ -167,7 +167,7 @@ class RtmpConsumer(Calls, Objects):
         except Refused as refused:
             await self._reject(event, refused)
             return
-        if target.application.play_policy == Application.PlayPolicy.TOKEN:
+        if target.takes_token:
             self.authenticated = True
         self._open(event["stream_id"], session_id, target, beside=bool(event["transition"]))
         answer: PlayAccept = {

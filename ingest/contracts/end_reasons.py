@@ -78,6 +78,7 @@ ENDS: dict[EndReason, End] = {
     "key_revoked": End(
         "Key revoked or disabled",
         "Give the encoder another key, if it may come back.",
+        "Not allowed to play any more",
         player_advice="Nothing, if this was meant.",
         is_expected=True,
     ),

@@ -51,10 +51,10 @@ class Totals(TypedDict):
     duration_ms: int
     # What a viewer's page told, by HLS; None, or left out: nothing. As it comes, it is the browser's word: see
     # ingest.viewing. Milliseconds, and how often.
-    join_ms: NotRequired[int | None]  # From the page's first request to its first picture.
+    join_ms: NotRequired[int | None]  # From when it was to play to the first picture.
     stalls: NotRequired[int | None]  # Since then: times that it waited for media, against the viewer's will,
-    stalled_ms: NotRequired[int | None]  # and how long,
-    watched_ms: NotRequired[int | None]  # of the time in which it was to play: without pauses, with what it waited.
+    stalled_ms: NotRequired[int | None]  # and how long;
+    watched_ms: NotRequired[int | None]  # how long it played, without pauses and without that.
 
 
 NO_TOTALS: Final[Totals] = {

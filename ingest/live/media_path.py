@@ -63,7 +63,9 @@ class KnownFrames:
 
 
 CLEAR: Final = "@clearDataFrame"
-NOT_RELAYED: Final = frozenset({"|RtmpSampleAccess", "onStatus", "onPlayStatus"})
+KEYFRAMES: Final = "onRelayKeyframes"
+"""By which a node tells another, that relays the stream, how far apart its keyframes are: seconds."""
+NOT_RELAYED: Final = frozenset({"|RtmpSampleAccess", "onStatus", "onPlayStatus", KEYFRAMES})
 """Data messages by which a server speaks to its players: a publisher's would end or mute them."""
 
 MOST_PENDING_BYTES: Final = 1024 * 1024

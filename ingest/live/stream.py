@@ -41,6 +41,8 @@ class LiveStream(MediaPath):
         self.node = registry.node
         self.is_relayed = False
         """It is published on another node, which tells of it: here only its players are."""
+        self.told_keyframes_s: float | None = None
+        """How far apart its keyframes are, as the node said from which it comes."""
         self.beyond = RelayedAudience()
         self._audience = Audience()
         """The players here."""
@@ -55,6 +57,12 @@ class LiveStream(MediaPath):
     @property
     def publisher(self) -> Publisher | None:
         return self.publication.publisher if self.publication is not None else None
+
+    @property
+    def keyframe_interval_s(self) -> float | None:
+        """The longest time between two keyframes of late; None: it is not known yet."""
+        intervals = self.publication.meter.keyframe_intervals if self.publication is not None else ()
+        return max(intervals, default=self.told_keyframes_s)
 
     # --- The publisher ---
 

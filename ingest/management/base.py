@@ -144,7 +144,7 @@ class Verb:
         self.help, self.arguments = help, arguments
 
     def __call__(self, method: Callable[..., Answer]) -> "Verb":
-        self.name, self.run = method.__name__.strip("_"), method
+        self.name, self.run = method.__name__.strip("_").replace("_", "-"), method
         return self
 
 

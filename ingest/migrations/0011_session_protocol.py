@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('ingest', '0009_push_and_pull'),
+        ('ingest', '0010_who_may_watch'),
     ]
 
     operations = [

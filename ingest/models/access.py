@@ -128,6 +128,12 @@ def instance_column() -> models.GeneratedField:
 class Stream(models.Model):
     """A stream by its public name, under which players ask for it."""
 
+    class PlayPolicy(models.TextChoices):
+        APPLICATION = "", "As the application says"
+        PUBLIC = "public", "Public: anyone"
+        TOKEN = "token", "By link: whoever has one"
+        NONE = "none", "Closed: nobody"
+
     class Takeover(models.TextChoices):
         REJECT = "reject", "Refuse it"
         REPLACE = "replace", "It replaces the first"
@@ -145,6 +151,24 @@ class Stream(models.Model):
         null=True,
         blank=True,
         help_text="Health checks compare with it. Empty: with what the encoder says of itself.",
+    )
+    play_policy = models.CharField(
+        "who may watch",
+        max_length=8,
+        choices=PlayPolicy,
+        default=PlayPolicy.APPLICATION,
+        db_default=PlayPolicy.APPLICATION,
+        blank=True,
+        help_text="And play by whatever protocol. Leaving “By link” makes the links so far invalid.",
+    )
+    link_generation = models.PositiveIntegerField(
+        default=1, db_default=1, editable=False, help_text="Of its play tokens: those of a former one are invalid."
+    )
+    hls_always = models.BooleanField(
+        "always ready for browsers",
+        default=False,
+        db_default=False,
+        help_text="On: packaged as HLS while it is live. Off: from the first viewer on, who waits some seconds longer.",
     )
     takeover = models.CharField(
         "when a second encoder connects", max_length=16, choices=Takeover, default=Takeover.REJECT
@@ -184,6 +208,11 @@ class Stream(models.Model):
     @property
     def path(self) -> str:
         return f"{self.application.name}/{self.name}"
+
+    @property
+    def effective_play_policy(self) -> str:
+        """Its own or, where it has none, its application's."""
+        return self.play_policy or self.application.play_policy
 
 
 class StreamKey(models.Model):

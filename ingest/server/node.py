@@ -265,7 +265,7 @@ class Node:
             "at": wall,
             "streams": len(tick.streams),
             "publishers": publishers,
-            "players": len(tick.players) + tick.viewers,
+            "players": len(tick.players),
             "viewers": tick.viewers,
             "connections": len(server.connections),
             "refused_connections": server.connection_limits.refused,

@@ -9,9 +9,10 @@ from typing import Any, Final
 from ingest.contracts import PlayAccept
 from ingest.live import LiveStream
 from ingest.live.counters import Audience
+from ingest.live.media_path import KEYFRAMES
 from ingest.live.republish import as_published, taken
 from ingest.rtmp.messages import Message, MessageType
-from ingest.rtmp.messages.commands import number
+from ingest.rtmp.messages.commands import encode_data, number
 from ingest.server.asgi import DESCRIPTIONS
 from ingest.server.connection import Connection
 from ingest.server.playing import Playing
@@ -38,6 +39,9 @@ class RelayPlaying(Playing):
         self._node = accept.get("relay", "")
 
     def start(self, now: float) -> None:
+        if (interval_s := self.live.keyframe_interval_s) is not None:
+            told = encode_data(self.stream_id, self.live.time.latest, KEYFRAMES, interval_s)
+            self.connection.rtmp.send_message(told)
         super().start(now)
         self.live.beyond.join(self.subscriber, self._node)
 

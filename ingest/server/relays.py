@@ -17,9 +17,10 @@ from typing import Any, Final
 from ingest import clock
 from ingest.contracts import MediaInfo, PublishLimits, RelayFigures, RelayOrder, RelaySource
 from ingest.live import LiveStream, Publisher, SocketFigures
-from ingest.live.media_path import CLEAR, NOT_RELAYED
+from ingest.live.media_path import CLEAR, KEYFRAMES, NOT_RELAYED
 from ingest.rtmp import events
 from ingest.rtmp.capabilities import RELAY_CAPABILITIES
+from ingest.rtmp.messages.commands import number
 from ingest.rtmp.run_reader import Run
 from ingest.rtmp.status import PLAY_START, PLAY_UNPUBLISH_NOTIFY
 from ingest.server.connection_base import Server
@@ -47,6 +48,9 @@ NO_LIMITS: Final[PublishLimits] = {
 
 PROPERTIES: Final = {**RELAY_CAPABILITIES.properties(), "flashVer": FLASH_VERSION, "fpad": False}
 """Of `connect`."""
+
+MOST_KEYFRAMES_S: Final = 600.0
+"""Between two keyframes, as far as another node is believed."""
 
 TOO_MANY: Final = "The node relays as many streams as it may ({}): raise RTMPWEB_MAX_RELAYS, or add a node."
 
@@ -189,13 +193,22 @@ class Relay:
                 self._connection.begun()
 
     def data(self, event: events.DataReceived) -> None:
-        if event.stream_id != self._stream_id or event.name in NOT_RELAYED:
+        if event.stream_id != self._stream_id:
+            return
+        if event.name == KEYFRAMES:
+            self._keyframes_told(event.values)
+        if event.name in NOT_RELAYED:
             return
         now = self._server.loop.time()
         self._begin_publishing(now)
         self.live.data(event.timestamp, event.name, event.values, event.payload, now, kept=event.kept)
         if event.name == CLEAR:
             self._players.cleared(event.payload)
+
+    def _keyframes_told(self, values: list[Any]) -> None:
+        interval_s = number(values[0], 0.0) if values else 0.0
+        if 0 < interval_s <= MOST_KEYFRAMES_S:
+            self.live.told_keyframes_s = interval_s
 
     def resumed(self) -> None:
         """It sends nothing that could wait."""

@@ -76,9 +76,11 @@ def set_enabled(actor: Actor, row: Stream | Application, enabled: bool) -> None:
         row.save(update_fields=["enabled"])
 
 
-def play_link(actor: Actor, *, stream: Stream, lifetime: timedelta, page: str = "") -> media_urls.PlayLink:
+def play_link(
+    actor: Actor, *, stream: Stream, lifetime: timedelta, page: str = "", site: str = ""
+) -> media_urls.PlayLink:
     """A token that plays the stream, and the URLs with it. The entry says until when, never the token."""
-    link = media_urls.make_play_link(stream, lifetime, page=page)
+    link = media_urls.make_play_link(stream, lifetime, page=page, site=site)
     audit.record(actor, "play_token.create", stream.path, stream=stream, expires_at=link.expires_at)
     return link
 

@@ -216,15 +216,15 @@ def _check_presented(application: Application, request: ConnectRequest, access: 
     else may be called a token, such as a CDN's: nobody asks for it.
     """
     credential = request.credential
-    takes_tokens = application.play_policy == Application.PlayPolicy.TOKEN
     is_token = request.is_token and not looks_like_key(credential)
-    found = _token_of(credential, now)
+    found = _token_of(credential, application, now)
     if found is not None:
-        if not found[0].filter(application=application).exists():
+        policy, verdict = found
+        if not policy:
             refuse("connect", "token_invalid")
-        if takes_tokens and found[1] == "expired":
-            refuse("connect", "token_expired")
-    elif is_token and not takes_tokens:
+        if policy == Application.PlayPolicy.TOKEN and verdict != "valid":
+            refuse("connect", f"token_{verdict}")
+    elif is_token and application.play_policy != Application.PlayPolicy.TOKEN:
         return
     elif is_token and access.key(credential) is None:
         refuse("connect", "token_invalid")
@@ -233,16 +233,31 @@ def _check_presented(application: Application, request: ConnectRequest, access: 
         check_key("connect", application, credential, access, instance=instance, address=request.address, now=now)
 
 
-def _token_of(
-    credential: str, now: datetime
-) -> tuple[QuerySet[Stream] | QuerySet[Recording], play_tokens.Verdict] | None:
-    """What the token is for, whether it is there or not; None: it is none of ours."""
-    for kind in (play_tokens.PLAY, play_tokens.PREVIEW):
-        stream, verdict = kind.read(credential, now=now)
-        if stream:
-            return Stream.objects.filter(pk=stream), verdict
-    recording, verdict = play_tokens.RECORDING.read(credential, now=now)
-    return (Recording.objects.filter(pk=recording), verdict) if recording else None
+def _token_of(credential: str, application: Application, now: datetime) -> tuple[str, play_tokens.Verdict] | None:
+    """Who may play what the token is for ("": the application has no such stream or recording), and what it is good
+    for; None: it is none of ours."""
+    pk, verdict = play_tokens.PLAY.read(credential, now=now)
+    if pk:
+        stream = _stream(application, pk)
+        if stream is None:
+            return "", verdict
+        verdict = play_tokens.PLAY.verify(credential, pk, generation=stream.link_generation, now=now)
+        return stream.effective_play_policy, verdict
+    pk, verdict = play_tokens.PREVIEW.read(credential, now=now)
+    if pk:
+        stream = _stream(application, pk)
+        return stream.effective_play_policy if stream is not None else "", verdict
+    pk, verdict = play_tokens.RECORDING.read(credential, now=now)
+    if not pk:
+        return None
+    there = Recording.objects.filter(pk=pk, application=application).select_related("stream__application").first()
+    if there is None:
+        return "", verdict
+    return (there.stream.effective_play_policy if there.stream is not None else application.play_policy), verdict
+
+
+def _stream(application: Application, pk: int) -> Stream | None:
+    return Stream.objects.filter(pk=pk, application=application).select_related("application").first()
 
 
 def check_key(

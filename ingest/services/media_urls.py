@@ -5,7 +5,7 @@ import shlex
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -145,7 +145,10 @@ def strings(*, stream: Stream, secret: str, page: str = "") -> ConnectionStrings
 
 
 MOST_HOURS: Final = 31 * 24
-"""For which a token may be valid: it can't be revoked."""
+"""For which scripts may have a token be valid."""
+
+LASTING: Final = timedelta(days=3650)
+"""Of a link that works until its stream's links are replaced."""
 
 USUAL_HOURS: Final = play_tokens.PLAY.lifetime / timedelta(hours=1)
 
@@ -164,14 +167,24 @@ class PlayLink:
     """FLV over HTTP; empty where the media listener is off."""
     ws_url: str = field(repr=False)
     """FLV over WebSocket, likewise."""
+    hls_url: str = field(default="", repr=False)
+    """Of a stream; empty where HLS is off."""
+    watch_url: str = field(default="", repr=False)
+    """The page for browsers, likewise."""
 
 
 def make_play_link(
-    row: Stream | Recording, lifetime: timedelta = play_tokens.PLAY.lifetime, *, page: str = ""
+    row: Stream | Recording, lifetime: timedelta = play_tokens.PLAY.lifetime, *, page: str = "", site: str = ""
 ) -> PlayLink:
-    """Of a stream and its recordings, or of this recording and no other of its name."""
-    kind = play_tokens.PLAY if isinstance(row, Stream) else play_tokens.RECORDING
-    return _link(row, kind, lifetime, page)
+    """Of a stream and its recordings, or of this recording and no other of its name. `site`: as of `watch_url`."""
+    if isinstance(row, Recording):
+        return _link(row, play_tokens.RECORDING, lifetime, page)
+    link = _link(row, play_tokens.PLAY, lifetime, page, generation=row.link_generation)
+    return replace(
+        link,
+        hls_url=hls_url(stream=row, token=link.token, page=page),
+        watch_url=watch_url(stream=row, token=link.token, site=site),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +215,8 @@ def watch_urls(*, stream: Stream, page: str = "", token: str = "") -> list[Watch
         found.append(WatchUrl("rtmps", "RTMP with TLS", f"{base}/{stream.application.name}/{name}{query}"))
     if flv := live_url(stream=stream, page=page):
         found.append(WatchUrl("flv", "FLV over HTTP", f"{flv}{query}"))
+    if hls := hls_url(stream=stream, token=token, page=page):
+        found.append(WatchUrl("hls", "HLS", hls))
     return found
 
 
@@ -211,6 +226,37 @@ def live_url(*, stream: Stream, page: str = "") -> str:
     return base and f"{base}{_file(stream)}"
 
 
+def hls_url(*, stream: Stream, token: str = "", page: str = "") -> str:
+    """The multivariant playlist; empty where HLS is off. `token`: where playing takes one, which is in the path: so it
+    is in all that the playlists lead to."""
+    base = hls_base(page)
+    return base and hls_url_of(app=stream.application.name, name=stream.name, base=base, token=token)
+
+
+def hls_url_of(*, app: str, name: str, base: str, token: str = "") -> str:
+    """Of a name that need not be a stream's yet. `base`: of the HLS listener."""
+    return f"{base}/hls/{f'{token}/' if token else ''}{app}/{quote(name, safe=SAFE)}/index.m3u8"
+
+
+def hls_base(page: str = "") -> str:
+    """http[s]://host[:port][/path], as browsers reach the HLS listener; empty where it is off. `page`: as of
+    `media_base`."""
+    return _http_base(settings.HLS_ADDRESS, settings.HLS_URL_BASE, page)
+
+
+def watch_url(*, stream: Stream, token: str = "", site: str = "") -> str:
+    """The page on which browsers watch it; empty where HLS is off. `site`: the dashboard's http[s]://host[:port], as
+    it was reached, where no setting says its public one."""
+    if settings.HLS_ADDRESS is None:
+        return ""
+    path = f"/watch/{_path(stream)}{f'?token={token}' if token else ''}"
+    return f"{site}{path}" if site and not settings.PUBLIC_URL else absolute_url(path)
+
+
+def _path(stream: Stream) -> str:
+    return f"{stream.application.name}/{quote(stream.name, safe=SAFE)}"
+
+
 def make_preview(*, stream: Stream, page: str) -> PlayLink | None:
     """Whoever has one of its URLs can look at the live stream, if that begins soon. `page`: the host by which who asks
     reaches the dashboard. None where the media listener is off."""
@@ -218,9 +264,11 @@ def make_preview(*, stream: Stream, page: str) -> PlayLink | None:
     return _link(stream, play_tokens.PREVIEW, play_tokens.PREVIEW.lifetime, page) if has_media else None
 
 
-def _link(row: Stream | Recording, kind: play_tokens.Kind, lifetime: timedelta, page: str) -> PlayLink:
+def _link(
+    row: Stream | Recording, kind: play_tokens.Kind, lifetime: timedelta, page: str, *, generation: int = 1
+) -> PlayLink:
     now, base = timezone.now().replace(microsecond=0), media_base(page)
-    token = kind.issue(row.pk, lifetime=lifetime, now=now)
+    token = kind.issue(row.pk, generation=generation, lifetime=lifetime, now=now)
     rest = f"{_file(row)}?token={token}"
     return PlayLink(
         token=token,
@@ -266,11 +314,16 @@ def media_base(page: str = "") -> str:
 
     `page`: the host by which the dashboard was reached: a listener on all addresses is behind it too.
     """
-    if settings.MEDIA_ADDRESS is None:
+    return _http_base(settings.MEDIA_ADDRESS, settings.MEDIA_URL_BASE, page)
+
+
+def _http_base(address: tuple[str, int] | None, said: str, page: str) -> str:
+    """Of a listener at the address (None: off), for whose URL a setting may have `said` another."""
+    if address is None:
         return ""
-    if settings.MEDIA_URL_BASE:
-        return str(settings.MEDIA_URL_BASE)
-    host, port = settings.MEDIA_ADDRESS
+    if said:
+        return said
+    host, port = address
     if page and host in WILDCARDS:
         host = page
     return f"http://{url_host(host)}:{port}"

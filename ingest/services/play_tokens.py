@@ -1,5 +1,5 @@
 """Signed tokens that let their bearer play one stream or recording, look at a stream, or download a recording, for a
-while. Nothing of them is stored.
+while. Nothing of them is stored: those of a stream are made invalid all at once, by a new generation of its links.
 
 None has characters that a URL's query would need to escape.
 """
@@ -22,21 +22,35 @@ class Kind:
     field: str
     lifetime: timedelta
 
-    def issue(self, pk: int, *, lifetime: timedelta | None = None, now: datetime | None = None) -> str:
+    def issue(
+        self, pk: int, *, generation: int = 1, lifetime: timedelta | None = None, now: datetime | None = None
+    ) -> str:
         expires = (now or timezone.now()) + (self.lifetime if lifetime is None else lifetime)
-        return signing.dumps({self.field: pk, "x": int(expires.timestamp())}, salt=self.salt)
+        payload = {self.field: pk, "x": int(expires.timestamp())} | ({"g": generation} if generation > 1 else {})
+        return signing.dumps(payload, salt=self.salt)
 
     def read(self, token: str, *, now: datetime | None = None) -> tuple[int, Verdict]:
         """The id of the row that it is for; 0 for what is no token of this kind."""
+        payload = self._payload(token)
+        return (payload[self.field], _age(payload, now)) if payload else (0, "invalid")
+
+    def verify(self, token: str, pk: int, *, generation: int = 1, now: datetime | None = None) -> Verdict:
+        """`generation`: of the row's links now. A token that says none is of the first."""
+        payload = self._payload(token)
+        is_of_it = payload.get(self.field) == pk and payload.get("g", 1) == generation
+        return _age(payload, now) if is_of_it else "invalid"
+
+    def _payload(self, token: str) -> dict[str, Any]:
+        """Empty for what is no token of this kind."""
         try:
             payload: dict[str, Any] = signing.loads(token, salt=self.salt)
         except signing.BadSignature:
-            return 0, "invalid"
-        return payload[self.field], "valid" if payload["x"] > (now or timezone.now()).timestamp() else "expired"
+            return {}
+        return payload
 
-    def verify(self, token: str, pk: int, *, now: datetime | None = None) -> Verdict:
-        found, verdict = self.read(token, now=now)
-        return verdict if found == pk else "invalid"
+
+def _age(payload: dict[str, Any], now: datetime | None) -> Verdict:
+    return "valid" if payload["x"] > (now or timezone.now()).timestamp() else "expired"
 
 
 PLAY: Final = Kind("ingest.play", "s", timedelta(hours=12))

@@ -3,6 +3,9 @@ that is. Only reads.
 
 Where neither is there, a player waits for the live stream, if somebody may come to publish it.
 
+Who may play a stream is said here alone, whatever the protocol: by its own policy or, where it has none, by its
+application's. Closed it plays for nobody; by link, for whoever has a token of its links' generation.
+
 Names of recordings are asked for in several spellings: FFmpeg and others put `flv:` or `mp4:` before them and an ending
 behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. It
 needs a token also where everybody may play what is live, unless its application says otherwise, and that may be one of
@@ -64,6 +67,10 @@ class Playable:
         return "s" if self.application.play_start_unit == Application.StartUnit.SECONDS else "ms"
 
     @property
+    def takes_token(self) -> bool:
+        return policy_of(self.application, self.stream) == Application.PlayPolicy.TOKEN
+
+    @property
     def is_download(self) -> bool:
         return self.recording is not None and "disposition" in self.recording
 
@@ -76,6 +83,11 @@ class Playable:
     def is_awaited(self) -> bool:
         """Nobody has published it yet, nor has it been recorded."""
         return self.stream is None and self.recording is None
+
+
+def policy_of(application: Application, stream: Stream | None) -> str:
+    """Who may play the stream or, of a name that has none, what the application has under it."""
+    return stream.effective_play_policy if stream is not None else application.play_policy
 
 
 def wanted_by(start: float) -> Wanted:
@@ -116,8 +128,6 @@ def check(
     application = stream.application if stream is not None else _application(app)
     if not application.enabled:
         _refuse("app_disabled")
-    if application.play_policy == Application.PlayPolicy.NONE:
-        _refuse("play_not_allowed")
     recording = None if wanted == "live" else _recording(application, names, credential, now)
     live = None if wanted == "recorded" else stream
     why_not: dict[Literal["live", "recorded"], str] = {}
@@ -126,6 +136,8 @@ def check(
     if recording is not None:
         why_not["recorded"] = _reason(application, recording.stream or stream, credential, now, recording)
     if not why_not:
+        if stream is None and application.play_policy == Application.PlayPolicy.NONE:
+            _refuse("play_not_allowed")
         _refuse("stream_unknown" if stream is None else "recording_unknown", stream)
     ruled_by = live or (recording and recording.stream) or stream
     if all(why_not.values()):
@@ -185,13 +197,13 @@ def _application(name: str) -> Application:
 def _recording(application: Application, names: list[str], token: str, now: datetime) -> Recording | None:
     """The one that the token is for; else the newest that is complete, of the first spelling that has any."""
     linked, _ = play_tokens.RECORDING.read(token, now=now) if token else (0, "invalid")
+    played = Recording.objects.filter(application=application).select_related("stream__application")
     if linked:
-        those = Recording.objects.filter(pk=linked, application=application, name__in=names).select_related("stream")
+        those = played.filter(pk=linked, name__in=names)
         if (row := those.first()) is not None:
             return row
     for name in names:
-        those = Recording.objects.filter(application=application, name=name).select_related("stream")
-        found = those.order_by(COMPLETE_FIRST, "-started_at").first()
+        found = played.filter(name=name).order_by(COMPLETE_FIRST, "-started_at").first()
         if found is not None:
             return found
     return None
@@ -213,16 +225,19 @@ def _reason(
 ) -> str:
     """Why it, or its recording, may not be played by the rules of the stream; "": it may. A recording's own token does
     what one of the stream does."""
+    policy = policy_of(application, stream)
+    if policy == Application.PlayPolicy.NONE:
+        return "play_not_allowed"
     if stream is not None and not stream.enabled:
         return "stream_disabled"
     is_signed = recording is not None and application.play_recordings == Application.PlayRecordings.SIGNED
-    if application.play_policy != Application.PlayPolicy.TOKEN and not is_signed:
+    if policy != Application.PlayPolicy.TOKEN and not is_signed:
         return ""
     if not credential:
         return "token_missing"
     verdicts: list[play_tokens.Verdict] = ["invalid"]
     if stream is not None:
-        verdicts.append(play_tokens.PLAY.verify(credential, stream.pk, now=now))
+        verdicts.append(play_tokens.PLAY.verify(credential, stream.pk, generation=stream.link_generation, now=now))
     if recording is not None:
         verdicts.append(play_tokens.RECORDING.verify(credential, recording.pk, now=now))
     return "" if "valid" in verdicts else "token_expired" if "expired" in verdicts else "token_invalid"

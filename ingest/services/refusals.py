@@ -170,8 +170,8 @@ REASONS: dict[str, Reason] = {
         advice="Stop the other encoder, or let a newer encoder replace it.",
     ),
     "play_not_allowed": Reason(
-        "The application's streams can't be played.",
-        advice="Change the application's play policy, if its streams are to be played.",
+        "Nobody may play this: its play policy says so.",
+        advice="Change who may watch on the stream's page, or the application's play policy.",
     ),
     "token_missing": Reason(
         "A play token is needed: add ?token=... to the name.",

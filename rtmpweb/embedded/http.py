@@ -54,7 +54,7 @@ def listen(addresses: Mapping[str, Address]) -> dict[str, socket.socket]:
     failed: dict[str, OSError] = {}
     for setting, address in addresses.items():
         try:
-            bound[setting] = _listen(address)
+            bound[setting] = open_listener(address)
         except OSError as error:
             failed[setting] = error
     if not failed:
@@ -74,7 +74,7 @@ def listen(addresses: Mapping[str, Address]) -> dict[str, socket.socket]:
     raise ListenError(" ".join(sentences))
 
 
-def _listen(address: Address) -> socket.socket:
+def open_listener(address: Address) -> socket.socket:
     """Raises OSError."""
     host, port = address
     family, kind, protocol, _, target = socket.getaddrinfo(

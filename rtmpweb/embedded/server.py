@@ -42,6 +42,7 @@ from ingest.services import installation
 from rtmpweb.embedded import own_redis
 from rtmpweb.embedded.celery_workers import celery_workers
 from rtmpweb.embedded.http import HttpServer, ListenError, explain_listen_error, listen, url_host
+from rtmpweb.embedded.packager import free_address, packager
 from rtmpweb.heartbeats import idle_worker_heartbeat
 
 LOCK_FILE = "serve.lock"
@@ -190,6 +191,8 @@ class Embedded:
             )
         http = self._listen(settings.HTTP_ADDRESS)
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])
+        if settings.HLS_ADDRESS is not None:
+            settings.HLS_ADDRESS = free_address(settings.HLS_ADDRESS, self._write)
         try:
             config = self._configure()
             if own_redis.is_named():
@@ -286,7 +289,10 @@ class Embedded:
 
     async def _start_children(self) -> None:
         queue = None if settings.BROKER_URL else settings.BROKER_DIR / "queue"
-        for program in celery_workers(settings.BASE_DIR, settings.DATA_DIR, queue):
+        programs = celery_workers(settings.BASE_DIR, settings.DATA_DIR, queue)
+        if settings.HLS_ADDRESS is not None:
+            programs.append(packager(settings.BASE_DIR, settings.HLS_ADDRESS))
+        for program in programs:
             child = Child(program, self._write)
             child.start()
             self._children.append(child)
@@ -309,6 +315,8 @@ class Embedded:
         self._write(f"Ready: dashboard {self._url}, {', '.join(urls) or 'no RTMP (RTMPWEB_RTMP is off)'}")
         if base := media_urls.media_base():
             self._write(f"FLV by HTTP and WebSocket: {base}/live/APPLICATION/STREAM.flv")
+        if base := media_urls.hls_base():
+            self._write(f"HLS: {base}/hls/APPLICATION/STREAM/index.m3u8; to watch: {self._url}watch/APPLICATION/STREAM")
 
     # --- Stop ---
 

@@ -65,6 +65,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 NO_PAGES = ("/metrics", "/live/recent/", "/live/expected/", "/system/alarms", "/healthz", "/audit/export")
 """For scripts."""
+ELSEWHERE = ("/watch/live/cam-1",)
+"""Looked at with something to play: tests/e2e/pages/test_watch_page.py."""
 FILES = ("/settings", "/download", ".csv", ".json", ".pdf", ".webp", "/data", "/progress")
 """How paths end that lead to a file."""
 
@@ -76,7 +78,7 @@ def is_page(row: str) -> bool:
     method, path = row.split(" ")
     if path.startswith("/api/"):
         return path == "/api/v1/docs"
-    return method == "GET" and path not in NO_PAGES and not path.endswith(FILES)
+    return method == "GET" and path not in NO_PAGES + ELSEWHERE and not path.endswith(FILES)
 
 
 PAGES = tuple(row.split(" ")[1] for row in TABLE if is_page(row) and row != "GET /login/")

@@ -98,7 +98,8 @@ Tokens = dict[str, str]
 def test_a_template_keeps_the_strict_policy_and_its_icons_exist(template: Path) -> None:
     text = template.read_text()
     assert forbidden(text) == []
-    symbols = set(re.findall(r'<symbol id="i-([a-z]+)"', (ROOT / "templates/dashboard/_icons.html").read_text()))
+    icons = ROOT / "templates" / ("watch" if template.parent.name == "watch" else "dashboard") / "_icons.html"
+    symbols = set(re.findall(r'<symbol id="i-([a-z]+)"', icons.read_text()))
     assert set(re.findall(r'{% icon "([a-z]+)"', text)) <= symbols
 
 
@@ -111,9 +112,9 @@ def test_every_static_file_that_a_template_names_exists() -> None:
 
 
 def test_every_module_that_a_script_imports_exists() -> None:
-    for script in (STATIC / "js").glob("*.js"):
-        for name in re.findall(r'from "\./([^"]+)"', script.read_text()):
-            assert (STATIC / "js" / name).is_file(), f"{script.name} imports {name}"
+    for script in (*(STATIC / "js").glob("*.js"), *(STATIC.parent / "watch").glob("*.js")):
+        for name in re.findall(r'from "(\.[^"]+)"', script.read_text()):
+            assert (script.parent / name).is_file(), f"{script.name} imports {name}"
 
 
 def _tokens() -> dict[str, Tokens]:

@@ -10,6 +10,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from dashboard.api import api
 from dashboard.streams.queries import Now, by_stream
@@ -17,7 +18,7 @@ from ingest import live_store
 from ingest.live_store import LiveView, get_livestore
 from ingest.models import Application, Node, Recording, Session, StatusEvent, Stream
 from ingest.models.names import NOT_WITHIN
-from ingest.services import encoder_login, keys, removal
+from ingest.services import encoder_login, keys, play_tokens, removal
 from tests.dashboard.conftest import audited, make_session, make_stream, put_node, snapshot
 from tests.dashboard.sockets import sample
 from tests.dashboard.test_api import METRICS, STREAM, get
@@ -373,3 +374,36 @@ def test_a_recording_that_is_written_keeps_its_stream(admin: Client, recording: 
     assert answer.status_code == 409
     assert "It is being recorded" in answer.json()["detail"]
     assert Stream.objects.exists()
+
+
+def test_who_may_watch_is_changed(admin: Client, stream: Stream, settings: Settings) -> None:
+    settings.HLS_ADDRESS, settings.HLS_URL_BASE, settings.PUBLIC_URL = ("0.0.0.0", 8002), "", "https://tv.example.org"
+    found = ask(admin, "GET", OF_STREAM).json()
+    assert (found["play_policy"], found["hls_always"]) == ("", False)
+    assert found["hls_url"] == "http://127.0.0.1:8002/hls/live/cam-1/index.m3u8"
+    assert found["watch_url"] == "https://tv.example.org/watch/live/cam-1"
+    for _ in range(2):
+        found = ask(admin, "PATCH", OF_STREAM, play_policy="token", hls_always=True).json()
+        assert (found["play_policy"], found["hls_always"], found["enabled"]) == ("token", True, True)
+    assert audited("action") == ["stream.play_policy"], "what changes nothing is no act"
+    first = ask(admin, "POST", f"{OF_STREAM}/token", lasting=True).json()
+    second = ask(admin, "POST", f"{OF_STREAM}/token", replaces=True, hours=1).json()
+    stream.refresh_from_db()
+    verdicts = [
+        play_tokens.PLAY.verify(made["token"], stream.pk, generation=stream.link_generation) for made in (first, second)
+    ]
+    assert verdicts == ["invalid", "valid"]
+    assert second["watch_url"].endswith(f"/watch/live/cam-1?token={second['token']}")
+    assert ask(admin, "PATCH", OF_STREAM, play_policy="some").status_code == 422
+    ask(admin, "PATCH", OF_STREAM, play_policy="none")
+    assert ask(admin, "POST", f"{OF_STREAM}/token").status_code == 409
+    settings.HLS_ADDRESS = None
+    found = ask(admin, "GET", OF_STREAM).json()
+    assert (found["hls_url"], found["watch_url"]) == ("", "")
+
+
+def test_who_says_who_may_watch_may_not_disable(manager: Client, stream: Stream) -> None:
+    assert ask(manager, "PATCH", OF_STREAM, play_policy="public").status_code == 200
+    assert ask(manager, "PATCH", OF_STREAM, enabled=False).status_code == 403
+    stream.refresh_from_db()
+    assert stream.enabled

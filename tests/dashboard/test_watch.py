@@ -46,7 +46,7 @@ def test_with_tokens_who_may_share_makes_a_link(
     policy("token")
     assert lacks(text_of(viewer), "An operator can make one.") == []
     assert "Make a link" not in text_of(viewer)
-    assert lacks(text_of(operator), "Make a link", "Players need an address with a token") == []
+    assert lacks(text_of(operator), "Make a link", "Whoever has a link watches") == []
     answer: Any = operator.post(f"{PATH}link", {"hours": "1"}, headers=BY_SCRIPT)
     assert answer.status_code == 201
     assert answer["Cache-Control"] == "no-store"
@@ -60,7 +60,7 @@ def test_with_tokens_who_may_share_makes_a_link(
 def test_where_nobody_may_play_no_address_is_printed(operator: Client, stream: Stream) -> None:
     policy("none")
     text = text_of(operator)
-    assert lacks(text, "Nobody may play this application’s streams") == []
+    assert lacks(text, "Nobody may watch this stream: the application’s play policy says so.") == []
     assert "rtmp://testserver/live/cam-1" not in text
     refused = operator.post(f"{PATH}link", {"hours": "1"}, headers=BY_SCRIPT)
     assert refused.status_code == 422
@@ -72,3 +72,48 @@ def test_what_is_off_is_said_with_the_setting(viewer: Client, stream: Stream, se
     text = text_of(viewer)
     assert lacks(text, "FLV over HTTP is off", "<code>RTMPWEB_MEDIA</code>", 'data-off="No preview: the media') == []
     assert ".flv" not in text
+
+
+EMBED = '<iframe src="{url}embed=1" title="live/cam-1" width="640" height="360" style="border:0" '
+
+
+def test_the_watch_page_is_printed_with_what_embeds_it(viewer: Client, stream: Stream, settings: Settings) -> None:
+    settings.HLS_ADDRESS, settings.HLS_URL_BASE = ("0.0.0.0", 8002), ""
+    text = text_of(viewer)
+    page = "http://testserver/watch/live/cam-1"
+    assert lacks(text, page, EMBED.format(url=f"{page}?"), "http://testserver:8002/hls/live/cam-1/index.m3u8") == []
+    settings.HLS_ADDRESS = None
+    text = text_of(viewer)
+    assert lacks(text, "The watch page is off", "<code>RTMPWEB_HLS</code>") == []
+    assert "/watch/" not in text
+
+
+def test_links_last_until_they_are_replaced(operator: Client, stream: Stream, settings: Settings) -> None:
+    settings.HLS_ADDRESS = ("0.0.0.0", 8002)
+    policy("token")
+    made = [
+        html.unescape(operator.post(f"{PATH}{path}", sent, headers=BY_SCRIPT).content.decode())
+        for path, sent in (("link", {"hours": "lasting"}), ("new-link", {}))
+    ]
+    for text in made:
+        assert lacks(text, "http://testserver/watch/live/cam-1?token=", "until the links are replaced", "embed=1") == []
+    assert audited("action") == ["play_token.create", "play_token.replace"]
+    policy("none")
+    assert operator.post(f"{PATH}new-link", headers=BY_SCRIPT).status_code == 422
+
+
+def test_who_may_watch_is_said_on_the_page(manager: Client, viewer: Client, stream: Stream) -> None:
+    assert lacks(text_of(manager), "Who may watch live/cam-1", "as the application says", "live: anyone.") == []
+    assert "Who may watch live/cam-1" not in text_of(viewer)
+    path = f"{PATH}play-policy"
+    answer: Any = manager.post(path, {"play_policy": "token", "hls_always": "on"}, headers=BY_SCRIPT)
+    assert answer.status_code == 302
+    stream.refresh_from_db()
+    assert (stream.play_policy, stream.hls_always) == ("token", True)
+    assert lacks(text_of(viewer), "By link", "An operator can make one.") == []
+    assert manager.post(path, {"play_policy": "x"}, headers={"Accept": "application/json"}).status_code == 409
+    manager.post(path, {"play_policy": "none"})
+    text = text_of(viewer)
+    assert lacks(text, "Closed", "Nobody may watch this stream.") == []
+    stream.refresh_from_db()
+    assert not stream.hls_always

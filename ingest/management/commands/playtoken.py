@@ -9,15 +9,15 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ingest import command_line
 from ingest.management import base
-from ingest.models import Application
+from ingest.models import Application, Stream
 from ingest.services import actions as services_actions
-from ingest.services import audit, media_urls
+from ingest.services import audit, media_urls, playback
 
 
 class Command(BaseCommand):
     help = (
-        "Makes a token that plays one stream, its recordings too, or one recording, and the URLs with it. It can't be "
-        "revoked: give it as long as needed."
+        "Makes a token that plays one stream, its recordings too, or one recording, and the URLs with it. A stream's "
+        "end all at once, by `stream new-link`; a recording's can't be revoked."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -40,12 +40,12 @@ class Command(BaseCommand):
         actor, lifetime = audit.command("playtoken"), timedelta(hours=hours)
         if recording is not None:
             row = base.recording_of(recording)
-            _check_played(row.application)
+            _check_played(row.application, row.stream)
             subject = {"recording": services_actions.recording_name(row)}
             link = services_actions.recording_link(actor, recording=row, lifetime=lifetime)
         else:
             found = base.stream_of(stream or "")
-            _check_played(found.application)
+            _check_played(found.application, found)
             subject = {"stream": found.path}
             link = services_actions.play_link(actor, stream=found, lifetime=lifetime)
         values = {**asdict(link), "expires_at": base.iso(link.expires_at)}
@@ -57,9 +57,15 @@ class Command(BaseCommand):
                 self.stdout.write(f"{name.replace('_', ' ')}: {value}")
 
 
-def _check_played(application: Application) -> None:
-    if application.play_policy == Application.PlayPolicy.NONE:
+def _check_played(application: Application, stream: Stream | None) -> None:
+    if playback.policy_of(application, stream) != Application.PlayPolicy.NONE:
+        return
+    if stream is not None and stream.play_policy:
         raise CommandError(
-            f"Nobody may play the application {application.name}. To let those who have a token: "
-            + command_line.here("application set", application.name, "--play token")
+            f"Nobody may play the stream {stream.path}: it is closed. To let those who have a token: "
+            + command_line.here("stream set", stream.path, "--play token")
         )
+    raise CommandError(
+        f"Nobody may play the application {application.name}. To let those who have a token: "
+        + command_line.here("application set", application.name, "--play token")
+    )

@@ -143,7 +143,7 @@ def test_each_rule_speaks_of_its_trouble(lake: Path) -> None:
 )
 def test_viewers_that_waited_are_told_of(lake: Path, reports: int, stalled_ms: int, level: str, share: str) -> None:
     """By so many that told how they played; of fewer nobody can say whose network it was."""
-    told = {"viewer_reports": reports, "viewer_stalled_ms": stalled_ms, "viewer_watched_ms": H_MS}
+    told = {"viewer_reports": reports, "viewer_stalled_ms": stalled_ms, "viewer_watched_ms": H_MS - stalled_ms}
     hour("live/a", MONDAY, viewer_ms=2 * H_MS, viewer_joins=15, viewer_join_ms=30_000, **told)
     made = report(lake)
     (finding,) = made["findings"]
@@ -399,7 +399,7 @@ def test_sums_and_what_follows_from_them(lake: Path) -> None:
         viewer_joins=36,
         viewer_join_ms=54_000,
         viewer_stalled_ms=36_000,
-        viewer_watched_ms=3 * H_MS,
+        viewer_watched_ms=3 * H_MS - 36_000,
         peak_viewers=60,
         peak_players=90,
         peak_at=MONDAY + timedelta(minutes=70),

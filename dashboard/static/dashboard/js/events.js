@@ -27,7 +27,7 @@ export const END_WORDS = {
 };
 
 /** Those that say something else of a player. */
-const PLAYER_END_WORDS = { client_unpublish: "Player left" };
+const PLAYER_END_WORDS = { client_unpublish: "Player left", key_revoked: "Not allowed to play any more" };
 
 /** What arrives, in few words: "1920 × 1080, H.264 and AAC". */
 export function mediaWords(media) {

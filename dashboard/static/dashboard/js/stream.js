@@ -16,7 +16,7 @@ import { nominalFps, Samples, StreamCharts } from "./streamcharts.js";
 
 const SILENCE_S = 5;
 const SESSION_EVENTS = new Set(["session.started", "session.ended"]);
-const RENDERED = ["missing", "session-key", "last-end", "relays", "sessions", "attempts", "keys", "previous"]; // What the server renders.
+const RENDERED = ["missing", "session-key", "last-end", "relays", "watch-ways", "sessions", "attempts", "keys", "previous"]; // What the server renders.
 // What happened is in the database by then: mostly, and on a busy server.
 const SOON_MS = 1500;
 const LATE_MS = 6000;
@@ -244,6 +244,8 @@ function thumbnail() {
 /* ---- go ---- */
 
 section("moment").querySelector("[data-whole]").addEventListener("click", () => pinMoment(null));
+
+document.getElementById("who-watches")?.addEventListener("close", () => refreshParts(["watch-ways"]));
 
 listenToCodes();
 // The session that is meant is the one that was seen when the dialog was opened, whoever publishes by then.

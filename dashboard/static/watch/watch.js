@@ -1,0 +1,218 @@
+// The watch page: asks whether the stream is live, waits with a growing interval while it is not, and plays it while it is.
+// Whatever ends or fails leads back to asking. No two pages ask at the same time: each interval has its own jitter.
+
+import { setText } from "../dashboard/js/dom.js";
+import { Beacon } from "./beacon.js";
+import { Controls } from "./controls.js";
+import { makeEngine } from "./engine.js";
+
+// Seconds from one question to the next, the last for good, by what the answer was.
+const AGAIN_S = {
+  waiting: [2, 3, 4, 6, 8, 10],
+  ended: [3, 5, 10, 20],
+  closed: [10, 20, 30],
+  unreachable: [1, 2, 4, 8, 15],
+  live: [0.5, 1, 2, 4, 8, 15], // It is, and could not be played.
+};
+const HIDDEN_S = 30; // A tab that nobody sees has time.
+const JITTER = 0.4; // Of an interval, more or less.
+const ANSWER_MS = 8_000;
+const QUIET_MS = 3_000; // So long nothing was played, and it is asked why.
+const STUCK_MS = 20_000; // Live, and yet nothing is played for so long: begin anew.
+const STEADY_MS = 10_000; // Played for so long, an earlier failure is forgotten.
+
+const SAID = {
+  waiting: ["The stream has not started yet.", "It begins here by itself."],
+  ended: ["The stream has ended.", "If it goes on, it does so here by itself."],
+  closed: ["This stream is closed.", "Nobody can watch it now."],
+  unreachable: ["The server can’t be reached.", "This page tries again by itself."],
+  paused: ["The stream is interrupted.", "It goes on by itself."],
+  unplayable: ["This browser can’t play the stream.", "Another browser may."],
+};
+const STATES = { live: "Live", waiting: "Not started yet", ended: "Ended", closed: "Closed", unreachable: "Connecting", unplayable: "" };
+
+const part = (id) => document.getElementById(id);
+const player = part("player");
+const video = part("video");
+const poster = part("poster");
+const { hls: folder, library } = player.dataset;
+
+let engine = null;
+let beacon = null;
+let opening = false;
+let timer = 0;
+let tries = { state: "", count: 0 };
+let moved = { at: performance.now(), time: -1, since: performance.now() };
+let askedAt = 0;
+let answered = { state: "looking", words: "" };
+
+const controls = new Controls(player, video, { play, goLive });
+
+/* ---- asking ---- */
+
+async function look() {
+  clearTimeout(timer);
+  askedAt = performance.now();
+  const found = await ask();
+  if (found.title) {
+    setText(part("title"), found.title);
+    document.title = found.title;
+  }
+  answered = found;
+  if (found.state === "live") {
+    if (!engine) await open();
+    else if (performance.now() - moved.at > STUCK_MS) failed("network");
+    return;
+  }
+  if (engine && (found.state === "closed" || (found.state === "ended" && (engine.isEnded || isQuiet())))) close();
+  if (!engine) say(found.state, found.words);
+  else if (isQuiet()) say(found.state === "waiting" ? "paused" : found.state, found.words);
+  if (!engine) again(found.state);
+}
+
+/** {state, words, title}. */
+async function ask() {
+  try {
+    const options = { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(ANSWER_MS) };
+    const response = await fetch(`${folder}state.json`, options);
+    const { state, words, title } = await response.json();
+    return { state: state in AGAIN_S ? state : "unreachable", words: words ?? "", title: title ?? "" };
+  } catch {
+    return { state: "unreachable", words: "", title: "" };
+  }
+}
+
+/** Asks again after a while: longer each time that the answer is the same. */
+function again(state) {
+  tries = tries.state === state ? { state, count: tries.count + 1 } : { state, count: 0 };
+  const steps = AGAIN_S[state];
+  const shown = steps[Math.min(tries.count, steps.length - 1)];
+  const seconds = document.hidden ? Math.max(shown, HIDDEN_S) : shown;
+  clearTimeout(timer);
+  timer = setTimeout(look, seconds * 1000 * (1 + JITTER * (2 * Math.random() - 1)));
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && !engine && !opening) timer = (clearTimeout(timer), setTimeout(look, 1000 * Math.random()));
+});
+addEventListener("online", () => !engine && look());
+part("again").addEventListener("click", look);
+
+/* ---- playing ---- */
+
+async function open() {
+  if (opening || engine) return;
+  opening = true;
+  const since = performance.now();
+  say("looking");
+  try {
+    engine = await makeEngine(video, folder, library, { failed, tracks: () => controls.paintMenu() });
+  } catch {
+    again("live");
+    return;
+  } finally {
+    opening = false;
+  }
+  if (!engine) return say("unplayable", answered.words);
+  beacon = new Beacon(video, engine, folder, since);
+  moved = { at: since, time: -1, since };
+  controls.use(engine);
+  await play();
+}
+
+async function play() {
+  part("start").hidden = true;
+  if (engine && behindWindow()) goLive();
+  try {
+    await video.play();
+  } catch (error) {
+    if (error.name === "NotAllowedError") part("start").hidden = false; // This browser wants a press first, even muted.
+  }
+}
+
+/** What was paused for longer than the server keeps can't go on where it was. */
+function behindWindow() {
+  const { seekable, currentTime } = video;
+  return seekable.length > 0 && currentTime > 0 && currentTime < seekable.start(0);
+}
+
+function goLive() {
+  const position = engine?.livePosition;
+  if (position !== null && position !== undefined) video.currentTime = position;
+  if (video.paused) video.play().catch(() => {});
+}
+
+/** By the engine: network, media or codec. */
+function failed(kind) {
+  const played = performance.now() - moved.since > STEADY_MS && moved.time > 0;
+  close();
+  if (kind === "codec") {
+    say("unplayable", answered.words);
+    return again("closed");
+  }
+  if (played) tries = { state: "", count: 0 };
+  if (!isSaid("paused")) say("looking");
+  again("live");
+}
+
+function close() {
+  beacon?.close();
+  engine?.close();
+  beacon = engine = null;
+  controls.use(null);
+  controls.paintMenu();
+  part("start").hidden = true;
+}
+
+part("start").addEventListener("click", play);
+
+const isQuiet = () => !video.paused && performance.now() - moved.at > QUIET_MS;
+
+/** Twice a second: is it going on? */
+setInterval(() => {
+  if (!engine) return;
+  const now = performance.now();
+  if (video.currentTime !== moved.time || video.paused) {
+    if (now - moved.at > QUIET_MS) moved.since = now;
+    moved.at = now;
+    moved.time = video.currentTime;
+    if (!video.paused && video.readyState > 2 && video.currentTime > 0) plays();
+  } else if (isQuiet() && now - askedAt > QUIET_MS * (1 + Math.random())) look();
+  controls.paintDelay();
+}, 500);
+
+video.addEventListener("ended", () => {
+  close();
+  look();
+});
+
+function plays() {
+  say("live");
+  if (performance.now() - moved.since > STEADY_MS) tries = { state: "", count: 0 };
+}
+
+/* ---- what is said ---- */
+
+const isSaid = (state) => player.dataset.state === state;
+
+/** `words`: the server's own for this stream, in place of ours. */
+function say(state, words = "") {
+  const [what, more] = words ? [words, state in SAID ? SAID[state][1] : ""] : (SAID[state] ?? ["", ""]);
+  player.dataset.state = state;
+  part("say").hidden = state === "live";
+  part("say").querySelector(".ring").hidden = state !== "looking" && state !== "paused" && state !== "unreachable";
+  setText(part("say-what"), state === "looking" ? "Connecting" : what);
+  setText(part("say-more"), state === "looking" ? "" : more);
+  part("again").hidden = state !== "unreachable";
+  const line = part("state");
+  if (line) setText(line, STATES[state] ?? (state === "paused" ? "Interrupted" : ""));
+  const note = state === "live" && !video.videoWidth ? answered.words || "Sound only: there is no picture." : "";
+  setText(part("note"), note);
+  part("note").hidden = note === "";
+  poster.hidden = !poster.naturalWidth || (state === "live" && video.videoWidth > 0) || state === "paused";
+}
+
+poster.addEventListener("load", () => say(player.dataset.state, answered.state === player.dataset.state ? answered.words : ""));
+
+say("looking");
+look();

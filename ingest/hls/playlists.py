@@ -1,0 +1,156 @@
+"""The text of playlists (draft-pantos-hls-rfc8216bis, section 4), of what a rendition or a packaging lists."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from ingest.hls.segments import Part, Segment
+
+if TYPE_CHECKING:
+    from ingest.hls.rendition import Rendition
+
+VERSION: Final = 9
+"""Which EXT-X-SKIP needs; all else needs less."""
+PARTS_HELD_BACK: Final = 3
+TARGETS_HELD_BACK: Final = 3
+AUDIO_GROUP: Final = "audio"
+
+
+def media_playlist(rendition: "Rendition", *, skip: bool) -> str:
+    settings, targets = rendition.settings, rendition.targets
+    segments = list(rendition.segments)
+    end = rendition.end_s
+    until = settings.skip_targets * targets.duration_s
+    skipped = _skipped(segments, end - until) if skip and not rendition.is_ended else 0
+    lines = [
+        "#EXTM3U",
+        f"#EXT-X-VERSION:{VERSION}",
+        f"#EXT-X-TARGETDURATION:{targets.duration_s}",
+        _server_control(rendition),
+        f"#EXT-X-PART-INF:PART-TARGET={targets.part_s:.3f}",
+        f"#EXT-X-MEDIA-SEQUENCE:{rendition.media_sequence}",
+        f"#EXT-X-DISCONTINUITY-SEQUENCE:{rendition.discontinuities}",
+    ]
+    is_open = rendition.open is not None and bool(rendition.open.parts)
+    listed = [*segments, *([rendition.open] if is_open and rendition.open is not None else [])]
+    if all(segment.is_independent for segment in listed):
+        lines.append("#EXT-X-INDEPENDENT-SEGMENTS")
+    if skipped:
+        lines.append(f"#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}")
+    init = -1
+    parts_from = end - settings.parts_targets * targets.duration_s
+    for segment in listed[skipped:]:
+        if segment.is_discontinuous:
+            lines.append("#EXT-X-DISCONTINUITY")
+        if segment.init != init:
+            init = segment.init
+            lines.append(f'#EXT-X-MAP:URI="{rendition.epoch}/{rendition.name}-init-{init}.mp4"')
+        if segment.date is not None:
+            lines.append(f"#EXT-X-PROGRAM-DATE-TIME:{_date(segment.date)}")
+        if segment.lists_parts and segment.start >= parts_from - 0.0005:
+            lines.extend(_part(rendition, segment, number, part) for number, part in enumerate(segment.parts))
+        if segment.is_whole:
+            lines += [f"#EXTINF:{segment.duration:.5f},", f"{rendition.epoch}/{rendition.name}-{segment.msn}.m4s"]
+    if rendition.is_ended:
+        lines.append("#EXT-X-ENDLIST")
+    else:
+        lines.append(_preload_hint(rendition))
+        lines.extend(_report(other) for other in rendition.reports(rendition))
+    return "\n".join(lines) + "\n"
+
+
+def _skipped(segments: Sequence[Segment], before: float) -> int:
+    """How many of them ended before the skip boundary."""
+    return sum(segment.end <= before for segment in segments)
+
+
+def _server_control(rendition: "Rendition") -> str:
+    """CAN-SKIP-UNTIL too where there is nothing to skip yet: servers of low latency say it (B.1)."""
+    settings, targets = rendition.settings, rendition.targets
+    return (
+        "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES"
+        f",CAN-SKIP-UNTIL={settings.skip_targets * targets.duration_s}"
+        f",PART-HOLD-BACK={PARTS_HELD_BACK * targets.part_s:.3f}"
+        f",HOLD-BACK={TARGETS_HELD_BACK * targets.duration_s}"
+    )
+
+
+def _part(rendition: "Rendition", segment: Segment, number: int, part: Part) -> str:
+    uri = f"{rendition.epoch}/{rendition.name}-{segment.msn}.{number}.m4s"
+    independent = ",INDEPENDENT=YES" if part.is_independent else ""
+    return f'#EXT-X-PART:DURATION={part.duration:.5f},URI="{uri}"{independent}'
+
+
+def _preload_hint(rendition: "Rendition") -> str:
+    segment = rendition.open
+    msn, number = (segment.msn, len(segment.parts)) if segment is not None else (rendition.last_msn + 1, 0)
+    return f'#EXT-X-PRELOAD-HINT:TYPE=PART,URI="{rendition.epoch}/{rendition.name}-{msn}.{number}.m4s"'
+
+
+def _report(other: "Rendition") -> str:
+    part = f",LAST-PART={other.last_part}" if other.last_part is not None else ""
+    return f'#EXT-X-RENDITION-REPORT:URI="{other.name}.m3u8",LAST-MSN={other.last_msn}{part}'
+
+
+def _date(seconds: float) -> str:
+    """To the millisecond, so that it never falls behind what was said before."""
+    return datetime.fromtimestamp(round(seconds * 1000) / 1000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    uri: str
+    peak_bps: float
+    average_bps: float
+    codecs: tuple[str, ...]
+    size: tuple[int, int] | None = None
+    fps: float | None = None
+    has_captions: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """An audio track that viewers can choose. Without a URI it is in the variant."""
+
+    name: str
+    channels: int | None
+    uri: str = ""
+    peak_bps: float = 0.0
+    average_bps: float = 0.0
+    codecs: tuple[str, ...] = ()
+
+
+def multivariant_playlist(variants: Iterable[Variant], sounds: Sequence[Sound]) -> str:
+    """`sounds`: empty where there is no choice; else the first is the one in the variants."""
+    lines = ["#EXTM3U", f"#EXT-X-VERSION:{VERSION}"]
+    lines += [_sound(sound, is_default=number == 0) for number, sound in enumerate(sounds)]
+    beside = max((sound.peak_bps for sound in sounds), default=0.0)
+    beside_average = max((sound.average_bps for sound in sounds), default=0.0)
+    for variant in variants:
+        codecs = dict.fromkeys([*variant.codecs, *(codec for sound in sounds for codec in sound.codecs)])
+        line = f"#EXT-X-STREAM-INF:BANDWIDTH={_whole(variant.peak_bps + beside)}"
+        line += f",AVERAGE-BANDWIDTH={_whole(variant.average_bps + beside_average)}"
+        line += f',CODECS="{",".join(codecs)}"'
+        if variant.size is not None:
+            line += f",RESOLUTION={variant.size[0]}x{variant.size[1]}"
+        if variant.fps is not None:
+            line += f",FRAME-RATE={variant.fps:.3f}"
+        if sounds:
+            line += f',AUDIO="{AUDIO_GROUP}"'
+        if variant.size is not None and not variant.has_captions:
+            line += ",CLOSED-CAPTIONS=NONE"
+        lines += [line, variant.uri]
+    return "\n".join(lines) + "\n"
+
+
+def _sound(sound: Sound, *, is_default: bool) -> str:
+    line = f'#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID="{AUDIO_GROUP}",NAME="{sound.name}"'
+    line += f",DEFAULT={'YES' if is_default else 'NO'},AUTOSELECT=YES"
+    line += f',CHANNELS="{sound.channels}"' if sound.channels else ""
+    return line + (f',URI="{sound.uri}"' if sound.uri else "")
+
+
+def _whole(bps: float) -> int:
+    """Rounded up to whole kbit/s."""
+    return max(-(-int(bps) // 1000), 1) * 1000

@@ -1,0 +1,136 @@
+"""What the database says of a name and a token: whether they may be watched, and whether there is something to watch.
+Each file that is asked for goes by it, so it is held true for a moment, and read once for all who ask at that time."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Literal
+
+from ingest import clock
+from ingest.consumers import decisions
+from ingest.contracts import Labels, RelayOrder
+from ingest.models import Stream
+from ingest.packager.settings import PackagerSettings
+from ingest.services import database, playback, relays
+from ingest.services.refusals import Refused
+
+logger = logging.getLogger(__name__)
+
+State = Literal["live", "waiting", "closed"]
+
+CLOSED = "This stream can't be watched."
+"""Of one that there is not as well, so that names can't be found out."""
+UNKNOWN = "It can't be told now whether this stream may be watched. Try again in a moment."
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of a stream's name and a token."""
+
+    state: State
+    """`waiting`: nobody publishes it."""
+    words: str = ""
+    """Why it is closed, for a viewer."""
+    reason: str = ""
+    """The same, as `refusals` names it."""
+    path: str = ""
+
+
+class Unsure(Exception):  # noqa: N818 - an answer, not an error.
+    """The database has not answered."""
+
+
+@dataclass(slots=True)
+class _Known:
+    found: Found
+    at: float
+
+
+WORDS = {
+    "token_missing": "This stream is watched by a link, which this one is not.",
+    "token_invalid": "This link is not valid any more. Ask for a new one.",
+    "token_expired": "This link has expired. Ask for a new one.",
+}
+"""By the reason of a refusal, if a viewer may know more than that it is closed."""
+
+
+class Access:
+    def __init__(self, node: str, settings: PackagerSettings) -> None:
+        self._node, self._settings = node, settings
+        self._known: dict[tuple[str, str, str], _Known] = {}
+        self._reads: dict[tuple[str, str, str], asyncio.Task[Found]] = {}
+
+    async def look(self, app: str, name: str, token: str) -> Found:
+        """Raises Unsure."""
+        loop = asyncio.get_running_loop()
+        key = (app, name, token)
+        known = self._known.get(key)
+        age = loop.time() - known.at if known is not None else float("inf")
+        if known is not None and age < self._settings.known_s:
+            return known.found
+        read = self._reads.get(key)
+        if read is None:
+            read = self._reads[key] = loop.create_task(self._read(key))
+            read.add_done_callback(lambda done: self._has_read(key, done))
+        if known is not None and age < 2 * self._settings.known_s:
+            return known.found
+        try:
+            return await asyncio.shield(read)
+        except Exception as error:
+            if known is not None and age < self._settings.doubted_s:
+                return known.found
+            raise Unsure from error
+
+    async def _read(self, key: tuple[str, str, str]) -> Found:
+        app, name, token = key
+        deadline = asyncio.get_running_loop().time() + decisions.LIMIT_S
+        return await decisions.decide(
+            lambda: read(app, name, token, node=self._node), executor=decisions.READ, deadline=deadline
+        )
+
+    def _has_read(self, key: tuple[str, str, str], done: "asyncio.Task[Found]") -> None:
+        del self._reads[key]
+        if done.cancelled():
+            return
+        if error := done.exception():
+            logger.warning("Whether %s/%s may be watched is not known: %s", key[0], key[1], type(error).__name__)
+            return
+        self._known.pop(key, None)
+        self._known[key] = _Known(done.result(), asyncio.get_running_loop().time())
+        if len(self._known) > self._settings.names:
+            del self._known[next(iter(self._known))]
+
+
+def read(app: str, name: str, token: str, *, node: str) -> Found:
+    try:
+        target = playback.check(app=app, name=name, credential=token, now=clock.utc_now(), wanted="live")
+        if target.stream is None:
+            return Found("waiting", path=target.path)
+        place = relays.place_of(stream=target.stream.pk, node=node, now=database.shared_now())
+    except Refused as refused:
+        return Found("closed", WORDS.get(refused.reason, CLOSED), refused.reason)
+    return Found("live" if place is not None else "waiting", path=target.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A stream that is published, and always packaged."""
+
+    path: str
+    labels: Labels
+    order: RelayOrder
+
+
+def read_always(*, node: str, known: frozenset[str]) -> tuple[list[Wanted], frozenset[str]]:
+    """Those that are published now, without the ones that are known already; and the paths of all that are to be."""
+    rows = Stream.objects.filter(hls_always=True, enabled=True).select_related("application")
+    streams = {row.path: row for row in rows}
+    missing = streams.keys() - known
+    if not missing:
+        return [], frozenset(streams)
+    around, found = relays.neighbours(node=node), list[Wanted]()
+    for path, place in relays.places(paths=missing, node=node, now=database.read_shared_clock()).items():
+        order = relays.order(place, around)
+        if order is not None:
+            found.append(Wanted(path, {"stream": streams[path].pk, "key": None}, order))
+    return found, frozenset(streams)

@@ -1,0 +1,161 @@
+"""HTTP for the packager: uvicorn, with bounds on what a connection may take.
+
+uvicorn waits for a request's head for as long as it likes, reads any length of one, and serves as many connections as
+come. Here each connection has a place from its accept on, its head a bound and a deadline, and its requests a rate."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ingest import addresses
+from ingest.packager.settings import PackagerSettings
+from ingest.rate_limit import TokenBucket
+from ingest.server.connection_limits import ConnectionLimits
+from ingest.server.sockets import address, tune
+
+UNSENT_BYTES = 128 * 1024
+BACKLOG = 2048
+LOGGER = "uvicorn.error"
+
+TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class HlsConnection(HttpToolsProtocol):
+    """One connection; the application finds it in its scope, under `connection`."""
+
+    settings: ClassVar[PackagerSettings]
+    limits: ClassVar[ConnectionLimits]
+
+    transport: Any
+    viewer = ""
+    """Whose playlists were asked for by it last: what else is asked for by it is that viewer's."""
+    peer = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._is_counted = False
+        self._head_bytes = 0
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
+        self._rate = TokenBucket(self.settings.requests_per_s, self.settings.requests, self.loop.time())
+        self._resume: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.peer = address(transport.get_extra_info("peername"))[0]
+        is_proxy = addresses.is_in(self.peer, self.settings.proxies)
+        if not self.limits.take(self.peer, is_proxy=is_proxy):
+            transport.abort()
+            return
+        self._is_counted = True
+        tune(transport.get_extra_info("socket"), UNSENT_BYTES)
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._deadline, self._stuck, self._resume):
+            if timer is not None:
+                timer.cancel()
+        if self._is_counted:
+            self._is_counted = False
+            self.limits.free(self.peer)
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_counted:
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > self.settings.head_bytes:
+            self._refuse(TOO_LONG)
+            return
+        if self._deadline is None:
+            self._await_head()
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["connection"] = self  # type: ignore[typeddict-unknown-key]
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._head_bytes = 0
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        wait_s = self._rate.wait_s(self.loop.time())
+        if wait_s and not self.transport.is_closing() and self._resume is None:
+            self.transport.pause_reading()
+            self._resume = self.loop.call_later(wait_s, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resume = None
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck = self.loop.call_later(self.settings.answer_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def _await_head(self) -> None:
+        self._deadline = self.loop.call_later(self.settings.head_s, self._is_late)
+
+    def _is_late(self) -> None:
+        if self._head_bytes:
+            self._refuse(TOO_LATE)
+        else:  # Browsers open connections for what they may ask for, and don't.
+            self.transport.close()
+
+    def _refuse(self, answer: bytes) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(answer)
+        self.transport.close()
+
+
+class HttpServer(uvicorn.Server):
+    """Signals are its process's to handle."""
+
+    def __init__(self, application: Any, settings: PackagerSettings, limits: ConnectionLimits) -> None:
+        protocol = type("BoundHlsConnection", (HlsConnection,), {"settings": settings, "limits": limits})
+        config = uvicorn.Config(
+            application,
+            http=protocol,
+            ws="none",
+            loop="none",
+            lifespan="off",
+            interface="asgi3",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=int(settings.idle_connection_s),
+            timeout_graceful_shutdown=int(settings.grace_s),
+        )
+        super().__init__(config)
+        logging.getLogger(LOGGER).setLevel(logging.ERROR)  # Its warnings are of requests, which anybody can make.
+        self._serving: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def begin(self, listener: socket.socket) -> None:
+        self._serving = asyncio.get_running_loop().create_task(self.serve([listener]))
+
+    async def stop(self) -> None:
+        """Answers under way are given, for `grace_s`."""
+        self.should_exit = True
+        if self._serving is not None:
+            await self._serving

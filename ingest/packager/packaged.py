@@ -1,0 +1,226 @@
+"""A live stream that is packaged: it takes what a player would, once for all of its viewers, and answers what they ask
+for, at once or when it comes into being."""
+
+import asyncio
+import gzip
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Final
+
+from ingest import clock
+from ingest.hls import HlsSettings, Packaging, Rendition, Segment
+from ingest.live import LiveStream, QueueLimits, Subscriber
+from ingest.live.counters import Audience
+from ingest.live.message import STREAM_ID, SharedMessage
+from ingest.live.publication import Publication
+from ingest.packager.rewind import Key, NotReady
+from ingest.packager.settings import PackagerSettings
+from ingest.rtmp.limits import MIB
+from ingest.server.connection_base import Server
+
+QUEUE: Final = QueueLimits(messages=100_000, size_bytes=256 * MIB, seconds=60.0, disposable_at=1.0, slow_share=1.0)
+"""Nothing is left in it for longer than a turn of the loop: what is joined may be a long group of pictures."""
+
+BATCH_BYTES: Final = 16 * MIB
+EPOCH_BYTES: Final = 4
+JOINED_BODIES: Final = 16
+GZIP_LEVEL: Final = 5
+TAG_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Of an answer, as it is sent to all who ask for it."""
+
+    plain: bytes
+    zipped: bytes
+    tag: bytes
+    """Names its bytes (an ETag), as does the other the zipped ones."""
+
+    @property
+    def zipped_tag(self) -> bytes:
+        return b'"z-' + self.tag[1:]
+
+
+class PackagedStream:
+    def __init__(
+        self,
+        server: Server,
+        live: LiveStream,
+        settings: PackagerSettings,
+        hls: HlsSettings,
+        *,
+        is_always: bool = False,
+        keep: Callable[[Key, list[bytes]], None] | None = None,
+    ) -> None:
+        """`keep`: takes each segment, for viewers who go back further than memory does."""
+        self._server, self.live, self._settings = server, live, settings
+        self._loop = server.loop
+        self.is_always = is_always
+        self.viewers = 0
+        self.asked_at = self._loop.time()
+        """By the latest request."""
+        self.epoch = secrets.token_hex(EPOCH_BYTES)
+        self.packaging = Packaging(hls, epoch=self.epoch, first_msn=int(clock.now()), on_change=self._changed)
+        if keep is not None:
+            self.packaging.on_segment = partial(self._keep, keep)
+        self._publication: Publication | None = None
+        """Whose media were taken last."""
+        self._waiting: dict[str, list[tuple[int, int | None, asyncio.Future[None]]]] = {}
+        """By rendition: for which segment and part, and who."""
+        self._starting: list[asyncio.Future[None]] = []
+        self._bodies = lru_cache(maxsize=JOINED_BODIES)(lambda parts: b"".join(parts))
+        self._playlists: dict[tuple[str, bool], tuple[str, Body]] = {}
+        self.sent_bytes = self._told_bytes = 0
+        self.is_closed = False
+        now = self._loop.time()
+        self.subscriber = Subscriber(STREAM_ID, QUEUE, self._wake, is_counted=False, passes_on_to="node")
+        live.subscribe(self.subscriber, now)
+        live.beyond.join(self.subscriber, "hls")
+
+    # --- What comes ---
+
+    def _wake(self, _subscriber: Subscriber) -> None:
+        self._loop.call_soon(self._take)
+
+    def _take(self) -> None:
+        if self.is_closed:
+            return
+        wall, packaging = clock.now(), self.packaging
+        while self.subscriber.pending_messages:
+            for message in self.subscriber.take_messages(BATCH_BYTES):
+                if self._publication is not self.live.publication and not self._is_of_former(message):
+                    self._follow_publisher()
+                if message.kind != "data":
+                    packaging.take(message.kind, message.timestamp, message.payload, wall)
+        self._follow_publisher()
+        if self._starting and packaging.is_ready:
+            _release(self._starting)
+
+    def _is_of_former(self, message: SharedMessage) -> bool:
+        """Whether what waited is of the publisher before, who has left meanwhile."""
+        publication = self.live.publication
+        if self._publication is None:
+            return False
+        return publication is None or message.arrived < publication.meter.started
+
+    def _follow_publisher(self) -> None:
+        publication = self.live.publication
+        if publication is self._publication:
+            return
+        if self._publication is not None:
+            self.packaging.end(for_good=False)
+        self._publication = publication
+        if publication is not None:
+            self.packaging.begin(clock.now(), self.live.keyframe_interval_s)
+
+    def tick(self, now: float) -> None:
+        """Each second."""
+        self._take()
+        if self._publication is None and self.live.has_ended(
+            self.subscriber, now, self._server.config.deadlines.end_players_s
+        ):
+            self.packaging.end(for_good=True)
+        sent, self._told_bytes = self.sent_bytes - self._told_bytes, self.sent_bytes
+        who = Audience(players=self.viewers, out_bytes=sent)
+        self.live.beyond.tell(self.subscriber, who, now)
+
+    @property
+    def loop_time(self) -> float:
+        return self._loop.time()
+
+    @property
+    def has_ended(self) -> bool:
+        renditions = self.packaging.renditions.values()
+        return bool(renditions) and all(rendition.is_ended for rendition in renditions)
+
+    def is_idle(self, now: float) -> bool:
+        if self.viewers or self.is_always:
+            return False
+        return now - self.asked_at >= self._settings.idle_s
+
+    def _keep(self, keep: Callable[[Key, list[bytes]], None], rendition: Rendition, segment: Segment) -> None:
+        if segment.data is not None:
+            keep(Key(self.epoch, rendition.name, segment.msn), segment.data)
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.live.unsubscribe(self.subscriber)
+        for waiting in self._waiting.values():
+            _release([future for _, _, future in waiting])
+        _release(self._starting)
+
+    # --- What is asked for ---
+
+    def _changed(self, rendition: Rendition) -> None:
+        waiting = self._waiting.get(rendition.name)
+        if not waiting:
+            return
+        left = []
+        for msn, part, future in waiting:
+            if rendition.is_ended or rendition.has(msn, part):
+                if not future.done():
+                    future.set_result(None)
+            else:
+                left.append((msn, part, future))
+        self._waiting[rendition.name] = left
+
+    async def ready(self) -> None:
+        """Once it can be watched. Raises NotReady."""
+        if not self.packaging.is_ready:
+            future = self._loop.create_future()
+            self._starting.append(future)
+            await self._wait(future, self._settings.ready_s)
+        if not self.packaging.is_ready:
+            raise NotReady
+
+    async def wait_for(self, rendition: Rendition, msn: int, part: int | None) -> None:
+        """Returns when it is there, or nothing more will come, or it takes too long."""
+        if self.is_closed or rendition.is_ended or rendition.has(msn, part):
+            return
+        future = self._loop.create_future()
+        waiting = self._waiting.setdefault(rendition.name, [])
+        waiting.append((msn, part, future))
+        try:
+            await self._wait(future, min(self._settings.blocked_s, 3.0 * rendition.targets.duration_s))
+        finally:
+            if future.cancelled():
+                self._waiting[rendition.name] = [each for each in waiting if each[2] is not future]
+
+    async def _wait(self, future: "asyncio.Future[None]", most_s: float) -> None:
+        timer = self._loop.call_later(most_s, _release, [future])
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    def playlist(self, rendition: Rendition, *, skip: bool = False) -> Body:
+        """Made once for all who ask."""
+        text = rendition.playlist(skip=skip)
+        found = self._playlists.get((rendition.name, skip))
+        if found is None or found[0] is not text:
+            found = self._playlists[rendition.name, skip] = (text, make_body(text))
+        return found[1]
+
+    def media(self, parts: list[bytes]) -> bytes:
+        """Joined once for all who ask at about the same time."""
+        if len(parts) == 1:
+            return parts[0]
+        joined: bytes = self._bodies(tuple(parts))
+        return joined
+
+
+def make_body(text: str) -> Body:
+    plain = text.encode()
+    tag = hashlib.blake2b(plain, digest_size=TAG_BYTES).hexdigest()
+    return Body(plain, gzip.compress(plain, GZIP_LEVEL, mtime=0), f'"{tag}"'.encode())
+
+
+def _release(futures: "list[asyncio.Future[None]]") -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+    futures.clear()

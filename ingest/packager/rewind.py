@@ -1,0 +1,127 @@
+"""Segments on disk, that viewers may go back to: written and read by a few threads, as a disk may take its time.
+
+    FOLDER/EPOCH/v0-MSN.m4s
+
+What a packaging left that is over goes with it; what a former process left, at the start. Over the bound of the folder
+the oldest segments of all streams go first. With little room on the disk, or where it fails, nothing is written: then
+viewers may go back as far as memory has it."""
+
+import asyncio
+import logging
+import shutil
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ingest.log_records import Bound
+from ingest.packager.settings import PackagerSettings
+
+logger = logging.getLogger(__name__)
+
+FAILING = Bound(1, 60.0)
+
+
+class NotReady(Exception):  # noqa: N818 - an answer, not an error.
+    """What was asked for has not come into being, or can't be had, in time."""
+
+
+class Key(NamedTuple):
+    """A segment of any stream."""
+
+    epoch: str
+    rendition: str
+    msn: int
+
+    @property
+    def file(self) -> str:
+        return f"{self.epoch}/{self.rendition}-{self.msn}.m4s"
+
+
+class Rewind:
+    def __init__(self, folder: Path, settings: PackagerSettings, dropped: Callable[[Key], None]) -> None:
+        """`dropped`: a segment that was written, or was to be, can't be had any more."""
+        self._folder, self._settings, self._dropped = folder, settings, dropped
+        self._threads = ThreadPoolExecutor(settings.disk_threads, thread_name_prefix="rtmpweb-rewind")
+        self._kept: OrderedDict[Key, int] = OrderedDict()
+        """Bytes of each, oldest first."""
+        self.held_bytes = 0
+        self._waiting = 0
+
+    async def open(self) -> None:
+        """Raises OSError."""
+
+        def begin_anew() -> None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir(parents=True, mode=0o700)
+
+        await self._in_thread(begin_anew)
+
+    def keep(self, key: Key, parts: Sequence[bytes]) -> None:
+        """Writes it, later."""
+        if self._waiting >= self._settings.waiting_reads:
+            self._dropped(key)
+            return
+        size = sum(map(len, parts))
+        self._kept[key] = size
+        self.held_bytes += size
+        task = asyncio.ensure_future(self._in_thread(lambda: self._write(key, parts)))
+        task.add_done_callback(lambda done: self._was_written(key, done))
+        while self.held_bytes > self._settings.rewind_bytes:
+            self.drop(next(iter(self._kept)))
+
+    def drop(self, key: Key) -> None:
+        """It is not to be had any more."""
+        size = self._kept.pop(key, None)
+        if size is not None:
+            self.held_bytes -= size
+            self._threads.submit(lambda: (self._folder / key.file).unlink(missing_ok=True))
+            self._dropped(key)
+
+    def forget(self, epoch: str) -> None:
+        """All of a packaging that is over."""
+        for key in [key for key in self._kept if key.epoch == epoch]:
+            self.held_bytes -= self._kept.pop(key)
+        self._threads.submit(shutil.rmtree, self._folder / epoch, ignore_errors=True)
+
+    async def read(self, key: Key) -> bytes | None:
+        """Raises NotReady: the disk is asked for too much."""
+        if key not in self._kept:
+            return None
+        if self._waiting >= self._settings.waiting_reads:
+            raise NotReady
+        try:
+            return await self._in_thread((self._folder / key.file).read_bytes)
+        except OSError:
+            return None
+
+    async def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._threads, lambda: shutil.rmtree(self._folder, ignore_errors=True))
+        self._threads.shutdown(wait=False)
+
+    async def _in_thread(self, work: Callable[[], "bytes | None"]) -> bytes | None:
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        finally:
+            self._waiting -= 1
+
+    def _write(self, key: Key, parts: Sequence[bytes]) -> None:
+        if shutil.disk_usage(self._folder).free < self._settings.rewind_free_bytes:
+            raise OSError("its disk has little room left")
+        path = self._folder / key.file
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with path.open("wb") as out:
+            out.writelines(parts)
+
+    def _was_written(self, key: Key, done: "asyncio.Future[bytes | None]") -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            if FAILING.take() is not None:
+                logger.warning("What viewers may go back to can't be written to %s: %s.", self._folder, error)
+            with suppress(KeyError):
+                self.held_bytes -= self._kept.pop(key)
+            self._dropped(key)

@@ -1,0 +1,406 @@
+"""A viewer: whoever has asked for a stream's playlists of late under one id. It is a session, as a player is, though it
+has no connection of its own: its requests come by any.
+
+Its id is in the query of the media playlists that the multivariant one leads to; it is signed, so that any packager of
+the installation knows it for one that was given out. Nothing of it is stored at the viewer, nor here once it has left.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from ingest import credentials
+from ingest.addresses import unit_or_itself
+from ingest.contracts import ConnectEvent, EndReason, PlayAccept, PlayerSample, Totals
+from ingest.contracts.figures import NO_TOTALS
+from ingest.live.message import STREAM_ID
+from ingest.packager.settings import PackagerSettings
+from ingest.rate_limit import TokenBucket
+from ingest.rtmp.events import PlayRequested
+from ingest.rtmp.flow import SendingWindow
+from ingest.server.asgi import (
+    DESCRIPTIONS,
+    FLASH_VER_LENGTH,
+    Caller,
+    DisconnectReason,
+    Ending,
+    Kind,
+    Message,
+    Request,
+    play_event,
+)
+from ingest.server.config import Deadlines
+from ingest.server.connection_base import Answer, ApplicationSide, BaseConnection, Handler, Server
+from ingest.server.context import AnySession, Session
+from ingest.server.output import Outlet
+
+REQUEST_ID: Final = 1
+RANDOM_BYTES: Final = 9
+MAC_BYTES: Final = 9
+"""Of an id, in hex each."""
+
+
+class ViewerIds:
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def make(self, path: str) -> str:
+        own = secrets.token_hex(RANDOM_BYTES)
+        return own + self._mac(own, path)
+
+    def is_given(self, viewer: str, path: str) -> bool:
+        """Whether it was made for a viewer of this stream, here or by another packager of the installation."""
+        own, mac = viewer[: 2 * RANDOM_BYTES], viewer[2 * RANDOM_BYTES :]
+        return viewer.isascii() and hmac.compare_digest(mac, self._mac(own, path))
+
+    def _mac(self, own: str, path: str) -> str:
+        return hmac.digest(self._secret, f"viewer {own} {path}".encode(), hashlib.sha256)[:MAC_BYTES].hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Who wants to watch what."""
+
+    app: str
+    name: str
+    token: str = field(repr=False)
+    address: str
+    agent: str
+    page: str
+    host: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.app}/{self.name}"
+
+
+class TurnedAway(Exception):  # noqa: N818 - an answer, not an error.
+    """It may not watch, or not now. The text is for the viewer."""
+
+    def __init__(self, code: str, description: str, *, passes: bool = False) -> None:
+        super().__init__(description)
+        self.code = code
+        self.passes = passes
+
+
+class NoTransport(asyncio.Transport):
+    """In the place of a connection's: closing it is all that it does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, closed: Callable[[], None]) -> None:
+        super().__init__()
+        self._loop, self._closed = loop, closed
+        self._is_closing = False
+
+    def close(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self._loop.call_soon(self._closed)
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Nobody is there to be told anything."""
+
+
+class ViewerConnection(BaseConnection):
+    __slots__ = ("viewer_id",)
+
+    control: "ViewerControl"
+
+    def __init__(self, server: Server, viewer_id: str, asking: Asking, local: tuple[str, int]) -> None:
+        super().__init__(server, "hls", lambda connection: connection.control)
+        self.viewer_id = viewer_id
+        self.peer, self.local = (asking.address, 0), local
+        self.transport = NoTransport(self.loop, lambda: self.connection_lost(None))
+        self.outlet = Outlet(self.transport, SendingWindow(), self.loop.time, joins=False)
+        self.control = ViewerControl(self, asking)
+
+    def stop_session(
+        self, session: AnySession, reason: EndReason, description: str = "", *, keep_open: bool = False
+    ) -> None:
+        self.end(reason, description or DESCRIPTIONS[reason])
+
+    def end(
+        self, reason: DisconnectReason, description: str, *, notify: bool = True, linger_s: float | None = None
+    ) -> None:
+        super().end(reason, description, notify=False, linger_s=0)
+
+    def _write_last(self, ending: Ending, *, notify: bool) -> None:
+        """It finds out by its next request."""
+
+
+class ViewerControl(ApplicationSide):
+    """Asks `connect`, then `play`; `entered` has the session, or why there is none."""
+
+    __slots__ = ("_asking", "entered")
+
+    protocol = "hls"
+    scope_name = "scope type 'rtmp' and a viewer by HLS"
+    connection: ViewerConnection
+
+    def __init__(self, connection: ViewerConnection, asking: Asking) -> None:
+        super().__init__(connection)
+        self._asking = asking
+        self.entered: asyncio.Future[PlayAccept] = connection.loop.create_future()
+
+    def connect_requested(self, request: None, now: float) -> None:
+        asking = self._asking
+        said = {
+            "app": asking.app,
+            "tcUrl": f"http://{asking.host}/hls/{asking.app}",
+            "flashVer": asking.agent,
+            "pageUrl": asking.page,
+        }
+        command = credentials.scrub({name: value for name, value in said.items() if value}, asking.token)
+        self.caller = Caller(
+            app=credentials.scrub_text(asking.app),
+            tc_url=command["tcUrl"],
+            flash_ver=command.get("flashVer", "")[:FLASH_VER_LENGTH],
+            connect={"object": command, "arguments": []},
+        )
+        self.open()
+        message: ConnectEvent = {"type": "rtmp.connect", "credential": "", "login": None}
+        self.ask("connect", message, now, request_id=REQUEST_ID)
+
+    def sweep(self, deadlines: Deadlines, now: float) -> None:
+        self.refuse_overdue(now)
+
+    def refuse(self, request: Request, code: str, description: str, *, passes: bool = False) -> None:
+        if not self.entered.done():
+            self.entered.set_exception(TurnedAway(code, description, passes=passes))
+        self.connection.end("rejected", f"{code}: {description}")
+
+    def lost(self) -> None:
+        if not self.entered.done():
+            self.entered.set_exception(TurnedAway("NetStream.Failed", "The server can't answer this now.", passes=True))
+        self.entered.exception()  # Whoever asked may be gone.
+        super().lost()
+
+    def _accept(self, _request: Request, _message: Message) -> None:
+        name = f"{self._asking.name}?token={self._asking.token}" if self._asking.token else self._asking.name
+        wanted = PlayRequested(REQUEST_ID, STREAM_ID, name, start=-1.0, duration=-1.0, reset=True)
+        self.ask("play", play_event(wanted, ""), self.connection.loop.time())
+
+    def _challenge(self, request: Request, _message: Message) -> None:
+        self.refuse(request, "NetConnection.Connect.Rejected", "Who watches can't log in here.")
+
+    def _play_accept(self, _request: Request, message: Message) -> None:
+        if not self.entered.done():
+            self.entered.set_result(message)  # type: ignore[arg-type]
+
+    def _play_reject(self, request: Request, message: Message) -> None:
+        self.refuse(request, message["code"], message["description"], passes=message.get("passes", False))
+
+    def _stream_stop(self, message: Message) -> None:
+        if message["stream_id"] in self.connection.sessions:
+            self.close(message)
+
+    def _ignore(self, message: Message) -> None:
+        """HLS has no place for it."""
+
+    answers: ClassVar[Mapping[str, tuple[Kind, Answer]]] = {
+        "rtmp.accept": ("connect", _accept),
+        "rtmp.reject": ("connect", ApplicationSide.reject),
+        "rtmp.challenge": ("connect", _challenge),
+        "rtmp.play.accept": ("play", _play_accept),
+        "rtmp.play.reject": ("play", _play_reject),
+    }
+    handlers: ClassVar[Mapping[str, Handler]] = {
+        "rtmp.close": ApplicationSide.close,
+        "rtmp.stream.stop": _stream_stop,
+        "rtmp.status.send": _ignore,
+    }
+
+
+REPORT_SLACK_MS: Final = 15_000
+"""A page may have been open for a while before it was a viewer."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What the watch page has measured since it began, in its own words: a browser may say anything."""
+
+    join_ms: int | None = None
+    """From the opening of the page to the first picture."""
+    stalls: int | None = None
+    stalled_ms: int | None = None
+    watched_ms: int | None = None
+
+
+class Viewer(Session[ViewerConnection]):
+    """One session."""
+
+    __slots__ = ("_began", "_left", "asked_at", "report", "sent_bytes")
+
+    def __init__(
+        self, connection: ViewerConnection, session_id: str, path: str, left: Callable[["Viewer", EndReason], None]
+    ) -> None:
+        super().__init__(connection, STREAM_ID, session_id, path)
+        self._left = left
+        self._began = self.asked_at = connection.loop.time()
+        self.sent_bytes = 0
+        """Of media and playlists, as far as they came by connections that asked for its playlists."""
+        self.report = Report()
+
+    @property
+    def id(self) -> str:
+        return self.connection.viewer_id
+
+    def start(self, now: float) -> None:
+        self._began = self.asked_at = now
+
+    def before_stop(self, reason: EndReason, description: str, now: float) -> None:
+        self._left(self, reason)
+
+    def stop(self, now: float) -> Totals:
+        return {**NO_TOTALS, "bytes_out": self.sent_bytes, "duration_ms": round((now - self._began) * 1000)}
+
+    def sample(self) -> PlayerSample:
+        return self._sample(self.sent_bytes)
+
+    def reported(self, said: Any) -> None:
+        """By its page's beacon."""
+        loop = self.connection.loop
+        self.report = read_report(said, self.report, (loop.time() - self._began) * 1000 + REPORT_SLACK_MS)
+
+    def leave(self) -> None:
+        """It has asked for nothing for long, or its page said so."""
+        self.connection.end("client_unpublish", "The viewer left.")
+
+
+TURNED_AWAY: Final = TurnedAway("NetStream.Play.Failed", "Watching was stopped by an operator.")
+TOO_MANY: Final = TurnedAway(
+    "NetConnection.Connect.Rejected", "There are as many viewers as there may be. Try again in a while.", passes=True
+)
+
+
+class Viewers:
+    """Of a packager, by id."""
+
+    def __init__(
+        self,
+        server: Server,
+        settings: PackagerSettings,
+        ids: ViewerIds,
+        *,
+        joined: Callable[[Viewer, PlayAccept], None],
+        left: Callable[[Viewer], None],
+    ) -> None:
+        """`joined`: with what the application said of its stream; `left`: it is no viewer any more."""
+        self._server, self._settings, self.ids = server, settings, ids
+        self._joined, self._left = joined, left
+        self._by_id: dict[str, Viewer] = {}
+        self._entering: dict[str, asyncio.Task[Viewer]] = {}
+        self._arrivals: dict[str, TokenBucket] = {}
+        """By what counts as one address."""
+        self._away: dict[str, float] = {}
+        """Ids of viewers that were kicked, and until when they are told so (the loop's time)."""
+        self.local: tuple[str, int] = ("", 0)
+
+    def get(self, viewer_id: str) -> Viewer | None:
+        return self._by_id.get(viewer_id)
+
+    @property
+    def beacon_bytes(self) -> int:
+        """Of what a page may say at once."""
+        return self._settings.beacon_bytes
+
+    async def enter(self, asking: Asking, viewer_id: str = "") -> Viewer:
+        """The viewer, once the application has let it in. Raises TurnedAway. `viewer_id`: of one who comes back, such
+        as from a pause."""
+        viewer_id = viewer_id or self.ids.make(asking.path)
+        if viewer_id in self._away:
+            raise TURNED_AWAY
+        found = self._by_id.get(viewer_id)
+        if found is not None:
+            return found
+        task = self._entering.get(viewer_id)
+        if task is None:
+            self._may_come(asking.address)
+            task = self._server.loop.create_task(self._enter(asking, viewer_id))
+            self._entering[viewer_id] = task
+            task.add_done_callback(lambda done: self._entering.pop(viewer_id, None))
+        return await asyncio.shield(task)
+
+    def come_back(self, asking: Asking, viewer_id: str) -> None:
+        """Of one who was away, and goes on: nothing waits for it. Raises TurnedAway for who was kicked."""
+        if viewer_id in self._away:
+            raise TURNED_AWAY
+        if viewer_id not in self._entering and self.ids.is_given(viewer_id, asking.path):
+            task = self._server.loop.create_task(self.enter(asking, viewer_id))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _may_come(self, address: str) -> None:
+        now, unit = self._server.loop.time(), unit_or_itself(address)
+        bucket = self._arrivals.get(unit)
+        if bucket is None:
+            bucket = self._arrivals[unit] = TokenBucket(
+                self._settings.new_viewers_per_s, self._settings.new_viewers, now
+            )
+        if not bucket.take(now):
+            raise TOO_MANY
+
+    async def _enter(self, asking: Asking, viewer_id: str) -> Viewer:
+        server = self._server
+        connection = ViewerConnection(server, viewer_id, asking, self.local)
+        if not server.admit(connection, asking.address):
+            connection.lost = True
+            raise TOO_MANY
+        control = connection.control
+        control.connect_requested(None, server.loop.time())
+        accept = await control.entered
+        viewer = Viewer(connection, accept["session_id"], accept["path"], self._has_left)
+        if connection.ending is not None:
+            control.void("rtmp.stop", STREAM_ID, accept["session_id"])
+            raise TOO_MANY
+        control.begin(viewer, server.loop.time())
+        self._by_id[viewer_id] = viewer
+        self._joined(viewer, accept)
+        return viewer
+
+    def _has_left(self, viewer: Viewer, reason: EndReason) -> None:
+        if self._by_id.get(viewer.id) is viewer:
+            del self._by_id[viewer.id]
+            if reason in ("kicked", "key_revoked"):
+                self._away[viewer.id] = self._server.loop.time() + self._settings.turned_away_s
+            self._left(viewer)
+
+    def sweep(self, now: float, gone_s: Callable[[str], float]) -> None:
+        """`gone_s`: by path, after which time without a request a viewer of the stream has left."""
+        for viewer in list(self._by_id.values()):
+            if now - viewer.asked_at >= gone_s(viewer.path):
+                viewer.leave()
+        for viewer_id in [each for each, until in self._away.items() if now >= until]:
+            del self._away[viewer_id]
+        if len(self._arrivals) > self._settings.viewers:
+            self._arrivals.clear()
+
+
+def read_report(said: Any, former: Report, most_ms: float) -> Report:
+    """What a page's beacon says. What makes no sense, or has grown less, counts as before; no time can be longer than
+    `most_ms`, since the viewer came."""
+    if not isinstance(said, Mapping):
+        return former
+
+    def figure(name: str, most: float) -> int | None:
+        value, before = said.get(name), getattr(former, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not (before or 0) <= value <= most:
+            return before  # type: ignore[no-any-return]
+        return value
+
+    return Report(
+        join_ms=former.join_ms if former.join_ms is not None else figure("join_ms", most_ms),
+        stalls=figure("stalls", most_ms / 100),
+        stalled_ms=figure("stalled_ms", most_ms),
+        watched_ms=figure("watched_ms", most_ms),
+    )

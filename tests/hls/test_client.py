@@ -1,0 +1,90 @@
+"""The player, against an origin that comes part by part."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.hls.client import Arrived, FollowError, Player
+from tests.hls.origin import FPS, PART_S, PARTS, Origin, clip
+
+
+@pytest_asyncio.fixture
+async def origin() -> AsyncIterator[Origin]:
+    async with Origin(clip()) as found:
+        yield found
+
+
+async def test_it_follows_part_by_part(origin: Origin) -> None:
+    async with Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.follow(lambda: len(video.received) >= 12)
+        await video.fetch_wholes()
+    first, last = video.received[0], video.received[-1]
+    assert first.part == 0, "it begins with a part that is independent"
+    places = [one.segment.msn * PARTS + one.part for one in video.received]
+    assert places == list(range(places[0], places[0] + 12))
+    assert [one.answer.body for one in video.received] == clip().parts[places[0] : places[-1] + 1]
+    assert player.findings() == []
+    pictures = round(12 * PART_S * FPS)
+    assert video.decoded("video") == pictures
+    times = [packet.pts_s for packet in video.packets() if packet.kind == "video"]
+    assert times == pytest.approx([places[0] * PART_S + number / FPS for number in range(pictures)])
+    assert last.date is not None
+    assert any("_HLS_skip=YES" in request for request in origin.requests)
+    assert all(fetch.asked is not None for fetch in video.fetches[1:])
+
+
+async def test_delays_are_those_of_the_parts(origin: Origin) -> None:
+    """A sample is there when its part is whole."""
+
+    def clock(one: Arrived) -> float | None:
+        return origin.began + one.pts_s if one.track.kind == "video" else None
+
+    async with Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.follow(lambda: len(video.received) >= 12)
+    newest = video.delays(clock)[-5:]
+    assert all(each >= 1 / FPS for each in newest), "the last sample of a part lasts until the part is there"
+    assert max(newest) - min(newest) == pytest.approx(PART_S - 1 / FPS)
+    assert min(newest) < 2
+    assert video.date_delays()[-1] == pytest.approx(newest[-1] - 1 / FPS, abs=0.02)
+
+
+async def test_hints_are_asked_for_ahead(origin: Origin) -> None:
+    async with Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.follow(lambda: len(video.received) >= 12)
+        waited = [one.answer.at - one.answer.asked_at for one in video.received]
+        assert max(waited) > PART_S / 2
+    async with Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.follow(lambda: len(video.received) >= 8, hints=False)
+        asked = {one.answer.name for one in video.received}
+        assert max(one.answer.at - one.answer.asked_at for one in video.received) < PART_S
+    assert {answer.name for answer in player.answers if answer.name.startswith("p")} == asked
+
+
+async def test_it_ends_with_the_stream() -> None:
+    async with Origin(clip(), ahead_s=15) as origin, Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.follow(lambda: False)
+        assert video.playlist.is_ended
+        assert (video.received[-1].segment.msn, video.received[-1].part) == (15, 4)
+        assert player.findings() == []
+
+
+async def test_what_is_not_there(origin: Origin) -> None:
+    async with Player(origin.url.replace("index", "other")) as player:
+        with pytest.raises(FollowError, match="404"):
+            await player.open()
+
+
+async def test_who_sleeps_too_long_falls_behind() -> None:
+    async with Origin(clip(), ahead_s=2) as origin, Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.follow(lambda: len(video.received) >= 2)
+        origin.began -= 13  # The rest of the clip is there at once.
+        with pytest.raises(FollowError, match="gone"):
+            await video.follow(lambda: False)

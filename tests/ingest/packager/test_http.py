@@ -1,0 +1,187 @@
+"""Answers of the packager: their headers, what caches may keep, and bounds for who asks too much."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ingest.services.keys import NewKey
+from tests.hls.playlist import MediaPlaylist, read
+from tests.ingest.packager.running import ClipPublisher, Running, running
+from tests.ingest.packager.test_viewers import watched
+from tests.ingest.ticks import until
+
+pytestmark = pytest.mark.usefixtures("process")
+
+
+async def playlist_of(hls: Running, name: str) -> MediaPlaylist:
+    found = read((await hls.get(name)).text)
+    assert isinstance(found, MediaPlaylist)
+    return found
+
+
+async def test_headers_for_browsers_and_caches(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        name = await watched(hls)
+        index = await hls.get()
+        assert index.headers["cache-control"] == "no-store", "it is one viewer's"
+        playlist = await hls.get(name)
+        assert playlist.headers["content-type"] == "application/vnd.apple.mpegurl"
+        assert playlist.headers["cache-control"] == "public, max-age=1"
+        assert playlist.headers["vary"] == "accept-encoding"
+        assert playlist.headers["content-encoding"] == "gzip"
+        found = read(playlist.text)
+        assert isinstance(found, MediaPlaylist)
+        part = found.all_segments[-1].parts[0]
+        for file, kind in ((part.uri, "video/mp4"), (found.all_segments[-1].map_uri, "video/mp4")):
+            answer = await hls.get(file, headers={"Origin": "https://church.example"})
+            assert answer.headers["cache-control"] == "public, max-age=86400, immutable"
+            assert answer.headers["content-type"] == kind
+            assert answer.headers["access-control-allow-origin"] == "*"
+            again = await hls.get(file, headers={"If-None-Match": answer.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+            some = await hls.get(file, headers={"Range": "bytes=4-7"})
+            assert (some.status_code, some.content) == (206, answer.content[4:8])
+            assert some.headers["content-range"] == f"bytes 4-7/{len(answer.content)}"
+            beyond = await hls.get(file, headers={"Range": f"bytes={len(answer.content)}-"})
+            assert beyond.status_code == 416
+            head = await hls.http.head(hls.url(file))
+            assert (head.status_code, head.headers["content-length"]) == (200, str(len(answer.content)))
+        preflight = await hls.http.options(hls.url())
+        assert preflight.status_code == 204
+        assert "Range" in preflight.headers["access-control-allow-headers"]
+        assert (await hls.http.put(hls.url())).status_code == 405
+        assert (await hls.http.get(f"{hls.base}/")).status_code == 404
+        assert (await hls.http.get(hls.url("beacon"))).status_code == 405
+
+
+async def test_a_playlist_is_the_same_zipped_and_plain(key: NewKey, clip: Path) -> None:
+    async with running() as hls:
+        async with ClipPublisher(hls, key.secret, clip):
+            name = await watched(hls)
+        await until(lambda: (found := hls.packager.packaged("live/cam1")) is not None and found._publication is None)
+        plain = await hls.get(name, headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert plain.text == (await hls.get(name)).text
+        assert plain.headers["etag"] != (await hls.get(name)).headers["etag"], "they are other bytes"
+
+
+async def test_a_playlist_is_waited_for(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        name = await watched(hls)
+        msn, part = (await playlist_of(hls, name)).last
+        answer = await hls.get(f"{name}&_HLS_msn={msn}&_HLS_part={part + 1}")
+        assert read(answer.text).last > (msn, part)  # type: ignore[union-attr]
+        assert answer.headers["cache-control"] == "public, max-age=12", "six target durations"
+        for wrong in ("_HLS_part=1", f"_HLS_msn={msn + 100}", f"_HLS_msn={msn}&_HLS_part=5000", "_HLS_msn=-1"):
+            assert (await hls.get(f"{name}&{wrong}")).status_code == 400
+
+
+async def test_a_part_that_is_hinted_at_is_waited_for(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        hint = (await playlist_of(hls, await watched(hls))).hint
+        assert hint
+        answer = await hls.get(hint)
+        assert answer.status_code in (200, 404), "it may turn out to be the next segment's first"
+        assert answer.status_code == 404 or answer.content[4:8] == b"moof"
+
+
+async def test_what_nobody_publishes_any_more_is_not_waited_for_without_end(key: NewKey, clip: Path) -> None:
+    async with running(blocked_s=0.5) as hls:
+        async with ClipPublisher(hls, key.secret, clip):
+            name = await watched(hls)
+        msn, _ = (await playlist_of(hls, name)).last
+        answer = await hls.get(f"{name}&_HLS_msn={msn + 1}")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+
+
+async def test_files_that_there_are_not(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        for file in (
+            "00000000/v0-1.m4s",
+            f"{stream.epoch}/v0-1.m4s",
+            f"{stream.epoch}/v7-1.m4s",
+            f"{stream.epoch}/v0-init-99.mp4",
+            "a9.m3u8",
+        ):
+            assert (await hls.get(file)).status_code == 404
+
+
+# --- Hostile clients, byte by byte ---
+
+
+async def raw(hls: Running, data: bytes, *, wait_s: float = 10.0) -> bytes:
+    """All that is answered until the packager closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+    try:
+        writer.write(data)
+        return await asyncio.wait_for(reader.read(), wait_s)
+    finally:
+        writer.close()
+
+
+async def test_a_head_that_does_not_come_or_does_not_end(key: NewKey) -> None:
+    async with running(head_s=0.2, head_bytes=2000) as hls:
+        assert await raw(hls, b"") == b""
+        assert (await raw(hls, b"GET / HTTP/1.1\r\n")).startswith(b"HTTP/1.1 408 ")
+        assert (await raw(hls, b"GET / HTTP/1.1\r\nX: " + b"x" * 4000)).startswith(b"HTTP/1.1 431 ")
+        assert (await raw(hls, b"\x16\x03\x01\x02\x00")).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_one_address_has_so_many_connections(key: NewKey) -> None:
+    async with running(connections_per_address=3) as hls:
+        held = [await asyncio.open_connection("127.0.0.1", hls.port) for _ in range(3)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        assert await reader.read() == b""
+        writer.close()
+        for _, one in held:
+            one.close()
+        async with asyncio.timeout(5):
+            while not await is_answered(hls):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+async def is_answered(hls: Running) -> bool:
+    try:
+        return (await hls.http.get(f"{hls.base}/")).status_code == 404
+    except httpx.TransportError:
+        return False
+
+
+async def test_who_asks_too_often_waits(key: NewKey) -> None:
+    async with running(requests=5, requests_per_s=10.0) as hls:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        for _ in range(15):
+            writer.write(request)
+            await reader.readuntil(b"}")
+        writer.close()
+        assert loop.time() - began >= 0.8
+
+
+async def test_who_does_not_read_is_cut_off(key: NewKey, clip: Path) -> None:
+    async with running(answer_s=0.3, requests=100_000) as hls, ClipPublisher(hls, key.secret, clip):
+        name = await watched(hls)
+        uri = (await playlist_of(hls, name)).all_segments[-1].parts[0].uri
+        connected = socket.socket()
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connected.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(connected, ("127.0.0.1", hls.port))
+        request = f"GET /hls/live/cam1/{uri} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+
+        async def ask_without_end() -> None:
+            while True:
+                await loop.sock_sendall(connected, request)
+                await asyncio.sleep(0.001)
+
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(ask_without_end(), 20)
+        connected.close()

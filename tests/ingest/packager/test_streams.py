@@ -1,0 +1,161 @@
+"""Streams by HLS: what a player gets of them, from a node where they are published, through a packager."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ingest.hls import HlsSettings
+from ingest.models import Stream
+from ingest.server import RtmpServer
+from ingest.services.keys import NewKey
+from tests.hls.client import FollowError, Player, Rendition
+from tests.hls.playlist import MediaPlaylist
+from tests.hls.validator import faults
+from tests.ingest.cluster import relayed
+from tests.ingest.packager.running import PACKAGER, ClipPublisher, Running, running
+from tests.ingest.ticks import until
+from tests.media import read_packets
+
+pytestmark = pytest.mark.usefixtures("process")
+
+
+async def opened(player: Player) -> Rendition:
+    """Once there is something to watch."""
+    async with asyncio.timeout(20):
+        while True:
+            with suppress(FollowError):
+                return await player.open()
+            await asyncio.sleep(0.05)
+
+
+def subscribers(server: RtmpServer) -> int:
+    live = server.registry.get("live/cam1")
+    return len(live.subscribers) if live is not None else 0
+
+
+async def look(hls: Running) -> MediaPlaylist:
+    """A viewer who asks for one playlist."""
+    async with Player(hls.url()) as player:
+        return await (await opened(player)).reload()
+
+
+async def until_state(hls: Running, state: str) -> None:
+    """As the watch page is told."""
+    async with asyncio.timeout(10):
+        while (await hls.get("state.json")).json()["state"] != state:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def watched_to_the_end(publisher: ClipPublisher, player: Player) -> Rendition:
+    """Of a clip that is sent once."""
+
+    async def publish() -> None:
+        async with publisher:
+            await publisher.sent()
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(publish())
+        rendition = await opened(player)
+        await rendition.follow(lambda: False)
+    return rendition
+
+
+def assert_valid(player: Player, *without: str) -> None:
+    """`without`: names of checks that do not apply."""
+    assert not faults(finding for finding in player.findings() if finding.name not in without)
+
+
+async def test_the_packets_are_those_that_were_published(key: NewKey, clip: Path, tmp_path: Path) -> None:
+    async with running(end_players_s=0.2) as hls, Player(hls.url()) as player:
+        rendition = await watched_to_the_end(ClipPublisher(hls, key.secret, clip, repeats=False), player)
+        assert_valid(player)
+    got = tmp_path / "got.mp4"
+    got.write_bytes(rendition.joined())
+    there, here = read_packets(str(clip)), read_packets(str(got))
+    for kind in ("video", "audio"):
+        published = [packet.data for packet in there if packet.kind == kind]
+        delivered = [packet.data for packet in here if packet.kind == kind]
+        assert len(delivered) > len(published) * 2 / 3
+        assert delivered == published[-len(delivered) :], kind
+
+
+async def test_a_stream_is_fetched_once_and_not_any_more_when_nobody_asks(key: NewKey, clip: Path) -> None:
+    async with running(idle_s=0.5, gone_s=0.5) as hls, ClipPublisher(hls, key.secret, clip):
+        await asyncio.gather(*(look(hls) for _ in range(5)))
+        assert subscribers(hls.packager.server) == 1
+        await until(lambda: [each["state"] for each in relayed(PACKAGER)] == ["live"])
+        assert subscribers(hls.origin) == 1
+        await until(lambda: hls.packager.packaged("live/cam1") is None)
+
+
+async def test_an_encoder_that_comes_back_goes_on_with_a_discontinuity(
+    key: NewKey, clip: Path, larger_clip: Path
+) -> None:
+    """In another size, too; and its viewer needs to do nothing."""
+    async with running() as hls, Player(hls.url()) as player:
+        async with ClipPublisher(hls, key.secret, clip):
+            rendition = await opened(player)
+            await rendition.follow(lambda: len(rendition.received) >= 3)
+        async with asyncio.timeout(20), ClipPublisher(hls, key.secret, larger_clip):
+            await rendition.follow(lambda: len(rendition.inits) == 2)
+            before = len(rendition.received)
+            await rendition.follow(lambda: len(rendition.received) >= before + 5)
+        assert len(rendition.inits) == 2
+        assert rendition.decoded("video") > 0
+        assert_valid(player, "codecs", "resolution")  # The player has the multivariant playlist of before.
+
+
+async def test_timestamps_run_over_their_32_bits(key: NewKey, clip: Path) -> None:
+    async with running(end_players_s=0.2) as hls, Player(hls.url()) as player:
+        publisher = ClipPublisher(hls, key.secret, clip, repeats=False, at_ms=0xFFFF_F800)
+        rendition = await watched_to_the_end(publisher, player)
+        assert rendition.decoded("video") > 60
+        assert_valid(player)
+
+
+async def test_the_playlist_ends_when_the_publisher_has_left_for_good(key: NewKey, clip: Path) -> None:
+    async with running(end_players_s=0.5) as hls, Player(hls.url()) as player:
+        async with ClipPublisher(hls, key.secret, clip):
+            rendition = await opened(player)
+            await rendition.follow(lambda: len(rendition.received) >= 3)
+        async with asyncio.timeout(20):
+            await rendition.follow(lambda: False)
+        assert rendition.playlist.is_ended
+        await until_state(hls, "ended")
+        async with ClipPublisher(hls, key.secret, clip):
+            again = await look(hls)
+            assert not again.is_ended
+            assert again.media_sequence > rendition.playlist.media_sequence
+
+
+async def test_a_stream_that_is_always_packaged_is_so_before_anybody_asks(
+    stream: Stream, key: NewKey, clip: Path
+) -> None:
+    await Stream.objects.filter(pk=stream.pk).aupdate(hls_always=True)
+    async with running(always_s=0.1, idle_s=0.2) as hls, ClipPublisher(hls, key.secret, clip):
+        await until(lambda: (found := hls.packager.packaged("live/cam1")) is not None and found.packaging.is_ready)
+        await Stream.objects.filter(pk=stream.pk).aupdate(hls_always=False)
+        await until(lambda: hls.packager.packaged("live/cam1") is None)
+
+
+async def test_what_left_memory_comes_from_disk(key: NewKey, clip: Path, tmp_path: Path) -> None:
+    settings = HlsSettings(rewind_s=3600, window_s=1.0, segment_target_s=1.0)
+    async with (
+        running(hls=settings, rewind=tmp_path / "rewind", rewind_s=3600) as hls,
+        ClipPublisher(hls, key.secret, clip, pace=8.0),
+        Player(hls.url()) as player,
+    ):
+        rendition = await opened(player)
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        packaged = stream.packaging.renditions["v0"]
+        await until(lambda: packaged.segments and not packaged.segments[0].is_in_memory)
+        playlist = await rendition.reload()
+        first = playlist.segments[0]
+        answer = await hls.get(first.uri)
+        assert answer.status_code == 200
+        assert answer.content[4:8] == b"moof"
+        assert_valid(player)
+    assert not (tmp_path / "rewind").exists(), "nothing is left when the packager stops"

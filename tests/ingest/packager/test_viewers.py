@@ -1,0 +1,179 @@
+"""Viewers by HLS are sessions: who may watch, who is counted, and how each ends."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from ingest.models import Application, Attempt, Session, Stream
+from ingest.packager.viewers import Report, read_report
+from ingest.services import play_tokens, sessions
+from ingest.services.keys import NewKey
+from tests.ingest.cluster import snapshots
+from tests.ingest.control import flush
+from tests.ingest.packager.running import ORIGIN, ClipPublisher, Running, running
+from tests.ingest.ticks import until
+
+pytestmark = pytest.mark.usefixtures("process")
+
+
+async def watched(hls: Running, **options: Any) -> str:
+    """A new viewer's media playlist, once the stream is there."""
+    async with asyncio.timeout(20):
+        while (answer := await hls.get(**options)).status_code != 200:
+            assert answer.status_code in (404, 503), answer.text
+            await asyncio.sleep(0.05)
+    return next(line for line in answer.text.splitlines() if line and not line.startswith("#"))
+
+
+async def until_status(hls: Running, file: str, status: int, **options: Any) -> httpx.Response:
+    async with asyncio.timeout(10):
+        while (answer := await hls.get(file, **options)).status_code != status:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return answer
+
+
+def of_viewers() -> Any:
+    return Session.objects.filter(kind="play", encoder__contains="httpx")
+
+
+async def test_each_viewer_is_counted_where_the_stream_is_published(key: NewKey, clip: Path) -> None:
+    async with running(gone_s=1.0) as hls, ClipPublisher(hls, key.secret, clip):
+        playlists = [await watched(hls) for _ in range(3)]
+
+        async def keep_watching() -> None:
+            while True:
+                for playlist in playlists:
+                    await hls.get(playlist)
+                await asyncio.sleep(0.1)
+
+        watching = asyncio.create_task(keep_watching())
+        await until(lambda: [each["players"] for each in snapshots(ORIGIN)] == [3])
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await until(lambda: [each["players"] for each in snapshots(ORIGIN)] == [0])
+        await sync_to_async(flush)()
+        ended = [(row.end_reason, row.bytes_out > 0) async for row in of_viewers()]
+        assert ended == [("client_unpublish", True)] * 3
+
+
+async def test_a_viewer_who_comes_back_is_one_again(key: NewKey, clip: Path) -> None:
+    """Who paused goes on with the playlist that he has."""
+    async with running(gone_s=0.3) as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        viewer = playlist.partition("viewer=")[2]
+        await until(lambda: hls.packager.viewers.get(viewer) is None)
+        assert (await hls.get(playlist)).status_code == 200
+        await until(lambda: hls.packager.viewers.get(viewer) is not None)
+
+
+async def test_an_id_that_nobody_gave_out_is_no_viewer(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        forged = playlist[:-4] + ("0000" if playlist[-4:] != "0000" else "1111")
+        assert (await hls.get(forged)).status_code == 200, "a cache may ask without one"
+        assert hls.packager.viewers.get(forged.partition("viewer=")[2]) is None
+        assert len(hls.packager.server.sessions) == 1
+
+
+async def test_a_viewer_who_is_kicked_is_told_so(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        await sync_to_async(flush)()
+        row = await of_viewers().aget()
+        await sessions.send_stop(channel=row.channel, session_id=row.pk, reason="kicked")
+        answer = await until_status(hls, playlist, 403)
+        assert answer.json() == {"detail": "Watching was stopped by an operator."}
+        await sync_to_async(flush)()
+        assert (await of_viewers().aget()).end_reason == "kicked"
+
+
+# --- Who may watch ---
+
+
+async def test_a_stream_that_is_closed_is_so_within_seconds(stream: Stream, key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        media = next(line for line in (await hls.get(playlist)).text.splitlines() if "EXT-X-MAP" in line)
+        init = media.split('"')[1]
+        assert (await hls.get(init)).status_code == 200
+        await Stream.objects.filter(pk=stream.pk).aupdate(play_policy="none")
+        async with asyncio.timeout(4):
+            for file in (playlist, init, "index.m3u8"):
+                answer = await until_status(hls, file, 403)
+                assert answer.json() == {"detail": "This stream can't be watched."}
+        assert (await hls.get("state.json")).json()["state"] == "closed"
+
+
+async def test_by_link_a_token_is_in_the_path(stream: Stream, key: NewKey, clip: Path) -> None:
+    await Stream.objects.filter(pk=stream.pk).aupdate(play_policy="token")
+    token = play_tokens.PLAY.issue(stream.pk)
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls, token=token)
+        assert (await hls.get(playlist, token=token)).status_code == 200
+        assert (await hls.get(playlist)).status_code == 403
+        answer = await hls.get()
+        assert answer.json() == {"detail": "This stream is watched by a link, which this one is not."}
+        forged = f"{token[:-2]}zz"
+        assert (await hls.get(token=forged)).status_code == 403
+        await Stream.objects.filter(pk=stream.pk).aupdate(link_generation=2)
+        answer = await until_status(hls, playlist, 403, token=token)
+        assert answer.json() == {"detail": "This link is not valid any more. Ask for a new one."}
+
+
+async def test_who_is_refused_is_recorded_and_names_can_not_be_found_out(application: Application) -> None:
+    async with running() as hls:
+        answer = await hls.get(path="live/nobody")
+        assert (answer.status_code, answer.json()) == (403, {"detail": "This stream can't be watched."})
+        assert (await hls.get(path="other/nobody")).json() == answer.json()
+        await sync_to_async(flush)()
+        assert {row.reason async for row in Attempt.objects.all()} == {"stream_unknown", "unknown_app"}
+
+
+async def test_what_nobody_publishes_is_waited_for_without_a_session(stream: Stream, key: NewKey, clip: Path) -> None:
+    async with running() as hls:
+        answer = await hls.get()
+        assert (answer.status_code, answer.json()) == (404, {"detail": "The stream has not begun yet."})
+        assert (await hls.get("state.json")).json() == {"state": "waiting", "words": "The stream has not begun yet."}
+        assert not hls.packager.server.sessions
+        async with ClipPublisher(hls, key.secret, clip):
+            await watched(hls)
+
+
+async def test_one_address_can_not_be_any_number_of_viewers(key: NewKey, clip: Path) -> None:
+    async with running(new_viewers=3, new_viewers_per_s=0.001) as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        statuses = [(await hls.get()).status_code for _ in range(5)]
+        assert 503 in statuses
+        assert len(hls.packager.server.sessions) <= 3
+
+
+# --- What pages report ---
+
+
+async def test_a_page_reports_what_its_viewer_has_seen(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        viewer = playlist.partition("viewer=")[2]
+        said = {"join_ms": 700, "stalls": 1, "stalled_ms": 50, "watched_ms": 900, "behind_ms": 1200}
+        answer = await hls.http.post(hls.url(f"beacon?viewer={viewer}"), json=said)
+        assert answer.status_code == 204
+        found = hls.packager.viewers.get(viewer)
+        assert found is not None
+        assert found.report == Report(join_ms=700, stalls=1, stalled_ms=50, watched_ms=900)
+        assert (await hls.http.post(hls.url(f"beacon?viewer={viewer}"), content=b"x" * 5000)).status_code == 413
+        for nonsense in (b"", b"{", b"[]", b'"a"', b'{"stalls": -1}', b'{"watched_ms": 1e99}', b"[" * 900):
+            assert (await hls.http.post(hls.url(f"beacon?viewer={viewer}"), content=nonsense)).status_code == 204
+        assert found.report == Report(join_ms=700, stalls=1, stalled_ms=50, watched_ms=900)
+        assert (await hls.http.post(hls.url("beacon?viewer=other"), json=said)).status_code == 204
+
+
+def test_a_report_only_grows_and_has_no_longer_times_than_the_session() -> None:
+    first = read_report({"join_ms": 500, "watched_ms": 4000}, Report(), most_ms=5000)
+    assert first == Report(join_ms=500, watched_ms=4000)
+    assert read_report({"join_ms": 900, "watched_ms": 3000}, first, most_ms=9000) == first
+    assert read_report({"watched_ms": 10_000}, first, most_ms=9000) == first
+    assert read_report({"watched_ms": True, "stalls": "1"}, first, most_ms=9000) == first
