@@ -316,7 +316,7 @@ def _players(row: Session) -> QuerySet[Session]:
 
 
 def _viewing(row: Session) -> dict[str, Any]:
-    """What a viewer's page told, in seconds; and of the time that it played or waited for media, the share it waited."""
+    """What a viewer's page told, in seconds; and how much it waited for media, of the time that it was to play."""
     join, stalled, watched = (row.summary.get(name) for name in ("join_ms", "stalled_ms", "watched_ms"))
     whole = (stalled or 0) + (watched or 0)
     return {
