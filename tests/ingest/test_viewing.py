@@ -7,6 +7,7 @@ import pytest
 from ingest.consumers import recorder
 from ingest.contracts import EventRecord, Totals
 from ingest.models import Session, Stream
+from ingest.services.keys import NewKey
 from ingest.viewing import REPORT, SLACK_MS, believed
 from tests.ingest.control import TOTALS, Connection, flush
 
@@ -76,7 +77,8 @@ async def played(scheme: str, told: dict[str, Any]) -> Session:
 
 @pytest.mark.usefixtures("process")
 @pytest.mark.parametrize(
-    ("scheme", "protocol"), [("rtmp", "rtmp"), ("rtmps", "rtmps"), ("http", "flv"), ("ws", "flv"), ("hls", "hls")]
+    ("scheme", "protocol"),
+    [("rtmp", "rtmp"), ("rtmps", "rtmps"), ("http", "flv"), ("ws", "flv"), ("hls", "hls"), ("pull", "rtmp")],
 )
 async def test_a_session_says_by_what_it_was_played(scheme: str, protocol: str, stream: Stream, lake: Lake) -> None:
     row = await played(scheme, {})
@@ -86,6 +88,21 @@ async def test_a_session_says_by_what_it_was_played(scheme: str, protocol: str, 
     assert not row.summary.keys() & set(REPORT)
 
 
+@pytest.mark.both_forms
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("scheme", ["rtmp", "rtmps"])
+async def test_so_does_a_publisher_s(scheme: str, key: NewKey, lake: Lake) -> None:
+    connection = Connection()
+    connection.app.scope["scheme"] = scheme
+    await connection.connect()
+    answer = await connection.publish(key.secret)
+    await connection.disconnect()
+    flush()
+    row = await Session.objects.aget(pk=answer["session_id"])
+    assert (row.protocol, {event.protocol for event in lake.events}) == (scheme, {scheme})
+
+
+@pytest.mark.both_forms
 @pytest.mark.usefixtures("process")
 async def test_what_a_page_told_is_in_the_row_and_in_the_lake(stream: Stream, lake: Lake) -> None:
     row = await played("hls", TOLD)
