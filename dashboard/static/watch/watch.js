@@ -31,6 +31,8 @@ const SAID = {
 };
 const STATES = { live: "Live", waiting: "Not started yet", ended: "Ended", closed: "Closed", unreachable: "Connecting", unplayable: "" };
 
+const ENDS = new Set(["closed", "unplayable"]); // The server's words for them say all.
+
 const part = (id) => document.getElementById(id);
 const player = part("player");
 const video = part("video");
@@ -44,6 +46,7 @@ let timer = 0;
 let tries = { state: "", count: 0 };
 let moved = { at: performance.now(), time: -1, since: performance.now() };
 let askedAt = 0;
+let patience = 1; // By how much longer than others this page waits this time.
 let answered = { state: "looking", words: "" };
 
 const controls = new Controls(player, video, { play, goLive });
@@ -53,6 +56,7 @@ const controls = new Controls(player, video, { play, goLive });
 async function look() {
   clearTimeout(timer);
   askedAt = performance.now();
+  patience = 1 + Math.random();
   const found = await ask();
   if (found.title) {
     setText(part("title"), found.title);
@@ -66,7 +70,7 @@ async function look() {
   }
   if (engine && (found.state === "closed" || (found.state === "ended" && (engine.isEnded || isQuiet())))) close();
   if (!engine) say(found.state, found.words);
-  else if (isQuiet()) say(found.state === "waiting" ? "paused" : found.state, found.words);
+  else if (isQuiet()) say(found.state === "waiting" ? "paused" : found.state, found.state === "waiting" ? "" : found.words);
   if (!engine) again(found.state);
 }
 
@@ -177,7 +181,7 @@ setInterval(() => {
     moved.at = now;
     moved.time = video.currentTime;
     if (!video.paused && video.readyState > 2 && video.currentTime > 0) plays();
-  } else if (isQuiet() && now - askedAt > QUIET_MS * (1 + Math.random())) look();
+  } else if (isQuiet() && now - askedAt > patience * Math.max(QUIET_MS, (now - moved.at) / 3)) look();
   controls.paintDelay();
 }, 500);
 
@@ -197,7 +201,8 @@ const isSaid = (state) => player.dataset.state === state;
 
 /** `words`: the server's own for this stream, in place of ours. */
 function say(state, words = "") {
-  const [what, more] = words ? [words, state in SAID ? SAID[state][1] : ""] : (SAID[state] ?? ["", ""]);
+  const [ours, next] = SAID[state] ?? ["", ""];
+  const [what, more] = [words || ours, words && ENDS.has(state) ? "" : next];
   player.dataset.state = state;
   part("say").hidden = state === "live";
   part("say").querySelector(".ring").hidden = state !== "looking" && state !== "paused" && state !== "unreachable";
