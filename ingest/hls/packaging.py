@@ -32,12 +32,11 @@ CAPTIONS_WITHIN: Final = 512
 """Bytes of a frame. They stand before its slices."""
 FPS_OFF: Final = 0.02
 """Of the rate that a header tells, if what was counted is no other."""
-
-
 SECONDS_EACH: Final = 8
 DISCONTINUITIES: Final = 1 << 10
 """A packaging's first discontinuity sequence number is another than the former's, and so small that a player may have
-an array of as many: hls.js has, and goes through it with each playlist. With MSNs in seconds it rises for two hours, then begins anew."""
+an array of as many: hls.js has, and goes through it with each playlist. With MSNs in seconds it rises for two hours,
+then begins anew."""
 
 
 class Packaging:

@@ -81,9 +81,9 @@ class PackagedStream:
         self.sent_bytes = self._told_bytes = 0
         self.is_closed = False
         now = self._loop.time()
-        self.subscriber = Subscriber(STREAM_ID, QUEUE, self._wake, is_counted=False, passes_on_to="node")
+        self.subscriber = Subscriber(STREAM_ID, QUEUE, self._wake, is_counted=False, passes_on_to="viewers")
         live.subscribe(self.subscriber, now)
-        live.beyond.join(self.subscriber, "hls")
+        live.beyond.join(self.subscriber, "")
 
     # --- What comes ---
 
@@ -129,7 +129,7 @@ class PackagedStream:
         ):
             self.packaging.end(for_good=True)
         sent, self._told_bytes = self.sent_bytes - self._told_bytes, self.sent_bytes
-        who = Audience(players=self.viewers, out_bytes=sent)
+        who = Audience(players=self.viewers, viewers=self.viewers, out_bytes=sent)
         self.live.beyond.tell(self.subscriber, who, now)
 
     @property
