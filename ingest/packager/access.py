@@ -60,26 +60,36 @@ class Access:
         self._known: dict[tuple[str, str, str], _Known] = {}
         self._reads: dict[tuple[str, str, str], asyncio.Task[Found]] = {}
 
-    async def look(self, app: str, name: str, token: str) -> Found:
-        """Raises Unsure."""
-        loop = asyncio.get_running_loop()
+    def known(self, app: str, name: str, token: str) -> Found | None:
+        """What was read a moment ago; it is read anew meanwhile, if that was not just now."""
         key = (app, name, token)
         known = self._known.get(key)
-        age = loop.time() - known.at if known is not None else float("inf")
-        if known is not None and age < self._settings.known_s:
+        if known is None:
+            return None
+        age = asyncio.get_running_loop().time() - known.at
+        if age >= self._settings.known_s:
+            self._read_anew(key)
+        return known.found if age < 2 * self._settings.known_s else None
+
+    async def look(self, app: str, name: str, token: str) -> Found:
+        """Raises Unsure."""
+        if found := self.known(app, name, token):
+            return found
+        key = (app, name, token)
+        try:
+            return await asyncio.shield(self._read_anew(key))
+        except Exception as error:
+            known = self._known.get(key)
+            if known is None or asyncio.get_running_loop().time() - known.at >= self._settings.doubted_s:
+                raise Unsure from error
             return known.found
+
+    def _read_anew(self, key: tuple[str, str, str]) -> "asyncio.Task[Found]":
         read = self._reads.get(key)
         if read is None:
-            read = self._reads[key] = loop.create_task(self._read(key))
+            read = self._reads[key] = asyncio.get_running_loop().create_task(self._read(key))
             read.add_done_callback(lambda done: self._has_read(key, done))
-        if known is not None and age < 2 * self._settings.known_s:
-            return known.found
-        try:
-            return await asyncio.shield(read)
-        except Exception as error:
-            if known is not None and age < self._settings.doubted_s:
-                return known.found
-            raise Unsure from error
+        return read
 
     async def _read(self, key: tuple[str, str, str]) -> Found:
         app, name, token = key

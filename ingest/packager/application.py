@@ -1,8 +1,5 @@
-"""What the packager answers to a request (an ASGI application).
-
-Pages of other origins are answered too (CORS): whoever has the URL may play it anyway. A segment's, part's and
-initialisation segment's URL never has other bytes, so that caches may keep them for long; a playlist that was waited
-for may be kept for a while, any other for a moment; what is one viewer's own is not kept."""
+"""What the packager answers to a request (an ASGI application), but for what many viewers are given alike
+(`shared_answers`): that comes here only if it was waited for in vain."""
 
 import json
 import logging
@@ -14,7 +11,22 @@ from ingest import addresses
 from ingest.addresses import Network
 from ingest.hls import Rendition
 from ingest.packager.access import Found, Unsure
-from ingest.packager.packaged import Body, PackagedStream, make_body
+from ingest.packager.answers import (
+    CORS,
+    JSON,
+    MOMENT,
+    NOT_KEPT,
+    PREFLIGHT,
+    RETRY,
+    Body,
+    Header,
+    make_body,
+    media_head,
+    media_tag,
+    playlist_head,
+    waited_for,
+)
+from ingest.packager.packaged import PackagedStream
 from ingest.packager.requests import Target, read_directives, read_range, read_target
 from ingest.packager.rewind import NotReady
 from ingest.packager.viewers import Asking, TurnedAway, Viewer, Viewers
@@ -23,31 +35,8 @@ logger = logging.getLogger(__name__)
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-Header = tuple[bytes, bytes]
-
-M3U8: Final = (b"content-type", b"application/vnd.apple.mpegurl")
-JSON: Final = (b"content-type", b"application/json")
-TYPES: Final = {"v": (b"content-type", b"video/mp4"), "a": (b"content-type", b"audio/mp4")}
-"""By a rendition's first letter."""
-
-CORS: Final = (
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", b"Date, Content-Range, Retry-After"),
-)
-PREFLIGHT: Final = (
-    *CORS,
-    (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
-    (b"access-control-allow-headers", b"Range, Content-Type"),
-    (b"access-control-max-age", b"86400"),
-    (b"content-length", b"0"),
-)
-NOT_KEPT: Final = (b"cache-control", b"no-store")
-KEPT: Final = (b"cache-control", b"public, max-age=86400, immutable")
-MOMENT: Final = (b"cache-control", b"public, max-age=1")
-GZIP: Final = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
-VARY: Final = ((b"vary", b"accept-encoding"),)
-RANGES: Final = (b"accept-ranges", b"bytes")
-RETRY: Final = (b"retry-after", b"2")
+HAS_WAITED: Final = "has_waited"
+"""In the scope of a request that was held back until now (`http_server`)."""
 
 METHODS: Final = {"beacon": ("POST",)}
 READS: Final = ("GET", "HEAD")
@@ -109,7 +98,7 @@ class HlsApplication:
         if target is None:
             raise Failed(HTTPStatus.NOT_FOUND, NOTHING, MOMENT)
         if method == "OPTIONS":
-            await _send(send, HTTPStatus.NO_CONTENT, PREFLIGHT[:-1])
+            await _send(send, HTTPStatus.NO_CONTENT, PREFLIGHT)
             return
         allowed = METHODS.get(target.kind, READS)
         if method not in allowed:
@@ -195,10 +184,11 @@ class HlsApplication:
         if directives.msn is not None:
             if rendition.is_too_far(directives.msn, directives.part):
                 raise Failed(HTTPStatus.BAD_REQUEST, "The playlist is not that far yet.", NOT_KEPT)
-            await stream.wait_for(rendition, directives.msn, directives.part)
+            if not scope.get(HAS_WAITED):
+                await stream.wait_for(rendition, directives.msn, directives.part)
             if not rendition.has(directives.msn, directives.part):  # Section 6.2.5.2.
                 raise Failed(HTTPStatus.SERVICE_UNAVAILABLE, LATE, NOT_KEPT, RETRY)
-            keep = (b"cache-control", b"public, max-age=%d" % (6 * rendition.targets.duration_s))
+            keep = waited_for(rendition.targets.duration_s)
         await self._send_text(stream, scope, send, stream.playlist(rendition, skip=directives.skip), keep)
 
     def _follow(self, viewer_id: str, target: Target, scope: Mapping[str, Any], stream: PackagedStream) -> None:
@@ -229,22 +219,23 @@ class HlsApplication:
             await _send(send, HTTPStatus.NOT_MODIFIED, (*CORS, keep, (b"etag", tag)))
             return
         self._count(stream, scope, len(content))
-        await _send(send, HTTPStatus.OK, (M3U8, *CORS, keep, (b"etag", tag), *(GZIP if is_zipped else VARY)), content)
+        await _send(send, HTTPStatus.OK, playlist_head(body, keep, is_zipped=is_zipped), content)
 
     # --- Media ---
 
     async def _media(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
         stream = self._stream(await self._checked(target))
         rendition = self._rendition(stream, target)
-        if target.kind == "part":
+        if target.kind == "part" and not scope.get(HAS_WAITED):
             await self._await_part(stream, rendition, target)
-        content = await self._content(stream, rendition, target)
+        content = stream.content(rendition, target)
+        if content is None and target.kind == "segment":
+            content = await self._packager.from_disk(target)
         if content is None:
             raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
         stream.asked_at = stream.loop_time
         fields = dict(scope["headers"])
-        tag = f'"{target.epoch}-{target.rendition}-{target.kind}-{target.number}-{target.part}"'.encode()
-        head: tuple[Header, ...] = (TYPES[target.rendition[0]], *CORS, KEPT, RANGES, (b"etag", tag))
+        tag, head = media_tag(target), media_head(target)
         if tag in fields.get(b"if-none-match", b""):
             await _send(send, HTTPStatus.NOT_MODIFIED, head)
             return
@@ -268,17 +259,6 @@ class HlsApplication:
         if rendition.is_too_far(target.number, target.part):
             raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
         await stream.wait_for_part(rendition, target.number, target.part)
-
-    async def _content(self, stream: PackagedStream, rendition: Rendition, target: Target) -> bytes | None:
-        if target.kind == "init":
-            return rendition.init(target.number)
-        if target.kind == "part":
-            parts = rendition.part(target.number, target.part)
-        else:
-            parts = rendition.segment(target.number)
-            if parts is None:
-                return await self._packager.from_disk(target)
-        return stream.media(parts) if parts is not None else None
 
     def _count(self, stream: PackagedStream, scope: Mapping[str, Any], size: int) -> None:
         stream.sent_bytes += size

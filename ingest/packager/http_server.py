@@ -1,20 +1,27 @@
 """HTTP for the packager: uvicorn, with bounds on what a connection may take.
 
 uvicorn waits for a request's head for as long as it likes, reads any length of one, and serves as many connections as
-come. Here each connection has a place from its accept on, its head a bound and a deadline, and its requests a rate."""
+come. Here each connection has a place from its accept on, its head a bound and a deadline, and its requests a rate.
+And what many viewers are given alike (`shared_answers`) is written here, without a task for each: a request that waits
+is a row in a list."""
 
 import asyncio
 import contextlib
 import logging
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
+import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ingest import addresses
+from ingest.packager.application import HAS_WAITED
 from ingest.packager.settings import PackagerSettings
+from ingest.packager.shared_answers import Awaited, Shared, SharedAnswers
 from ingest.rate_limit import TokenBucket
 from ingest.server.connection_limits import ConnectionLimits
 from ingest.server.sockets import address, tune
@@ -23,8 +30,30 @@ UNSENT_BYTES = 128 * 1024
 BACKLOG = 2048
 LOGGER = "uvicorn.error"
 
+OK = b"HTTP/1.1 200 OK\r\n"
 TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class Held:
+    """In the place of uvicorn's cycle for a request that the connection answers itself."""
+
+    __slots__ = ("body", "disconnected", "keep_alive", "message_event", "more_body", "response_complete", "scope")
+
+    def __init__(self, scope: Any) -> None:
+        self.scope = scope
+        self.response_complete = self.disconnected = False
+        self.keep_alive = self.more_body = True
+        self.body = bytearray()
+        self.message_event = NOBODY_WAITS
+
+
+class _NobodyWaits:
+    def set(self) -> None:
+        """For an event that uvicorn has for its application."""
+
+
+NOBODY_WAITS = _NobodyWaits()
 
 
 class HlsConnection(HttpToolsProtocol):
@@ -32,8 +61,10 @@ class HlsConnection(HttpToolsProtocol):
 
     settings: ClassVar[PackagerSettings]
     limits: ClassVar[ConnectionLimits]
+    shared: ClassVar[SharedAnswers]
 
     transport: Any
+    cycle: Any
     viewer = ""
     """Whose playlists were asked for by it last: what else is asked for by it is that viewer's."""
     peer = ""
@@ -74,13 +105,77 @@ class HlsConnection(HttpToolsProtocol):
         if self._head_bytes > self.settings.head_bytes:
             self._refuse(TOO_LONG)
             return
-        if self._deadline is None:
-            self._await_head()
         super().data_received(data)
+        if self._head_bytes and self._deadline is None and not self.transport.is_closing():
+            self._await_head()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["connection"] = self  # type: ignore[typeddict-unknown-key]
+
+    def on_headers_complete(self) -> None:
+        if not self._is_plain():
+            super().on_headers_complete()
+            return
+        found = self.shared.find(self, self.url, self.headers)
+        if found is None:
+            super().on_headers_complete()
+            return
+        self.cycle = held = Held(self.scope)
+        if isinstance(found, Awaited):
+            found.stream.hold(found.rendition, found.is_over, partial(self._go_on_with, held, self.url, self.headers))
+        else:
+            self._give(held, found)
+
+    def _is_plain(self) -> bool:
+        """Whether nothing else is asked for by it now, and the answer may be written at once."""
+        parser, cycle = self.parser, self.cycle
+        return (
+            (cycle is None or cycle.response_complete)
+            and not self.flow.write_paused
+            and parser.get_method() == b"GET"
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()
+        )
+
+    def _give(self, held: Held, answer: Shared) -> None:
+        dated = b"".join([b"%s: %s\r\n" % field for field in self.server_state.default_headers])
+        self.transport.writelines([OK, dated, answer.head, answer.content])
+        held.response_complete = True
+        if not held.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _go_on_with(self, held: Held, url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+        """What it waited for is there, or it has waited in vain."""
+        if held.disconnected or self.transport.is_closing():
+            return
+        found = self.shared.find(self, url, headers)
+        if isinstance(found, Shared):
+            self._give(held, found)
+            return
+        parsed = httptools.parse_url(url)
+        scope = held.scope
+        scope |= {"method": "GET", "path": unquote(parsed.path.decode("ascii")), "raw_path": parsed.path}
+        scope |= {"query_string": parsed.query or b"", HAS_WAITED: True}
+        cycle = RequestResponseCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=held.keep_alive,
+            on_response=self.on_response_complete,
+        )
+        cycle.more_body = False
+        if self.cycle is held:
+            self.cycle = cycle
+        self._start_asgi_task(cycle, self.app)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -126,8 +221,12 @@ class HlsConnection(HttpToolsProtocol):
 class HttpServer(uvicorn.Server):
     """Signals are its process's to handle."""
 
-    def __init__(self, application: Any, settings: PackagerSettings, limits: ConnectionLimits) -> None:
-        protocol = type("BoundHlsConnection", (HlsConnection,), {"settings": settings, "limits": limits})
+    def __init__(
+        self, application: Any, shared: SharedAnswers, settings: PackagerSettings, limits: ConnectionLimits
+    ) -> None:
+        protocol = type(
+            "BoundHlsConnection", (HlsConnection,), {"settings": settings, "limits": limits, "shared": shared}
+        )
         config = uvicorn.Config(
             application,
             http=protocol,

@@ -2,8 +2,6 @@
 for, at once or when it comes into being."""
 
 import asyncio
-import gzip
-import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +14,8 @@ from ingest.live import LiveStream, QueueLimits, Subscriber
 from ingest.live.counters import Audience
 from ingest.live.message import STREAM_ID, SharedMessage
 from ingest.live.publication import Publication
+from ingest.packager.answers import Body, make_body
+from ingest.packager.requests import Target
 from ingest.packager.rewind import Key, NotReady
 from ingest.packager.settings import PackagerSettings
 from ingest.rtmp.limits import MIB
@@ -27,22 +27,14 @@ QUEUE: Final = QueueLimits(messages=100_000, size_bytes=256 * MIB, seconds=60.0,
 BATCH_BYTES: Final = 16 * MIB
 EPOCH_BYTES: Final = 4
 JOINED_BODIES: Final = 16
-GZIP_LEVEL: Final = 5
-TAG_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
-    """Of an answer, as it is sent to all who ask for it."""
-
-    plain: bytes
-    zipped: bytes
-    tag: bytes
-    """Names its bytes (an ETag), as does the other the zipped ones."""
-
-    @property
-    def zipped_tag(self) -> bytes:
-        return b'"z-' + self.tag[1:]
+class Waiter:
+    is_over: Callable[[], bool]
+    release: Callable[[], None]
+    until: float
+    """The loop's time, after which it waits no longer."""
 
 
 class PackagedStream:
@@ -73,8 +65,8 @@ class PackagedStream:
         )
         self._publication: Publication | None = None
         """Whose media were taken last."""
-        self._waiting: dict[str, list[tuple[Callable[[], bool], asyncio.Future[None]]]] = {}
-        """By rendition: who waits, and whether that is over."""
+        self._waiting: dict[str, list[Waiter]] = {}
+        """By rendition."""
         self._starting: list[asyncio.Future[None]] = []
         self._bodies = lru_cache(maxsize=JOINED_BODIES)(lambda parts: b"".join(parts))
         self._playlists: dict[tuple[str, bool], tuple[str, Body]] = {}
@@ -128,6 +120,8 @@ class PackagedStream:
             self.subscriber, now, self._server.config.deadlines.end_players_s
         ):
             self.packaging.end(for_good=True)
+        for name in self._waiting:
+            self._release_waiters(name, lambda waiter: waiter.until <= now)
         sent, self._told_bytes = self.sent_bytes - self._told_bytes, self.sent_bytes
         who = Audience(players=self.viewers, viewers=self.viewers, out_bytes=sent)
         self.live.beyond.tell(self.subscriber, who, now)
@@ -153,24 +147,24 @@ class PackagedStream:
     def close(self) -> None:
         self.is_closed = True
         self.live.unsubscribe(self.subscriber)
-        for waiting in self._waiting.values():
-            _release([future for _, future in waiting])
+        for name in self._waiting:
+            self._release_waiters(name, lambda waiter: True)
         _release(self._starting)
 
     # --- What is asked for ---
 
     def _changed(self, rendition: Rendition) -> None:
-        waiting = self._waiting.get(rendition.name)
-        if not waiting:
-            return
-        over, left = [], []
-        for is_over, future in waiting:
-            if is_over():
-                over.append(future)
-            else:
-                left.append((is_over, future))
-        self._waiting[rendition.name] = left
-        _release(over)
+        if self._waiting.get(rendition.name):
+            self._release_waiters(rendition.name, lambda waiter: waiter.is_over())
+
+    def _release_waiters(self, name: str, is_over: Callable[[Waiter], bool]) -> None:
+        over: list[Waiter] = []
+        left: list[Waiter] = []
+        for waiter in self._waiting[name]:
+            (over if is_over(waiter) else left).append(waiter)
+        self._waiting[name] = left
+        for waiter in over:
+            waiter.release()
 
     async def ready(self) -> None:
         """Once it can be watched. Raises NotReady."""
@@ -190,16 +184,16 @@ class PackagedStream:
         await self._wait_until(rendition, lambda: not rendition.awaits(msn, part))
 
     async def _wait_until(self, rendition: Rendition, is_over: Callable[[], bool]) -> None:
-        if self.is_closed or is_over():
-            return
-        future = self._loop.create_future()
-        waiting = self._waiting.setdefault(rendition.name, [])
-        waiting.append((is_over, future))
-        try:
-            await self._wait(future, min(self._settings.blocked_s, 3.0 * rendition.targets.duration_s))
-        finally:
-            if future.cancelled():
-                self._waiting[rendition.name] = [each for each in waiting if each[1] is not future]
+        if not (self.is_closed or is_over()):
+            future = self._loop.create_future()
+            self.hold(rendition, is_over, partial(_release, [future]))
+            await future
+
+    def hold(self, rendition: Rendition, is_over: Callable[[], bool], release: Callable[[], None]) -> None:
+        """`release` is called once: when it is over, or lasts too long, or the stream is packaged no more."""
+        most_s = min(self._settings.blocked_s, 3.0 * rendition.targets.duration_s)
+        waiter = Waiter(is_over, release, self._loop.time() + most_s)
+        self._waiting.setdefault(rendition.name, []).append(waiter)
 
     async def _wait(self, future: "asyncio.Future[None]", most_s: float) -> None:
         timer = self._loop.call_later(most_s, _release, [future])
@@ -216,18 +210,16 @@ class PackagedStream:
             found = self._playlists[rendition.name, skip] = (text, make_body(text))
         return found[1]
 
-    def media(self, parts: list[bytes]) -> bytes:
-        """Joined once for all who ask at about the same time."""
-        if len(parts) == 1:
-            return parts[0]
+    def content(self, rendition: Rendition, target: Target) -> bytes | None:
+        """Of a file that is in memory; joined once for all who ask at about the same time."""
+        if target.kind == "init":
+            return rendition.init(target.number)
+        is_part = target.kind == "part"
+        parts = rendition.part(target.number, target.part) if is_part else rendition.segment(target.number)
+        if parts is None or len(parts) == 1:
+            return parts[0] if parts else None
         joined: bytes = self._bodies(tuple(parts))
         return joined
-
-
-def make_body(text: str) -> Body:
-    plain = text.encode()
-    tag = hashlib.blake2b(plain, digest_size=TAG_BYTES).hexdigest()
-    return Body(plain, gzip.compress(plain, GZIP_LEVEL, mtime=0), f'"{tag}"'.encode())
 
 
 def _release(futures: "list[asyncio.Future[None]]") -> None:

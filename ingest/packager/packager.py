@@ -16,6 +16,7 @@ from ingest.packager.packaged import PackagedStream
 from ingest.packager.requests import Target
 from ingest.packager.rewind import Key, Rewind
 from ingest.packager.settings import PackagerSettings
+from ingest.packager.shared_answers import SharedAnswers
 from ingest.packager.viewers import Viewer, ViewerIds, Viewers
 from ingest.server import RtmpServer, ServerConfig
 from ingest.server.asgi import ASGIApplication
@@ -64,7 +65,7 @@ class Packager:
             setting="The packager's limit of connections",
             advice="Put a cache in front, or run another packager.",
         )
-        self._http = HttpServer(HlsApplication(self, self.settings.proxies), self.settings, limits)
+        self._http = HttpServer(HlsApplication(self, self.settings.proxies), SharedAnswers(self), self.settings, limits)
         self._http.begin(listener)
         self._timer = self._loop.call_later(TICK_S, self._tick)
         self._always = self._loop.create_task(self._look_for_always())
@@ -98,6 +99,9 @@ class Packager:
 
     async def look(self, target: Target) -> Found:
         return await self._access.look(target.app, target.name, target.token)
+
+    def known(self, target: Target) -> Found | None:
+        return self._access.known(target.app, target.name, target.token)
 
     def packaged(self, path: str) -> PackagedStream | None:
         return self._streams.get(path)

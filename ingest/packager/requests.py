@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
-from urllib.parse import parse_qsl
 
 Kind = Literal["index", "state", "beacon", "playlist", "segment", "part", "init"]
 
@@ -74,6 +73,10 @@ def _target(
     return Target(kind, names[0], "/".join(names[1:]), token, rendition, epoch, number, part)
 
 
+MOST_FIELDS: Final = 16
+"""Of a query that are read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Directives:
     """Of a media playlist's query (section 6.2.5 of the draft), and whose it is."""
@@ -89,7 +92,8 @@ class Directives:
 def read_directives(query: bytes) -> Directives:
     if not query:
         return Directives()
-    fields = dict(parse_qsl(query.decode("latin-1"), max_num_fields=16)) if query.count(b"&") < 16 else {}
+    pairs = query.decode("latin-1").split("&", MOST_FIELDS)
+    fields = {name: value for name, _, value in (pair.partition("=") for pair in pairs[:MOST_FIELDS])}
     msn, part = fields.get("_HLS_msn"), fields.get("_HLS_part")
     is_wrong = any(value is not None and not _number.fullmatch(value) for value in (msn, part))
     if is_wrong or (part is not None and msn is None):
