@@ -200,6 +200,26 @@ def test_what_no_browser_plays_is_said(page: Page, server: ServerProcess, packag
     expect(page.locator("#say")).to_contain_text("MPEG-4 Visual, which browsers can’t play.")
 
 
+NO_MEDIA_SOURCE = "for (const name of ['MediaSource', 'ManagedMediaSource']) delete window[name];"
+
+
+def test_where_there_is_no_media_source_the_browsers_own_hls_plays(
+    page: Page, server: ServerProcess, packager: Packager
+) -> None:
+    """As on older iPhones; a browser that has neither says so."""
+    page.add_init_script(NO_MEDIA_SOURCE)
+    packager.go_live()
+    page.goto(url_of(server))
+    if not video(page, "canPlayType('application/vnd.apple.mpegurl')"):
+        wait_state(page, "unplayable")
+        return
+    wait_state(page, "live")
+    plays(page)
+    assert video(page, "src") == f"{packager.url}/hls/{STREAM}/index.m3u8"
+    packager.stop("ended")
+    wait_state(page, "ended", timeout_s=60)
+
+
 FRAMES = {"embedded": "?embed=1", "whole": ""}
 
 
