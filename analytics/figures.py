@@ -91,6 +91,7 @@ class Figures:
     media_faults: int = 0
     dropped_frames: int = 0
     player_ms: int = 0
+    viewer_ms: int = 0
     kbps_sum: int = 0
     kbps_squares: int = 0
     gop_1: int = 0
@@ -109,8 +110,14 @@ class Figures:
     accepted: int = 0
     refused: int = 0
     plays: int = 0
+    viewer_reports: int = 0
+    viewer_joins: int = 0
+    viewer_join_ms: int = 0
+    viewer_stalled_ms: int = 0
+    viewer_watched_ms: int = 0
     peak_players: int = 0
     peak_at: datetime | None = None
+    peak_viewers: int = 0
     peak_streams: int = 0
     unique_players: int | None = None
     """Of a single row; of several analytics.rollups unites them, where it is shown."""
@@ -157,6 +164,10 @@ class Figures:
     average_players = _ByFormula[float | None]()
     player_minutes = _ByFormula[float]()
     player_hours = _ByFormula[float]()
+    viewer_minutes = _ByFormula[float]()
+    viewer_hours = _ByFormula[float]()
+    viewer_join_s = _ByFormula[float | None]()
+    viewer_stalled_percent = _ByFormula[float | None]()
     delivered_gb = _ByFormula[float]()
 
     @property

@@ -203,6 +203,9 @@ MEASURED = (
     Metric("dropped_frames", "", "Frames that slow players were not sent."),
     Metric("player_ms", "ms", "Players, times the time that they watched.", over=lambda s: s.players * s.elapsed_ms),
     Metric(
+        "viewer_ms", "ms", "The same of those of them that watched by HLS.", over=lambda s: s.viewers * s.elapsed_ms
+    ),
+    Metric(
         "kbps_sum", "kbit/s", "Sum of the samples' video bitrates, in whole kbit/s, halves upward.", over=_whole_kbps
     ),
     Metric("kbps_squares", "(kbit/s)^2", "Sum of the squares of these.", over=lambda s: _whole_kbps(s) ** 2),
@@ -217,6 +220,13 @@ EXTREMES = (
         "Most players in a minute: the sum over streams of the most in it.",
         merge=Merge.MAX,
         over="players",
+    ),
+    Metric(
+        "peak_viewers",
+        "",
+        "Most viewers by HLS in a minute: the sum over streams of the most in it.",
+        merge=Merge.MAX,
+        over="viewers",
     ),
     Metric(
         "keyframe_interval_max",
@@ -256,6 +266,11 @@ EVENT_SUMS = (
     Metric("accepted", "", "Publishes that were accepted."),
     Metric("refused", "", "Publishes, or connects, that were refused."),
     Metric("plays", "", "Playing sessions that began."),
+    Metric("viewer_reports", "", "Viewers by HLS that left, and whose page had told how it played."),
+    Metric("viewer_joins", "", "Those of these pages that got a picture."),
+    Metric("viewer_join_ms", "ms", "From when these pages were to play to that picture, all together."),
+    Metric("viewer_stalled_ms", "ms", "Time in which these pages waited for media, after their first picture."),
+    Metric("viewer_watched_ms", "ms", "Time in which these pages played."),
 )
 """What is counted from events; sums."""
 
@@ -396,6 +411,20 @@ DERIVED = (
     Derived("average_players", "", "Players, while it was live.", "player_ms / live_ms"),
     Derived("player_minutes", "min", "Time that players watched.", "player_ms / 60_000", always=True),
     Derived("player_hours", "h", "Time that players watched.", "player_ms / 3_600_000", always=True),
+    Derived("viewer_minutes", "min", "Time that viewers by HLS watched.", "viewer_ms / 60_000", always=True),
+    Derived("viewer_hours", "h", "Time that viewers by HLS watched.", "viewer_ms / 3_600_000", always=True),
+    Derived(
+        "viewer_join_s",
+        "s",
+        "Mean time from when a page was to play to its first picture, of viewers by HLS whose page told it.",
+        "viewer_join_ms / 1000 / viewer_joins",
+    ),
+    Derived(
+        "viewer_stalled_percent",
+        "%",
+        "Of the time in which pages of viewers by HLS played or waited for media, that in which they waited.",
+        "100 * viewer_stalled_ms / (viewer_stalled_ms + viewer_watched_ms)",
+    ),
     Derived("delivered_gb", "GB", "What was sent to players.", "out_bytes / 10 ** 9", always=True),
 )
 
@@ -422,6 +451,11 @@ SHOWN = {
     "keyframe_late_percent": Shown("Keyframe intervals > 4 s", 1),
     "peak_players": Shown("Peak players"),
     "average_players": Shown("Average players", 1),
+    "peak_viewers": Shown("Peak viewers by HLS"),
+    "viewer_hours": Shown("Viewer hours by HLS", 1),
+    "viewer_join_s": Shown("Time to first picture (HLS)", 1),
+    "viewer_stalled_percent": Shown("Waited for media (HLS)", 2),
+    "viewer_reports": Shown("Viewers that reported (HLS)", note="by the watch page; other players tell nothing"),
     "player_hours": Shown("Player hours", 1),
     "delivered_gb": Shown("Egress", 3),
     "success_percent": Shown("Connections accepted", 1, low_is_bad=True),

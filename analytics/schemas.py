@@ -57,11 +57,14 @@ SAMPLES = {
     **dict.fromkeys(("video_frames", "audio_frames", "keyframes"), WHOLE),
     "keyframe_interval": REAL,
     **dict.fromkeys(("ts_gap", "ts_regress", "missing_frames_est", "media_faults", "idle_ms"), WHOLE),
-    **dict.fromkeys(("players", "dropped_frames", "target_kbps"), WHOLE),
+    **dict.fromkeys(("players", "viewers", "dropped_frames", "target_kbps"), WHOLE),
     "health": TEXT,
 }
 
-UNKNOWN = ("key", "encoder", "keyframe_interval", "target_kbps", "stream")
+REPORTED = ("join_ms", "stalls", "stalled_ms", "watched_ms")
+"""What a viewer's page tells at its end."""
+
+UNKNOWN = ("key", "encoder", "keyframe_interval", "target_kbps", "stream", "protocol", *REPORTED)
 """Columns of samples and events in which null means that it is not known. In others, of older files, it is 0."""
 
 EVENTS = {
@@ -77,6 +80,8 @@ EVENTS = {
     "bytes_in": WHOLE,
     "bytes_out": WHOLE,
     "detail": TEXT,
+    "protocol": TEXT,
+    **dict.fromkeys(REPORTED, WHOLE),
 }
 
 _MEASURED = {

@@ -1,7 +1,7 @@
 """Viewers by low-latency HLS: how late the playlist with the next part comes to each, and what a viewer costs, beside
 nginx that has the same requests for the same bytes as files.
 
-The server runs already, and has a stream: `--url` is that of its multivariant playlist. What the viewers get is kept
+A packager beside a media node, or with `--url` another server that runs already. What the viewers get is kept
 (`bench/load/hls.py`), and nginx serves it: it doesn't wait, so its viewers ask when the answers came before.
 """
 
@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,8 +84,9 @@ def contest(viewers: int, folder: Path, name: str, start: Start, against: str) -
 
 
 def add_arguments(act: argparse.ArgumentParser) -> None:
-    act.add_argument("--url", required=True, help="of the multivariant playlist of a stream that is live")
-    act.add_argument("--pid", type=int, required=True, help="of the process whose CPU time counts")
+    act.add_argument("--mbps", type=float, default=2, help="of the stream (2)")
+    act.add_argument("--url", help="of the multivariant playlist of a stream that is live, of another server")
+    act.add_argument("--pid", type=int, help="of that server's process, whose CPU time counts")
     act.add_argument("--viewers", type=int, default=VIEWERS, help=f"({VIEWERS})")
     act.add_argument("--seconds", type=float, default=SECONDS, help=f"of each measured window ({SECONDS:g})")
     act.add_argument("--rounds", type=int, default=1)
@@ -94,8 +96,12 @@ def add_arguments(act: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    start = partial(another.running, options.url, options.pid)
-    with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-") as folder:
+    if bool(options.url) != bool(options.pid):
+        raise SystemExit("--url and --pid go together.")
+    with closing(rtmpweb.Template()) as template, tempfile.TemporaryDirectory(prefix="rtmpweb-bench-") as folder:
+        start: Start = partial(rtmpweb.packaged, template, options.mbps)
+        if options.url:
+            start = partial(another.running, options.url, options.pid)
         one = contest(options.viewers, Path(folder), rtmpweb.NAME, start, options.against)
         results = table.run_rounds([one], options.rounds, options.seconds)
     if options.json:

@@ -95,6 +95,7 @@ STREAM_FIGURES = (
     Figure("stream_keyframe_interval_seconds", "Between the last two keyframes.", "keyframe_interval"),
     Figure("stream_drift_seconds", "That media is behind live.", "drift", MS),
     Figure("stream_players", "Players attached.", "players", adds=True),
+    Figure("stream_viewers", "Those of them that watch by HLS.", "viewers", adds=True),
     Figure("stream_slow_players", "Those of them that can't keep up.", "slow_players", adds=True),
 )
 """By the labels app and name. A value that is not known now has no sample."""
@@ -122,6 +123,7 @@ NODE_FIGURES = (
     Figure("node_streams", "Streams that the node knows.", "streams"),
     Figure("node_publishers", "Publishers on the node.", "publishers"),
     Figure("node_players", "Players on the node.", "players"),
+    Figure("node_viewers", "Those of them that watch by HLS.", "viewers"),
     Figure("node_relays", "Streams of other nodes that it fetches.", "relaying"),
     Figure("node_connections", "RTMP connections.", "connections"),
     Figure("node_refused_connections_total", "Connections over the limits of them.", "refused_connections"),

@@ -1,4 +1,5 @@
-"""What happened to sessions, counted: publishes accepted and refused, ends by reason, players that began."""
+"""What happened to sessions, counted: publishes accepted and refused, ends by reason, players that began, and what
+viewers' pages told as they ended."""
 
 from pyspark.sql import DataFrame
 
@@ -6,7 +7,7 @@ from analytics.jobs.dimensions import GROUP, PLAYERS_OF, listed, named, of_each,
 from analytics.jobs.minutes import HOUR_US
 from analytics.jobs.sessions import TAIL_US
 from analytics.metrics import EVENT_SUMS, REASON_COUNTS, SKETCH_BITS
-from analytics.schemas import COUNTS, HAPPENED_IN
+from analytics.schemas import COUNTS, HAPPENED_IN, REPORTED
 from ingest.contracts import ENDS
 
 DAY_US = 24 * HOUR_US
@@ -19,8 +20,12 @@ KINDS = {
     "refused": "kind = 'attempt' and session_kind in ('publish', '')",
     "ended": "kind = 'session.ended' and session_kind = 'publish'",
     "played": "kind = 'session.started' and session_kind = 'play'",
+    "watched": f"kind = 'session.ended' and session_kind = 'play' and coalesce({', '.join(REPORTED)}) is not null",
 }
 """In SQL. An attempt to connect has no kind yet, and would mostly have become a publish."""
+
+WATCHED = ("join_ms", "stalled_ms", "watched_ms")
+"""Of what a viewer's page tells at its end, what is summed."""
 
 KNOWN = """
     (dimension != 'stream' or stream > 0) and (dimension != 'app' or (app != '' and app not like '%…'))
@@ -57,6 +62,9 @@ _COUNTED = named(
         "plays": _sum("what = 'played'"),
         "ends": _sum("what = 'ended'"),
         "unplanned_ends": _sum(f"what = 'ended' AND reason NOT IN {PLANNED}"),
+        "viewer_reports": _sum("what = 'watched'"),
+        "viewer_joins": "sum(joins)",
+        **{f"viewer_{name}": f"sum({name})" for name in WATCHED},
         "refusals": _by_reason("what = 'refused'"),
         "end_reasons": _by_reason("what = 'ended'"),
         # The union has the estimate that does not depend on the order in which players came.
@@ -64,9 +72,11 @@ _COUNTED = named(
     }
 )
 
+_WATCHED = {name: f"sum(if(what = 'watched', coalesce({name}, 0), 0))" for name in WATCHED}
+
 _HAPPENED_IN = named({name: name for name in HAPPENED_IN} | {"unique_players": "hll_sketch_estimate(players_sketch)"})
 
-_COLUMNS = ("what", "session", "reason", "address_hash")
+_COLUMNS = ("what", "session", "reason", "address_hash", *WATCHED)
 
 _HOURS = f"""
     WITH
@@ -95,11 +105,12 @@ _HOURS = f"""
         {of_each("told", _COLUMNS)}
         WHERE what IN ('accepted', 'ended') AND (each.dimension != 'broadcast' OR broadcast_us IS NOT NULL)
     ),
-    others AS ({of_each("told", _COLUMNS, PLAYERS_OF)} WHERE what IN ('refused', 'played')),
+    others AS ({of_each("told", _COLUMNS, PLAYERS_OF)} WHERE what IN ('refused', 'played', 'watched')),
     counted AS (
         SELECT {listed(GROUP)}, {_COUNTED}
         FROM (
             SELECT {listed(GROUP)}, what, reason, count(*) AS times, max(stream) AS stream,
+                count(if(what = 'watched', join_ms, null)) AS joins, {named(_WATCHED)},
                 hll_sketch_agg(CASE WHEN what = 'played' THEN address_hash END, {SKETCH_BITS}) AS sketch
             FROM (SELECT * FROM publishing UNION ALL SELECT * FROM others)
             WHERE {KNOWN}

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.int64]
 
-ALIKE = [metric for metric in (*MEASURED, *SESSION_SUMS, *EXTREMES) if metric.name != "peak_players"]
+OF_MINUTES = ("peak_players", "peak_viewers")
+"""Extremes that are sums over streams, minute by minute."""
+
+ALIKE = [metric for metric in (*MEASURED, *SESSION_SUMS, *EXTREMES) if metric.name not in OF_MINUTES]
 MERGED = [(metric.name, metric.merge.value) for metric in ALIKE]
 """(column, how it merges), of session hours and of rollups alike."""
 
@@ -89,14 +92,16 @@ def summed(rows: pa.Table, group: Numbers, further: Sequence[tuple[str, str]] = 
     return schemas.aggregated(table, ["group"], merged).sort_by("group")
 
 
-def peaks_of(group: Numbers, players: Numbers, at_us: Numbers, streams: Numbers) -> dict[str, Any]:
-    """Of groups' times: the most players, when they were there for the first time, and the most streams."""
+def peaks_of(group: Numbers, players: Numbers, at_us: Numbers, viewers: Numbers, streams: Numbers) -> dict[str, Any]:
+    """Of groups' times: the most players, when they were there for the first time; the most of them by HLS, and the
+    most streams."""
     order = np.lexsort((at_us, -players, group))
     best = order[np.flatnonzero(np.diff(group[order], prepend=-1))]
-    _, (most,) = reduced(group, [(np.maximum, streams)])
+    _, (most_viewers, most) = reduced(group, [(np.maximum, viewers), (np.maximum, streams)])
     return {
         "peak_players": players[best],
         "peak_at_us": pa.array(at_us[best], mask=players[best] == 0),
+        "peak_viewers": most_viewers,
         "peak_streams": most,
     }
 
@@ -160,7 +165,7 @@ def columns_of(rows: pa.Table) -> dict[str, Any]:
 
 MINUTES = HOUR_US // MINUTE_US
 
-READ_OF_MINUTES = [*LABELS, "minute_us", "peak_players", "live_ms"]
+READ_OF_MINUTES = [*LABELS, "minute_us", *OF_MINUTES, "live_ms"]
 
 
 class HourTask(TypedDict):
@@ -184,19 +189,20 @@ def of_hour(task: HourTask) -> pa.Table:
     path, _ = codes(sessions.select(["app", "name"]))
     paths = sessions.num_rows
     minute = (array(minutes, "minute_us") - start_us) // MINUTE_US
-    players, is_live = array(minutes, "peak_players"), (array(minutes, "live_ms") > 0).astype(np.int64)
+    players, viewers = (array(minutes, name) for name in OF_MINUTES)
+    is_live = (array(minutes, "live_ms") > 0).astype(np.int64)
     bucket, count = array(buckets, "bucket").astype(np.int64), array(buckets, "count")
     of_kinds = {kind: pc.equal(buckets["kind"], kind).to_numpy() for kind in BITRATES}
     parts = []
     for name, of in task["dimensions"].items():
         labels = labels_of(of, sessions)
         group, first = codes(labels)
-        keys, (most, live) = reduced(
+        keys, of_streams = reduced(
             (group[of_minutes] * MINUTES + minute) * paths + path[of_minutes],
-            [(np.maximum, players), (np.maximum, is_live)],
+            [(np.maximum, players), (np.maximum, viewers), (np.maximum, is_live)],
         )
-        keys, (most, live) = reduced(keys // paths, [(np.add, most), (np.add, live)])
-        peaks = peaks_of(keys // MINUTES, most, start_us + keys % MINUTES * MINUTE_US, live)
+        keys, (most, watching, live) = reduced(keys // paths, [(np.add, each) for each in of_streams])
+        peaks = peaks_of(keys // MINUTES, most, start_us + keys % MINUTES * MINUTE_US, watching, live)
         counts = {kind: (group[of_buckets[own]], bucket[own], count[own]) for kind, own in of_kinds.items()}
         sums = summed(sessions, group, [("session", "count_distinct")])
         figures = {**columns_of(sums), "sessions": sums["session"], **peaks}
@@ -204,11 +210,13 @@ def of_hour(task: HourTask) -> pa.Table:
     return concatenated(parts, schemas.GROUPS)
 
 
+PEAKS = ("peak_players", "peak_at_us", "peak_viewers", "peak_streams")
+
 READ_OF_HOURS = [
     *schemas.GROUP,
     "stream",
     *(name for name, _ in MERGED),
-    *("peak_players", "peak_at_us", "peak_streams"),
+    *PEAKS,
     *(f"{kind}_histogram" for kind in BITRATES),
 ]
 
@@ -238,7 +246,7 @@ def of_day(task: DayTask) -> pa.Table:
         distinct = np.zeros(len(first), np.int64)
         distinct[array(counted, "group")] = array(counted, "session_count_distinct")
         sums = summed(hours, group).append_column("sessions", pa.array(distinct))
-        peaks = peaks_of(group, *(array(hours, each) for each in ("peak_players", "peak_at_us", "peak_streams")))
+        peaks = peaks_of(group, *(array(hours, each) for each in PEAKS))
         counts = {kind: _unnested(hours[f"{kind}_histogram"], group) for kind in BITRATES}
         parts.append(grouped(task["start_us"], name, of, labels, {**columns_of(sums), **peaks}, counts))
     return concatenated(parts, schemas.GROUPS)

@@ -20,15 +20,15 @@ from analytics.metrics import MEASURED
 from analytics.models import METRIC_VERSION, Dimension, Grain, Partition, Rollup, within
 from analytics.rollups import Rollups, hours_in_lake, united_sketches
 from analytics.tables import figures_file
-from ingest.telemetry.lake import SAMPLES
+from ingest.telemetry.lake import SAMPLES, fitting
 
 State = Partition.State
 
 SUMMED = tuple(metric.name for metric in MEASURED if not metric.over)
 """Columns of samples whose sums rollups have under the same name."""
 
-COMPARED = ("samples", *SUMMED, "live_ms", "good_ms", "warning_ms", "bad_ms", "player_ms")
-READ = ("session", "sequence", "app", "name", "players", "health", *SUMMED)
+COMPARED = ("samples", *SUMMED, "live_ms", "good_ms", "warning_ms", "bad_ms", "player_ms", "viewer_ms")
+READ = ("session", "sequence", "app", "name", "players", "viewers", "health", *SUMMED)
 
 Sums = dict[str, dict[str, int]]
 """{a stream's path: {a figure: its sum}}."""
@@ -90,7 +90,9 @@ def _of_samples(files: Sequence[Path]) -> Sums:
     if not files:
         return {}
     wanted = pa.schema([SAMPLES.schema.field(name) for name in READ])
-    rows = pa.concat_tables(pq.read_table(file, columns=list(READ), partitioning=None).cast(wanted) for file in files)
+    rows = pa.concat_tables(
+        fitting(pq.read_table(file, columns=list(READ), partitioning=None), wanted) for file in files
+    )
     by = rows.append_column("row", pa.array(range(rows.num_rows))).group_by(["session", "sequence"], use_threads=False)
     once = rows.take(by.aggregate([("row", "min")])["row_min"])
     arrived = pc.greater(pc.add(once["video_bytes"], once["audio_bytes"]), 0)
@@ -100,6 +102,7 @@ def _of_samples(files: Sequence[Path]) -> Sums:
         "path": pc.binary_join_element_wise(once["app"], once["name"], "/"),
         "live_ms": pc.if_else(arrived, time, 0),
         "player_ms": pc.multiply(once["players"], time),
+        "viewer_ms": pc.multiply(once["viewers"], time),
         **{f"{word}_ms": pc.if_else(pc.equal(once["health"], word), time, 0) for word in ("good", "warning", "bad")},
     }
     columns = {**{name: once[name] for name in SUMMED}, **derived}

@@ -6,7 +6,7 @@ from django.db import models
 
 from analytics.metrics import METRICS
 
-METRIC_VERSION = 3
+METRIC_VERSION = 4
 """Grows when a metric's meaning changes: every hour and day that the lake still holds is then computed anew."""
 
 
@@ -82,6 +82,7 @@ class Rollup(models.Model):
     media_faults = models.BigIntegerField(db_default=0)
     dropped_frames = models.BigIntegerField()
     player_ms = models.BigIntegerField()
+    viewer_ms = models.BigIntegerField(db_default=0)
     kbps_sum = models.BigIntegerField(db_default=0)
     kbps_squares = models.BigIntegerField(db_default=0)
     gop_1 = models.BigIntegerField(db_default=0)
@@ -100,6 +101,11 @@ class Rollup(models.Model):
     accepted = models.BigIntegerField(db_default=0)
     refused = models.BigIntegerField(db_default=0)
     plays = models.BigIntegerField(db_default=0)
+    viewer_reports = models.BigIntegerField(db_default=0)
+    viewer_joins = models.BigIntegerField(db_default=0)
+    viewer_join_ms = models.BigIntegerField(db_default=0)
+    viewer_stalled_ms = models.BigIntegerField(db_default=0)
+    viewer_watched_ms = models.BigIntegerField(db_default=0)
     unique_players = models.PositiveIntegerField(null=True)
     refusals = models.JSONField(
         default=dict,
@@ -108,6 +114,7 @@ class Rollup(models.Model):
     end_reasons = models.JSONField(default=dict, db_default=models.Value({}, models.JSONField()))
     peak_players = models.PositiveIntegerField()
     peak_at = models.DateTimeField(null=True)
+    peak_viewers = models.PositiveIntegerField(db_default=0)
     peak_streams = models.PositiveIntegerField(db_default=0)
     keyframe_interval_max = models.FloatField(null=True)
     video_kbps_mean = models.FloatField(null=True)

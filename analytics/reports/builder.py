@@ -23,7 +23,7 @@ from analytics.reports.figures import Gathered
 from analytics.reports.findings import RANK, Found, Seen
 from analytics.rollups import DISTINCT_PLAYERS_WORDS
 from analytics.scopes import Scope
-from analytics.wording import number, percent, plural, short, tiles, with_unit
+from analytics.wording import TileRow, number, percent, plural, short, tiles, with_unit
 from ingest import command_line
 from ingest.delivery.engine import enqueue, requeue
 from ingest.models import Stream
@@ -107,7 +107,7 @@ def build_document(
         ),
         "notes": [*_notes(period, completeness, lacking, has_media=bool(gathered.on_air)), *gathered.lacking],
         "tiles": tiles(summary.HEAD_TILES, gathered.together, then, called),
-        "more": tiles(summary.FURTHER_TILES, gathered.together, then, called),
+        "more": tiles(_further_tiles(gathered.together, then), gathered.together, then, called),
         "findings": findings.findings(found, gathered.together, gathered.streams),
         "streams": rows,
         "best": _best(rows),
@@ -119,6 +119,12 @@ def build_document(
     if before:
         made["former"] = figures.figures_of_document(before)
     return made
+
+
+def _further_tiles(now: Figures, then: Figures | None) -> Sequence[TileRow]:
+    """Those about viewers by HLS only where there were any."""
+    had_viewers = any(figures.viewer_ms or figures.viewer_reports for figures in (now, then) if figures)
+    return (*summary.FURTHER_TILES, *summary.HLS_TILES) if had_viewers else summary.FURTHER_TILES
 
 
 def _targets(gathered: Gathered) -> dict[str, int]:

@@ -154,6 +154,11 @@ class Figures(TypedDict):
     peak_at: str | None
     peak_streams: int
     delivered_gb: float
+    peak_viewers: NotRequired[int]  # Those by HLS; earlier versions tell none of these.
+    viewer_hours: NotRequired[float]
+    viewer_reports: NotRequired[int]  # How many told how it had played: of them alone are the next.
+    viewer_join_s: NotRequired[float | None]
+    viewer_stalled_percent: NotRequired[float | None]
 
 
 class Document(TypedDict):

@@ -47,15 +47,18 @@ class Peak(NamedTuple):
 def across_apps(figures: Figures, rows: Rollups, lake: Path) -> Figures:
     """The figures with the peaks of all the applications together. `rows`: their hours, one for each application."""
     players: dict[datetime, list[Peak]] = defaultdict(list)
+    viewers: dict[datetime, list[Peak]] = defaultdict(list)
     streams: dict[datetime, list[Peak]] = defaultdict(list)
-    for row in rows.values("start", "peak_players", "peak_at", "peak_streams"):
+    for row in rows.values("start", "peak_players", "peak_at", "peak_viewers", "peak_streams"):
         players[row["start"]].append(Peak(row["peak_players"], row["peak_at"]))
+        viewers[row["start"]].append(Peak(row["peak_viewers"]))
         streams[row["start"]].append(Peak(row["peak_streams"]))
     most = _greatest(players, lake, "players")
     return replace(
         figures,
         peak_players=most.most,
         peak_at=most.at,
+        peak_viewers=_greatest(viewers, lake, "viewers").most,
         peak_streams=_greatest(streams, lake, "streams").most,
     )
 
@@ -77,13 +80,14 @@ def _in_minutes(lake: Path, hour: datetime, of: str) -> Peak | None:
     """The first minute of the hour with most; None where the lake has no minutes of it."""
     import pyarrow.compute as pc  # Loaded only where it is used.
 
-    minutes = minutes_in_lake(lake, hour, ["minute_us", "app", "name", "peak_players", "live_ms"])
+    most_of = "peak_viewers" if of == "viewers" else "peak_players"
+    minutes = minutes_in_lake(lake, hour, ["minute_us", "app", "name", most_of, "live_ms"])
     if minutes is None:
         return None
     if of == "streams":
         minutes = minutes.filter(pc.greater(minutes["live_ms"], 0))
-    by_stream = minutes.group_by(["minute_us", "app", "name"]).aggregate([("peak_players", "max")])
-    counted = ("peak_players_max", "sum") if of == "players" else ("name", "count")
+    by_stream = minutes.group_by(["minute_us", "app", "name"]).aggregate([(most_of, "max")])
+    counted = ("name", "count") if of == "streams" else (f"{most_of}_max", "sum")
     most = by_stream.group_by("minute_us").aggregate([counted])
     ordered = [(-each["_".join(counted)], each["minute_us"]) for each in most.to_pylist()]
     if not ordered:

@@ -235,6 +235,16 @@ def _keyframes_text(figures: Figures) -> str:
     return f"had keyframe intervals over 4{_S} ({share} of them, up to {longest})"
 
 
+LEAST_REPORTS = 20
+"""Fewer viewers that told how it played say more of their own networks than of the stream."""
+
+
+def _waited(figures: Figures) -> Level | None:
+    if figures.viewer_reports < LEAST_REPORTS:
+        return None
+    return _share(lambda of: of.viewer_stalled_percent, bad=5, warning=1)(figures)
+
+
 _S = with_unit("", "s")
 RULES = (
     Rule(
@@ -276,6 +286,14 @@ RULES = (
         text=lambda of: f"dropped about {with_unit(percent(of.missing_percent), '%')} of its frames",
         advice=lambda _: "The encoder skips frames: check its CPU, use a faster preset or a lower resolution.",
         weight=lambda of: of.live_ms * (of.missing_percent or 0) / 100,
+    ),
+    Rule(
+        level=_waited,
+        text=lambda of: (
+            f"had viewers by HLS wait for media for {with_unit(percent(of.viewer_stalled_percent), '%')} of their time"
+        ),
+        advice=lambda _: "If its health was bad meanwhile, see to its encoder; else check the server's uplink and CPU.",
+        weight=lambda of: of.live_ms * (of.viewer_stalled_percent or 0) / 100,
     ),
     Rule(
         level=_lasting(

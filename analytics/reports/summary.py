@@ -126,6 +126,14 @@ FURTHER_TILES = (
     _row("Unique players", plain("unique_players", "", number)),
 )
 
+HLS_TILES = (
+    _row("Viewer hours by HLS", plain("viewer_hours", "h")),
+    _row("Peak viewers by HLS", plain("peak_viewers", "", number)),
+    _row("Viewers that reported", plain("viewer_reports", "", number)),
+    _row("Time to first picture", plain("viewer_join_s", "s")),
+    _row("Waited for media", plain("viewer_stalled_percent", "%", percent)),
+)
+
 
 Kind = ReportPlan.Kind
 

@@ -143,6 +143,7 @@ def _write_samples(
 ) -> int:
     """An hour's sample files: minute after minute, parted by node; how many samples."""
     folder, sheet, width = hour_folder(lake, SAMPLES.name, _moment(hour)), Sheet.of(active), MINUTES // files_per_hour
+    by_hls = playing.only(playing.by_hls)
     rows = 0
     for number in range(files_per_hour if active else 0):
         first = hour * MINUTES + number * width
@@ -150,8 +151,8 @@ def _write_samples(
         with ExitStack() as stack:
             files = [stack.enter_context(ParquetFile(folder / name, ENCODED)) for name in names]
             for minute in range(first, first + width):
-                players = _players(playing, minute, sheet)
-                made = Minute(active, sheet, minute, players, world.nodes, seed).tables()
+                players, viewers = (_players(those, minute, sheet) for those in (playing, by_hls))
+                made = Minute(active, sheet, minute, players, viewers, world.nodes, seed).tables()
                 for file, records in zip(files, made, strict=True):
                     file.write(records)
         rows += sum(file.rows for file in files)

@@ -35,6 +35,11 @@ DAY = DAY / DAY.mean()
 WAITS = 0.03
 """The share of those who come while nothing is on air and wait for it; the others are not counted."""
 
+BY_HLS = 0.6
+"""The share of viewers who watch by HLS,"""
+BY_PAGE = 0.8
+"""and of their sessions, those by the watch page."""
+
 PUBLIC = 60
 """Viewers that a stream's arrivals are drawn from, for each player in the mean; so some come again."""
 
@@ -50,12 +55,13 @@ class Plays:
     viewer: publishers.Words
     word: publishers.Words
     """Tells the session apart."""
+    by_hls: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.number)
 
     def only(self, which: NDArray[np.bool_]) -> "Plays":
-        return Plays(self.number[which], self.begin_us[which], self.end_us[which], self.viewer[which], self.word[which])
+        return Plays(*(getattr(self, name)[which] for name in Plays.__dataclass_fields__))
 
 
 class Audience:
@@ -89,7 +95,8 @@ class Audience:
         word = publishers.words(self._seed, 8, hour, np.arange(total))
         stays = self._on_air(hour)[number, into_us // 1_000_000] | (lot.random(total) < WAITS)
         begin_us = hour * HOUR_US + into_us
-        return Plays(number, begin_us, begin_us + stays_us, viewer, word).only(stays)
+        by_hls = publishers.uniform(self._seed, 15, viewer) < BY_HLS
+        return Plays(number, begin_us, begin_us + stays_us, viewer, word, by_hls).only(stays)
 
 
 ATTEMPTS = 0.08
@@ -115,7 +122,7 @@ OF_A_STREAM = {"busy", "key_expired", "key_revoked", "stream_disabled", "callbac
 
 PLAYER_ENDS = ("client_unpublish", "tcp_reset", "too_slow", "completed")
 PLAYER_SHARES = (0.55, 0.4, 0.04, 0.01)
-PLAYED = "LNX 9,0,124,2"
+PLAYED = {"rtmp": "LNX 9,0,124,2", "hls": "Mozilla/5.0 (X11; Linux x86_64)"}
 
 TEXTS = {field.name: "" for field in EVENTS.schema if field.type == pa.string()}
 
@@ -160,17 +167,31 @@ def _of_players(plays: Plays, cast: Sequence[Channel], hour: int, seed: int) -> 
     for row in np.flatnonzero(begins | ends).tolist():
         channel = cast[plays.number[row]]
         begin_us, end_us = int(plays.begin_us[row]), int(plays.end_us[row])
+        protocol = "hls" if plays.by_hls[row] else "rtmp"
         common = {
             **_of_channel(channel),
             "session": _player(int(plays.viewer[row]), int(plays.word[row])),
             "node": node_name(channel.node),
             "key": None,
             "session_kind": "play",
-            "encoder": PLAYED,
+            "encoder": PLAYED[protocol],
+            "protocol": protocol,
             "address_hash": f"{int(plays.viewer[row]):016x}",
         }
         size = _kbps(channel) * (end_us - begin_us) // 8000
-        yield from _lifetime(hour, begin_us, end_us, PLAYER_ENDS[reasons[row]], common, bytes_out=size)
+        told = _told((end_us - begin_us) // 1000, seed, int(plays.word[row])) if plays.by_hls[row] else {}
+        yield from _lifetime(hour, begin_us, end_us, PLAYER_ENDS[reasons[row]], common, bytes_out=size, **told)
+
+
+def _told(lasted_ms: int, seed: int, word: int) -> dict[str, int]:
+    """By the viewer's page, of a session that lasted so long; nothing by another player."""
+    share, late, poor = (float(publishers.uniform(seed, number, word)[0]) for number in (16, 17, 18))
+    if share >= BY_PAGE:
+        return {}
+    join_ms = min(lasted_ms, round(300 + 4000 * late**3))
+    stalled_ms = round((lasted_ms - join_ms) * 0.1 * poor**6)
+    watched_ms = lasted_ms - join_ms - stalled_ms
+    return {"join_ms": join_ms, "stalls": -(-stalled_ms // 2000), "stalled_ms": stalled_ms, "watched_ms": watched_ms}
 
 
 def _lifetime(

@@ -144,9 +144,16 @@ class Minute:
     """A minute's columns, made one after another: all in `made` by the lake's names, and what others follow from."""
 
     def __init__(
-        self, sessions: list[Session], sheet: Sheet, minute: int, players: NDArray[np.int32], nodes: int, seed: int
+        self,
+        sessions: list[Session],
+        sheet: Sheet,
+        minute: int,
+        players: NDArray[np.int32],
+        viewers: NDArray[np.int32],
+        nodes: int,
+        seed: int,
     ) -> None:
-        """`minute`: whole minutes since the epoch. `players`: (60, sessions)."""
+        """`minute`: whole minutes since the epoch. `players`, and those of them by HLS: (60, sessions)."""
         self._lot = np.random.Generator(np.random.SFC64([seed, 12, minute]))
         seconds = minute * SECONDS + np.arange(-1, SECONDS)
         grid = np.stack([ticks(node, seconds, seed) for node in range(nodes)], axis=1)[:, sheet.node]
@@ -169,7 +176,7 @@ class Minute:
         self._after_silence = weather.ended[place]
         self._silent = self._rate == 0
         self._has_video = of.video_kbps > 0
-        self._players = players[place].astype(np.int64)
+        self._players, self._viewers = (each[place].astype(np.int64) for each in (players, viewers))
         self._at = until[place]
 
     def tables(self) -> list[pa.Table]:
@@ -264,6 +271,7 @@ class Minute:
             "rtt_ms": np.round(rtt, 3),
             "retrans": self._lot.poisson(0.01 + 0.8 * strained),
             "players": self._players,
+            "viewers": self._viewers,
             "out_bytes": out,
             "out_kbps": _kbps(out, self._elapsed),
             "slow_players": slow,

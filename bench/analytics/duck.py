@@ -38,6 +38,7 @@ MEASURES = {
     "ts_gaps": "ts_gap",
     "ts_regressions": "ts_regress",
     "player_ms": "players * elapsed_ms",
+    "viewer_ms": "viewers * elapsed_ms",
     "kbps_sum": "floor(video_kbps + 0.5::double)::bigint",
     "kbps_squares": "floor(video_kbps + 0.5::double)::bigint ** 2",
     "gop_1": "if(keyframes > 0 AND keyframe_interval <= 1, 1, 0)",
@@ -54,7 +55,7 @@ KINDS = ("video", "audio", "wire")
 USED = """
     session, sequence, at_us, elapsed_ms, node, app, name, stream, key, encoder, video_bytes, audio_bytes, data_bytes,
     wire_bytes, out_bytes, video_kbps, audio_kbps, wire_kbps, video_frames, audio_frames, keyframes, keyframe_interval,
-    ts_gap, ts_regress, missing_frames_est, media_faults, dropped_frames, idle_ms, players, health, target_kbps
+    ts_gap, ts_regress, missing_frames_est, media_faults, dropped_frames, idle_ms, players, viewers, health, target_kbps
 """
 
 SUMS = ", ".join(f"sum({expression})::bigint AS {name}" for name, expression in MEASURES.items())

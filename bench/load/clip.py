@@ -58,10 +58,14 @@ class Clip:
 @cache
 def clip(mbps: float) -> Clip:
     """The clip of that bitrate, from the cache folder, FFmpeg or else filler."""
+    path = clip_file(mbps)
+    return from_flv(path.read_bytes()) if path is not None else synthetic(mbps)
+
+
+def clip_file(mbps: float) -> Path | None:
+    """The same as a file; None without FFmpeg."""
     path = cache_folder() / f"clip-{mbps:g}mbps.flv"
-    if not path.exists() and not _made(path, mbps):
-        return synthetic(mbps)
-    return from_flv(path.read_bytes())
+    return path if path.exists() or _made(path, mbps) else None
 
 
 def cache_folder() -> Path:

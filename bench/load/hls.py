@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
             data = memoryview(rest)
         if self._left == -2:
             self._body += data
-            if self._body.endswith(b"\r\n0\r\n\r\n"):
+            if self._body.endswith(b"\r\n0\r\n\r\n") or self._body == b"0\r\n\r\n":
                 self._finish(unchunked(bytes(self._body)))
             return
         if self._keeps:

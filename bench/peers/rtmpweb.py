@@ -9,11 +9,16 @@ from functools import partial
 from pathlib import Path
 from unittest import SkipTest
 
+import httpx
+import imageio_ffmpeg
+
+from bench.load.clip import clip_file
 from bench.peers import Server
-from tests.production.parts import MediaNode
+from tests.background import Background
+from tests.production.parts import MediaNode, Packager
 from tests.redis_server import RedisServer
 from tests.rtmpweb.processes import children, command
-from tests.server_process import Installation, ServerProcess
+from tests.server_process import Installation, ServerProcess, wait_for
 
 NAME = "rtmpweb"
 APP = "bench"
@@ -61,6 +66,45 @@ def _node(template: Template, folder: Path, settings: dict[str, str]) -> Iterato
         yield Server(node.pid, node.url, APP, lambda: node.log, installation, alone=True)
     finally:
         node.stop()
+
+
+def repeated(mbps: float, url: str) -> list[str]:
+    """FFmpeg publishes the clip there, again and again."""
+    file = clip_file(mbps)
+    if file is None:
+        raise SystemExit("There is no FFmpeg to publish by.")
+    once = ("-nostdin", "-v", "error", "-re", "-stream_loop", "-1", "-i", str(file))
+    return [imageio_ffmpeg.get_ffmpeg_exe(), *once, "-c", "copy", "-f", "flv", url]
+
+
+def is_live(url: str) -> bool:
+    """Whether the packager has something to watch there."""
+    try:
+        return httpx.get(url, timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@contextlib.contextmanager
+def packaged(template: Template, mbps: float) -> Iterator[Server]:
+    """A packager beside a media node, to which FFmpeg publishes the clip: `url` is the multivariant playlist's."""
+    with tempfile.TemporaryDirectory(prefix="rtmpweb-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with _node(template, folder, {}) as node:
+            assert node.installation is not None
+            packager = Packager(folder, {**node.installation.environment, "RTMPWEB_NODE": NODE})
+            publisher = Background(
+                "ffmpeg", repeated(mbps, f"{node.url}/{APP}/load0"), folder=folder, ready=lambda: True
+            )
+            try:
+                packager.start()
+                publisher.start()
+                url = f"{packager.url}/hls/{APP}/load0/index.m3u8"
+                wait_for(lambda: is_live(url), timeout_s=20, what=url)
+                yield Server(packager.pid, url, APP, lambda: f"{packager.log}\n{publisher.log}", alone=True)
+            finally:
+                publisher.stop()
+                packager.stop()
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ def _columns(names: str) -> tuple[Figure, ...]:
 COMPARED = _columns(
     "bad_percent warning_percent lost_min uptime_percent live_h unplanned_ends mtbf_h mttr_s video_kbps_mean "
     "below_percent health_percent missing_percent cv keyframe_late_percent peak_players average_players player_hours "
-    "delivered_gb success_percent"
+    "viewer_hours viewer_stalled_percent delivered_gb success_percent"
 )
 """Of the comparison, each of which it can be sorted by."""
 
@@ -50,7 +50,8 @@ FURTHER = _columns(
     "health_percent bad_percent warning_percent lost_min unplanned_ends mtbf_h reconnects starvation_percent "
     "video_kbps_mean cv below_percent missing_percent gaps_per_hour media_faults keyframe_late_percent "
     "keyframe_interval_max success_percent plays unique_players "
-    "average_players player_hours delivered_gb dropped_frames"
+    "average_players player_hours delivered_gb dropped_frames "
+    "peak_viewers viewer_hours viewer_reports viewer_join_s viewer_stalled_percent"
 )
 """Of a stream's page, below its tiles: beside the period before."""
 

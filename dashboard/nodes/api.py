@@ -66,6 +66,7 @@ class NodeOut(Schema):
     drain_requested_at: datetime | None
     drain_grace_s: int | None
     drain_left_s: float | None = Field(description="Seconds until what is still live there is ended.")
+    viewers: int | None = Field(description="Players that watch by HLS, now.")
     streams: int | None
     connections: int | None
     refused_connections: int | None = Field(description="Over the limits of connections, since its start.")

@@ -29,6 +29,9 @@ class SessionOut(Schema):
     is_test: bool = Field(description="Published with a key for tests only: no player got it.")
     app: str
     name: str
+    protocol: Literal["", "rtmp", "rtmps", "flv", "hls", "download"] = Field(
+        description="By which it was published or played; flv: by HTTP or WebSocket. Empty: an earlier version did."
+    )
     address: str
     encoder: str
     node: str | None
@@ -47,6 +50,13 @@ class SessionOut(Schema):
     video_frames: int | None
     audio_frames: int | None
     keyframes: int | None
+    join_ms: int | None = Field(
+        description="Of a viewer by HLS, as its page told, once it has ended; null: it told nothing. From when it was "
+        "to play to the first picture."
+    )
+    stalls: int | None = Field(description="Likewise: times that it waited for media since then,")
+    stalled_ms: int | None = Field(description="how long it did,")
+    watched_ms: int | None = Field(description="and how long it played.")
 
 
 class SessionFilters(Paging):
@@ -54,6 +64,7 @@ class SessionFilters(Paging):
     name: Text | None = None
     stream: Text | None = Field(None, description="A part of application/name.")
     kind: Literal["publish", "play"] | None = None
+    protocol: Literal["rtmp", "rtmps", "flv", "hls", "download"] | None = None
     address: Text | None = Field(None, description="A whole address, or the beginning of one.")
     encoder: Text | None = Field(None, description="A part of what it calls itself.")
     key: Text | None = Field(None, description="A part of a key's or log-in's label, or a key's first characters.")

@@ -18,6 +18,7 @@ from dashboard.lists import PAGE_SIZE, filter_text, narrow
 from dashboard.streams.queries import Now
 from dashboard.templatetags.ui import HEALTH_CHIPS, ended_words, health_of
 from dashboard.zones import given, moment
+from ingest import viewing
 from ingest.contracts import END_REASONS, end_of
 from ingest.models import EncoderLogin, Session, Stream, StreamKey
 from ingest.telemetry.series import COUNTERS, GAUGES, Series
@@ -32,6 +33,7 @@ LOOKUPS = {
     "app": "app",
     "name": "name",
     "kind": "kind",
+    "protocol": "protocol",
     "node": "node__name",
     "reason": "end_reason",
     "open": "ended_at__isnull",
@@ -104,6 +106,10 @@ CHOICES: dict[str, dict[str, Any]] = {
 """By the word in the query string: what is filtered. Publishers are what operators look for, so they come unasked."""
 
 
+NARROW = ("address", "encoder", "protocol", "key", "node", "since", "until")
+"""What the form keeps folded, beside `test`."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
     """What a query string asks for. A value that can't be understood filters nothing."""
@@ -113,7 +119,7 @@ class SessionFilter:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "SessionFilter":
-        names = ("stream", "address", "encoder", "key", "node", "reason", "since", "until", "order", *CHOICES)
+        names = (*NARROW, "stream", "reason", "order", *CHOICES)
         texts = {name: query.get(name, "") for name in names} | {
             name: given(query, name) for name in ("since", "until")
         }
@@ -138,11 +144,12 @@ class SessionFilter:
     @property
     def is_narrow(self) -> bool:
         """Whether one of the filters is set that the form keeps folded."""
-        return any(self.shown[name] for name in ("address", "encoder", "key", "node", "test", "since", "until"))
+        return any(self.shown[name] for name in (*NARROW, "test"))
 
     def rows(self) -> QuerySet[Session]:
         values: dict[str, Any] = {name: words.get(self.shown[name]) for name, words in CHOICES.items()}
         values |= {"open": values["state"], "since": self.since, "until": self.until}
+        values["protocol"] = self.shown["protocol"] if self.shown["protocol"] in Session.Protocol.values else None
         values["reason"] = self.shown["reason"] if self.shown["reason"] in END_REASONS else None
         return matching(self.shown | values)
 
@@ -215,15 +222,17 @@ MOST_ROWS = 50_000
 TOTALS = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
 FIELDS = (
     *("id", "kind", "app", "name", "is_test", "started_at", "ended_at", "end_reason", "end_description", "address"),
-    *("encoder", "node", "key", "video_codec", "audio_codec", "width", "height"),
+    *("protocol", "encoder", "node", "key", "video_codec", "audio_codec", "width", "height"),
     *TOTALS,
+    *viewing.REPORT,
 )
 EVENT_FIELDS = ("sequence", "at", "kind", "level", "code", "description", "detail")
 
 
 def session_values(row: Session) -> dict[str, Any]:
     """A session's row of an export. A key goes by its label: no part of a secret is in it."""
-    values = {name: getattr(row, name) for name in FIELDS} | {name: row.total(name) for name in TOTALS}
+    values = {name: row.summary.get(name) if name in viewing.REPORT else getattr(row, name) for name in FIELDS}
+    values |= {name: row.total(name) for name in TOTALS}
     return values | {"id": str(row.pk), "node": row.node.name if row.node else None, "key": str(row.key or "") or None}
 
 

@@ -107,6 +107,7 @@ TEXTS: tuple[tuple[str, Callable[[Session], str]], ...] = (
     ("End", lambda row: ended_words(row) if row.ended_at else "On air"),
     ("Encoder", lambda row: row.encoder or DASH),
     ("Address", lambda row: row.address),
+    ("Protocol", lambda row: row.get_protocol_display() or DASH),
     ("Node", lambda row: row.node.name if row.node else DASH),
     ("Key", lambda row: str(row.key or row.login or DASH)),
     ("Video", _media_words),
@@ -183,6 +184,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
         return render(request, "dashboard/_sessions.html", context)
     context |= {
         "nodes": list(Node.objects.values_list("name", flat=True)),
+        "protocols": Session.Protocol.choices,
         "reasons": [(reason, end.words) for reason, end in ENDS.items()],
         "orders": ORDERS.items(),
         "is_empty": not search.is_filtered and not Session.objects.exists(),
@@ -232,6 +234,7 @@ def session(request: HttpRequest, pk: uuid.UUID) -> HttpResponse:
         "recordings": row.recordings.select_related("application"),
         "players": players[:PLAYERS_SHOWN],
         "player_count": players.count(),
+        "viewing": _viewing(row) if row.protocol == Session.Protocol.HLS else None,
         "publisher": None if is_publish else _publisher(row),
         "note_length": NOTE_LENGTH,
         "boot": {
@@ -310,6 +313,19 @@ def _players(row: Session) -> QuerySet[Session]:
         app=row.app, name=row.name, kind=Session.Kind.PLAY, started_at__lte=measurements.ended(row)
     )
     return plays.exclude(ended_at__lt=row.started_at)
+
+
+def _viewing(row: Session) -> dict[str, Any]:
+    """What a viewer's page told, in seconds; and how much it waited for media, of the time that it was to play."""
+    join, stalled, watched = (row.summary.get(name) for name in ("join_ms", "stalled_ms", "watched_ms"))
+    whole = (stalled or 0) + (watched or 0)
+    return {
+        "join_s": None if join is None else join / 1000,
+        "stalls": row.summary.get("stalls"),
+        "stalled_s": None if stalled is None else stalled / 1000,
+        "watched_s": None if watched is None else watched / 1000,
+        "stalled_percent": 100 * (stalled or 0) / whole if whole else None,
+    }
 
 
 def _publisher(row: Session) -> Session | None:

@@ -116,7 +116,8 @@ class StreamOut(Schema):
     state: StreamState
     health: Health = Field(description="`none` while nobody publishes, and in its first seconds: see `checking_s`.")
     checking_s: int | None = Field(None, description="Seconds until its health is judged; null: it is, or is off air.")
-    players: int
+    players: int = Field(description="Everybody who watches, on all nodes.")
+    viewers: int = Field(0, description="Those of them that watch by HLS, as browsers do.")
     session_id: str | None = Field(description="The session that publishes now.")
     since: datetime | None = Field(description="When that session began.")
     node: str = Field(description="Where it is published.")

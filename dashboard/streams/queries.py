@@ -28,6 +28,7 @@ _OFFLINE: dict[str, Any] = dict.fromkeys(LIVE_FIELDS) | {
     "state": "offline",
     "health": "none",
     "players": 0,
+    "viewers": 0,
     "slow_players": 0,
     "dropped_frames": 0,
     "node": "",

@@ -43,6 +43,8 @@ class ActiveSession:
     it."""
     is_download: bool = False
     """Of a recording: by its own permission, whatever becomes of the stream."""
+    protocol: str = ""
+    """As Session.protocol."""
     pull: int | None = None
     """The PullSource that it publishes what is fetched of; None: an encoder's."""
     sequence: int = 0

@@ -5,7 +5,7 @@ Guessing of secrets is damped: who is banned is refused unheard, and a wrong sec
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from django.conf import settings
@@ -17,7 +17,7 @@ from ingest.consumers.admissions import Batches, answer_each
 from ingest.consumers.base import ControlConsumer, in_task
 from ingest.contracts import ConnectEvent, RtmpScope
 from ingest.credentials import is_token, looks_like_key
-from ingest.models import Application, EncoderLogin
+from ingest.models import Application, EncoderLogin, Session
 from ingest.services import authorization, encoder_login
 from ingest.services.authorization import ConnectRequest, Peer
 from ingest.services.bans import WINDOW_S, get_guard
@@ -105,6 +105,22 @@ MAX_ATTEMPTS = 20
 """Refusals of one connection that are recorded."""
 
 
+PROTOCOLS: Mapping[str, Session.Protocol] = {
+    "rtmp": Session.Protocol.RTMP,
+    "rtmps": Session.Protocol.RTMPS,
+    "http": Session.Protocol.FLV,
+    "ws": Session.Protocol.FLV,
+    "hls": Session.Protocol.HLS,
+}
+"""By the scope's scheme."""
+
+
+def _protocol(scope: RtmpScope) -> str:
+    """A pull's is that of the server that was dialled."""
+    scheme = scope["tc_url"].partition("://")[0] if scope["scheme"] == "pull" else scope["scheme"]
+    return PROTOCOLS[scheme].value if scheme in PROTOCOLS else ""
+
+
 class Connecting(ControlConsumer):
     scope: RtmpScope
 
@@ -136,6 +152,7 @@ class Connecting(ControlConsumer):
             encoder=self.scope["flash_ver"],
             node=self.scope["node"],
             channel=self.channel_name,
+            protocol=_protocol(self.scope),
         )
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ingest import clean, clock, pages
+from ingest import clean, clock, pages, viewing
 from ingest.consumers import channel_layer, journal
 from ingest.consumers.active import ACTIVE, COUNTS, ActiveSession, address_hash
 from ingest.consumers.notices import REFUSALS, put_drop
@@ -98,6 +98,7 @@ def record(session: ActiveSession, event: StatusEvent, *, reason: str = "", tota
         address_hash=session.address_hash,
         totals=totals,
         detail=event.detail,
+        protocol=session.protocol,
     )
     _to_pages(session, event)
 
@@ -122,6 +123,7 @@ def end(session: ActiveSession, reason: EndReason, description: str = "", totals
     for issue in session.issues:
         cleared(session, issue, by=ENDED, reason=reason)
     session.issues = ()
+    totals = viewing.believed(totals) if totals is not None else None
     event = event_now(ENDED, level="status", code=reason, description=description, detail=dict(totals or {}))
     record(session, event, reason=reason, totals=totals)
     COUNTS.ended(session.kind, reason)
@@ -189,6 +191,7 @@ def lost(row: Session) -> None:
         address=row.address,
         encoder=row.encoder,
         is_test=row.is_test,
+        protocol=row.protocol,
         sequence=MAX_EVENTS + 1,
     )
     event = event_now(ENDED, level="status", code=row.end_reason, description=row.end_description)
@@ -313,6 +316,10 @@ def _to_lake(*, at: datetime, totals: Totals | None, detail: dict[str, Any], **f
                 bytes_in=totals["bytes_in"] if totals else 0,
                 bytes_out=totals["bytes_out"] if totals else 0,
                 detail=pages.to_json(detail),
+                join_ms=totals.get("join_ms") if totals else None,
+                stalls=totals.get("stalls") if totals else None,
+                stalled_ms=totals.get("stalled_ms") if totals else None,
+                watched_ms=totals.get("watched_ms") if totals else None,
                 **fields,
             )
         )

@@ -33,7 +33,7 @@ from ingest.contracts import (
     StatusEventMessage,
 )
 from ingest.contracts.connection import RecordEvent
-from ingest.models import Node, StatusEvent
+from ingest.models import Node, Session, StatusEvent
 from ingest.server.relays import FLASH_VERSION
 from ingest.services import database, playback, relays, sessions
 from ingest.services.admission import Ask, Grant, NotYet
@@ -252,6 +252,7 @@ class RtmpConsumer(Calls, Objects):
             encoder = f"Preview: {encoder}"
         if isinstance(grant, Grant) and grant.encoder:
             encoder = grant.encoder
+        is_download = isinstance(grant, Playable) and grant.is_download
         session = ActiveSession(
             id=session_id,
             kind="publish" if isinstance(grant, Grant) else "play",
@@ -264,8 +265,9 @@ class RtmpConsumer(Calls, Objects):
             address=self.scope["client"][0],
             encoder=clean.text(encoder, 255),
             is_test=isinstance(grant, Grant) and grant.test_key is not None,
+            protocol=Session.Protocol.DOWNLOAD.value if is_download else self.peer.protocol,
             pull=grant.pull if isinstance(grant, Grant) else None,
-            is_download=isinstance(grant, Playable) and grant.is_download,
+            is_download=is_download,
             deliver=self.dispatch,
         )
         former = self.streams.get(stream_id)
@@ -289,6 +291,7 @@ class RtmpConsumer(Calls, Objects):
                     address=clean.text(session.address, 64),
                     encoder=session.encoder,
                     at=clock.utc_now(),
+                    protocol=session.protocol,
                 )
             )
         for happened in self.buffered:

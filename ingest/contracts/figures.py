@@ -49,6 +49,12 @@ class Totals(TypedDict):
     keyframes: int
     dropped_frames: int
     duration_ms: int
+    # What a viewer's page told, by HLS; None, or left out: nothing. As it comes, it is the browser's word: see
+    # ingest.viewing. Milliseconds, and how often.
+    join_ms: NotRequired[int | None]  # From when it was to play to the first picture.
+    stalls: NotRequired[int | None]  # Since then: times that it waited for media, against the viewer's will,
+    stalled_ms: NotRequired[int | None]  # and how long;
+    watched_ms: NotRequired[int | None]  # how long it played, without pauses and without that.
 
 
 NO_TOTALS: Final[Totals] = {
@@ -105,6 +111,7 @@ class Sample:
     rtt_ms: float | None
     retrans: int | None
     players: int
+    viewers: int  # Of the players, those by HLS.
     out_bytes: int
     out_kbps: float
     slow_players: int
@@ -190,6 +197,7 @@ class StreamSnapshot(TypedDict):
     checking_s: NotRequired[int | None]  # Seconds until it is; null: it is judged. Earlier versions tell none.
     issues: list[Issue]
     players: int
+    viewers: NotRequired[int]  # Of the players, those by HLS; earlier versions tell none.
     session_id: str | None
     node: str
     since: float | None  # When the session began, seconds since the epoch.
@@ -326,6 +334,7 @@ class NodeFigures(TypedDict):
     streams: int
     publishers: int
     players: int
+    viewers: NotRequired[int]  # Of the players, those by HLS; earlier versions tell none.
     connections: int
     refused_connections: int  # Since the start: over the limits of connections.
     in_kbps: float
@@ -376,6 +385,11 @@ class EventRecord:
     bytes_in: int
     bytes_out: int
     detail: str  # JSON.
+    protocol: str | None = None  # Of a session: as Session.protocol. None, as the next, in files of earlier versions.
+    join_ms: int | None = None  # Of the end of a viewer by HLS: see Totals. None: its page told nothing.
+    stalls: int | None = None
+    stalled_ms: int | None = None
+    watched_ms: int | None = None
 
 
 STREAM_CHECKS: Final = {

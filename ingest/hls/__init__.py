@@ -9,6 +9,7 @@ and playlists. Pure: bytes and time come in as arguments.
 | `boxes.py`      | boxes of MP4 told apart, and put together                                                |
 | `tracks.py`     | one track: frames in, fragments out, by libav's muxer                                    |
 | `gathering.py`  | the beginning of a run: which tracks there are, how long parts and segments are to be    |
+| `timestamps.py` | RTMP's timestamps: unwrapped, and whether they jump                                      |
 | `dating.py`     | the time of day of media                                                                 |
 | `segments.py`   | parts and segments                                                                       |
 | `rendition.py`  | one media playlist: cutting, what is kept                                                |

@@ -14,10 +14,14 @@ from ingest.hls.settings import HlsSettings
 from ingest.hls.tracks import USUAL_FRAME_S
 from ingest.live.message import Kind
 
-LEAST_INTERVALS: Final = 8
+LEAST_INTERVALS: Final = 20
 """Between frames, by which their rate is told."""
 ROUNDED_MS: Final = 1.0
 """What timestamps in whole milliseconds can make a run of frames seem longer."""
+ABOUT: Final = 1.015
+"""A part of so much over its target is still about that: frames' rate is counted by rounded, uneven timestamps."""
+JITTER: Final = 1.5
+"""Times the most that was seen between two frames over the usual: so much may a run of frames be longer, too."""
 MOST_JITTER: Final = 1.15
 """Of a part: what encoders' uneven timestamps may add to PART-TARGET. More, and even parts are under 85 % of it."""
 ROUNDED_S: Final = 0.1
@@ -114,11 +118,19 @@ class Gathering:
         """`lead`: the track that all is cut by; `frame_s`: how long its frames are, where the codec says it."""
         settings = self.settings
         times = [waiting.time_ms for waiting in self.frames if waiting.frame.key == lead]
+        gop_s = self._gop_s(lead)
+        is_video = lead[0] == "video"
         return Targets(
-            _target_duration(settings, self._gop_s(lead), is_video=lead[0] == "video"),
+            _target_duration(settings, gop_s, is_video=is_video),
             _part_target(settings, times, frame_s),
             settings.segment_target_s,
+            is_independent=not is_video or (gop_s is not None and gop_s <= settings.max_target_s),
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Of each kind that was expected there is something."""
+        return bool(self.frames) and self.expects <= self._kinds
 
     def _gop_s(self, lead: Key) -> float | None:
         if self.keyframe_interval_s is not None or lead != self._video or len(self._keyframes) < 2:
@@ -142,22 +154,17 @@ def _target_duration(settings: HlsSettings, gop_s: float | None, *, is_video: bo
 
 
 def _part_target(settings: HlsSettings, times: list[int], frame_s: float | None) -> float:
-    """As many whole frames as fit. Where their timestamps are uneven, twice what that was seen to add."""
-    target = settings.part_target_ms
+    """As many whole frames as fit, and what uneven timestamps may add to them."""
     intervals = [after - before for before, after in pairwise(times) if after > before]
-    usual = frame_s * 1000 if frame_s else _usual(intervals)
-    count = max(floor((target + 1) / usual), 1)
-    even = count * usual
-    if frame_s is None:
-        runs = [sum(intervals[at : at + count]) for at in range(len(intervals) - count + 1)]
-        even = min(even + 2 * (max([even, *runs]) - even), even * MOST_JITTER)
-    return ceil(even + ROUNDED_MS) / 1000
+    usual = _usual(intervals)
+    mean = sum(usual) / len(usual) if usual else USUAL_FRAME_S * 1000
+    frame_ms = frame_s * 1000 if frame_s else mean
+    even = max(floor(settings.part_target_ms * ABOUT / frame_ms), 1) * frame_ms
+    jitter = 0.0 if frame_s or not usual else JITTER * (max(usual) - mean)
+    return ceil(min(even + jitter, even * MOST_JITTER) + ROUNDED_MS) / 1000
 
 
-def _usual(intervals: list[int]) -> float:
-    """The mean of those that are no gaps: not over twice the middle one."""
-    if not intervals:
-        return USUAL_FRAME_S * 1000
-    middle = sorted(intervals)[len(intervals) // 2]
-    usual = [interval for interval in intervals if interval <= 2 * middle]
-    return sum(usual) / len(usual)
+def _usual(intervals: list[int]) -> list[int]:
+    """Those that are no gaps: not over twice the middle one."""
+    middle = sorted(intervals)[len(intervals) // 2] if intervals else 0
+    return [interval for interval in intervals if interval <= 2 * middle]

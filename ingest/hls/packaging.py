@@ -18,14 +18,13 @@ from ingest.hls.playlists import multivariant_playlist
 from ingest.hls.rendition import Place, Rendition
 from ingest.hls.segments import Segment, Targets
 from ingest.hls.settings import HlsSettings
+from ingest.hls.timestamps import Timestamps
 from ingest.hls.tracks import Fragment, Track, UnfitTrackError
 from ingest.hls.variants import choices
 from ingest.live.message import Kind
 from ingest.rtmp.codecs import VideoConfig
 
 BOTH: Final[frozenset[Kind]] = frozenset({"audio", "video"})
-MASK: Final = 0xFFFF_FFFF
-HALF: Final = 1 << 31
 MINUTE_S: Final = 60.0
 CAPTIONS: Final = b"GA94"
 """Of closed captions within a picture's user data (ATSC A/53)."""
@@ -33,12 +32,11 @@ CAPTIONS_WITHIN: Final = 512
 """Bytes of a frame. They stand before its slices."""
 FPS_OFF: Final = 0.02
 """Of the rate that a header tells, if what was counted is no other."""
-
-
 SECONDS_EACH: Final = 8
-DISCONTINUITIES: Final = 1 << 16
+DISCONTINUITIES: Final = 1 << 10
 """A packaging's first discontinuity sequence number is another than the former's, and so small that a player may have
-an array of as many: hls.js has, and copies it. With MSNs in seconds it rises for six days, then begins anew."""
+an array of as many: hls.js has, and goes through it with each playlist. With MSNs in seconds it rises for two hours,
+then begins anew."""
 
 
 class Packaging:
@@ -82,10 +80,10 @@ class Packaging:
         self._offset_ms = 0
         self._end_ms = 0
         """Up to where the packaging's time is taken."""
-        self._latest: int | None = None
-        """The newest RTMP timestamp, unwrapped."""
-        self._last: dict[Key, int] = {}
+        self._timestamps = Timestamps(settings)
         self._breaks: deque[float] = deque()
+        self._muted: set[Key] = set()
+        """Tracks with a new header, for which there were too many breaks."""
         self._is_joining = False
         """Audio has come to a main rendition of video alone, and is to be in it."""
         self._is_ended = False
@@ -127,7 +125,7 @@ class Packaging:
             return
         if self._gathering is None and not self._users:
             self._gather(BOTH)
-        time_ms = self._unwrapped(timestamp)
+        time_ms = self._timestamps.unwrapped(timestamp)
         for item in read_message(kind, payload):
             if isinstance(item, Header):
                 self._take_header(item, wall)
@@ -150,15 +148,12 @@ class Packaging:
         self._tell()
 
     def _finish(self) -> None:
-        if self._gathering is not None and self._gathering.frames:
-            self._decide(self._gathering)
+        """Nothing more comes. A beginning of which too little came changes no rendition that there is."""
+        gathering = self._gathering
+        if gathering is not None and (gathering.is_whole or (gathering.frames and self._main is None)):
+            self._decide(gathering)
         self._end_run()
         self._gathering = None
-
-    def _unwrapped(self, timestamp: int) -> int:
-        if self._latest is None:
-            return timestamp
-        return self._latest + ((timestamp - self._latest + HALF) & MASK) - HALF
 
     def _take_header(self, header: Header, wall: float) -> None:
         known = self._headers.get(header.key)
@@ -172,15 +167,18 @@ class Packaging:
             self._gathering.forget(header.key)
             self._gathering.announced.add(header.key[0])
         elif track is not None and not track.is_same(header.fourcc, header.body):
-            if not self._may_break(wall):
-                return
-            self._break()
+            if self._may_break(wall):
+                self._break()
+            else:
+                self._muted.add(header.key)
+        else:
+            self._muted.discard(header.key)
         self._headers[header.key] = header
 
     def _has_room(self, key: Key) -> bool:
-        if key in self._last:
+        if key in self._timestamps:
             return True
-        known = {*self._headers, *self._tracks, *self._last}
+        known = {*self._headers, *self._tracks, *self._timestamps.tracks}
         most = self.settings.tracks_per_kind
         if key in known or sum(kind == key[0] for kind, _ in known) < most:
             return True
@@ -193,11 +191,15 @@ class Packaging:
             return
         if not self._has_room(frame.key):
             return
-        if self._is_jump(frame.key, time_ms):
+        if self._timestamps.is_jump(frame.key, time_ms, self._longest_ms(frame.key)):
             gathering = self._gathering
             if gathering is not None and gathering.frames and gathering.stragglers < self.settings.most_stragglers:
                 gathering.stragglers += 1
                 return
+            if not self._may_break(wall):
+                return
+            self._break()
+        if self._is_another(frame):
             if not self._may_break(wall):
                 return
             self._break()
@@ -206,8 +208,7 @@ class Packaging:
         if self._is_joining and frame.is_keyframe and self._is_cut_by(frame.key) and self._may_break(wall):
             self._end_run()
             self._gather(BOTH)
-        self._latest = time_ms if self._latest is None else max(self._latest, time_ms)
-        self._last[frame.key] = time_ms
+        self._timestamps.take(frame.key, time_ms)
         if self._gathering is None and (frame.key in self._users or self._join(frame, wall)):
             self._run.arrived((time_ms + self._offset_ms) / 1000, wall)
             self._deliver(frame, time_ms)
@@ -216,17 +217,16 @@ class Packaging:
             if self._gathering.is_enough:
                 self._decide(self._gathering)
 
-    def _is_jump(self, key: Key, time_ms: int) -> bool:
-        if self._latest is None:
+    def _longest_ms(self, key: Key) -> int | None:
+        """A frame of the track by which segments are cut can't be longer than one."""
+        is_flowing = self._gathering is None and self._is_cut_by(key)
+        return self._targets.duration_s * 1000 if is_flowing and self._targets is not None else None
+
+    def _is_another(self, frame: Frame) -> bool:
+        """It is of a configuration that its track hasn't."""
+        if self._gathering is not None or frame.key not in self._users:
             return False
-        last = self._last.get(key)
-        if last is None:
-            return abs(time_ms - self._latest) > self.settings.jump_ms
-        if time_ms > self._latest + self.settings.jump_ms or time_ms < last - self.settings.reorder_ms:
-            return True
-        # A frame that would last longer than a segment may.
-        is_flowing = self._gathering is None and self._targets is not None and self._is_cut_by(key)
-        return is_flowing and self._targets is not None and time_ms - last > self._targets.duration_s * 1000
+        return frame.key in self._muted or self._tracks[frame.key].fourcc != frame.fourcc
 
     def _is_cut_by(self, key: Key) -> bool:
         return self._main is not None and self._main.lead.key == key
@@ -249,8 +249,8 @@ class Packaging:
 
     def _gather(self, expects: frozenset[Kind]) -> None:
         self._gathering = Gathering(self.settings, expects, self._targets is None, self._keyframe_interval_s)
-        self._latest = None
-        self._last.clear()
+        self._timestamps = Timestamps(self.settings)
+        self._muted.clear()
         self._is_joining = False
 
     def _end_run(self) -> None:
@@ -401,6 +401,8 @@ class Packaging:
 
     def _deliver(self, frame: Frame, time_ms: int) -> None:
         track = self._tracks[frame.key]
+        if frame.fourcc != track.fourcc:
+            return
         if track.faults > self.settings.faults_per_track:
             self._leave_out(f"{track.name} is left out: too many of its frames can't be put into MP4.")
             return

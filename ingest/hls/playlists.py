@@ -10,8 +10,10 @@ from ingest.hls.segments import Part, Segment
 if TYPE_CHECKING:
     from ingest.hls.rendition import Rendition
 
-VERSION: Final = 9
-"""Which EXT-X-SKIP needs; all else needs less."""
+VERSION: Final = 6
+"""Which EXT-X-MAP needs."""
+DELTA_VERSION: Final = 9
+"""Which EXT-X-SKIP needs."""
 PARTS_HELD_BACK: Final = 3
 TARGETS_HELD_BACK: Final = 3
 AUDIO_GROUP: Final = "audio"
@@ -25,16 +27,16 @@ def media_playlist(rendition: "Rendition", *, skip: bool) -> str:
     skipped = _skipped(segments, end - until) if skip and not rendition.is_ended else 0
     lines = [
         "#EXTM3U",
-        f"#EXT-X-VERSION:{VERSION}",
+        f"#EXT-X-VERSION:{DELTA_VERSION if skipped else VERSION}",
         f"#EXT-X-TARGETDURATION:{targets.duration_s}",
-        _server_control(rendition),
+        _server_control(rendition, until),
         f"#EXT-X-PART-INF:PART-TARGET={targets.part_s:.3f}",
         f"#EXT-X-MEDIA-SEQUENCE:{rendition.media_sequence}",
         f"#EXT-X-DISCONTINUITY-SEQUENCE:{rendition.discontinuities}",
     ]
     is_open = rendition.open is not None and bool(rendition.open.parts)
     listed = [*segments, *([rendition.open] if is_open and rendition.open is not None else [])]
-    if all(segment.is_independent for segment in listed):
+    if rendition.is_independent:
         lines.append("#EXT-X-INDEPENDENT-SEGMENTS")
     if skipped:
         lines.append(f"#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}")
@@ -65,15 +67,11 @@ def _skipped(segments: Sequence[Segment], before: float) -> int:
     return sum(segment.end <= before for segment in segments)
 
 
-def _server_control(rendition: "Rendition") -> str:
-    """CAN-SKIP-UNTIL too where there is nothing to skip yet: servers of low latency say it (B.1)."""
-    settings, targets = rendition.settings, rendition.targets
-    return (
-        "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES"
-        f",CAN-SKIP-UNTIL={settings.skip_targets * targets.duration_s}"
-        f",PART-HOLD-BACK={PARTS_HELD_BACK * targets.part_s:.3f}"
-        f",HOLD-BACK={TARGETS_HELD_BACK * targets.duration_s}"
-    )
+def _server_control(rendition: "Rendition", until: int) -> str:
+    targets = rendition.targets
+    control = f"#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,CAN-SKIP-UNTIL={until}"
+    control += f",PART-HOLD-BACK={PARTS_HELD_BACK * targets.part_s:.3f}"
+    return control + f",HOLD-BACK={TARGETS_HELD_BACK * targets.duration_s}"
 
 
 def _part(rendition: "Rendition", segment: Segment, number: int, part: Part) -> str:

@@ -62,6 +62,9 @@ class Rendition:
         self.segments: deque[Segment] = deque()
         """That are whole and listed."""
         self.open: Segment | None = None
+        self.is_independent = targets.is_independent
+        """Each segment so far begins with a keyframe. Once one does not, no claim is made any more, as playlists may
+        not change back and forth (6.2.1)."""
         self.discontinuities = place.discontinuities
         self.peak_bps = 0.0
         self.bytes = 0
@@ -107,18 +110,22 @@ class Rendition:
         return self.discontinuities + listed + self._is_discontinuous
 
     @property
+    def _newest(self) -> Segment | None:
+        """Of which anything is listed."""
+        if self.open is not None and self.open.parts:
+            return self.open
+        return self.segments[-1] if self.segments else None
+
+    @property
     def last_msn(self) -> int:
         """Of the newest segment of which anything is listed; one before the first where there is none."""
-        if self.open is not None and self.open.parts:
-            return self.open.msn
-        return self.segments[-1].msn if self.segments else self.media_sequence - 1
+        newest = self._newest
+        return newest.msn if newest is not None else self.media_sequence - 1
 
     @property
     def last_part(self) -> int | None:
         """The number of its last part; None where it lists none."""
-        newest = (
-            self.open if self.open is not None and self.open.parts else self.segments[-1] if self.segments else None
-        )
+        newest = self._newest
         return len(newest.parts) - 1 if newest is not None and newest.lists_parts and newest.parts else None
 
     @property
@@ -127,7 +134,7 @@ class Rendition:
 
     @property
     def has_media(self) -> bool:
-        return bool(self.segments) or (self.open is not None and bool(self.open.parts))
+        return self._newest is not None
 
     @property
     def is_live(self) -> bool:
@@ -136,9 +143,8 @@ class Rendition:
     @property
     def end_s(self) -> float:
         """Of what is listed."""
-        if self.open is not None and self.open.parts:
-            return self.open.end
-        return self.segments[-1].end if self.segments else 0.0
+        newest = self._newest
+        return newest.end if newest is not None else 0.0
 
     @property
     def average_bps(self) -> float:
@@ -307,9 +313,8 @@ class Rendition:
         )
 
     def _open_segment(self, fragment: Fragment) -> Segment:
-        self.open = Segment(
-            self._next_msn, fragment.start, self._run, self._init, fragment.is_keyframe, self._is_discontinuous
-        )
+        self.open = Segment(self._next_msn, fragment.start, self._run, self._init, self._is_discontinuous)
+        self.is_independent = self.is_independent and fragment.is_keyframe
         self._next_msn += 1
         self._is_discontinuous = False
         self._cut_at = None

@@ -48,7 +48,6 @@ class Segment:
     run: Run
     init: int
     """The number of its initialisation segment."""
-    is_independent: bool
     is_discontinuous: bool
     """Unlike what stands before it in the playlist."""
     lists_parts: bool = True
@@ -101,6 +100,8 @@ class Targets:
     """PART-TARGET."""
     segment_s: float
     """When a keyframe ends a segment."""
+    is_independent: bool
+    """Keyframes come often enough that each segment begins with one (EXT-X-INDEPENDENT-SEGMENTS)."""
 
     @property
     def most_s(self) -> float:

@@ -222,6 +222,8 @@ class Audience:
     """Of the slow ones: those that lose picture."""
     out_bytes: int = 0
     dropped_frames: int = 0
+    viewers: int = 0
+    """Of the players: those by HLS."""
 
 
 NOTHING_COUNTED: Final = MediaCounters(received_bytes=0, sent_bytes=0, video_frames=0, audio_frames=0, dropped_frames=0)

@@ -167,12 +167,13 @@ class Fanout:
 
 
 def _joined(before: Audience, players: Several, *, count: int = 0, slow: int = 0, losing: int = 0) -> Audience:
-    """What is dropped for another server is no loss of any player here."""
+    """What is dropped for another server is no loss of any player here. What is packaged for viewers by HLS is not
+    sent: what they were sent is told beside it (`RelayedAudience`)."""
     return Audience(
         players=count,
         slow_players=slow,
         losing_players=losing,
-        out_bytes=before.out_bytes + sum(player.sent_bytes for player in players),
+        out_bytes=before.out_bytes + sum(player.sent_bytes for player in players if player.passes_on_to != "viewers"),
         dropped_frames=before.dropped_frames
         + sum(player.dropped_frames for player in players if player.passes_on_to != "server"),
     )

@@ -421,6 +421,7 @@ class Meter:
             figures.rtt_ms,
             self._retrans,
             audience.players,
+            audience.viewers,
             growth.out_bytes,
             kbps(growth.out_bytes, elapsed_ms),
             audience.slow_players,

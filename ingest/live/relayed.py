@@ -1,4 +1,6 @@
-"""A stream's players on other nodes, as those tell each second that relay it: so that who publishes it knows of all."""
+"""A stream's players on other nodes, as those tell each second that relay it: so that who publishes it knows of all.
+
+Viewers by HLS count here as well, on the node that packages the stream for them: none of them reads its log."""
 
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -23,7 +25,9 @@ class RelayedAudience:
     _told_at: dict[Subscriber, float] = field(default_factory=dict)
     """When."""
     _departed: Audience = NOBODY
-    """What relays that are gone had told of bytes and drops."""
+    """What relays that are gone had told of bytes and drops,"""
+    _departed_here: Audience = NOBODY
+    """and what packagings here had of that."""
 
     @property
     def total(self) -> Audience:
@@ -32,11 +36,22 @@ class RelayedAudience:
     @property
     def nodes(self) -> list[RelayedTo]:
         return [
-            RelayedTo(node=node, players=self._told.get(relay, NOBODY).players) for relay, node in self._nodes.items()
+            RelayedTo(node=node, players=self._told.get(relay, NOBODY).players)
+            for relay, node in self._nodes.items()
+            if relay.passes_on_to != "viewers"
         ]
 
+    @property
+    def here(self) -> Audience:
+        """Of the total, this node's own viewers by HLS."""
+        if not self._told:
+            return self._departed_here
+        own = (told for relay, told in self._told.items() if relay.passes_on_to == "viewers")
+        return sum_audiences((self._departed_here, *own))
+
     def join(self, relay: Subscriber, node: str) -> None:
-        """A node has one relay of a stream, its latest: a former one may be dead, and not known to be."""
+        """A node has one relay of a stream, its latest: a former one may be dead, and not known to be. `node`: "" of
+        the packaging here."""
         for former in [each for each, its_node in self._nodes.items() if its_node == node]:
             self.leave(former)
         self._nodes[relay] = node
@@ -64,17 +79,22 @@ class RelayedAudience:
         self._nodes.pop(relay, None)
         self._told_at.pop(relay, None)
         told = self._told.pop(relay, None)
-        if told is not None:
-            self._departed = sum_audiences((self._departed, _without_players(told)))
+        if told is None:
+            return
+        told = _without_players(told)
+        self._departed = sum_audiences((self._departed, told))
+        if relay.passes_on_to == "viewers":
+            self._departed_here = sum_audiences((self._departed_here, told))
 
 
 def _without_players(told: Audience) -> Audience:
-    return replace(told, players=0, slow_players=0, losing_players=0)
+    return replace(told, players=0, viewers=0, slow_players=0, losing_players=0)
 
 
 def sum_audiences(several: tuple[Audience, ...]) -> Audience:
     return Audience(
         players=sum(each.players for each in several),
+        viewers=sum(each.viewers for each in several),
         slow_players=sum(each.slow_players for each in several),
         losing_players=sum(each.losing_players for each in several),
         out_bytes=sum(each.out_bytes for each in several),

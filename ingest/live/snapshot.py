@@ -32,6 +32,7 @@ def snapshot(stream: LiveStream) -> StreamSnapshot:
         checking_s=publication.evaluation.checking_s if publication is not None and meter is not None else None,
         issues=publication.evaluation.health.issues if publication is not None else [],
         players=stream.player_count if players else 0,
+        viewers=stream.beyond.total.viewers if players else 0,
         session_id=publisher.session_id if publisher is not None else None,
         node=stream.node,
         since=publisher.started if publisher is not None else None,
@@ -95,6 +96,8 @@ class TickReport:
     unrecorded: int = 0
     """Publishers that are to be recorded, and are not just now."""
     counted: list[MediaCounters] = field(default_factory=list)
+    viewers: int = 0
+    """This node's own by HLS."""
 
     @property
     def counters(self) -> MediaCounters:
@@ -122,6 +125,7 @@ class Tick:
     def _add(self, stream: LiveStream, now: float, wall: float) -> None:
         report, publication = self.report, stream.publication
         report.samples += stream.tick(now, wall)
+        report.viewers += stream.beyond.here.players
         if players := stream.subscribers:
             report.players += [_player(stream.path, player) for player in players if not player.passes_on_to]
         if stream.is_relayed:

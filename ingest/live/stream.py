@@ -223,7 +223,7 @@ class LiveStream(MediaPath):
         before, now = self._received, self.publication.meter.reading if self.publication else NOTHING_READ
         return MediaCounters(
             received_bytes=before["received_bytes"] + now.video_bytes + now.audio_bytes + now.data_bytes,
-            sent_bytes=self._audience.out_bytes,
+            sent_bytes=self._audience.out_bytes + self.beyond.here.out_bytes,
             video_frames=before["video_frames"] + now.video_frames,
             audio_frames=before["audio_frames"] + now.audio_frames,
             dropped_frames=self._audience.dropped_frames,

@@ -110,8 +110,9 @@ JOINS_S: Final = 1.0
 """Who has just joined is behind by the pictures that it begins with."""
 
 
-PassesOnTo = Literal["", "node", "server"]
-"""Another node, whose own players count in its place; or another server."""
+PassesOnTo = Literal["", "node", "server", "viewers"]
+"""Another node, whose own players count in its place; another server; or this node's viewers by HLS, who count in its
+place, too: what it takes has been sent to nobody yet."""
 
 Write = Callable[[bytes], bool]
 """Gives the peer a batch in its form. False: it can't take it now. It must change no stream's subscribers."""

@@ -74,6 +74,13 @@ class Session(models.Model):
         PUBLISH = "publish"
         PLAY = "play"
 
+    class Protocol(models.TextChoices):
+        RTMP = "rtmp", "RTMP"
+        RTMPS = "rtmps", "RTMPS"
+        FLV = "flv", "FLV"
+        HLS = "hls", "HLS"
+        DOWNLOAD = "download", "Download"
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=8, choices=Kind)
     app = models.CharField(max_length=128)
@@ -82,6 +89,14 @@ class Session(models.Model):
     key = models.ForeignKey(StreamKey, on_delete=models.SET_NULL, null=True, blank=True, related_name="sessions")
     login = models.ForeignKey(EncoderLogin, on_delete=models.SET_NULL, null=True, blank=True, related_name="sessions")
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, related_name="sessions")
+    protocol = models.CharField(
+        max_length=8,
+        choices=Protocol,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="By which it was published or played; empty in rows of earlier versions.",
+    )
     channel = models.CharField(max_length=255, blank=True, help_text="Channel layer name of its connection's consumer.")
     address = models.CharField(max_length=64)
     encoder = models.CharField(max_length=255, blank=True)

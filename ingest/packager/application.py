@@ -267,7 +267,7 @@ class HlsApplication:
         """One that a preload hint has named may be asked for before it is there."""
         if rendition.is_too_far(target.number, target.part):
             raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
-        await stream.wait_for(rendition, target.number, target.part)
+        await stream.wait_for_part(rendition, target.number, target.part)
 
     async def _content(self, stream: PackagedStream, rendition: Rendition, target: Target) -> bytes | None:
         if target.kind == "init":

@@ -64,22 +64,26 @@ class PackagedStream:
         self.asked_at = self._loop.time()
         """By the latest request."""
         self.epoch = secrets.token_hex(EPOCH_BYTES)
-        self.packaging = Packaging(hls, epoch=self.epoch, first_msn=int(clock.now()), on_change=self._changed)
-        if keep is not None:
-            self.packaging.on_segment = partial(self._keep, keep)
+        self.packaging = Packaging(
+            hls,
+            epoch=self.epoch,
+            first_msn=int(clock.now()),
+            on_change=self._changed,
+            on_segment=partial(self._keep, keep) if keep is not None else None,
+        )
         self._publication: Publication | None = None
         """Whose media were taken last."""
-        self._waiting: dict[str, list[tuple[int, int | None, asyncio.Future[None]]]] = {}
-        """By rendition: for which segment and part, and who."""
+        self._waiting: dict[str, list[tuple[Callable[[], bool], asyncio.Future[None]]]] = {}
+        """By rendition: who waits, and whether that is over."""
         self._starting: list[asyncio.Future[None]] = []
         self._bodies = lru_cache(maxsize=JOINED_BODIES)(lambda parts: b"".join(parts))
         self._playlists: dict[tuple[str, bool], tuple[str, Body]] = {}
         self.sent_bytes = self._told_bytes = 0
         self.is_closed = False
         now = self._loop.time()
-        self.subscriber = Subscriber(STREAM_ID, QUEUE, self._wake, is_counted=False, passes_on_to="node")
+        self.subscriber = Subscriber(STREAM_ID, QUEUE, self._wake, is_counted=False, passes_on_to="viewers")
         live.subscribe(self.subscriber, now)
-        live.beyond.join(self.subscriber, "hls")
+        live.beyond.join(self.subscriber, "")
 
     # --- What comes ---
 
@@ -125,7 +129,7 @@ class PackagedStream:
         ):
             self.packaging.end(for_good=True)
         sent, self._told_bytes = self.sent_bytes - self._told_bytes, self.sent_bytes
-        who = Audience(players=self.viewers, out_bytes=sent)
+        who = Audience(players=self.viewers, viewers=self.viewers, out_bytes=sent)
         self.live.beyond.tell(self.subscriber, who, now)
 
     @property
@@ -150,7 +154,7 @@ class PackagedStream:
         self.is_closed = True
         self.live.unsubscribe(self.subscriber)
         for waiting in self._waiting.values():
-            _release([future for _, _, future in waiting])
+            _release([future for _, future in waiting])
         _release(self._starting)
 
     # --- What is asked for ---
@@ -159,14 +163,14 @@ class PackagedStream:
         waiting = self._waiting.get(rendition.name)
         if not waiting:
             return
-        left = []
-        for msn, part, future in waiting:
-            if rendition.is_ended or rendition.has(msn, part):
-                if not future.done():
-                    future.set_result(None)
+        over, left = [], []
+        for is_over, future in waiting:
+            if is_over():
+                over.append(future)
             else:
-                left.append((msn, part, future))
+                left.append((is_over, future))
         self._waiting[rendition.name] = left
+        _release(over)
 
     async def ready(self) -> None:
         """Once it can be watched. Raises NotReady."""
@@ -179,16 +183,23 @@ class PackagedStream:
 
     async def wait_for(self, rendition: Rendition, msn: int, part: int | None) -> None:
         """Returns when it is there, or nothing more will come, or it takes too long."""
-        if self.is_closed or rendition.is_ended or rendition.has(msn, part):
+        await self._wait_until(rendition, lambda: rendition.is_ended or rendition.has(msn, part))
+
+    async def wait_for_part(self, rendition: Rendition, msn: int, part: int) -> None:
+        """The same, of a part that a hint has named: its segment may end before it."""
+        await self._wait_until(rendition, lambda: not rendition.awaits(msn, part))
+
+    async def _wait_until(self, rendition: Rendition, is_over: Callable[[], bool]) -> None:
+        if self.is_closed or is_over():
             return
         future = self._loop.create_future()
         waiting = self._waiting.setdefault(rendition.name, [])
-        waiting.append((msn, part, future))
+        waiting.append((is_over, future))
         try:
             await self._wait(future, min(self._settings.blocked_s, 3.0 * rendition.targets.duration_s))
         finally:
             if future.cancelled():
-                self._waiting[rendition.name] = [each for each in waiting if each[2] is not future]
+                self._waiting[rendition.name] = [each for each in waiting if each[1] is not future]
 
     async def _wait(self, future: "asyncio.Future[None]", most_s: float) -> None:
         timer = self._loop.call_later(most_s, _release, [future])

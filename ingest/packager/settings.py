@@ -43,9 +43,9 @@ class PackagerSettings:
     """At a time."""
     viewers_per_address: int = 1_000
     """The same of one address: a school's viewers share one."""
-    new_viewers: int = 300
+    new_viewers: int = 1_000
     """That may come of one address at once,"""
-    new_viewers_per_s: float = 20.0
+    new_viewers_per_s: float = 50.0
     """and in the long run."""
     gone_s: float = 12.0
     """Without a request a viewer has left; with long segments after twice their length, if that is more."""

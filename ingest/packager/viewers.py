@@ -11,7 +11,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from ingest import credentials
 from ingest.addresses import unit_or_itself
@@ -222,13 +222,10 @@ class ViewerControl(ApplicationSide):
     }
 
 
-REPORT_SLACK_MS: Final = 15_000
-"""A page may have been open for a while before it was a viewer."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Report:
-    """What the watch page has measured since it began, in its own words: a browser may say anything."""
+    """What the watch page has measured since it began, in its own words: a browser may say anything
+    (`ingest.viewing`)."""
 
     join_ms: int | None = None
     """From the opening of the page to the first picture."""
@@ -236,21 +233,37 @@ class Report:
     stalled_ms: int | None = None
     watched_ms: int | None = None
 
+    def since(self, former: "Report") -> dict[str, int | None]:
+        """What has come since that, as `Totals` has it: a page goes on counting though its viewer was away."""
+        names = ("stalls", "stalled_ms", "watched_ms")
+        found = {name: _more(getattr(self, name), getattr(former, name)) for name in names}
+        return {"join_ms": self.join_ms if former.join_ms is None else None, **found}
+
+
+def _more(now: int | None, before: int | None) -> int | None:
+    return None if now is None else now - (before or 0)
+
 
 class Viewer(Session[ViewerConnection]):
     """One session."""
 
-    __slots__ = ("_began", "_left", "asked_at", "report", "sent_bytes")
+    __slots__ = ("_began", "_former", "_left", "asked_at", "report", "sent_bytes")
 
     def __init__(
-        self, connection: ViewerConnection, session_id: str, path: str, left: Callable[["Viewer", EndReason], None]
+        self,
+        connection: ViewerConnection,
+        session_id: str,
+        path: str,
+        left: Callable[["Viewer", EndReason], None],
+        former: Report,
     ) -> None:
+        """`former`: what its page had said by the end of the session before."""
         super().__init__(connection, STREAM_ID, session_id, path)
         self._left = left
         self._began = self.asked_at = connection.loop.time()
         self.sent_bytes = 0
         """Of media and playlists, as far as they came by connections that asked for its playlists."""
-        self.report = Report()
+        self.report = self._former = former
 
     @property
     def id(self) -> str:
@@ -263,20 +276,23 @@ class Viewer(Session[ViewerConnection]):
         self._left(self, reason)
 
     def stop(self, now: float) -> Totals:
-        return {**NO_TOTALS, "bytes_out": self.sent_bytes, "duration_ms": round((now - self._began) * 1000)}
+        totals = {"bytes_out": self.sent_bytes, "duration_ms": round((now - self._began) * 1000)}
+        return cast(Totals, {**NO_TOTALS, **totals, **self.report.since(self._former)})
 
     def sample(self) -> PlayerSample:
         return self._sample(self.sent_bytes)
 
     def reported(self, said: Any) -> None:
         """By its page's beacon."""
-        loop = self.connection.loop
-        self.report = read_report(said, self.report, (loop.time() - self._began) * 1000 + REPORT_SLACK_MS)
+        self.report = read_report(said, self.report)
 
     def leave(self) -> None:
         """It has asked for nothing for long, or its page said so."""
         self.connection.end("client_unpublish", "The viewer left.")
 
+
+MOST_REPORTED: Final = 10**9
+"""Of a figure: eleven days, in ms."""
 
 TURNED_AWAY: Final = TurnedAway("NetStream.Play.Failed", "Watching was stopped by an operator.")
 TOO_MANY: Final = TurnedAway(
@@ -305,7 +321,12 @@ class Viewers:
         """By what counts as one address."""
         self._away: dict[str, float] = {}
         """Ids of viewers that were kicked, and until when they are told so (the loop's time)."""
+        self._told: dict[str, Report] = {}
+        """What pages had said of viewers that have left, the latest last."""
         self.local: tuple[str, int] = ("", 0)
+
+    def _former(self, viewer_id: str) -> Report:
+        return self._told.pop(viewer_id, Report())
 
     def get(self, viewer_id: str) -> Viewer | None:
         return self._by_id.get(viewer_id)
@@ -359,7 +380,7 @@ class Viewers:
         control = connection.control
         control.connect_requested(None, server.loop.time())
         accept = await control.entered
-        viewer = Viewer(connection, accept["session_id"], accept["path"], self._has_left)
+        viewer = Viewer(connection, accept["session_id"], accept["path"], self._has_left, self._former(viewer_id))
         if connection.ending is not None:
             control.void("rtmp.stop", STREAM_ID, accept["session_id"])
             raise TOO_MANY
@@ -371,6 +392,9 @@ class Viewers:
     def _has_left(self, viewer: Viewer, reason: EndReason) -> None:
         if self._by_id.get(viewer.id) is viewer:
             del self._by_id[viewer.id]
+            self._told[viewer.id] = viewer.report
+            if len(self._told) > self._settings.viewers:
+                del self._told[next(iter(self._told))]
             if reason in ("kicked", "key_revoked"):
                 self._away[viewer.id] = self._server.loop.time() + self._settings.turned_away_s
             self._left(viewer)
@@ -386,21 +410,20 @@ class Viewers:
             self._arrivals.clear()
 
 
-def read_report(said: Any, former: Report, most_ms: float) -> Report:
-    """What a page's beacon says. What makes no sense, or has grown less, counts as before; no time can be longer than
-    `most_ms`, since the viewer came."""
+def read_report(said: Any, former: Report) -> Report:
+    """What a page's beacon says. What makes no sense, or has grown less, counts as before."""
     if not isinstance(said, Mapping):
         return former
 
-    def figure(name: str, most: float) -> int | None:
+    def figure(name: str) -> int | None:
         value, before = said.get(name), getattr(former, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not (before or 0) <= value <= most:
-            return before  # type: ignore[no-any-return]
+        if type(value) is not int or not (before or 0) <= value <= MOST_REPORTED:
+            return cast("int | None", before)
         return value
 
     return Report(
-        join_ms=former.join_ms if former.join_ms is not None else figure("join_ms", most_ms),
-        stalls=figure("stalls", most_ms / 100),
-        stalled_ms=figure("stalled_ms", most_ms),
-        watched_ms=figure("watched_ms", most_ms),
+        join_ms=former.join_ms if former.join_ms is not None else figure("join_ms"),
+        stalls=figure("stalls"),
+        stalled_ms=figure("stalled_ms"),
+        watched_ms=figure("watched_ms"),
     )

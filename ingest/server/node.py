@@ -266,6 +266,7 @@ class Node:
             "streams": len(tick.streams),
             "publishers": publishers,
             "players": len(tick.players),
+            "viewers": tick.viewers,
             "connections": len(server.connections),
             "refused_connections": server.connection_limits.refused,
             "in_kbps": round(received + sum(relay["in_kbps"] for relay in relays), 1),

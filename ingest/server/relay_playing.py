@@ -18,8 +18,9 @@ from ingest.server.connection import Connection
 from ingest.server.playing import Playing
 
 AUDIENCE: Final = "onRelayAudience"
-"""Each second: players, slow players, those of them that lose picture; bytes and dropped frames since the last one."""
-MOST: Final = (10**7, 10**7, 10**7, 10**13, 10**9)
+"""Each second: players, slow players, those of them that lose picture; bytes and dropped frames since the last one; and
+how many of the players are viewers by HLS, which nodes of earlier versions neither tell nor read."""
+MOST: Final = (10**7, 10**7, 10**7, 10**13, 10**9, 10**7)
 """Of each of these figures: the database holds the sum of many."""
 
 
@@ -47,10 +48,10 @@ class RelayPlaying(Playing):
     def told(self, arguments: Sequence[Any]) -> None:
         """Its AUDIENCE, of which a figure that makes no sense counts as 0."""
         told = zip((*arguments[: len(MOST)], *(0,) * len(MOST)), MOST, strict=False)
-        players, slow, losing, out_bytes, dropped = (
+        players, slow, losing, out_bytes, dropped, viewers = (
             int(found) if 0 <= (found := number(each, 0)) <= most else 0 for each, most in told
         )
-        who = Audience(players, slow, losing, out_bytes, dropped)
+        who = Audience(players, slow, losing, out_bytes, dropped, min(viewers, players))
         self.live.beyond.tell(self.subscriber, who, self.connection.loop.time())
 
     def unpublished(self, now: float) -> None:

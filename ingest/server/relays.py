@@ -308,7 +308,8 @@ class Relay:
         self._read = received
         if self._is_playing and self._connection is not None:
             who = (audience.players, audience.slow_players, audience.losing_players)
-            self._connection.rtmp.notify(AUDIENCE, *map(float, (*who, sent, dropped)), stream_id=self._stream_id)
+            figures = map(float, (*who, sent, dropped, audience.viewers))
+            self._connection.rtmp.notify(AUDIENCE, *figures, stream_id=self._stream_id)
             self._connection.write()
         self._sent, self._dropped = audience.out_bytes, audience.dropped_frames
 
@@ -337,7 +338,7 @@ class Relay:
             state="live" if self.is_live else "connecting" if self._failing_since is None else "failing",
             since=self._changed_at,
             players=live.player_count,
-            here=live.player_count - live.beyond.total.players,
+            here=live.player_count - live.beyond.total.players + live.beyond.here.players,
             in_kbps=self._in_kbps,
             out_kbps=self._out_kbps,
             relayed_to=live.beyond.nodes,

@@ -168,6 +168,7 @@ def _session(ask: Ask, target: Target, stream: Stream, node: int, now: datetime)
         key=target.key,
         login=target.login,
         node_id=node,
+        protocol=ask.peer.protocol,
         channel=ask.peer.channel,
         address=clean.text(ask.peer.address, 64),
         encoder=clean.text(_encoder(target) or ask.peer.encoder, 255),

@@ -84,6 +84,8 @@ class Peer:
     encoder: str
     node: str
     channel: str
+    protocol: str = ""
+    """As Session.protocol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class BeginRow:
     address: str
     encoder: str
     at: datetime
+    protocol: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,7 @@ def _begin(rows: Sequence[BeginRow]) -> None:
                 name=row.name,
                 stream_id=row.stream if row.stream in streams else came.get((row.app, row.name)),
                 node=there[row.node],
+                protocol=row.protocol,
                 channel=row.channel,
                 address=row.address,
                 encoder=row.encoder,

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import Case, CharField, DateTimeField, Exists, OuterRef, Q, QuerySet, When
 from django.utils import timezone
 
-from ingest import clean
+from ingest import clean, viewing
 from ingest.contracts import END_REASONS, EndReason, Totals
 from ingest.models import Application, EncoderLogin, Recording, Session, StatusEvent, Stream, StreamKey, names
 from ingest.services import database, encoder_login, leases, outbox
@@ -25,7 +25,7 @@ from ingest.services.sql import Given, Prepared, set_each, update_each
 logger = logging.getLogger(__name__)
 
 TOTALS = ("bytes_in", "bytes_out", "video_frames", "audio_frames", "keyframes")
-SUMMARY = ("dropped_frames", "duration_ms")
+SUMMARY = ("dropped_frames", "duration_ms", *viewing.REPORT)
 """Totals that have no column of their own."""
 
 END = ("ended_at", "end_reason", "end_description")

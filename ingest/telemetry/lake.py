@@ -100,12 +100,21 @@ class Table:
 
 
 def fitting(rows: "pa.Table | pa.RecordBatch", schema: "pa.Schema") -> "pa.Table":
-    """The rows with the schema's columns: older records lack the newer ones, which are null there."""
+    """The rows with the schema's columns: older records lack the newer ones, which are null there; or 0, or "", where
+    the schema has no null."""
     import pyarrow as pa
 
     names = set(rows.schema.names)
-    columns = [rows[each.name] if each.name in names else pa.nulls(rows.num_rows, each.type) for each in schema]
+    columns = [rows[each.name] if each.name in names else _lacking(each, rows.num_rows) for each in schema]
     return pa.table(columns, schema=schema)
+
+
+def _lacking(field: "pa.Field", count: int) -> "pa.Array":
+    import pyarrow as pa
+
+    if field.nullable:
+        return pa.nulls(count, field.type)
+    return pa.repeat(pa.scalar("" if pa.types.is_string(field.type) else 0, field.type), count)
 
 
 SAMPLES = Table("samples", Sample)

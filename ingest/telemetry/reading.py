@@ -84,6 +84,7 @@ class Gathering:
         totals.measured_s += (pc.sum(elapsed).as_py() or 0) / 1000
         totals.missing_frames += pc.sum(records["missing_frames_est"]).as_py() or 0
         totals.most_players = max(totals.most_players, pc.max(records["players"]).as_py() or 0)
+        totals.most_viewers = max(totals.most_viewers, pc.max(records["viewers"]).as_py() or 0)
         for name, rank in (("warning_s", HEALTHS.index("warning")), ("bad_s", HEALTHS.index("bad"))):
             spent = pc.sum(elapsed.filter(pc.equal(records["health"], rank))).as_py() or 0
             setattr(totals, name, getattr(totals, name) + spent / 1000)

@@ -18,6 +18,7 @@ GAUGES = (
     "idle_ms",
     "rtt_ms",
     "players",
+    "viewers",
     "out_kbps",
     "slow_players",
 )
@@ -51,6 +52,7 @@ class SeriesTotals:
     bad_s: float = 0.0
     missing_frames: int = 0
     most_players: int = 0
+    most_viewers: int = 0
 
 
 @dataclass

@@ -50,7 +50,7 @@ SUMS = """
     sum(wire_bytes) wire_bytes, sum(out_bytes) out_bytes, sum(video_frames) video_frames,
     sum(audio_frames) audio_frames, sum(keyframes) keyframes, sum(ts_gap) ts_gaps, sum(ts_regress) ts_regressions,
     sum(missing_frames_est) missing_frames_est, sum(media_faults) media_faults, sum(dropped_frames) dropped_frames,
-    sum(players * elapsed_ms) player_ms,
+    sum(players * elapsed_ms) player_ms, sum(coalesce(viewers, 0) * elapsed_ms) viewer_ms,
     sum(floor(video_kbps + 0.5)::bigint) kbps_sum, sum(floor(video_kbps + 0.5)::bigint ** 2) kbps_squares,
     count(*) filter (keyframes > 0 and keyframe_interval <= 1) gop_1,
     count(*) filter (keyframes > 0 and keyframe_interval > 1 and keyframe_interval <= 2) gop_2,
@@ -69,7 +69,8 @@ RATES = ", ".join(
 )
 
 COUNTS = ("starts", "broadcasts", "reconnects", "recovery_ms")
-EVENTS = ("accepted", "refused", "plays", "ends", "unplanned_ends")
+REPORTS = ("viewer_reports", "viewer_joins", "viewer_join_ms", "viewer_stalled_ms", "viewer_watched_ms")
+EVENTS = ("accepted", "refused", "plays", "ends", "unplanned_ends", *REPORTS)
 
 MAPS = ("refusals", "end_reasons")
 NULLABLE = {"stream", "unique_players", "peak_at_us", "keyframe_interval_max"} | {
@@ -99,7 +100,7 @@ def disordered(lake: Path, *, streams: int, start: datetime, hours: int) -> int:
     for number, file in enumerate(sorted(lake.glob("samples/v=1/*/*/*.parquet"))):
         records = pq.ParquetFile(file).read()
         if records["node"][0].as_py().endswith("1"):
-            pq.write_table(records.drop_columns(["encoder", "target_kbps", "media_faults"]), file)
+            pq.write_table(records.drop_columns(["encoder", "target_kbps", "media_faults", "viewers"]), file)
             continue
         # They are too rare to be counted on. A sample and its copy have the same.
         faults = pa.array(records["sequence"].to_numpy() % FAULTY == 0).cast(pa.int64())
@@ -154,6 +155,8 @@ def prepared(lake: Path) -> duckdb.DuckDBPyConnection:
                 when kind = 'session.started' and session_kind = 'publish' then 'accepted'
                 when kind = 'session.started' and session_kind = 'play' then 'plays'
                 when kind = 'session.ended' and session_kind = 'publish' then 'ends'
+                when kind = 'session.ended' and (join_ms is not null or watched_ms is not null) then 'reports'
+                when kind = 'session.ended' and (join_ms is not null or watched_ms is not null) then 'reports'
                 when kind = 'attempt' and session_kind != 'play' then 'refused' end what
             from once
         )
@@ -186,18 +189,21 @@ def expect(duck: duckdb.DuckDBPyConnection, grain: str) -> None:
         ),
         streams as (
             select {KEY}, at_us // 60000000 as minute, path, max(players) players,
+                max(coalesce(viewers, 0)) viewers,
                 max(video_bytes + audio_bytes > 0 and elapsed_ms > 0) is_live from measured group by all
         ),
         moments as (
-            select {KEY}, minute, sum(players) players, sum(is_live::int) live from streams group by all
+            select {KEY}, minute, sum(players) players, sum(viewers) viewers, sum(is_live::int) live
+            from streams group by all
         ),
         peaks as (
-            select {KEY}, max(players) peak_players, max(live) peak_streams,
+            select {KEY}, max(players) peak_players, max(viewers) peak_viewers, max(live) peak_streams,
                 case when max(players) > 0 then min_by(minute, (-players, minute)) * 60000000 end peak_at_us
             from moments group by all
         ),
         events as (
-            select * from ({DIMENSIONS}, {start}, what, reason, address_hash from happened)
+            select * from ({DIMENSIONS}, {start}, what, reason, address_hash, join_ms, stalled_ms, watched_ms
+                from happened)
             where (dimension != 'stream' or stream > 0) and (dimension != 'broadcast' or value is not null)
                 and (dimension != 'app' or (app != '' and app not like '%…'))
                 and (what in ('accepted', 'ends') or dimension in ('stream', 'app', 'node'))
@@ -207,6 +213,11 @@ def expect(duck: duckdb.DuckDBPyConnection, grain: str) -> None:
                 count(*) filter (what = 'refused') refused, count(*) filter (what = 'plays') plays,
                 count(*) filter (what = 'ends') ends,
                 count(*) filter (what = 'ends' and reason not in {PLANNED}) unplanned_ends,
+                count(*) filter (what = 'reports') viewer_reports,
+                count(join_ms) filter (what = 'reports') viewer_joins,
+                sum(join_ms) filter (what = 'reports') viewer_join_ms,
+                sum(stalled_ms) filter (what = 'reports') viewer_stalled_ms,
+                sum(watched_ms) filter (what = 'reports') viewer_watched_ms,
                 histogram(reason) filter (what = 'refused') refusals,
                 histogram(reason) filter (what = 'ends') end_reasons,
                 count(distinct address_hash) filter (what = 'plays') players

@@ -95,11 +95,12 @@ def test_what_comes_late_joins_it(lake: Path) -> None:
 def test_files_of_an_earlier_version_get_the_newer_columns(lake: Path) -> None:
     first, second = minutes_of("one", 2)
     put(lake, "edge-20260329T120000-000001", second)
-    old = pa.Table.from_batches([SAMPLES.batch(first)]).drop_columns(["encoder", "target_kbps"])
+    old = pa.Table.from_batches([SAMPLES.batch(first)]).drop_columns(["encoder", "target_kbps", "viewers"])
     write_parquet(old, hour_folder(lake, "samples", START) / "edge-20260329T120000-000000.parquet")
     note_done(lake, START)
     assert compact(lake, START) == 1
     assert [row["encoder"] for row in rows(lake)] == [None] * 60 + [second[0].encoder] * 60
+    assert [row["viewers"] for row in rows(lake)] == [0] * 60 + [second[0].viewers] * 60
 
 
 def test_a_session_is_read_from_it_as_before(lake: Path) -> None:

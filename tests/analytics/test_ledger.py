@@ -302,7 +302,7 @@ def files(lake: Path) -> dict[str, str]:
 
 
 def of(word: str) -> dict[str, str]:
-    return {f"{table}/v=3/dt=2026-03-29/hr=12/figures.parquet": word for table in tables.OF_HOURS}
+    return {f"{table}/v={METRIC_VERSION}/dt=2026-03-29/hr=12/figures.parquet": word for table in tables.OF_HOURS}
 
 
 def publish(lake: Path, lock: Lock, word: str) -> None:

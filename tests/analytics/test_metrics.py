@@ -115,6 +115,10 @@ def test_the_docs_tell_each_as_the_table_does() -> None:
         ("success_percent", {"accepted": 3, "refused": 1}, 75.0),
         ("average_players", {"player_ms": 30, "live_ms": 20}, 1.5),
         ("player_hours", {"player_ms": 3_600_000}, 1.0),
+        ("viewer_minutes", {"viewer_ms": 90_000, "player_ms": 180_000}, 1.5),
+        ("viewer_hours", {"viewer_ms": 1_800_000}, 0.5),
+        ("viewer_join_s", {"viewer_join_ms": 4_500, "viewer_joins": 3, "viewer_reports": 5}, 1.5),
+        ("viewer_stalled_percent", {"viewer_stalled_ms": 30, "viewer_watched_ms": 1_470, "viewer_joins": 3}, 2.0),
         ("delivered_gb", {"out_bytes": 2_500_000_000}, 2.5),
     ],
 )
@@ -125,7 +129,7 @@ def test_each_metric_has_its_formula(name: str, fields: dict[str, int], expected
 def test_what_is_not_defined_is_none() -> None:
     empty = Figures()
     assert {one.name for one in DERIVED if getattr(empty, one.name) is not None} == {
-        *("live_h", "lost_min", "player_minutes", "player_hours", "delivered_gb")
+        *("live_h", "lost_min", "player_minutes", "player_hours", "viewer_minutes", "viewer_hours", "delivered_gb")
     }
     assert (empty.health, empty.quantiles) == ("none", (None, None, None))
 

@@ -48,7 +48,16 @@ def test_sums_extremes_and_counts_are_the_same(found: duckdb.DuckDBPyConnection)
 
 def test_nothing_that_is_measured_is_the_same_by_chance(found: duckdb.DuckDBPyConnection) -> None:
     """The made-up days have to have all of it."""
-    for column in (*oracle.COUNTS, *oracle.EVENTS, "starved_ms", "below_ms", "gop_10", "media_faults", "bad_ms"):
+    for column in (
+        *oracle.COUNTS,
+        *oracle.EVENTS,
+        "starved_ms",
+        "below_ms",
+        "gop_10",
+        "media_faults",
+        "bad_ms",
+        "viewer_ms",
+    ):
         assert found.execute(f"select sum({column}) from expected where dimension = 'node'").fetchall() > [(0,)], column
 
 

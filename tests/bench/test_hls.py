@@ -48,6 +48,7 @@ def test_what_is_next_to_ask_for(count: int, delta: bool) -> None:
 
 
 def test_answers_in_chunks() -> None:
+    assert unchunked(b"0\r\n\r\n") == b""
     assert unchunked(b"3\r\nabc\r\na;x=y\r\n0123456789\r\n0\r\n\r\n") == b"abc0123456789"
 
 

@@ -92,9 +92,10 @@ def test_names_with_odd_characters_are_labels_like_others(client: Client, db: No
 
 def test_only_so_many_streams_have_series(client: Client, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MAX_STREAMS", 2)
-    put(*(snapshot(stream, id=number, name=f"cam-{number}") for number in range(5)))
+    put(*(snapshot(stream, id=number, name=f"cam-{number}", viewers=2) for number in range(5)))
     found = scrape(client)
     assert values(found, "rtmpweb_stream_players") == {("live", "cam-0"): 3.0, ("live", "cam-1"): 3.0, ("", ""): 9.0}
+    assert values(found, "rtmpweb_stream_viewers") == {("live", "cam-0"): 2.0, ("live", "cam-1"): 2.0, ("", ""): 6.0}
     assert values(found, "rtmpweb_stream_video_bytes_per_second")["", ""] == 3 * 310_062.5
     assert len(values(found, "rtmpweb_stream_frames_per_second")) == 2  # A sum of these means nothing.
     assert values(found, "rtmpweb_streams_without_series") == {(): 3.0}

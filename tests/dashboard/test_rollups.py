@@ -85,7 +85,7 @@ def test_metrics_follow_from_the_sums_and_are_null_where_they_are_not_defined(vi
     assert (item["mttr_s"], item["success_percent"], item["below_percent"]) == (30.0, 75.0, 30.0)
     assert item["missing_percent"] == 1.0
     undefined = {name for name in DERIVED if empty[name] is None}
-    defined = {"live_h", "lost_min", "player_minutes", "player_hours", "delivered_gb"}
+    defined = {"live_h", "lost_min", "player_minutes", "player_hours", "viewer_minutes", "viewer_hours", "delivered_gb"}
     assert undefined == set(DERIVED) - defined
 
 

@@ -24,7 +24,8 @@ import av
 import httpx
 
 from tests.hls import validator
-from tests.hls.checks import Finding
+from tests.hls.checks import Finding, run
+from tests.hls.http_checks import ANSWERS
 from tests.hls.mp4 import Sample, Track, read_fragments, read_init
 from tests.hls.playlist import MediaPlaylist, MultivariantPlaylist, Part, Segment, apply_delta, read
 from tests.hls.validator import Body, Fetch, Media, Presentation, Succession
@@ -137,7 +138,7 @@ class Player:
 
     def findings(self) -> list[Finding]:
         """What the validator has to say of all that was received."""
-        found: list[Finding] = []
+        found = list(run(ANSWERS, self.answers))
         for rendition in self.renditions.values():
             found += validator.succession(Succession(rendition.fetches))
             found += validator.segments(rendition.media())
@@ -182,7 +183,7 @@ class Rendition:
         found = read(answer.body.decode())
         if not isinstance(found, MediaPlaylist):
             raise FollowError(f"{self.url} is no media playlist")
-        self.fetches.append(Fetch(found, answer.at, asked))
+        self.fetches.append(Fetch(found, answer.at, asked, skip))
         try:
             self.playlist = apply_delta(self.playlist, found)
         except ValueError:  # It slept while segments came and went.
@@ -366,4 +367,5 @@ class Rendition:
         pictures = [one for one in self.arrived() if one.track.kind == "video"]
         lasted_s = sum(one.sample.duration / one.track.timescale for one in pictures)
         init = self.inits.get(self.received[-1].segment.map_uri) if self.received else None
-        return validator.Rendition(self.playlist, init, sizes, len(pictures) / lasted_s if lasted_s else 0.0)
+        rate = len(pictures) / lasted_s if lasted_s else 0.0
+        return validator.Rendition(self.playlist, init, sizes, rate, self._updated_at)

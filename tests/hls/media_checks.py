@@ -1,5 +1,6 @@
 """What holds for one media playlist, as it is fetched."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -7,14 +8,18 @@ from math import isnan
 from typing import Final
 
 from tests.hls.checks import Check
-from tests.hls.playlist import MediaPlaylist, Part, Segment, Tag, number
+from tests.hls.playlist import MediaPlaylist, Segment, Tag, number
 
 ROUNDING_S: Final = 0.001
 """What decimals of a duration may hide."""
+OVERLAP_S: Final = 1.0
+"""Of dates that follow one another, for clocks that drift: less than that."""
 DRIFT_S: Final = 0.1
 """Between a segment's date and that of the one before with its duration."""
 LEAST_SHARE: Final = 0.85
 
+LEAST_VERSION: Final = 6
+"""Of EXT-X-MAP: to say less gains nobody."""
 VERSIONS: Final = (
     (4, ("EXT-X-BYTERANGE", "EXT-X-I-FRAMES-ONLY")),
     (6, ("EXT-X-MAP",)),
@@ -55,6 +60,15 @@ def version(found: MediaPlaylist) -> Iterator[str]:
     skip = found.first("EXT-X-SKIP")
     if skip and "RECENTLY-REMOVED-DATERANGES" in skip.attributes and found.version < 10:
         yield f"EXT-X-SKIP of date ranges needs version 10, it is {found.version}"
+
+
+def low_version(found: MediaPlaylist) -> Iterator[str]:
+    needed = max((least for least, names in VERSIONS for name in names if found.first(name)), default=3)
+    skip = found.first("EXT-X-SKIP")
+    if skip and "RECENTLY-REMOVED-DATERANGES" in skip.attributes:
+        needed = 10
+    if found.version > max(needed, LEAST_VERSION):
+        yield f"the version is {found.version}, its tags need {needed}"
 
 
 def _first_media_line(found: MediaPlaylist) -> int:
@@ -170,13 +184,16 @@ def ended_whole(found: MediaPlaylist) -> Iterator[str]:
 
 def hints(found: MediaPlaylist) -> Iterator[str]:
     listed = {part.uri for _, _, part in found.parts} | {segment.map_uri for segment in found.all_segments}
-    seen: set[str] = set()
     for tag in found.all("EXT-X-PRELOAD-HINT"):
         if tag.text("URI") in listed and "BYTERANGE-START" not in tag.attributes:
             yield f"the hint {tag.text('URI')} is listed already"
-        if tag.attributes.get("TYPE", "") in seen:
-            yield f"two hints are of {tag.attributes['TYPE']}"
-        seen.add(tag.attributes.get("TYPE", ""))
+
+
+def one_hint(found: MediaPlaylist) -> Iterator[str]:
+    kinds = Counter(tag.attributes.get("TYPE", "") for tag in found.all("EXT-X-PRELOAD-HINT"))
+    for kind, count in kinds.items():
+        if count > 1:
+            yield f"{count} hints are of {kind}"
 
 
 def reports(found: MediaPlaylist) -> Iterator[str]:
@@ -220,6 +237,15 @@ def dates(found: MediaPlaylist) -> Iterator[str]:
             yield f"the dates of segments {one.msn} and {following.msn} differ in having a time zone"
         elif following.msn == one.msn + 1 and not following.has_discontinuity and not isnan(one.duration):
             off = (then - at - timedelta(seconds=one.duration)).total_seconds()
+            if off <= -OVERLAP_S:
+                yield f"the dates of segments {one.msn} and {following.msn} overlap by {-off:.3f} s"
+
+
+def near_dates(found: MediaPlaylist) -> Iterator[str]:
+    for (one, at), (following, then) in pairwise(_dated(found)):
+        is_next = following.msn == one.msn + 1 and not following.has_discontinuity and not isnan(one.duration)
+        if is_next and (at.tzinfo is None) == (then.tzinfo is None):
+            off = (then - at - timedelta(seconds=one.duration)).total_seconds()
             if abs(off) > DRIFT_S:
                 yield f"segment {following.msn} is dated {off:+.3f} s off its place"
 
@@ -247,19 +273,19 @@ def low_latency(found: MediaPlaylist) -> Iterator[str]:
         yield "no EXT-X-PROGRAM-DATE-TIME"
 
 
-def whole_extinf(found: MediaPlaylist) -> Iterator[str]:
+def some_duration(found: MediaPlaylist) -> Iterator[str]:
     for tag in found.all("EXTINF"):
         if number(tag.value.partition(",")[0]) == 0:
             yield f"line {tag.line + 1}: a segment of no duration"
-    zero: list[Part] = [part for _, _, part in found.parts if part.duration == 0]
-    for part in zero:
-        yield f"{part.uri} has no duration"
+    for _, _, part in found.parts:
+        if part.duration == 0:
+            yield f"{part.uri} has no duration"
 
 
-def segments_at_all(found: MediaPlaylist) -> Iterator[str]:
-    unused = [tag for tag in found.all("EXTINF") if not _is_followed(found, tag)]
-    for tag in unused:
-        yield f"line {tag.line + 1}: EXTINF without a URI"
+def followed_by_uri(found: MediaPlaylist) -> Iterator[str]:
+    for tag in found.all("EXTINF"):
+        if not _is_followed(found, tag):
+            yield f"line {tag.line + 1}: EXTINF without a URI"
 
 
 def _is_followed(found: MediaPlaylist, tag: Tag) -> bool:
@@ -274,9 +300,10 @@ def _is_followed(found: MediaPlaylist, tag: Tag) -> bool:
 MEDIA: list[Check[MediaPlaylist]] = [
     Check("target-duration", "4.4.3.1", "EXT-X-TARGETDURATION is there, and at least 1", target_duration),
     Check("extinf", "4.4.4.1", "Each segment has an EXTINF", extinf),
-    Check("uri", "4.4.4", "Each EXTINF has a URI", segments_at_all),
+    Check("uri", "4.4.4", "Each EXTINF has a URI", followed_by_uri),
     Check("within-target", "4.4.3.1", "EXTINF, rounded, is at most the target duration", within_target),
-    Check("some-duration", "4.4.4.1", "Segments and parts last for some time", whole_extinf, "should"),
+    Check("some-duration", "4.4.4.1", "Segments and parts last for some time", some_duration, "should"),
+    Check("low-version", "6.2.1", "EXT-X-VERSION is no more than its tags need", low_version, "should"),
     Check("version", "8", "EXT-X-VERSION is what its tags need", version),
     Check(
         "numbers-first", "4.4.3.2, 4.4.3.3", "Sequence numbers stand before the first segment", numbers_before_segments
@@ -301,13 +328,15 @@ MEDIA: list[Check[MediaPlaylist]] = [
     Check("skip", "4.4.5.2, 6.2.5.1", "What is skipped is before the boundary, and one number of segments", skip),
     Check("ended", "4.4.5.3", "Where it has ended nothing is hinted at", ended),
     Check("ended-whole", "4.4.3.4", "Where it has ended all parts have their segment", ended_whole, "should"),
-    Check("hints", "4.4.5.3", "A hint is of what is not listed yet, one of each type", hints),
+    Check("hints", "4.4.5.3", "A hint is of what is not listed yet", hints),
+    Check("one-hint", "6.2.6", "There is one hint of each type", one_hint, "should"),
     Check("reports", "4.4.5.4", "A rendition report's URI is relative", reports),
     Check(
         "recent-parts", "6.2.2", "Parts go when they are three target durations from the end", recent_parts, "should"
     ),
     Check("independent-parts", "4.4.4.9", "A part with an independent frame says so", independent_parts, "should"),
-    Check("dates", "6.2.1", "Dates follow one another as the durations say", dates),
+    Check("dates", "6.2.1", "Dates do not overlap, but for less than a second", dates),
+    Check("near-dates", "6.2.1", "Dates follow one another as the durations say", near_dates, "should"),
     Check("zones", "4.4.4.6", "Dates have a time zone and milliseconds", zones, "should"),
     Check("low-latency", "B.1", "With parts: blocking reload, delta updates, hints and dates", low_latency),
 ]

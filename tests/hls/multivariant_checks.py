@@ -14,6 +14,8 @@ from tests.hls.playlist import MediaPlaylist, MultivariantPlaylist, Tag, Variant
 BASE: Final = "http://server/"
 NEAR_FRAMES: Final = 0.02
 """The share by which FRAME-RATE may differ from what was measured."""
+SEGMENTS_A_TARGET: Final = 2
+"""That may come within a target duration, at most."""
 SAME: Final = frozenset(
     {"URI", "CHANNELS", "BIT-DEPTH", "STABLE-RENDITION-ID", "INSTREAM-ID", "SAMPLE-RATE", "GROUP-ID"}
 )
@@ -28,6 +30,8 @@ class Rendition:
     init: bytes | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     frames_per_s: float = 0.0
+    at: float = 0.0
+    """When the playlist came, in seconds of the clock of the others."""
 
     @cached_property
     def tracks(self) -> list[Track]:
@@ -214,6 +218,12 @@ def types(found: Presentation) -> Iterator[str]:
         yield f"media playlists are of several types: {kinds}"
 
 
+def controls(found: Presentation) -> Iterator[str]:
+    said = {uri: dict(one.playlist.control.attributes) for uri, one in found.renditions.items()}
+    if any(one != next(iter(said.values())) for one in said.values()):
+        yield f"EXT-X-SERVER-CONTROL differs: {said}"
+
+
 def _name(uri: str, base: str = BASE) -> str:
     """What tells media playlists apart: the path, without what tells viewers apart."""
     return urlsplit(urljoin(base, uri)).path
@@ -230,7 +240,7 @@ def all_reported(found: Presentation) -> Iterator[str]:
 
 
 def true_reports(found: Presentation) -> Iterator[str]:
-    """Renditions that were fetched at about the same time: a report may be a segment off."""
+    """A report may be a segment off, and as many as came between the two fetches."""
     by_name = {_name(uri): one for uri, one in found.renditions.items()}
     for uri, one in found.renditions.items():
         for tag in one.playlist.all("EXT-X-RENDITION-REPORT"):
@@ -244,7 +254,8 @@ def true_reports(found: Presentation) -> Iterator[str]:
             msn = tag.number("LAST-MSN")
             if msn is None:
                 msn = float(one.playlist.last[0])  # What equals the reporting playlist's own may be left out.
-            if abs(msn - other.playlist.last[0]) > 1:
+            between = SEGMENTS_A_TARGET * abs(other.at - one.at) / max(1, one.playlist.target)
+            if abs(msn - other.playlist.last[0]) > 1 + between:
                 yield f"{uri}: the report of {name} ends at {msn:.0f}, that ends at {other.playlist.last[0]}"
 
 
@@ -262,6 +273,7 @@ MULTIVARIANT: list[Check[Presentation]] = [
     Check("members", "4.4.6.1", "A group's names differ, one is the default; attributes are of the type", members),
     Check("same-members", "4.4.6.1.1", "Groups of a type have the same members", same_members),
     Check("targets", "6.2.4", "All media playlists have the same target duration", targets),
+    Check("controls", "6.2.4", "All media playlists have the same EXT-X-SERVER-CONTROL", controls),
     Check("types", "6.2.4", "All media playlists are of the same type", types),
     Check("dated", "6.2.4", "All media playlists have dates, or none", dated),
     Check("all-reported", "B.1", "With parts: a report of each other media playlist", all_reported),

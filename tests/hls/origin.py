@@ -46,7 +46,7 @@ class Clip:
         skipped = max(0, whole - first - 7) if delta else 0
         lines = [
             "#EXTM3U",
-            "#EXT-X-VERSION:9",
+            f"#EXT-X-VERSION:{9 if skipped else 6}",
             "#EXT-X-TARGETDURATION:1",
             "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,CAN-SKIP-UNTIL=6.0,HOLD-BACK=3.0,PART-HOLD-BACK=0.6",
             f"#EXT-X-PART-INF:PART-TARGET={PART_S}",
@@ -159,6 +159,16 @@ def fragment(number: int, runs: dict[int, list[Sample]]) -> bytes:
     return moof(offsets) + box(b"mdat", *(sample.data for samples in runs.values() for sample in samples))
 
 
+def _wanted(asked: dict[str, list[str]], count: int) -> int | None:
+    """How many parts have to be there; None: too many, or it can't be read."""
+    try:
+        msn, part = int(asked["_HLS_msn"][0]), int(asked.get("_HLS_part", [str(PARTS - 1)])[0])
+    except (KeyError, ValueError):
+        return None
+    wanted = msn * PARTS + part + 1
+    return wanted if wanted <= count + 3 * PARTS else None
+
+
 class Origin:
     """Serves the clip at `url`, as if it had begun `ahead_s` before the block."""
 
@@ -218,16 +228,15 @@ class Origin:
         if name == "index.m3u8":
             return "200 OK", "application/vnd.apple.mpegurl", self._clip.multivariant().encode()
         if name == "v0.m3u8":
-            if "_HLS_msn" in asked:
-                part = int(asked.get("_HLS_part", [PARTS - 1])[0])
-                await self._until(int(asked["_HLS_msn"][0]) * PARTS + part + 1)
+            if "_HLS_msn" in asked or "_HLS_part" in asked:
+                wanted = _wanted(asked, self._count)
+                if wanted is None:
+                    return "400 Bad Request", "text/plain", b""
+                await self._until(wanted)
             count = self._count
-            text = self._clip.playlist(
-                count,
-                delta=asked.get("_HLS_skip") == ["YES"],
-                ended=count == len(self._clip.parts),
-                began=self.began_at,
-            )
+            ended = count == len(self._clip.parts)
+            delta = asked.get("_HLS_skip") == ["YES"] and not ended
+            text = self._clip.playlist(count, delta=delta, ended=ended, began=self.began_at)
             return "200 OK", "application/vnd.apple.mpegurl", text.encode()
         if name == "init.mp4":
             return "200 OK", "video/mp4", self._clip.init

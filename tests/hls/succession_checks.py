@@ -10,6 +10,8 @@ from tests.hls.checks import Check
 from tests.hls.playlist import MediaPlaylist, Segment, apply_delta
 
 CONSTANT: Final = ("EXT-X-TARGETDURATION", "EXT-X-PART-INF", "EXT-X-PLAYLIST-TYPE", "EXT-X-INDEPENDENT-SEGMENTS")
+PART_LATE: Final = 2.0
+"""Part targets from one part's coming to the next one's, as a player sees it."""
 EDGE_TAGS: Final = ("EXT-X-PRELOAD-HINT", "EXT-X-RENDITION-REPORT")
 
 
@@ -21,6 +23,8 @@ class Fetch:
     playlist: MediaPlaylist
     at: float = float("nan")
     asked: tuple[int, int] | None = None
+    skip: bool = False
+    """It was asked for as a delta update."""
 
 
 @dataclass(frozen=True)
@@ -190,14 +194,42 @@ def blocked(found: Succession) -> Iterator[str]:
             yield f"fetch {place} asked for {msn}.{part}, the answer goes to {fetch.playlist.last}"
 
 
+def skips(found: Succession) -> Iterator[str]:
+    """As far as it is known what there is to be skipped."""
+    for place, (fetch, whole) in enumerate(zip(found.fetches, found.whole, strict=False)):
+        boundary = whole.control.number("CAN-SKIP-UNTIL")
+        if whole.is_ended or boundary is None:
+            if fetch.playlist.skipped:
+                yield f"fetch {place} is a delta update, of a playlist that has none"
+            continue
+        left_s, old = sum(segment.duration for segment in whole.segments), 0
+        for segment in whole.segments:
+            left_s -= segment.duration
+            old += left_s > boundary
+        if fetch.skip and old and not fetch.playlist.skipped:
+            yield f"fetch {place} asked for a delta update, {old} segments could be skipped, and none was"
+
+
+def parts_go_on(found: Succession) -> Iterator[str]:
+    """By when they were told of, on a way that may take longer once than before. Where several came at once, the player
+    had slept."""
+    for place, (before, after) in enumerate(found.pairs, 1):
+        took_s = found.fetches[place].at - found.fetches[place - 1].at
+        asked = found.fetches[place].asked
+        if asked is None or asked[1] < 0 or not before.part_target or after.is_ended:
+            continue
+        if after.last in (asked, (asked[0] + 1, 0), (asked[0], -1)) and took_s > PART_LATE * before.part_target:
+            yield f"fetch {place}: the next part came after {took_s:.2f} s, the part target is {before.part_target}"
+
+
 def goes_on(found: Succession) -> Iterator[str]:
-    """Only a change whose time is known on both sides counts."""
+    """Where several came at once, the player had slept."""
     changed_at = found.fetches[0].at if found.fetches else 0.0
     for place, (before, after) in enumerate(found.pairs, 1):
         at = found.fetches[place].at
         if after.next_msn != before.next_msn or after.is_ended:
             took_s = at - changed_at
-            if took_s > 1.5 * after.target:
+            if took_s > 1.5 * after.target and after.next_msn <= before.next_msn + 1:
                 yield f"fetch {place}: the next segment came after {took_s:.1f} s, the target is {after.target}"
             changed_at = at
 
@@ -225,5 +257,7 @@ SUCCESSION: list[Check[Succession]] = [
     Check("ended-for-good", "4.4.3.4", "After EXT-X-ENDLIST nothing comes", ended_for_good),
     Check("hints-kept", "4.4.5.3", "The part that comes has the URI that was hinted at", hints_kept),
     Check("blocked", "6.2.5.2", "An answer has what _HLS_msn and _HLS_part asked for", blocked),
+    Check("skips", "6.2.5.1", "Who asks for a delta update gets one, until the stream has ended", skips),
+    Check("parts-go-on", "6.2.1", "A part comes within a part target of the one before", parts_go_on, "should"),
     Check("goes-on", "6.2.1", "A segment comes within one and a half target durations", goes_on),
 ]

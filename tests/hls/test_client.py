@@ -2,12 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
+import httpx
 import pytest
 import pytest_asyncio
 
+from tests.hls.checks import run
 from tests.hls.client import Arrived, FollowError, Player
+from tests.hls.http_checks import ANSWERS, refusals
 from tests.hls.origin import FPS, PART_S, PARTS, Origin, clip
+from tests.hls.validator import faults
 
 
 @pytest_asyncio.fixture
@@ -26,7 +31,7 @@ async def test_it_follows_part_by_part(origin: Origin) -> None:
     places = [one.segment.msn * PARTS + one.part for one in video.received]
     assert places == list(range(places[0], places[0] + 12))
     assert [one.answer.body for one in video.received] == clip().parts[places[0] : places[-1] + 1]
-    assert player.findings() == []
+    assert faults(player.findings()) == []
     pictures = round(12 * PART_S * FPS)
     assert video.decoded("video") == pictures
     times = [packet.pts_s for packet in video.packets() if packet.kind == "video"]
@@ -72,7 +77,7 @@ async def test_it_ends_with_the_stream() -> None:
         await video.follow(lambda: False)
         assert video.playlist.is_ended
         assert (video.received[-1].segment.msn, video.received[-1].part) == (15, 4)
-        assert player.findings() == []
+        assert faults(player.findings()) == []
 
 
 async def test_what_is_not_there(origin: Origin) -> None:
@@ -88,3 +93,26 @@ async def test_who_sleeps_too_long_falls_behind() -> None:
         origin.began -= 13  # The rest of the clip is there at once.
         with pytest.raises(FollowError, match="gone"):
             await video.follow(lambda: False)
+
+
+async def test_answers_are_looked_at(origin: Origin) -> None:
+    async with Player(origin.url) as player:
+        init = await player.get(origin.url.replace("index.m3u8", "init.mp4"))
+        await player.get(origin.url)
+        assert {finding.name for finding in run(ANSWERS, player.answers)} == {"compressed"}
+        odd = replace(init, url=origin.url, headers=httpx.Headers({"content-encoding": "gzip"}))
+        assert [finding.name for finding in run(ANSWERS, [odd])] == ["playlist-type"]
+        assert [finding.name for finding in run(ANSWERS, [init, replace(init, body=b"other")])] == ["constant"]
+
+
+async def test_what_is_to_be_refused(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.reload()
+        assert await refusals(player, video) == []
+
+        async def plays_on(self: Origin, target: str) -> tuple[str, str, bytes]:
+            return "200 OK", "application/vnd.apple.mpegurl", clip().playlist(40).encode()
+
+        monkeypatch.setattr(Origin, "_answer", plays_on)
+        assert {finding.level for finding in await refusals(player, video)} == {"must", "should"}

@@ -97,6 +97,7 @@ def test_each_check_finds_its_bad_playlist(name: str, change: Callable[[str], st
 BAD_RENDITIONS: list[tuple[str, Callable[[Rendition], Rendition]]] = [
     ("bandwidth", lambda found: replace(found, sizes={uri: size * 4 for uri, size in found.sizes.items()})),
     ("targets", with_playlist("TARGETDURATION:1", "TARGETDURATION:2")),
+    ("controls", with_playlist("PART-HOLD-BACK=0.6", "PART-HOLD-BACK=0.8")),
     ("types", with_playlist("#EXT-X-INDEPENDENT", "#EXT-X-PLAYLIST-TYPE:EVENT\n#EXT-X-INDEPENDENT")),
     ("dated", with_playlist("#EXT-X-PROGRAM-DATE-TIME", "#IT-WAS")),
     ("all-reported", with_playlist("#EXT-X-RENDITION-REPORT", "#A-REPORT")),
@@ -123,3 +124,10 @@ def test_the_peak_is_of_any_segments_that_last_about_a_target() -> None:
     text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n" + "".join(f"#EXTINF:0.5,\n{number}\n" for number in range(4))
     one = Rendition(read_media(text), sizes={"0": 100, "1": 1000, "2": 1000, "3": 100})
     assert one.peak_bps() == 16_000
+
+
+def test_reports_of_another_time() -> None:
+    """Who fetched one playlist later finds that it went on."""
+    told = with_playlist("LAST-MSN=8", "LAST-MSN=5")
+    found = made(as_is, lambda one: replace(told(one), at=-2.0))
+    assert faults(presentation(found)) == []

@@ -38,7 +38,7 @@ def test_answers_that_blocked_have_what_was_asked_for() -> None:
 
 
 def test_a_player_that_slept_finds_nothing_wrong() -> None:
-    late = [fetched(12, clip().playlist(12)), fetched(13, clip().playlist(79))]
+    late = [fetched(12, clip().playlist(12)), fetched(79, clip().playlist(79), (2, 2))]
     assert succession(Succession(late)) == []
 
 
@@ -50,9 +50,11 @@ def from_on(count: int, old: str, new: str) -> Change:
 
 
 def test_every_check_has_a_bad_succession() -> None:
-    assert {check.name for check in SUCCESSION} == {name for name, *_ in BAD} | {"blocked", "goes-on", "deltas-apply"}
+    assert {check.name for check in SUCCESSION} == {name for name, *_ in BAD} | ALONE
 
 
+ALONE = {"blocked", "goes-on", "parts-go-on", "skips", "deltas-apply"}
+"""They have tests of their own."""
 TYPE = "#EXT-X-TARGETDURATION:1"
 BAD: list[tuple[str, Change]] = [
     ("deltas-equal", lambda _, text: text.replace("03:04:08", "03:04:09") if "SKIP:" in text else text),
@@ -98,3 +100,20 @@ def test_a_stream_that_stands_still() -> None:
     late = [fetched(count, clip().playlist(count)) for count in (40, 41, 42, 43)]
     late += [Fetch(read_media(clip().playlist(45)), 45 * PART_S + 1)]
     assert [finding.name for finding in succession(Succession(late))] == ["goes-on"]
+
+
+def test_a_part_that_comes_late() -> None:
+    fetches = [fetched(40, clip().playlist(40)), Fetch(read_media(clip().playlist(41)), 40 * PART_S + 0.5, (8, 0))]
+    assert [finding.name for finding in succession(Succession(fetches))] == ["parts-go-on"]
+
+
+def test_who_asks_for_a_delta_update_gets_one() -> None:
+    for count, names in ((34, []), (60, ["skips"])):
+        asked = Fetch(read_media(clip().playlist(count)), skip=True)
+        assert [finding.name for finding in succession(Succession([asked]))] == names
+
+
+def test_what_has_ended_has_no_delta_update() -> None:
+    fetches = [fetched(count, clip().playlist(count)) for count in (59, 60)]
+    fetches.append(fetched(60, clip().playlist(60, delta=True, ended=True)))
+    assert "skips" in {finding.name for finding in succession(Succession(fetches))}

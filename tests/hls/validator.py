@@ -1,4 +1,4 @@
-"""A validator of HLS: its tables of checks, and what to give to each.
+"""A validator of HLS (draft-pantos-hls-rfc8216bis): what to give to its tables of checks.
 
     assert not faults(media_playlist(read_media(text)))
 
@@ -7,7 +7,7 @@ A `Finding` that is a "should" is advice: `faults` leaves it out.
 
 from collections.abc import Iterable
 
-from tests.hls.checks import Check, Finding, run
+from tests.hls.checks import Finding, run
 from tests.hls.media_checks import MEDIA
 from tests.hls.multivariant_checks import MULTIVARIANT, Presentation, Rendition
 from tests.hls.playlist import MediaPlaylist
@@ -15,15 +15,7 @@ from tests.hls.segment_checks import SEGMENTS, Body, Media
 from tests.hls.succession_checks import SUCCESSION, Fetch, Succession
 from tests.hls.syntax_checks import SYNTAX
 
-__all__ = ["TABLES", "Body", "Fetch", "Finding", "Media", "Presentation", "Rendition", "Succession"]
-
-TABLES: dict[str, list[Check[object]]] = {  # For what tells of all of them: their subjects differ.
-    "any playlist": SYNTAX,  # type: ignore[dict-item]
-    "a media playlist": MEDIA,  # type: ignore[dict-item]
-    "a media playlist, fetched again and again": SUCCESSION,  # type: ignore[dict-item]
-    "a multivariant playlist": MULTIVARIANT,  # type: ignore[dict-item]
-    "segments": SEGMENTS,  # type: ignore[dict-item]
-}
+__all__ = ["Body", "Fetch", "Finding", "Media", "Presentation", "Rendition", "Succession"]
 
 
 def media_playlist(found: MediaPlaylist) -> list[Finding]:

@@ -57,6 +57,20 @@ class MediaNode(Background):
         return f"rtmp://127.0.0.1:{self.port}"
 
 
+class Packager(Background):
+    """`manage.py runhls`, likewise."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.port = free_port()
+        where = {**environment, "RTMPWEB_HLS": f"127.0.0.1:{self.port}"}
+        command = [sys.executable, "manage.py", "runhls"]
+        super().__init__("hls", command, folder=folder, environment=where, ready="Listening on http://")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
 class Worker(Background):
     """A Celery worker of one queue, named after it, with one process for tasks."""
 

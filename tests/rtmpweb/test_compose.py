@@ -71,7 +71,7 @@ def test_compose_asks_for_each_secret(missing: str) -> None:
 
 def test_the_file_has_every_process() -> None:
     always = {name for name, service in SERVICES.items() if not service.get("profiles")}
-    assert always == {"migrate", "web", "node", "worker", "analytics", "beat", "postgres", "redis"}
+    assert always == {"migrate", "web", "node", "hls", "worker", "analytics", "beat", "postgres", "redis"}
     further = {
         profile: {name for name, service in SERVICES.items() if profile in service.get("profiles", ())}
         for profile in PROFILES
@@ -148,7 +148,7 @@ def test_a_node_has_the_time_to_drain(drain_s: int) -> None:
 
 def test_no_two_services_take_a_port_of_the_host() -> None:
     taken = [port.partition(":")[0] for service in SERVICES.values() for port in service.get("ports", [])]
-    assert sorted(taken) == ["1935", "1937", "8000", "8001", "8002"], "and 1936 is RTMPS in the documentation"
+    assert sorted(taken) == ["1935", "1937", "8000", "8001", "8002", "8003"], "and 1936 is RTMPS in the documentation"
 
 
 def test_spark_may_run_the_native_code_that_it_unpacks() -> None:

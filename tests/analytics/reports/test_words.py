@@ -137,6 +137,28 @@ def test_each_rule_speaks_of_its_trouble(lake: Path) -> None:
     assert said["live/late"]["advice"] == "Set the keyframe interval to 2 s; players now wait up to 8 s to start."
 
 
+@pytest.mark.parametrize(
+    ("reports", "stalled_ms", "level", "share"),
+    [(20, 36_000, "warning", "1.0"), (20, 180_000, "bad", "5.0"), (20, 35_000, "good", ""), (19, 360_000, "good", "")],
+)
+def test_viewers_that_waited_are_told_of(lake: Path, reports: int, stalled_ms: int, level: str, share: str) -> None:
+    """By so many that told how they played; of fewer nobody can say whose network it was."""
+    told = {"viewer_reports": reports, "viewer_stalled_ms": stalled_ms, "viewer_watched_ms": H_MS - stalled_ms}
+    hour("live/a", MONDAY, viewer_ms=2 * H_MS, viewer_joins=15, viewer_join_ms=30_000, **told)
+    made = report(lake)
+    (finding,) = made["findings"]
+    assert finding["level"] == level
+    assert not share or finding["what"] == f"live/a had viewers by HLS wait for media for {share} % of their time."
+    tiles = {tile["label"]: (tile["value"], tile["unit"]) for tile in made["more"]}
+    assert tiles["Viewer hours by HLS"] == ("2", "h")
+    assert (tiles["Time to first picture"], tiles["Viewers that reported"]) == (("2", "s"), (str(reports), ""))
+
+
+def test_who_has_no_viewers_by_hls_is_told_of_none(lake: Path) -> None:
+    week("live/a")
+    assert not [tile for tile in report(lake)["more"] if "HLS" in tile["label"] or "picture" in tile["label"]]
+
+
 def test_refusals_are_told_by_reason_and_stream(lake: Path) -> None:
     start = MONDAY + 9 * HOUR
     common: dict[str, Any] = {"refused": 8, "accepted": 241, "refusals": {"key_expired": 6, "busy": 2}}
@@ -372,6 +394,13 @@ def test_sums_and_what_follows_from_them(lake: Path) -> None:
         missing_frames_est=10,
         ts_gaps=3,
         player_ms=6 * H_MS,
+        viewer_ms=4 * H_MS,
+        viewer_reports=40,
+        viewer_joins=36,
+        viewer_join_ms=54_000,
+        viewer_stalled_ms=36_000,
+        viewer_watched_ms=3 * H_MS - 36_000,
+        peak_viewers=60,
         peak_players=90,
         peak_at=MONDAY + timedelta(minutes=70),
         out_bytes=500_000_000,
@@ -421,6 +450,11 @@ def test_sums_and_what_follows_from_them(lake: Path) -> None:
         "peak_at": "2026-11-02T01:10:00+00:00",
         "peak_streams": 0,
         "delivered_gb": pytest.approx(2.5),
+        "peak_viewers": 60,
+        "viewer_hours": 4.0,
+        "viewer_reports": 40,
+        "viewer_join_s": 1.5,
+        "viewer_stalled_percent": pytest.approx(1 / 3),
     }
     assert gather(lake, "live").together.refusals == {"busy": 2, "key_expired": 1}
 
@@ -460,13 +494,16 @@ def test_percentiles_are_of_all_samples_of_a_stream(lake: Path) -> None:
 @pytest.mark.both_forms
 def test_a_peak_across_applications_is_of_one_minute(lake: Path) -> None:
     for app, players in (("live", 50), ("cams", 70)):
-        rollup(app, MONDAY, dimension=Dimension.APP, peak_players=players, peak_streams=2, peak_at=MONDAY)
+        peaks: dict[str, Any] = {"peak_players": players, "peak_viewers": players - 10, "peak_streams": 2}
+        rollup(app, MONDAY, dimension=Dimension.APP, peak_at=MONDAY, **peaks)
     rollup("live", MONDAY + HOUR, dimension=Dimension.APP, peak_players=80, peak_streams=1, peak_at=MONDAY + HOUR)
-    assert gather(lake).together.peak_players == 120  # No minutes are left: the most that it can have been.
-    rows = [(0, "live", "a", 50, 1), (0, "cams", "b", 20, 1), (60, "live", "a", 25, 1), (60, "cams", "b", 70, 1)]
-    rows += [(60, "cams", "b", 9, 1), (60, "cams", "c", 0, 0), (120, "live", "d", 0, 1)]
+    both = gather(lake).together
+    assert (both.peak_players, both.peak_viewers) == (120, 100)  # No minutes are left: the most that it can have been.
+    rows = [(0, "live", "a", 50, 40, 1), (0, "cams", "b", 20, 20, 1)]
+    rows += [(60, "live", "a", 25, 0, 1), (60, "cams", "b", 70, 55, 1)]
+    rows += [(60, "cams", "b", 9, 9, 1), (60, "cams", "c", 0, 0, 0), (120, "live", "d", 0, 0, 1)]
     start_us = int(MONDAY.timestamp()) * 1_000_000
-    columns = ("minute_us", "app", "name", "peak_players", "live_ms")
+    columns = ("minute_us", "app", "name", "peak_players", "peak_viewers", "live_ms")
     table = pa.Table.from_pylist(
         [dict(zip(columns, (start_us + second * 1_000_000, *rest), strict=True)) for second, *rest in rows]
     )
@@ -475,5 +512,6 @@ def test_a_peak_across_applications_is_of_one_minute(lake: Path) -> None:
     pq.write_table(table, folder / "minutes.parquet")
     found = gather(lake).together
     assert (found.peak_players, found.peak_at, found.peak_streams) == (95, MONDAY + timedelta(minutes=1), 2)
+    assert found.peak_viewers == 60
     assert found.peak_at is not None
     assert found.peak_at.tzinfo == UTC

@@ -42,7 +42,7 @@ def several(stream: Stream) -> None:
     make_session(stream, age_s=500, ended_ago_s=400, address="192.0.2.1", key=key, end_reason="tcp_reset")
     make_session(other, age_s=400, ended_ago_s=300, address="192.0.2.11", node=node, end_reason="kicked")
     make_session(stream, age_s=90000, ended_ago_s=89000, address="2001:db8::1", encoder="FFmpeg", is_test=True)
-    make_session(stream, age_s=300, address="198.51.100.4")
+    make_session(stream, age_s=300, address="198.51.100.4", protocol="rtmps")
 
 
 @pytest.mark.both_forms
@@ -64,6 +64,8 @@ def several(stream: Stream) -> None:
         ({"state": "open"}, ["198.51.100.4"]),
         ({"state": "ended", "test": "no"}, ["192.0.2.11", "192.0.2.1"]),
         ({"test": "yes"}, ["2001:db8::1"]),
+        ({"protocol": "rtmps"}, ["198.51.100.4"]),
+        ({"protocol": "gopher"}, ["198.51.100.4", "192.0.2.11", "192.0.2.1", "2001:db8::1"]),
         ({"stream": "\0cam", "since": "nonsense"}, ["198.51.100.4", "192.0.2.1", "2001:db8::1"]),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import strip_tags
 
 from dashboard import zones
 from dashboard.sessions.advice import CHECK_ACTIONS, OTHERWISE, RULES, Situation, advise
@@ -265,9 +266,11 @@ def test_samples_and_events_come_as_files(viewer: Client, stream: Stream, measur
 @pytest.mark.both_forms
 def test_the_api_s_list_has_the_page_s_filters(viewer: Client, stream: Stream) -> None:
     key = StreamKey.objects.create(stream=stream, label="Main OBS", digest="d")
-    session = make_session(stream, age_s=500, ended_ago_s=400, key=key, end_reason="kicked", is_test=True)
+    about = {"end_reason": "kicked", "is_test": True, "protocol": "rtmps"}
+    session = make_session(stream, age_s=500, ended_ago_s=400, key=key, **about)
     make_session(stream)
     query = {"stream": "cam", "key": "main", "node": "n1", "reason": "kicked", "encoder": "obs", "test": "true"}
+    query["protocol"] = "rtmps"
     listing = viewer.get("/api/v1/sessions", query).json()
     assert [item["id"] for item in listing["items"]] == [str(session.pk)]
     for name in query:
@@ -314,6 +317,24 @@ def test_a_player_s_session_has_the_same_shell(viewer: Client, stream: Stream) -
     assert "First questions" not in text
     assert f"/sessions/{play.pk}/" in viewer.get(f"/sessions/{publisher.pk}/").content.decode()
     assert viewer.get(f"/sessions/{play.pk}/data").json()["at"] == []
+
+
+def test_a_viewer_by_hls_says_how_it_was_to_watch(viewer: Client, stream: Stream) -> None:
+    about: dict[str, Any] = {"age_s": 300, "ended_ago_s": 10, "kind": "play", "protocol": "hls"}
+    told = {"join_ms": 1240, "stalls": 3, "stalled_ms": 4200, "watched_ms": 275_800}
+    page, other = make_session(stream, summary=told, **about), make_session(stream, **about)
+    text = strip_tags(text_of(viewer, f"/sessions/{page.pk}/")).replace("&nbsp;", " ")
+    for words in ("1.2 s", "1.5 %", "3 times, 4.2 s; played for 276 s", "HLS"):
+        assert words in text
+    assert "its player told nothing" in text_of(viewer, f"/sessions/{other.pk}/")
+    assert "told at its end" in text_of(viewer, f"/sessions/{make_session(stream, kind='play', protocol='hls').pk}/")
+    headers = api_token()
+    for row, expected in ((page, told), (other, dict.fromkeys(told))):
+        item = viewer.get(f"/api/v1/sessions/{row.pk}", headers=headers).json()
+        assert {name: item[name] for name in ("protocol", *told)} == {"protocol": "hls"} | expected
+    table = csv_rows(viewer.get("/sessions/export.csv", {"kind": "play", "protocol": "hls", "state": "ended"}))
+    lines = {line["id"]: (line["protocol"], line["join_ms"], line["watched_ms"]) for line in table}
+    assert lines == {str(page.pk): ("hls", "1240", "275800"), str(other.pk): ("hls", "", "")}
 
 
 def test_totals_that_nobody_knows_are_no_zeros(viewer: Client, stream: Stream) -> None:

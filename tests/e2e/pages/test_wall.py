@@ -166,7 +166,7 @@ def test_a_card_has_its_picture_and_says_how_old_it_is(page: Page, server: Serve
     expect(card(page, "live/arena").locator(".tag")).to_have_text("Last picture 14\u00a0s ago")
 
 
-def test_a_card_says_how_many_players_are_slow_and_how_long_it_is_up(
+def test_a_card_says_how_many_players_are_slow_or_watch_by_hls_and_how_long_it_is_up(
     page: Page, server: ServerProcess, node: Node
 ) -> None:
     node.put(made(7, "slow", players=12, since=time.time() - 3725))
@@ -174,8 +174,13 @@ def test_a_card_says_how_many_players_are_slow_and_how_long_it_is_up(
     shown = card(page, "live/slow").locator('[data-field="players"]')
     expect(shown).to_have_text("12")
     expect(card(page, "live/slow").locator('[data-field="up"]')).to_have_text("1\u00a0h 2\u00a0min")
-    for slow, words in ((1, "12, 1 slow"), (0, "12")):
-        node.put(node.streams[7] | {"slow_players": slow})
+    for slow, viewers, words in (
+        (1, 0, "12, 1 slow"),
+        (0, 9, "12, 9 by HLS"),
+        (1, 9, "12, 9 by HLS, 1 slow"),
+        (0, 0, "12"),
+    ):
+        node.put(node.streams[7] | {"slow_players": slow, "viewers": viewers})
         wall.tell()
         expect(shown).to_have_text(words)
 

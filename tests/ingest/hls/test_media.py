@@ -7,6 +7,7 @@ import pytest
 
 from tests.ingest.hls.feeding import (
     Fed,
+    Message,
     assert_same,
     check_all,
     enhanced,
@@ -139,6 +140,17 @@ def test_parts_are_as_long_as_can_be_at_any_frame_rate(rate: str, tmp_path: Path
     numerator, _, denominator = rate.partition("/")
     fps = float(fed.packaging.multivariant().split("FRAME-RATE=")[1].split(",")[0])
     assert fps == pytest.approx(int(numerator) / int(denominator or 1), abs=0.02)
+
+
+def test_a_picture_that_would_be_shown_before_it_is_decoded_is_shown_at_once(clip: list[Message]) -> None:
+    """A negative composition time, which MP4 of this kind has no room for."""
+    early = [
+        (kind, at, payload[:2] + b"\xff\xff\xf0" + payload[5:] if kind == "video" and at else payload)
+        for kind, at, payload in clip
+    ]
+    fed = Fed().begin(gop_s=1.0).feed(early).end()
+    check_all(fed)
+    assert sum(len(segment.parts) for segment in fed.found["v0"].values()) == 21
 
 
 def test_audio_alone_has_segments_of_the_target(tmp_path: Path) -> None:

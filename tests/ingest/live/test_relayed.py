@@ -2,13 +2,22 @@
 
 from typing import Any
 
-from ingest.live import QueueLimits, Subscriber
+from ingest.live import QueueLimits, Registry, Subscriber, Tick, TickReport
 from ingest.live.counters import Audience
 from ingest.live.relayed import RelayedAudience
+from ingest.live.subscriber import PassesOnTo
+from tests.ingest.live import payloads
+from tests.ingest.live.payloads import LABELS, START_WALL, avc_header, keyframe, make_registry, publisher
 
 
-def relay() -> Subscriber:
-    return Subscriber(1, QueueLimits(), lambda _: None, passes_on_to="node")
+def relay(passes_on_to: PassesOnTo = "node") -> Subscriber:
+    return Subscriber(1, QueueLimits(), lambda _: None, is_counted=False, passes_on_to=passes_on_to)
+
+
+def report(registry: Registry, now: float) -> TickReport:
+    found = Tick(registry, now)
+    assert found.advance(now, START_WALL + now)
+    return found.report
 
 
 def tell(beyond: RelayedAudience, by: Subscriber, *, now: float = 0.0, **figures: Any) -> None:
@@ -45,3 +54,41 @@ def test_players_of_a_node_that_tells_nothing_any_more_are_not_counted() -> None
     assert beyond.total == Audience(players=2, out_bytes=1100)
     tell(beyond, silent, now=16.0, players=4, out_bytes=10)
     assert beyond.total == Audience(players=6, out_bytes=1110)
+
+
+def test_viewers_by_hls_are_players_of_the_node_that_packages_for_them() -> None:
+    beyond, packaging, other = RelayedAudience(), relay("viewers"), relay()
+    beyond.join(packaging, "")
+    beyond.join(other, "edge-1")
+    tell(beyond, packaging, now=1.0, players=9, viewers=9, out_bytes=900)
+    tell(beyond, other, now=1.0, players=4, viewers=1, out_bytes=100)
+    assert beyond.total == Audience(players=13, viewers=10, out_bytes=1000)
+    assert beyond.here == Audience(players=9, viewers=9, out_bytes=900)
+    assert beyond.nodes == [{"node": "edge-1", "players": 4}]
+    tell(beyond, other, now=6.5, players=4, viewers=2)
+    beyond.forget_silent(6.5)
+    assert (beyond.total.players, beyond.total.viewers, beyond.here.viewers) == (4, 2, 0)
+    beyond.leave(packaging)
+    assert (beyond.here, beyond.total.out_bytes) == (Audience(out_bytes=900), 1000)
+
+
+def test_what_is_packaged_is_not_sent_and_counts_by_what_viewers_got() -> None:
+    """On a node that fetches the stream and packages it."""
+    registry = make_registry()
+    stream = registry.get_or_create("live/demo", LABELS)
+    stream.start(publisher(), 0.0)
+    packaging = relay("viewers")
+    stream.subscribe(packaging, 0.0)
+    stream.beyond.join(packaging, "")
+    payloads.relay(stream, (0, avc_header()), (0, keyframe(0, 1000)))
+    packaging.take_messages(10**6)
+    assert packaging.sent_bytes > 1000
+    stream.beyond.tell(packaging, Audience(players=3, viewers=3, out_bytes=70), 0.5)
+    found = report(registry, 1.0)
+    (card,), (sample,) = found.streams, found.samples
+    assert (card["players"], card["viewers"], card["relayed_to"]) == (3, 3, [])
+    assert (sample.players, sample.viewers, sample.out_bytes) == (3, 3, 70)
+    assert (found.viewers, found.counters["sent_bytes"]) == (3, 70)
+    stream.unsubscribe(packaging)
+    found = report(registry, 2.0)
+    assert (found.samples[0].viewers, found.viewers, found.counters["sent_bytes"]) == (0, 0, 70)

@@ -171,6 +171,11 @@ async def test_figures_of_another_node_are_bounded(serve_origin: ServeOrigin) ->
         await other.flush()
         await origin_app.wait_until(lambda: bool(origin_app.samples) and origin_app.samples[-1].players == 7)
         assert (origin_app.samples[-1].slow_players, origin_app.samples[-1].dropped_frames) == (0, 0)
+        assert origin_app.samples[-1].viewers == 0
+        other.protocol.notify("onRelayAudience", 7.0, 0.0, 0.0, 0.0, 0.0, 1e6, stream_id=1)
+        await other.flush()
+        await origin_app.wait_until(lambda: bool(origin_app.samples[-1].viewers))
+        assert (origin_app.samples[-1].players, origin_app.samples[-1].viewers) == (7, 7)
         other.protocol.notify("onRelayAudience", 1e15, stream_id=1)
         await other.flush()
         await origin_app.wait_until(lambda: origin_app.samples[-1].players != 7)

@@ -44,6 +44,7 @@ SAMPLE = Sample(
     rtt_ms=None,
     retrans=None,
     players=2,
+    viewers=1,
     out_bytes=500_000,
     out_kbps=4000.0,
     slow_players=0,

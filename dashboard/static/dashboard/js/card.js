@@ -270,9 +270,9 @@ export class Card {
   }
 }
 
-/** How many there are, and how many of them fall behind: "12, 1 slow". */
-function playersWords({ players, slow_players: slow }) {
-  return slow ? `${number(players)}, ${number(slow)} slow` : number(players);
+/** How many there are, how many of them watch by HLS, and how many fall behind: "12, 9 in browsers, 1 slow". */
+function playersWords({ players, viewers = 0, slow_players: slow }) {
+  return [number(players), viewers && `${number(viewers)}\u00a0by\u00a0HLS`, slow && `${number(slow)}\u00a0slow`].filter(Boolean).join(", ");
 }
 
 /** "Bitrate is far below its target: 2,310 kbit/s, 4,200 at least." A title that is a sentence already stays as it is. */

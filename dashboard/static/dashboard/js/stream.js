@@ -163,7 +163,8 @@ function paintHead(now, onAir) {
   const since = stream.since === null || stream.since === undefined ? null : now - stream.since;
   const up = stream.state === "live" ? "Live" : "Connected";
   setText(fields.up, since === null ? "Live" : `${up} for ${duration(since)}`);
-  setText(fields.players, count(stream.players ?? 0, "player"));
+  const viewers = stream.viewers ? `, ${number(stream.viewers)} by HLS` : "";
+  setText(fields.players, count(stream.players ?? 0, "player") + viewers);
   setText(fields.source, [stream.address, stream.encoder].filter(Boolean).join(", "));
   setText(fields.node, stream.node ?? "");
   const relays = (stream.relayed_to ?? []).map((to) => `${to.node} (${count(to.players, "player")})`);
@@ -194,8 +195,9 @@ function paintTiles() {
   const claimed = stream.metadata?.audiodatarate;
   const [out, outUnit] = bitrateParts(stream.out_kbps);
   const slow = stream.slow_players
-    ? [`${number(stream.slow_players)} slow`, ...droppedWords(stream.dropped_frames)].join(", ")
-    : "none slow";
+    ? [`${number(stream.slow_players)} slow`, ...droppedWords(stream.dropped_frames)]
+    : ["none slow"];
+  if (stream.viewers) slow.unshift(`${number(stream.viewers)} by HLS`);
   const words = {
     video_kbps: number(stream.video_kbps),
     "video-limit": stream.target_kbps ? `of ${number(stream.target_kbps)}, 5 s mean` : "5 s mean",
@@ -211,7 +213,7 @@ function paintTiles() {
     out_kbps: out,
     "out-unit": outUnit,
     "players-tile": number(stream.players),
-    slow,
+    slow: slow.join(", "),
   };
   for (const [name, text] of Object.entries(words)) setText(tiles.querySelector(`[data-field="${name}"]`), text);
   tiles.querySelector("[data-field=slow]").title = stream.slowest

@@ -1,0 +1,45 @@
+"""RTMP's timestamps of a run: 32 bits of milliseconds, which wrap, and which a publisher may let jump."""
+
+from typing import Final
+
+from ingest.hls.frames import Key
+from ingest.hls.settings import HlsSettings
+
+MASK: Final = 0xFFFF_FFFF
+HALF: Final = 1 << 31
+
+
+class Timestamps:
+    def __init__(self, settings: HlsSettings) -> None:
+        self._settings = settings
+        self._latest: int | None = None
+        """The newest of all tracks, unwrapped."""
+        self._last: dict[Key, int] = {}
+
+    @property
+    def tracks(self) -> set[Key]:
+        """Of which something came."""
+        return set(self._last)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._last
+
+    def unwrapped(self, timestamp: int) -> int:
+        if self._latest is None:
+            return timestamp
+        return self._latest + ((timestamp - self._latest + HALF) & MASK) - HALF
+
+    def is_jump(self, key: Key, time_ms: int, longest_ms: int | None) -> bool:
+        """`longest_ms`: how long a frame of the track can be, if there is a limit."""
+        if self._latest is None:
+            return False
+        last = self._last.get(key)
+        if last is None:
+            return abs(time_ms - self._latest) > self._settings.jump_ms
+        is_over = longest_ms is not None and time_ms - last > longest_ms
+        is_back = time_ms < last - self._settings.reorder_ms
+        return is_over or is_back or time_ms > self._latest + self._settings.jump_ms
+
+    def take(self, key: Key, time_ms: int) -> None:
+        self._latest = time_ms if self._latest is None else max(self._latest, time_ms)
+        self._last[key] = time_ms
