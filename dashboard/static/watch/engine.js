@@ -160,12 +160,14 @@ class NativeEngine {
 
   get livePosition() {
     const { seekable } = this.video;
-    return seekable.length ? seekable.end(seekable.length - 1) - 2 : null;
+    const end = seekable.length ? seekable.end(seekable.length - 1) : NaN;
+    return Number.isFinite(end) ? end - 2 : null;
   }
 
   get behind() {
     const { seekable, currentTime } = this.video;
-    return seekable.length ? Math.max(0, seekable.end(seekable.length - 1) - currentTime) : 0;
+    const behind = seekable.length ? seekable.end(seekable.length - 1) - currentTime : 0;
+    return Number.isFinite(behind) ? Math.max(0, behind) : 0;
   }
 
   get isEnded() {

@@ -1,4 +1,4 @@
-"""The ways to watch that a stream's page prints, each taken as it is printed; and the preview beside them."""
+"""The ways to watch that a stream's page prints, each taken as it is printed, the watch page too; and the preview."""
 
 import shlex
 import subprocess
@@ -63,3 +63,32 @@ def test_with_tokens_a_link_is_made_that_plays(page: Page, server: ServerProcess
         page.click("#made [data-do=close].solid")
         expect(page.locator("#made")).to_be_hidden()
     assert urls["flv"].partition("?token=")[2] not in server.log
+
+
+def watches(page: Page, url: str) -> None:
+    """The watch page there plays, with low latency."""
+    page.goto(url)
+    page.locator("#player[data-state=live]").wait_for(timeout=30_000)
+    page.wait_for_function("() => document.getElementById('video').currentTime > 1")
+    page.wait_for_function("() => parseFloat(document.getElementById('delay').textContent) < 4")
+    page.click("#unmute")
+    assert not page.evaluate("document.getElementById('video').muted")
+
+
+def test_the_printed_page_plays_in_a_browser_and_by_link(page: Page, server: ServerProcess, clip: Path) -> None:
+    key = server.create_key("live/in-a-browser")
+    with program(*publishing(clip, f"{server.rtmp}/live/{key['key']}", *LOOPED)):
+        server.wait_for_state("live/in-a-browser", "live", timeout_s=30)
+        stream = f"{server.http}/streams/live/in-a-browser/"
+        page.goto(stream)
+        watches(page, (page.locator("#watch-page").text_content() or "").strip())
+        page.goto(stream)
+        page.click("#who-watches-open")
+        page.check("#who-watches input[value=token]")
+        page.click("#who-watches button[type=submit]")
+        page.click("#play-link-open")
+        page.click("#play-link button[type=submit]")
+        by_link = (page.locator("#made-page").text_content() or "").strip()
+        page.click("#made [data-do=close].solid")
+        watches(page, by_link)
+        assert page.request.get(by_link.partition("?")[0]).status == 404

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser import chromium, quiet
+from tests.browser import quiet
 from tests.dashboard.test_accessibility import AXE, VIOLATIONS, WATCH, assert_none, violations
 from tests.e2e.packager import Packager, packaging
 from tests.media import make_clip
@@ -21,12 +21,6 @@ pytestmark = [pytest.mark.serve, pytest.mark.browser, pytest.mark.clients, pytes
 STREAM = "live/sunday"
 NETWORK = "Failed to load resource"
 """What the browser notes of a server that is away."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +160,12 @@ def test_keys_and_buttons(page: Page, server: ServerProcess, packager: Packager)
     page.mouse.click(600, 300)
     assert video(page, "paused")
     page.mouse.click(600, 300)
+    expect(page.locator("#captions")).to_be_hidden()
+    page.evaluate("document.getElementById('video').addTextTrack('captions', 'English')")
+    expect(page.locator("#captions")).to_be_visible()
+    page.keyboard.press("c")
+    expect(page.locator("#captions")).to_have_attribute("aria-pressed", "true")
+    assert video(page, "textTracks[0].mode") == "showing"
     page.click("#settings")
     page.get_by_label("360p, 0.9 Mbit/s").check()
     page.get_by_label("Deutsch").check()
@@ -198,6 +198,26 @@ def test_what_no_browser_plays_is_said(page: Page, server: ServerProcess, packag
     page.goto(url_of(server))
     wait_state(page, "unplayable")
     expect(page.locator("#say")).to_contain_text("MPEG-4 Visual, which browsers can’t play.")
+
+
+NO_MEDIA_SOURCE = "for (const name of ['MediaSource', 'ManagedMediaSource']) delete window[name];"
+
+
+def test_where_there_is_no_media_source_the_browsers_own_hls_plays(
+    page: Page, server: ServerProcess, packager: Packager
+) -> None:
+    """As on older iPhones; a browser that has neither says so."""
+    page.add_init_script(NO_MEDIA_SOURCE)
+    packager.go_live()
+    page.goto(url_of(server))
+    if not video(page, "canPlayType('application/vnd.apple.mpegurl')"):
+        wait_state(page, "unplayable")
+        return
+    wait_state(page, "live")
+    plays(page)
+    assert video(page, "src") == f"{packager.url}/hls/{STREAM}/index.m3u8"
+    packager.stop("ended")
+    wait_state(page, "ended", timeout_s=60)
 
 
 FRAMES = {"embedded": "?embed=1", "whole": ""}
