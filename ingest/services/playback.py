@@ -11,6 +11,7 @@ for, is the permission. So does an operator's look at what is live."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Final, Literal, NoReturn
 
 from django.db.models import Case, When
@@ -159,7 +160,9 @@ def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Play
     if recording is None:
         _refuse("download_unknown")
     file = _file(recording)
-    file["disposition"] = content_disposition_header(True, recordings.download_name(recording)) or ""
+    name = recordings.download_name(recording)
+    file["disposition"] = content_disposition_header(True, name) or ""
+    file["mp4_disposition"] = content_disposition_header(True, str(PurePosixPath(name).with_suffix(".mp4"))) or ""
     return Playable(recording.application, recording.name, recording.stream, file)
 
 
@@ -229,12 +232,15 @@ def _reason(
 
 
 def _file(recording: Recording) -> RecordedFile:
-    return {
+    file: RecordedFile = {
         "recording": recording.pk,
         "name": recording.name,
         "file": str(recordings.path_of(recording)),
         "duration_ms": recording.duration_ms,
     }
+    if recording.state == Recording.State.RECORDING:
+        file["growing"] = True
+    return file
 
 
 def play_length_s(*, app: str, name: str, credential: str, now: datetime, shared_now: datetime | None = None) -> float:
