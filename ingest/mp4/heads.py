@@ -1,8 +1,8 @@
 """Heads of MP4 files, kept in a folder of their own beside the recordings, which all who read these share.
 
 A file there is a prefix and the head; it is named by the recording's path, and true as long as that has the size and
-the time of change that the prefix says. What is over the bounds goes, the longest unused first. No asyncio and no Django:
-nodes make and read them, and whoever deletes a recording deletes its head."""
+the time of change that the prefix says. What is over the bounds goes, the longest unused first. No asyncio and no
+Django: nodes make and read them, and whoever deletes a recording deletes its head."""
 
 import hashlib
 import os

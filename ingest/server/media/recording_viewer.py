@@ -63,7 +63,8 @@ class RecordingViewer(Session[MediaConnection]):
         super().__init__(connection, STREAM_ID, accept["session_id"], accept["path"])
         self._file = Path(recording["file"])
         self._form = form
-        self._disposition = recording.get("disposition" if form == "flv" else "mp4_disposition", "")
+        is_flv = form == "flv"
+        self._disposition = recording.get("disposition", "") if is_flv else recording.get("mp4_disposition", "")
         self._start_ms = start_ms
         self._wanted = wanted
         self.reads_as_it_plays = form == "mp4"
