@@ -83,6 +83,8 @@ def player(request: HttpRequest, pk: int) -> HttpResponse:
     problem = _problem(request, row)
     if problem:
         return JsonResponse({"detail": problem}, status=409 if problem == GROWING else 503)
+    name = services_actions.recording_name(row)
+    audit.record(actor_of(request), "recording.watch", name, stream=row.stream, file=row.file)
     answer = JsonResponse({"mp4_url": media_urls.look_url(row, page=media_urls.page_host(request))})
     answer["Cache-Control"] = "private, no-store"
     return answer

@@ -105,7 +105,7 @@ ROWS: dict[str, str | Write] = {
     "POST /attempts/lift": Write("lift_bans", "ban.lift", {"address": "192.0.2.9"}),
     "GET /recordings/": "view",
     "GET /recordings/{recording}/": "view",
-    "POST /recordings/{recording}/player": "view",
+    "POST /recordings/{recording}/player": Write("view", "recording.watch"),
     "POST /recordings/{recording}/link": Write("share", "recording_token.create", {"hours": "24"}),
     "GET /recordings/{recording}/watch": "nothing",
     "GET /recordings/{recording}/download": "view",

@@ -26,7 +26,6 @@ UNREADABLE: Final = Answer(
     HTTPStatus.SERVICE_UNAVAILABLE, "The recording can't be read now.", (("Retry-After", str(RETRY_S)),)
 )
 
-NO_MP4: Final = Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "There is no MP4 of this recording, but its FLV.")
 GROWING: Final = Answer(
     HTTPStatus.CONFLICT,
     "It is still being recorded: there is an MP4 once that has ended. Its FLV plays as far as it is.",
@@ -35,7 +34,6 @@ GROWING: Final = Answer(
 FAILURES: Final[dict[type[Exception], Answer]] = {
     FileNotFoundError: GONE,
     FlvError: BROKEN,
-    Unplayable: NO_MP4,
     OSError: UNREADABLE,
 }
 
@@ -177,6 +175,10 @@ class RecordingViewer(Session[MediaConnection]):
             self.connection.refuse(
                 Answer(HTTPStatus.NOT_MODIFIED, headers=(("ETag", error.tag), KEPT)), reason="completed"
             )
+            return
+        if isinstance(error, Unplayable):
+            detail = f"{error} There is no MP4 of this recording: download it as FLV."
+            self.connection.refuse(Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail), reason="completed")
             return
         answer = next((answer for kind, answer in FAILURES.items() if isinstance(error, kind)), None)
         if answer is None:

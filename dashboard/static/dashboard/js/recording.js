@@ -24,6 +24,12 @@ function say(text) {
   words.hidden = !text;
 }
 
+/** There is nothing to play. */
+function fail(sentence) {
+  video.hidden = true;
+  say(String(sentence));
+}
+
 /** Where the MP4 is. Throws a sentence. */
 async function locate() {
   if (!boot.url) return video.src;
@@ -69,12 +75,13 @@ async function open() {
 /** A URL may have expired, or a connection have broken, in the middle: it goes on where it was. */
 async function mend() {
   const { code } = video.error ?? {};
-  if (code !== MEDIA_ERR_NETWORK && code !== MEDIA_ERR_SRC_NOT_SUPPORTED) return say(NO_CODEC);
-  const [at, plays, url] = [video.currentTime, !video.paused, video.src];
+  if (code !== MEDIA_ERR_NETWORK && code !== MEDIA_ERR_SRC_NOT_SUPPORTED) return fail(NO_CODEC);
+  const at = video.currentTime;
+  const plays = !video.paused;
   const isSoon = performance.now() - mendedAt < AGAIN_MS;
   mendedAt = performance.now();
   try {
-    const why = await refusal(url);
+    const why = await refusal(video.src);
     if (isSoon || (!why && code === MEDIA_ERR_SRC_NOT_SUPPORTED)) throw why || NO_CODEC;
     if (why && !boot.url) throw why;
     await open();
@@ -82,7 +89,7 @@ async function mend() {
     video.currentTime = at;
     if (plays) await video.play().catch(() => {});
   } catch (sentence) {
-    say(String(sentence));
+    fail(sentence);
   }
 }
 
@@ -99,6 +106,9 @@ onKey("m", () => (video.muted = !video.muted));
 onKey("f", () => (document.fullscreenElement ? document.exitFullscreen() : video.requestFullscreen?.().catch(() => {})));
 
 video.addEventListener("error", mend);
-video.addEventListener("loadedmetadata", () => say(""));
-if (boot.url) open().catch((sentence) => say(String(sentence)));
+video.addEventListener("loadedmetadata", () => {
+  say("");
+  video.classList.toggle("sound", video.videoWidth === 0);
+});
+if (boot.url) open().catch(fail);
 else if (video.error) mend();
