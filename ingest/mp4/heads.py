@@ -60,11 +60,11 @@ class Heads:
     most_files: int
 
     def find(self, recording: Path, version: Version) -> Head | None:
-        """None where there is none, or one of another version. Raises OSError."""
+        """None where there is none that can be read, or one of another version."""
         path = head_path(self.folder, recording)
         try:
             stream = path.open("rb", buffering=0)
-        except FileNotFoundError:
+        except OSError:
             return None
         head = read_head(stream, version)
         if head is None:

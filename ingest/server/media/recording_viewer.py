@@ -177,8 +177,8 @@ class RecordingViewer(Session[MediaConnection]):
             )
             return
         if isinstance(error, Unplayable):
-            detail = f"{error} There is no MP4 of this recording: download it as FLV."
-            self.connection.refuse(Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail), reason="completed")
+            words = f"{error} There is no MP4 of this recording: download it as FLV."
+            self.connection.refuse(Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, words), reason="completed")
             return
         answer = next((answer for kind, answer in FAILURES.items() if isinstance(error, kind)), None)
         if answer is None:
