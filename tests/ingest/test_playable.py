@@ -285,7 +285,7 @@ def test_an_operators_look_is_of_its_row_whatever_the_rules_are(stream: Stream, 
     token = play_tokens.LOOK.issue(meant.pk, now=NOW)
 
     def look(name: str = "cam1", **options: Any) -> Playable:
-        given = {"wanted": "recorded", "by_http": True, "now": NOW} | options
+        given: dict[str, Any] = {"wanted": "recorded", "by_http": True, "now": NOW} | options
         return playback.check(app="live", name=name, credential=token, **given)
 
     found = look()
