@@ -31,6 +31,11 @@ def box(name: bytes, *parts: bytes) -> bytes:
     return _size.pack(8 + len(content)) + name + content
 
 
+def nested(name: bytes, parts: list[bytes]) -> list[bytes]:
+    """A box of large ones, whose bytes are joined once, at the end."""
+    return [_size.pack(8 + sum(map(len, parts))) + name, *parts]
+
+
 def full_box(name: bytes, version: int, flags: int, *parts: bytes) -> bytes:
     return box(name, _size.pack(version << 24 | flags), *parts)
 

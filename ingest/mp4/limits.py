@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Mp4Limits:
-    frames: int = 6_000_000
-    """Of all tracks: 20 hours of 30 pictures a second and AAC. Each costs up to 80 bytes of memory while the head is
+    frames: int = 4_000_000
+    """Of all tracks: 14 hours of 30 pictures a second and AAC. Each costs some 70 bytes of memory while the head is
     made, and about 10 bytes of head."""
     tracks: int = 16
     """Of a kind."""

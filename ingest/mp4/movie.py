@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ingest.mp4.entries import box, full_box, sample_entry, shown_size
+from ingest.mp4.entries import box, full_box, nested, sample_entry, shown_size
 from ingest.mp4.frames import Frames, Track
 from ingest.mp4.timing import MILLISECONDS, Timing, timing_of
 from ingest.rtmp.codecs import VideoConfig
@@ -27,6 +27,8 @@ AUDIO_GROUP: Final = 1
 """Of audio tracks one is played."""
 NARROW: Final = 2**32
 """Places from here on have 64 bits."""
+PLACES_HEAD_BYTES, NARROW_BYTES, WIDE_BYTES = 16, 4, 8
+"""Of the table of places, and of each place."""
 
 
 def movie_head(frames: Frames) -> bytes:
@@ -34,33 +36,33 @@ def movie_head(frames: Frames) -> bytes:
     timings = [timing_of(track) for track in frames.tracks]
     tables = [_tables(track, timing) for track, timing in zip(frames.tracks, timings, strict=True)]
     tracks = list(zip(frames.tracks, timings, tables, strict=True))
-    shift = max(-min(timing.begins_at_ms for _, timing, _ in tracks), 0)
-    is_wide = False
-    size = len(_moov(tracks, shift, 0, is_wide=is_wide))
-    if len(FTYP) + size + MDAT_HEADER_BYTES + frames.end >= NARROW:
-        is_wide = True
-        size = len(_moov(tracks, shift, 0, is_wide=is_wide))
-    moov = _moov(tracks, shift, len(FTYP) + size + MDAT_HEADER_BYTES, is_wide=is_wide)
+    shift = max(-min(timing.begins_at_ms for timing in timings), 0)
+    without = len(FTYP) + sum(map(len, _moov(tracks, shift, [b""] * len(tracks)))) + MDAT_HEADER_BYTES
+    count = sum(len(track.offsets) for track in frames.tracks)
+    is_wide = without + len(tracks) * PLACES_HEAD_BYTES + count * NARROW_BYTES + frames.end >= NARROW
+    base = without + len(tracks) * PLACES_HEAD_BYTES + count * (WIDE_BYTES if is_wide else NARROW_BYTES)
+    moov = _moov(tracks, shift, [_places(track, base, is_wide=is_wide) for track in frames.tracks])
     mdat = _u32.pack(1) + b"mdat" + struct.pack(">Q", MDAT_HEADER_BYTES + frames.end)
-    return b"".join((FTYP, moov, mdat))
+    return b"".join((FTYP, *moov, mdat))
 
 
-def _moov(tracks: list[tuple[Track, Timing, bytes]], shift: int, base: int, *, is_wide: bool) -> bytes:
-    """`base`: where the FLV file begins."""
+def _moov(tracks: list[tuple[Track, Timing, bytes]], shift: int, places: list[bytes]) -> list[bytes]:
+    """`places`: the table of each track's."""
     most = max(shift + timing.begins_at_ms + timing.length_ms for _, timing, _ in tracks)
     mvhd = struct.pack(">QQIQIH10x", 0, 0, MILLISECONDS, most, 1 << 16, 0x100) + MATRIX
     mvhd += bytes(24) + _u32.pack(len(tracks) + 1)
-    traks = []
+    parts = [full_box(b"mvhd", 1, 0, mvhd)]
     heard = False
-    for number, (track, timing, tables) in enumerate(tracks, 1):
+    for number, ((track, timing, tables), where) in enumerate(zip(tracks, places, strict=True), 1):
         is_enabled = track.kind == "video" or not heard
         heard = heard or track.kind == "audio"
-        places = _places(track, base, is_wide=is_wide)
-        traks.append(_trak(number, track, timing, shift, tables + places, is_enabled=is_enabled))
-    return box(b"moov", full_box(b"mvhd", 1, 0, mvhd), *traks)
+        parts += _trak(number, track, timing, shift, [tables, where], is_enabled=is_enabled)
+    return nested(b"moov", parts)
 
 
-def _trak(number: int, track: Track, timing: Timing, shift: int, samples: bytes, *, is_enabled: bool) -> bytes:
+def _trak(
+    number: int, track: Track, timing: Timing, shift: int, samples: list[bytes], *, is_enabled: bool
+) -> list[bytes]:
     begins_at = shift + timing.begins_at_ms
     group, volume = (AUDIO_GROUP, 0x100) if track.kind == "audio" else (0, 0)
     tkhd = struct.pack(">QQI4xQ8xHHH2x", 0, 0, number, begins_at + timing.length_ms, 0, group, volume)
@@ -70,13 +72,13 @@ def _trak(number: int, track: Track, timing: Timing, shift: int, samples: bytes,
     handler, name = HANDLERS[track.kind]
     kind = full_box(b"vmhd", 0, 1, bytes(8)) if track.kind == "video" else full_box(b"smhd", 0, 0, bytes(4))
     here = box(b"dinf", full_box(b"dref", 0, 0, _u32.pack(1), full_box(b"url ", 0, 1)))
-    media = (
+    media = [
         full_box(b"mdhd", 1, 0, mdhd),
         full_box(b"hdlr", 0, 0, bytes(4), handler, bytes(12), name),
-        box(b"minf", kind, here, box(b"stbl", samples)),
-    )
+        *nested(b"minf", [kind, here, *nested(b"stbl", samples)]),
+    ]
     flags = IN_MOVIE | ENABLED * is_enabled
-    return box(b"trak", full_box(b"tkhd", 1, flags, tkhd), *edits, box(b"mdia", *media))
+    return nested(b"trak", [full_box(b"tkhd", 1, flags, tkhd), *edits, *nested(b"mdia", media)])
 
 
 def _edits(begins_at: int, timing: Timing) -> tuple[bytes, ...]:
