@@ -17,7 +17,7 @@ const NO_CODEC = "This browser can’t play what was recorded. Download it, and 
 const boot = pageData("boot");
 const video = document.querySelector("#player video");
 const words = document.getElementById("player-say");
-let mendedAt = 0;
+let mendedAt = -Infinity;
 
 function say(text) {
   setText(words.querySelector("span"), text);
@@ -82,8 +82,8 @@ async function mend() {
   mendedAt = performance.now();
   try {
     const why = await refusal(video.src);
-    if (isSoon || (!why && code === MEDIA_ERR_SRC_NOT_SUPPORTED)) throw why || NO_CODEC;
-    if (why && !boot.url) throw why;
+    if (!why && code === MEDIA_ERR_SRC_NOT_SUPPORTED) throw NO_CODEC;
+    if (isSoon || (why && !boot.url)) throw why || NO_ANSWER;
     await open();
     video.load();
     video.currentTime = at;
