@@ -52,11 +52,13 @@ AUDIO_TAG: Final = int(MessageType.AUDIO)
 VIDEO_TAG: Final = int(MessageType.VIDEO)
 
 BY_HEADER: Final = {"H.264", "H.265", "AV1", "AAC", "Opus", "FLAC"}
-"""Whose frames are of no use before a sequence header."""
+"""Whose frames are of no use before a sequence header. Of VP8 and VP9 a keyframe tells, too."""
 BY_FRAME: Final = {"MP3", "AC-3", "E-AC-3"}
 """Each of whose frames says what it is. What FFmpeg sends as their header is empty."""
-BY_EITHER: Final = {"VP8", "VP9"}
-CARRIED: Final = BY_HEADER | BY_FRAME | BY_EITHER
+CARRIED: Final[dict[Kind, set[str]]] = {
+    "video": {"H.264", "H.265", "AV1", "VP8", "VP9"},
+    "audio": {"AAC", "MP3", "Opus", "FLAC", "AC-3", "E-AC-3"},
+}
 
 AVC_HEAD, AAC_HEAD = 5, 2
 """Bytes before the frame itself, in plain messages of the usual codecs."""
@@ -261,7 +263,7 @@ class _Scan:
         active = track.active
         if active is not None and (active.codec, active.header) == (header.codec, header.body):
             return
-        if header.codec not in CARRIED:
+        if header.codec not in CARRIED[track.kind]:
             self._refuse(track, header.codec)
         elif header.codec not in BY_FRAME and header.size <= self._mp4.configuration_bytes:
             track.pending = Configuration(header.codec, header.body, config)
@@ -274,8 +276,9 @@ class _Scan:
         self._has_frames = True
         active = track.active
         if active is None or active.codec != frame.codec:
-            if frame.codec not in CARRIED:
+            if frame.codec not in CARRIED[track.kind]:
                 self._refuse(track, frame.codec)
+                return False
             if frame.codec in BY_HEADER or not is_key:
                 return False
             active = track.pending = Configuration(frame.codec, frame.body[:HEAD_BYTES], config)

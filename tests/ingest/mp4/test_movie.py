@@ -226,6 +226,7 @@ ENCRYPTED = HEADER + b"".join(tag(*item, first=item[0] | 0x20) for item in media
         (file_of([(VIDEO, 0, H263), *media(1)[1::2]]), "picture is H.263"),
         (file_of([*media(1), (AUDIO, 1000, SPEEX)]), "sound is Speex"),
         (file_of([(VIDEO, 0, b"\x90vvc1" + bytes(30))]), "picture is H.266"),
+        (file_of([(VIDEO, 0, b"\x90mp4a\x12\x10")]), "picture is AAC"),
         (ENCRYPTED, "encrypted"),
         (file_of(media(1)[2:]), "headers that its codecs need are missing"),
         (HEADER, "neither picture nor sound"),
