@@ -11,6 +11,7 @@ from dashboard.keys import test_links
 from dashboard.keys import views as keys_views
 from dashboard.nodes import views as nodes_views
 from dashboard.recordings import views as recordings_views
+from dashboard.recordings import watching as recordings_watching
 from dashboard.reports import views as reports_views
 from dashboard.sessions import views as sessions_views
 from dashboard.streams import queries as streams_queries  # noqa: F401 - registers `stream`.
@@ -72,6 +73,10 @@ urlpatterns = [
     path("audit/", audit_views.audit, name="audit"),
     path("audit/export", audit_views.export, name="audit-export"),
     path("recordings/", recordings_views.recordings, name="recordings"),
+    path("recordings/<int:pk>/", recordings_watching.recording, name="recording"),
+    path("recordings/<int:pk>/player", recordings_watching.player, name="recording-player"),
+    path("recordings/<int:pk>/link", recordings_watching.link, name="recording-link"),
+    path("recordings/<int:pk>/watch", recordings_watching.watch, name="recording-watch"),
     path("recordings/<int:pk>/download", recordings_views.download, name="recording-download"),
     path("recordings/<int:pk>/delete", recordings_views.delete, name="recording-delete"),
     path("analytics/", history_views.analytics, name="analytics"),

@@ -47,9 +47,22 @@ class RecordingOut(Schema):
         "listener is off."
     )
 
+    mp4_url: str = Field(description="The same as MP4, once it is recorded.")
+
     @staticmethod
     def resolve_flv_url(row: Any) -> str:
         return media_urls.recording_url(row)
+
+    @staticmethod
+    def resolve_mp4_url(row: Any) -> str:
+        return media_urls.recording_url(row, "mp4")
+
+
+class RecordingTokenOut(TokenOut):
+    """What plays the recording until the token expires; whoever has one of the URLs can."""
+
+    mp4_url: str = Field(description="MP4 by HTTP; empty where the media listener is off.")
+    watch_url: str = Field(description="A page that plays it in any browser, without a log-in.")
 
 
 class RecordingFilters(Paging):
@@ -59,6 +72,10 @@ class RecordingFilters(Paging):
     state: State | None = None
     since: When | None = Field(None, description="Began at this time or later.")
     until: When | None = Field(None, description="Began before this time.")
+
+
+class How(Schema):
+    format: Literal["flv", "mp4"] = Field("flv", description="As it was recorded, or as MP4.")
 
 
 class Why(Schema):
@@ -78,20 +95,21 @@ def recording(request: HttpRequest, recording_id: int) -> Recording:
 
 
 @router.get(f"{ONE}/download", response={302: None, 503: Problem})
-def download(request: HttpRequest, recording_id: int) -> HttpResponse:
-    """Its file, FLV: leads to the media listener by a URL that is good for a minute. 503 where that is off."""
-    return service.send(get_object_or_404(service.rows(), pk=recording_id), actor=actor_of(request))
+def download(request: HttpRequest, recording_id: int, how: Query[How]) -> HttpResponse:
+    """Its file: leads to the media listener by a URL that is good for a minute. 503 where that is off."""
+    row = get_object_or_404(service.rows(), pk=recording_id)
+    return service.send(row, actor=actor_of(request), form=how.format)
 
 
-@router.post(f"{ONE}/token", response={201: TokenOut, 409: Problem}, auth=allow(Ability.SHARE))
-def play_token(request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None) -> Status[TokenOut]:
+@router.post(f"{ONE}/token", response={201: RecordingTokenOut, 409: Problem}, auth=allow(Ability.SHARE))
+def play_token(request: HttpRequest, recording_id: int, body: Body[TokenIn | None] = None) -> Status[RecordingTokenOut]:
     """A signed token for playing this one, and the URLs with it. 409 where nobody may play. It can't be revoked."""
     row = get_object_or_404(service.rows(), pk=recording_id)
     if playback.policy_of(row.application, row.stream) == Application.PlayPolicy.NONE:
         raise HttpError(409, "Nobody may play this: the play policy says so.")
     lifetime = timedelta(hours=body.hours if body else media_urls.USUAL_HOURS)
     link = services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime)
-    return Status(201, TokenOut(**asdict(link)))
+    return Status(201, RecordingTokenOut(**asdict(link)))
 
 
 @router.delete(ONE, response={204: None, 409: Problem}, auth=allow(Ability.DELETE_RECORDINGS))

@@ -33,7 +33,7 @@ def rows() -> QuerySet[Recording]:
     return Recording.objects.select_related("application", "stream__application", "node").order_by("-started_at", "-pk")
 
 
-def send(recording: Recording, *, actor: Actor) -> HttpResponseRedirect:
+def send(recording: Recording, *, actor: Actor, form: media_urls.Form = "flv") -> HttpResponseRedirect:
     """To the media listener, which has the file read as it is taken: Daphne would keep in memory what is not.
 
     Raises Http404, MediaOff.
@@ -42,7 +42,7 @@ def send(recording: Recording, *, actor: Actor) -> HttpResponseRedirect:
         recordings.path_of(recording)
     except RecordingProblem:
         raise Http404(NO_FILE) from None
-    url = media_urls.download_url(recording)
+    url = media_urls.download_url(recording, form)
     if not url:
         raise MediaOff(MEDIA_OFF)
     name = services_actions.recording_name(recording)

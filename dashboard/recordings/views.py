@@ -11,10 +11,12 @@ from dashboard import zones
 from dashboard.access import actor_of, post_view, safe_view
 from dashboard.lists import active_filters, answer_action, narrow, page_context
 from dashboard.recordings import queries as service
+from dashboard.recordings.watching import LINK_HOURS
 from dashboard.streams.actions import NOTE_LENGTH
 from ingest import clean
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
+from ingest.services import media_urls
 from ingest.services.recordings import RecordingProblem
 from ingest.services.roles import Ability
 
@@ -37,14 +39,17 @@ def recordings(request: HttpRequest) -> HttpResponse:
             "apps": list(Application.objects.values_list("name", flat=True)),
             "states": Recording.State.choices,
             "note_length": NOTE_LENGTH,
+            "link_hours": LINK_HOURS.items(),
         },
     )
 
 
 @safe_view(Ability.VIEW)
 def download(request: HttpRequest, pk: int) -> HttpResponse:
+    """`format=mp4`: as that; else FLV, as it was recorded."""
+    form: media_urls.Form = "mp4" if request.GET.get("format") == "mp4" else "flv"
     try:
-        return service.send(get_object_or_404(service.rows(), pk=pk), actor=actor_of(request))
+        return service.send(get_object_or_404(service.rows(), pk=pk), actor=actor_of(request), form=form)
     except service.MediaOff as problem:
         return render(request, "dashboard/media_off.html", {"problem": problem}, status=503)
 

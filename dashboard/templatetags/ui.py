@@ -64,6 +64,7 @@ VERBS_PAST = {
     "keep": "kept",
     "unkeep": "no longer kept",
     "download": "downloaded",
+    "watch": "watched",
     "import": "imported",
     "run": "started",
     "retry": "retried",

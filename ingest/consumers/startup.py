@@ -15,7 +15,15 @@ from ingest.consumers import decisions
 from ingest.live import LiveSettings, QueueLimits
 from ingest.rtmp.limits import KIB, MIB, limits_for
 from ingest.server import Deadlines, ServerConfig
-from ingest.server.config import QUEUE, PullSettings, PushSettings, RecordingSettings, RelaySettings, ThumbnailSettings
+from ingest.server.config import (
+    QUEUE,
+    Mp4Settings,
+    PullSettings,
+    PushSettings,
+    RecordingSettings,
+    RelaySettings,
+    ThumbnailSettings,
+)
 from ingest.services import data_folder, media_urls, nodes
 
 logger = logging.getLogger(__name__)
@@ -66,6 +74,7 @@ def server_config(
             queue=replace(QUEUE, size_bytes=max(QUEUE.size_bytes, longest + ROOM_BESIDE)),
             limits=limits,
         ),
+        mp4=Mp4Settings(folder=settings.RECORDINGS_DIR),
         thumbnails=_thumbnails(settings.THUMBNAILS_S),
         relay=RelaySettings(most=settings.MAX_RELAYS, ca=settings.RELAY_CA),
         push=PushSettings(most=settings.MAX_PUSHES),

@@ -281,6 +281,8 @@ class RecordedFile(TypedDict):
     file: str  # Its absolute path: FLV.
     duration_ms: int
     disposition: NotRequired[str]  # It is to be downloaded, by HTTP: the response's Content-Disposition.
+    mp4_disposition: NotRequired[str]  # The same of MP4.
+    growing: NotRequired[bool]  # It is being recorded.
     alone: NotRequired[bool]  # What is live under the name is not for this player.
 
 

@@ -21,7 +21,7 @@ from ingest.rtmp.media_tags import EX_AUDIO, VideoPacket
 from ingest.rtmp.messages import MessageType
 
 HEAD_BYTES: Final = 64
-"""Of each tag's payload. What they don't tell (`_head_suffices`) is read whole."""
+"""Of each tag's payload. What they don't tell (`head_suffices`) is read whole."""
 
 FRAME_PACKET_TYPES: Final = (VideoPacket.CODED_FRAMES, VideoPacket.SEQUENCE_END, VideoPacket.CODED_FRAMES_X)
 """Packet types of extended messages, audio and video alike, that hold frames or nothing."""
@@ -184,7 +184,7 @@ def _tag_at(stream: BinaryIO, offset: int, limits: Limits) -> tuple[tags.TagHead
         return None
     header = tags.read_tag_header(head, 0, offset, limits)
     payload = head[tags.BEFORE_TAG_BYTES : tags.BEFORE_TAG_BYTES + header.size]
-    if len(payload) < header.size and not _head_suffices(header.type_id, payload):
+    if len(payload) < header.size and not head_suffices(header.type_id, payload):
         payload += stream.read(header.size - len(payload))
     return header, payload
 
@@ -197,7 +197,7 @@ def _find_tag(stream: BinaryIO, offset: int, limits: Limits) -> tuple[tags.TagHe
         return None
 
 
-def _head_suffices(type_id: int, head: bytes) -> bool:
+def head_suffices(type_id: int, head: bytes) -> bool:
     """The first bytes tell that it is a frame, and of which kind. Extensions, tracks and headers take more of it."""
     if not head or type_id in tags.DATA_TYPES:
         return False

@@ -7,6 +7,7 @@ from typing import Final
 from ingest.addresses import Network
 from ingest.live import LiveSettings, QueueLimits
 from ingest.live.shared_objects import ObjectLimits
+from ingest.mp4.limits import Mp4Limits
 from ingest.rtmp.limits import DEFAULT_LIMITS, MIB, Limits
 
 QUEUE: Final = QueueLimits(messages=16_384, size_bytes=16 * MIB, seconds=10.0, disposable_at=1.0, slow_share=1.0)
@@ -41,6 +42,21 @@ class RecordingSettings:
     """To append waits so long for a file that somebody else still writes or closes: less than the queue holds."""
     limits: Limits = DEFAULT_LIMITS
     """For reading a file to which is appended, and what is in tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mp4Settings:
+    """Of recordings that are played and downloaded as MP4."""
+
+    folder: Path | None = None
+    """Of recordings, within which heads are kept that were made; None: the latest alone, in files without a name."""
+    kept_bytes: int = 2 * 1024 * MIB
+    """All heads that are kept, of which a recording's has some 3 MB an hour; over it the longest unused go."""
+    kept_files: int = 10_000
+    """The same by their number."""
+    unnamed: int = 16
+    """Heads that are kept where the folder can't be written."""
+    limits: Mp4Limits = field(default_factory=Mp4Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +186,8 @@ class Deadlines:
     """For any byte to arrive after the PingRequest."""
     write_s: float = 10.0
     """While the peer takes nothing of what waits in the write buffer."""
+    unread_s: float = 900.0
+    """The same while a browser plays a recording by HTTP: it reads what it needs next, nothing while paused."""
     window_s: float = 3.0
     """While a player acknowledges nothing and answers no ping, though TCP has delivered everything: then it is no
     longer held to its window, until it comes back from its pause, if it was one. One that reads all the same stalls
@@ -247,6 +265,7 @@ class ServerConfig:
     pull: PullSettings = field(default_factory=PullSettings)
     recording: RecordingSettings | None = None
     """How what the application has recorded is; None: nothing can be."""
+    mp4: Mp4Settings = field(default_factory=Mp4Settings)
     thumbnails: ThumbnailSettings | None = None
     """How often pictures of live streams are made, and how large; None: none are."""
     max_connections: int = 10_000

@@ -30,6 +30,8 @@ class Session(Generic[C]):
     """The type of the message that tells the application of its end."""
     has_media = False
     """Of one that publishes: whether some came."""
+    reads_as_it_plays = False
+    """Of one that plays: its peer leaves unread what it doesn't need yet."""
 
     def __init__(self, connection: C, stream_id: int, session_id: str, path: str) -> None:
         self.connection = connection
@@ -137,7 +139,7 @@ class ServerContext(Generic[C]):
         self.read_batching = ReadBatching(loop, config.read_ms, self.read_buffer)
         watched_ms = min(config.read_ms, WATCHED_MS)
         self.watched_batching = ReadBatching(loop, watched_ms, self.read_buffer, fewest=MANY_WATCHED)
-        self.library = Library(loop, config.limits)
+        self.library = Library(loop, config.limits, config.mp4)
 
     def close(self) -> None:
         for part in (self.flusher, self.read_batching, self.watched_batching, self.library):

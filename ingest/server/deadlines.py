@@ -73,7 +73,8 @@ def closing(connection: BaseConnection, deadlines: Deadlines, now: float) -> Non
         connection.transport.abort()
 
 
-def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float) -> None:
+def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float, within_s: float | None = None) -> None:
+    """`within_s`: for another time than `write_s`."""
     outlet = connection.outlet
     if outlet.blocked_since is None:
         return
@@ -84,9 +85,10 @@ def write_stuck(connection: BaseConnection, deadlines: Deadlines, now: float) ->
     if waiting < outlet.blocked_bytes:
         outlet.blocked_bytes, outlet.blocked_since = waiting, now
         return
-    if now - outlet.blocked_since < deadlines.write_s or outlet.is_delivered:
+    limit_s = deadlines.write_s if within_s is None else within_s
+    if now - outlet.blocked_since < limit_s or outlet.is_delivered:
         return
-    connection.end(_unread(connection), f"The peer took nothing for {deadlines.write_s:g} s.", notify=False, linger_s=0)
+    connection.end(_unread(connection), f"The peer took nothing for {limit_s:g} s.", notify=False, linger_s=0)
     connection.transport.abort()
 
 

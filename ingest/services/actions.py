@@ -88,9 +88,11 @@ def play_link(
 # --- Recordings ---
 
 
-def recording_link(actor: Actor, *, recording: Recording, lifetime: timedelta) -> media_urls.PlayLink:
+def recording_link(
+    actor: Actor, *, recording: Recording, lifetime: timedelta, page: str = "", site: str = ""
+) -> media_urls.RecordingLink:
     """A token that plays the recording, and the URLs with it. The entry says until when, never the token."""
-    link = media_urls.make_play_link(recording, lifetime)
+    link = media_urls.make_recording_link(recording, lifetime, page=page, site=site)
     _record_recording(actor, "recording_token.create", recording, expires_at=link.expires_at)
     return link
 

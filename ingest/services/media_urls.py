@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 from django.conf import settings
@@ -144,6 +144,8 @@ def strings(*, stream: Stream, secret: str, page: str = "") -> ConnectionStrings
     )
 
 
+Form = Literal["flv", "mp4"]
+
 MOST_HOURS: Final = 31 * 24
 """For which scripts may have a token be valid."""
 
@@ -173,17 +175,40 @@ class PlayLink:
     """The page for browsers, likewise."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordingLink(PlayLink):
+    """`watch_url`: a page of ours, which needs no log-in."""
+
+    mp4_url: str = field(default="", repr=False)
+    """By HTTP; empty where the media listener is off."""
+
+
 def make_play_link(
-    row: Stream | Recording, lifetime: timedelta = play_tokens.PLAY.lifetime, *, page: str = "", site: str = ""
+    stream: Stream, lifetime: timedelta = play_tokens.PLAY.lifetime, *, page: str = "", site: str = ""
 ) -> PlayLink:
-    """Of a stream and its recordings, or of this recording and no other of its name. `site`: as of `watch_url`."""
-    if isinstance(row, Recording):
-        return _link(row, play_tokens.RECORDING, lifetime, page)
-    link = _link(row, play_tokens.PLAY, lifetime, page, generation=row.link_generation)
+    """Of a stream and its recordings. `site`: as of `watch_url`."""
+    link = _link(stream, play_tokens.PLAY, lifetime, page, generation=stream.link_generation)
     return replace(
         link,
-        hls_url=hls_url(stream=row, token=link.token, page=page),
-        watch_url=watch_url(stream=row, token=link.token, site=site),
+        hls_url=hls_url(stream=stream, token=link.token, page=page),
+        watch_url=watch_url(stream=stream, token=link.token, site=site),
+    )
+
+
+def make_recording_link(
+    recording: Recording, lifetime: timedelta = play_tokens.RECORDING.lifetime, *, page: str = "", site: str = ""
+) -> RecordingLink:
+    """Of this recording and no other of its name. `site`: scheme and host by which who asks reaches the dashboard, for
+    where the settings don't say."""
+    link = _link(recording, play_tokens.RECORDING, lifetime, page)
+    path = f"/recordings/{recording.pk}/watch?token={link.token}"
+    mp4_url = recording_url(recording, "mp4", page=page)
+    return RecordingLink(
+        **asdict(link)
+        | {
+            "watch_url": f"{site}{path}" if site and not settings.PUBLIC_URL else absolute_url(path),
+            "mp4_url": mp4_url and f"{mp4_url}?token={link.token}",
+        }
     )
 
 
@@ -288,25 +313,31 @@ def media_origins(page: str) -> list[str]:
     return [origin, _ws(origin)]
 
 
-def _file(row: Stream | Recording) -> str:
+def _file(row: Stream | Recording, form: Form = "flv") -> str:
     folder = "live" if isinstance(row, Stream) else "recordings"
-    return f"/{folder}/{row.application.name}/{quote(row.name, safe=SAFE)}.flv"
+    return f"/{folder}/{row.application.name}/{quote(row.name, safe=SAFE)}.{form}"
 
 
 def _ws(base: str) -> str:
     return f"ws{base.removeprefix('http')}"
 
 
-def recording_url(recording: Recording) -> str:
-    """FLV by HTTP, of the newest recording of that name; empty where the media listener is off."""
-    base = media_base()
-    return f"{base}{_file(recording)}" if base else ""
+def recording_url(recording: Recording, form: Form = "flv", *, page: str = "") -> str:
+    """By HTTP, of the newest recording of that name; empty where the media listener is off."""
+    base = media_base(page)
+    return f"{base}{_file(recording, form)}" if base else ""
 
 
-def download_url(recording: Recording) -> str:
+def download_url(recording: Recording, form: Form = "flv") -> str:
     """By which whoever has it may download this one, if that begins soon; empty likewise."""
-    url = recording_url(recording)
+    url = recording_url(recording, form)
     return url and f"{url}?token={play_tokens.DOWNLOAD.issue(recording.pk)}"
+
+
+def look_url(recording: Recording, *, page: str = "") -> str:
+    """MP4, by which whoever has it may look at this one for an hour; empty likewise."""
+    url = recording_url(recording, "mp4", page=page)
+    return url and f"{url}?token={play_tokens.LOOK.issue(recording.pk)}"
 
 
 def media_base(page: str = "") -> str:

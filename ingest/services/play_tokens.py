@@ -1,5 +1,5 @@
-"""Signed tokens that let their bearer play one stream or recording, look at a stream, or download a recording, for a
-while. Nothing of them is stored: those of a stream are made invalid all at once, by a new generation of its links.
+"""Signed tokens that let their bearer play one stream or recording, look at one, or download a recording, for a while.
+Nothing of them is stored: those of a stream are made invalid all at once, by a new generation of its links.
 
 None has characters that a URL's query would need to escape.
 """
@@ -61,6 +61,10 @@ RECORDING: Final = Kind("ingest.recording", "r", timedelta(hours=12))
 
 DOWNLOAD: Final = Kind("ingest.download", "r", timedelta(seconds=60))
 """Of a recording; it plays nothing. Its time is for the request to come: what has begun goes on."""
+
+LOOK: Final = Kind("ingest.recording_look", "r", timedelta(hours=1))
+"""An operator's look at a recording, whoever else may play it: for as many requests as a browser makes in it. One that
+goes on for longer asks for another."""
 
 PREVIEW: Final = Kind("ingest.preview", "p", timedelta(seconds=60))
 """An operator's look at a live stream, whoever else may play it. One that breaks asks for another."""

@@ -10,10 +10,11 @@ Names of recordings are asked for in several spellings: FFmpeg and others put `f
 behind them, or take that away. A recording goes by the rules of the stream that was recorded: enabled, play tokens. It
 needs a token also where everybody may play what is live, unless its application says otherwise, and that may be one of
 its own: for a recording of no stream the only one. A download goes by none of that: its token, which a role was needed
-for, is the permission. So does an operator's look at what is live."""
+for, is the permission. So does an operator's look at what is live, or at a recording."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Final, Literal, NoReturn
 
 from django.db.models import Case, When
@@ -117,9 +118,9 @@ def check(
     """
     names = spellings(name)
     if by_http and wanted == "recorded" and credential:
-        downloadable = _downloadable(app, names, credential, now)
-        if downloadable is not None:
-            return downloadable
+        permitted = _permitted(app, names, credential, now)
+        if permitted is not None:
+            return permitted
     rows = Stream.objects.filter(application__name=app, name__in=names).select_related("application")
     streams = {row.name: row for row in rows}
     stream = next((streams[each] for each in names if each in streams), None)
@@ -159,9 +160,12 @@ def relayed(*, stream: int, app: str, name: str) -> Playable:
     return Playable(row.application, row.name, row, None)
 
 
-def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Playable | None:
-    """What the token lets its bearer download, in whatever state; None: it is for something else."""
+def _permitted(app: str, names: list[str], token: str, now: datetime) -> Playable | None:
+    """What the token lets its bearer download or look at, in whatever state; None: it is for something else."""
     pk, verdict = play_tokens.DOWNLOAD.read(token, now=now)
+    is_download = bool(pk)
+    if not is_download:
+        pk, verdict = play_tokens.LOOK.read(token, now=now)
     if not pk:
         return None
     if verdict == "expired":
@@ -171,7 +175,12 @@ def _downloadable(app: str, names: list[str], token: str, now: datetime) -> Play
     if recording is None:
         _refuse("download_unknown")
     file = _file(recording)
-    file["disposition"] = content_disposition_header(True, recordings.download_name(recording)) or ""
+    if not is_download:
+        file["alone"] = True
+        return Playable(recording.application, recording.name, recording.stream, file, is_preview=True)
+    name = recordings.download_name(recording)
+    file["disposition"] = content_disposition_header(True, name) or ""
+    file["mp4_disposition"] = content_disposition_header(True, str(PurePosixPath(name).with_suffix(".mp4"))) or ""
     return Playable(recording.application, recording.name, recording.stream, file)
 
 
@@ -244,12 +253,15 @@ def _reason(
 
 
 def _file(recording: Recording) -> RecordedFile:
-    return {
+    file: RecordedFile = {
         "recording": recording.pk,
         "name": recording.name,
         "file": str(recordings.path_of(recording)),
         "duration_ms": recording.duration_ms,
     }
+    if recording.state == Recording.State.RECORDING:
+        file["growing"] = True
+    return file
 
 
 def play_length_s(*, app: str, name: str, credential: str, now: datetime, shared_now: datetime | None = None) -> float:

@@ -29,6 +29,7 @@ from ingest.contracts.connection import RecordEvent, RecordOrder
 from ingest.flv import FlvError
 from ingest.flv.recording import locked, recording_error, repair
 from ingest.models import Application, Recording, Session, Stream
+from ingest.mp4 import heads
 from ingest.services import outbox
 
 logger = logging.getLogger(__name__)
@@ -188,7 +189,7 @@ def recover(recording: Recording, *, for_good: bool = False) -> bool:
 def _is_away() -> bool:
     """Such as a folder whose volume isn't mounted yet."""
     try:
-        return not any(folder().iterdir())
+        return not any(path.name != heads.FOLDER for path in folder().iterdir())
     except OSError:
         return True
 
@@ -206,7 +207,7 @@ def delete(recording: Recording, *, spare_kept: bool = False) -> None:
         with locked(path):
             _claim(recording, spare_kept)
             try:
-                path.unlink()
+                _unlink(path)
             except OSError:
                 Recording.objects.filter(pk=recording.pk).update(
                     state=recording.state, description=recording.description
@@ -256,11 +257,17 @@ def _remove(recording: Recording) -> None:
     try:
         path = path_of(recording)
         with locked(path):
-            path.unlink()
+            _unlink(path)
     except FileNotFoundError:
         pass
     except (OSError, RecordingProblem) as error:
         logger.warning("The file %s stays without a row, for `recording check`: %s", recording.file, error)
+
+
+def _unlink(path: Path) -> None:
+    """With what was made of it. Raises OSError."""
+    path.unlink()
+    heads.remove_head(folder(), path)
 
 
 @dataclass(slots=True)
@@ -352,6 +359,7 @@ def check() -> Agreement:
         known.add(recording.file)
         if not (folder() / recording.file).is_file():
             without_file.append(recording)
-    found = sorted(path.relative_to(folder()) for path in folder().rglob("*") if path.is_file())
+    files = (path.relative_to(folder()) for path in folder().rglob("*") if path.is_file())
+    found = sorted(path for path in files if path.parts[0] != heads.FOLDER)
     left = unfinished().filter(Q(session=None) | Q(session__ended_at__isnull=False))
     return Agreement(without_file, [path for path in found if path.as_posix() not in known], list(left))

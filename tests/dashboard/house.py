@@ -45,7 +45,7 @@ from ingest.models import (
     Stream,
     Webhook,
 )
-from ingest.services import audit, keys, pulls, push_targets
+from ingest.services import audit, keys, play_tokens, pulls, push_targets
 from tests.analytics.packed import packed
 from tests.dashboard.conftest import make_session
 
@@ -246,7 +246,8 @@ def furnish() -> dict[str, Any]:
     access.create_token(name="prometheus", role="viewer")
     ids = {"stream": stream.pk, "session": str(ended.pk), "again": str(again.pk)}
     relays = _relays(stream, again)
-    return ids | {"recording": recording.pk, "key": key.pk} | relays | _alerts(ended) | _analytics(user)
+    ids |= {"recording": recording.pk, "play_token": play_tokens.RECORDING.issue(recording.pk)}
+    return ids | {"key": key.pk} | relays | _alerts(ended) | _analytics(user)
 
 
 def _relays(stream: Stream, session: Session) -> dict[str, Any]:

@@ -5,6 +5,7 @@ The pages are those of `test_roles.TABLE`, so that a new one is looked at withou
 the front-end packages (package.json) and is served to nobody.
 """
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -107,6 +108,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     clip = make_clip(folder / "clip.flv", seconds=20, video_kbps=400, fps=25, gop=150, size="320x180")
     with running(folder / "var") as server:
         ids = furnished(server)
+        recording = folder / "var" / "recordings" / "live" / "cam-1.flv"
+        recording.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(clip, recording)
         key = server.create_key("live/on-air")["key"]
         url = f"{server.rtmp}/live/{key}"
         clip_again = ["-re", "-stream_loop", "-1", "-i", str(clip), "-c", "copy", "-f", "flv"]

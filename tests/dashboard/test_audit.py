@@ -59,7 +59,7 @@ BEFORE: dict[str, dict[str, dict[str, Any]]] = {
 }
 """What has to be done first."""
 
-OF_EVERYBODY = ("POST /login/", "POST /logout/", "POST /password/")
+OF_EVERYBODY = ("POST /login/", "POST /logout/", "POST /password/", "POST /recordings/{recording}/player")
 
 OTHERS = ("alert", "webhook", "deliver", "sessions/", "/recompute", "applications/create")
 """Parts whose own tests look at their entries."""

@@ -116,6 +116,8 @@ def test_a_download_leads_to_the_listener(viewer: Client, make: Make, settings: 
     settings.MEDIA_URL_BASE = "https://media.example.org"
     make("gr\u00fc\u00dfe 1")
     row = make("gr\u00fc\u00dfe 1", 2, state=state)
+    as_mp4 = viewer.get(f"{before}/recordings/{row.pk}/download?format=mp4")
+    assert as_mp4["Location"].startswith("https://media.example.org/recordings/live/gr%C3%BC%C3%9Fe%201.mp4?token=")
     answer = viewer.get(f"{before}/recordings/{row.pk}/download")
     url, _, token = answer["Location"].partition("?token=")
     assert (answer.status_code, url) == (302, "https://media.example.org/recordings/live/gr%C3%BC%C3%9Fe%201.flv")
@@ -165,6 +167,7 @@ def test_the_api_describes_recordings(viewer: Client, make: Make, settings: Any)
         "size_bytes": len(CONTENT),
         "keep": False,
         "flv_url": "http://127.0.0.1:8001/recordings/live/new.flv",
+        "mp4_url": "http://127.0.0.1:8001/recordings/live/new.mp4",
     }
     assert viewer.get("/api/v1/recordings/999999").status_code == 404
 
@@ -178,6 +181,8 @@ def test_a_token_plays_one_recording(operator: Client, make: Make, settings: Any
     assert answer.status_code == 201
     assert play_tokens.RECORDING.read(made["token"]) == (row.pk, "valid")
     assert made["flv_url"] == f"http://127.0.0.1:8001/recordings/live/new.flv?token={made['token']}"
+    assert made["mp4_url"] == f"http://127.0.0.1:8001/recordings/live/new.mp4?token={made['token']}"
+    assert made["watch_url"].endswith(f"/recordings/{row.pk}/watch?token={made['token']}")
     assert operator.generic("POST", path).status_code == 201, "for the usual time"
     row.application.play_policy = "none"
     row.application.save()

@@ -106,6 +106,10 @@ ROWS: dict[str, str | Write] = {
     "GET /attempts/": "view",
     "POST /attempts/lift": Write("lift_bans", "ban.lift", {"address": "192.0.2.9"}),
     "GET /recordings/": "view",
+    "GET /recordings/{recording}/": "view",
+    "POST /recordings/{recording}/player": Write("view", "recording.watch"),
+    "POST /recordings/{recording}/link": Write("share", "recording_token.create", {"hours": "24"}),
+    "GET /recordings/{recording}/watch?token={play_token}": "nothing",
     "GET /recordings/{recording}/download": "view",
     "POST /recordings/{recording}/delete": Write("delete_recordings", "recording.delete", {"note": "asked for"}),
     "GET /keys/": "manage_keys",
@@ -462,7 +466,7 @@ ELSEWHERE = {
 
 ANY = "5ffb6b56-4c9a-4f7e-93a1-0f6c3a1f6f01"
 NUMBERED = ("service", "silence", "stream", "recording", "push", "pull", "key", "rule", "webhook", "report", "run")
-IDS = dict.fromkeys(("session", "again", "delivery"), ANY) | dict.fromkeys(NUMBERED, "1")
+IDS = dict.fromkeys(("session", "again", "delivery", "play_token"), ANY) | dict.fromkeys(NUMBERED, "1")
 
 
 def _route(path: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import imageio_ffmpeg
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser import chromium, log_in, quiet
 from tests.e2e.programs import on_air, publish_whole, to_gstreamer
@@ -98,7 +98,7 @@ def test_an_operator_takes_it_from_the_page(server: ServerProcess, short_clip: P
         expect(line).to_contain_text("live/shown-")
         expect(line).to_contain_text("0:00:03")
         with page.expect_download() as started:
-            line.get_by_title("Download").click()
+            line.get_by_title("Download FLV").click()
         started.value.save_as(tmp_path / "taken.flv")
         assert started.value.suggested_filename == f"live-{row['name']}.flv"
         assert (tmp_path / "taken.flv").read_bytes() == path.read_bytes()
@@ -231,3 +231,79 @@ def test_by_http_a_recording_is_played_from_its_start_and_from_a_time_on(
     assert late == of_kind(sent, "video")[-len(late) :]
     assert next(packet for packet in sent if packet.data == late[0]).is_keyframe
     assert len(of_kind(sent, "video")) / 3 < len(late) < len(of_kind(sent, "video"))
+
+
+# --- For browsers ---
+
+
+def video(page: Page, expression: str) -> Any:
+    """Of the page's video, as `v`."""
+    return page.evaluate(f"(v => {expression})(document.querySelector('video'))")
+
+
+def plays_and_seeks(page: Page, at_s: float) -> None:
+    wait_for(lambda: video(page, "v.readyState >= 2"), timeout_s=20, what="its first picture is there")
+    assert video(page, "v.duration") == pytest.approx(3, abs=0.2)
+    page.evaluate("document.querySelector('video').muted = true; document.querySelector('video').play()")
+    wait_for(lambda: video(page, "v.currentTime > 0.3"), timeout_s=10, what="it plays")
+    page.evaluate(f"document.querySelector('video').currentTime = {at_s}")
+    wait_for(lambda: video(page, f"!v.seeking && v.currentTime >= {at_s}"), timeout_s=10, what="it plays from there")
+    assert video(page, "v.error") is None
+
+
+@pytest.mark.slow("real programs publish and play, in real time")
+@pytest.mark.browser
+def test_a_browser_plays_it_and_a_link_shows_it_to_anybody(
+    server: ServerProcess, short_clip: Path, tmp_path: Path
+) -> None:
+    row = recorded(server, "live/watched", short_clip)
+    sent = read_packets(str(short_clip))
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        with quiet(context) as page:
+            log_in(page, server)
+            page.goto(f"{server.http}/recordings/")
+            page.locator(f'[data-recording="{row["id"]}"]').get_by_title("Watch").click()
+            plays_and_seeks(page, 2)
+            page.keyboard.press("p")
+            assert video(page, "v.paused")
+            page.keyboard.press("ArrowLeft")
+            assert video(page, "v.currentTime") < 1
+            with page.expect_download() as started:
+                page.locator("#download-mp4").click()
+            started.value.save_as(tmp_path / "taken.mp4")
+            assert started.value.suggested_filename == f"live-{row['name']}.mp4"
+            for kind in ("video", "audio"):
+                assert of_kind(read_packets(str(tmp_path / "taken.mp4")), kind) == of_kind(sent, kind)
+            page.get_by_role("button", name="Share").click()
+            page.select_option("#share-hours", "24")
+            page.click("#share button[type=submit]")
+            expect(page.locator("#made")).to_contain_text("Copy the link now.")
+            link = (page.locator("#made-link").text_content() or "").strip()
+            page.click("#made .dlg-foot [data-do=close]")
+            expect(page.locator("#made")).to_contain_text("Nothing was copied.")
+            page.click("[data-made=leave]")
+            expect(page.locator("#made")).to_be_hidden()
+        phone = browser.new_context(viewport={"width": 320, "height": 640}, color_scheme="dark")
+        with quiet(phone) as page:
+            page.goto(link)
+            expect(page.get_by_role("heading", level=1)).to_have_text(row["name"])
+            plays_and_seeks(page, 1.5)
+            assert page.evaluate("document.documentElement.scrollWidth") == 320
+            assert phone.cookies() == []
+    assert link.partition("token=")[2] not in server.log
+
+
+@pytest.mark.browser
+def test_a_page_says_why_a_browser_can_not_play_it(server: ServerProcess, tmp_path: Path) -> None:
+    require_tool("ffmpeg")
+    clip = tmp_path / "old.flv"
+    pattern = ("-f", "lavfi", "-i", "testsrc2=size=160x90:rate=25:duration=1")
+    subprocess.run(["ffmpeg", "-v", "error", *pattern, "-c:v", "flv", str(clip)], check=True, timeout=30)
+    server.manage("recording", "add", "live/old", str(clip))
+    (row,) = server.items("/api/v1/recordings?name=old")
+    with chromium() as browser, quiet(browser.new_context(), but="415") as page:
+        log_in(page, server)
+        page.goto(f"{server.http}/recordings/{row['id']}/")
+        expect(page.locator("#player-say")).to_contain_text("Its picture is H.263")
+        expect(page.locator("video")).to_be_hidden()

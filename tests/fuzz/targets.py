@@ -10,6 +10,10 @@ from typing import Any, Final
 
 from ingest.flv import FlvError, FlvIndex, FlvWriter, Tag, TagReader, read_index, scan
 from ingest.flv.tags import tag_bytes
+from ingest.mp4.frames import scan_frames
+from ingest.mp4.limits import Mp4Limits, Unplayable
+from ingest.mp4.movie import MDAT_HEADER_BYTES, movie_head
+from ingest.mp4.timing import timing_of
 from ingest.rtmp import LimitExceeded, Limits, LocalProtocolError, RemoteProtocolError
 from ingest.rtmp.amf import BYTES_PER_ELEMENT, amf0, amf3, amf3_decoder, amf3_encoder
 from ingest.rtmp.chunk_reader import ChunkReader
@@ -28,6 +32,8 @@ from tests.ingest.rtmp.memory import held_bytes, reader_bytes
 from tests.ingest.rtmp.pair import CLIENT_NONCE, SERVER_NONCE
 from tests.ingest.rtmp.replay import read_chunks
 from tests.rtmp_client import decode_all, encode_aggregate
+
+MP4_LIMITS: Final = Mp4Limits(frames=200, tracks=3, configurations=3, changes=8)
 
 
 def read_tags(given: Iterable[bytes]) -> tuple[list[Tag], int, bool, str]:
@@ -274,6 +280,26 @@ def handshake(data: bytes) -> None:
         assert shake(make(), [data]) == shake(make(), pieces(data))
 
 
+def mp4(data: bytes) -> None:
+    """An FLV file as MP4: its tables lead to bytes of it, each track's in their order, and times go on."""
+    try:
+        frames = scan_frames(BytesIO(data), LIMITS, MP4_LIMITS)
+        head = movie_head(frames)
+    except (FlvError, Unplayable):
+        return
+    assert frames.end <= len(data)
+    assert head[-MDAT_HEADER_BYTES:-8] == b"\0\0\0\1mdat"
+    for track in frames.tracks:
+        assert 0 < len(track.offsets) <= MP4_LIMITS.frames
+        assert len(track.configurations) <= MP4_LIMITS.configurations
+        for offset, size in zip(track.offsets, track.sizes, strict=True):
+            assert size > 0
+            assert offset + size <= frames.end
+        timing = timing_of(track)
+        assert (timing.durations >= 0).all()
+        assert timing.compositions is None or (timing.compositions >= 0).all()
+
+
 TARGETS: Final[dict[str, Target]] = {
     "chunks": Target(chunks, seeds.chunks),
     "amf0": Target(amf0_values, seeds.amf0_values),
@@ -283,6 +309,7 @@ TARGETS: Final[dict[str, Target]] = {
     "aggregates": Target(aggregates, seeds.aggregates),
     "media": Target(media, seeds.media),
     "flv": Target(flv, seeds.flv_files),
+    "mp4": Target(mp4, seeds.flv_files),
     "handshake": Target(handshake, seeds.handshakes, 3200),
     "messages_to_server": Target(connections.messages_to_server, seeds.messages, 1024),
     "messages_to_client": Target(connections.messages_to_client, seeds.messages, 1024),

@@ -248,6 +248,7 @@ def test_a_download_is_of_its_row_whatever_the_rules_are(stream: Stream, policy:
     assert found.recording is not None
     assert (row(found), found.stream) == (meant.pk, stream)
     assert found.recording["disposition"] == 'attachment; filename="live-cam1-20260301T100000Z.flv"'
+    assert found.recording["mp4_disposition"] == 'attachment; filename="live-cam1-20260301T100000Z.mp4"'
     assert found.is_download
 
 
@@ -274,6 +275,32 @@ def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     Recording.objects.filter(pk=meant.pk).delete()
     meant.pk = play_tokens.DOWNLOAD.read(token, now=NOW)[0]
     assert refused(meant) == "download_unknown"
+
+
+@pytest.mark.parametrize("state", [COMPLETE, RECORDING, FAILED])
+def test_an_operators_look_is_of_its_row_whatever_the_rules_are(stream: Stream, state: str) -> None:
+    meant = recorded(stream.application, "cam1", stream=stream, age_h=2, state=state)
+    recorded(stream.application, "cam1", stream=stream)
+    Application.objects.update(play_policy="none", enabled=False)
+    token = play_tokens.LOOK.issue(meant.pk, now=NOW)
+
+    def look(name: str = "cam1", **options: Any) -> Playable:
+        given: dict[str, Any] = {"wanted": "recorded", "by_http": True, "now": NOW} | options
+        return playback.check(app="live", name=name, credential=token, **given)
+
+    found = look()
+    assert found.recording is not None
+    assert (row(found), found.is_preview, found.is_download) == (meant.pk, True, False)
+    assert found.recording.get("growing", False) is (state == RECORDING)
+    for options, reason in (
+        ({"name": "cam2"}, "download_unknown"),
+        ({"now": NOW + timedelta(minutes=61)}, "download_expired"),
+        ({"by_http": False}, "app_disabled"),
+        ({"wanted": "live"}, "app_disabled"),
+    ):
+        with pytest.raises(Refused) as caught:
+            look(**options)
+        assert caught.value.reason == reason
 
 
 def test_whether_it_is_live_goes_by_the_clock_that_nodes_share(stream: Stream) -> None:

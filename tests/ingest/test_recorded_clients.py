@@ -135,7 +135,7 @@ async def test_a_signed_link_plays_what_is_nobody_s_else(
     require_tool("ffmpeg")
     await Application.objects.aupdate(play_recordings="signed")
     settings.RTMP_ADDRESS = ("127.0.0.1", urlsplit(url).port)
-    link = await sync_to_async(media_urls.make_play_link)(recording)
+    link = await sync_to_async(media_urls.make_recording_link)(recording)
     for given, plays in ((f"{url}/film", False), (f"{url}/film?token=guessed", False), (link.play_url, True)):
         assert (await run("ffmpeg", "-v", "quiet", "-y", "-i", given, "-c", "copy", str(out)) == 0) is plays
     assert same(await packets(out), await packets(clip))

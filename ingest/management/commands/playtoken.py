@@ -42,7 +42,7 @@ class Command(BaseCommand):
             row = base.recording_of(recording)
             _check_played(row.application, row.stream)
             subject = {"recording": services_actions.recording_name(row)}
-            link = services_actions.recording_link(actor, recording=row, lifetime=lifetime)
+            link: media_urls.PlayLink = services_actions.recording_link(actor, recording=row, lifetime=lifetime)
         else:
             found = base.stream_of(stream or "")
             _check_played(found.application, found)

@@ -190,7 +190,8 @@ class MediaConnection(BaseConnection):
         elif self._request is None:
             self._await_head(deadlines, now)
         else:
-            write_stuck(self, deadlines, now)
+            at_leisure = any(session.reads_as_it_plays for session in self.sessions.values())
+            write_stuck(self, deadlines, now, deadlines.unread_s if at_leisure else None)
             self._check_deadlines(deadlines, now)
 
     def _await_head(self, deadlines: Deadlines, now: float) -> None:

@@ -117,11 +117,13 @@ PREFLIGHT: Final = Answer(
 )
 
 JSON: Final = ("Content-Type", "application/json")
+WITHOUT_BODY: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 ALWAYS: Final = (
     ("Connection", "close"),
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
 )
+"""But where a response has its own."""
 
 
 class UnreadableRequest(Exception):  # noqa: N818 - a finding, not an error of ours.
@@ -174,7 +176,7 @@ class HttpExchange:
     def answer(self, answer: Answer, headers: Iterable[Header] = ()) -> bytes:
         body = answer.body
         kind = (JSON,) if body else ()
-        length = () if answer.status == HTTPStatus.NO_CONTENT else (("Content-Length", str(len(body))),)
+        length = () if answer.status in WITHOUT_BODY else (("Content-Length", str(len(body))),)
         head = self.begin(answer.status, (*kind, *length, *answer.headers, *headers))
         # HEAD's response has the length of a body that does not follow.
         content = b"" if self._is_head else body
@@ -184,7 +186,9 @@ class HttpExchange:
         """A response's head. Without a Content-Length among them its body comes in chunks, as far as the peer knows
         those; to HEAD nothing follows.
         """
-        fields = (("Date", formatdate(usegmt=True)), *ALWAYS, *headers)
+        own = tuple(headers)
+        named = {name for name, _ in own}
+        fields = (("Date", formatdate(usegmt=True)), *(each for each in ALWAYS if each[0] not in named), *own)
         response = h11.Response(status_code=status, headers=[(name.encode(), value.encode()) for name, value in fields])
         head = self._h11.send(response) or b""
         self._is_chunked = b"transfer-encoding: chunked" in head.lower()

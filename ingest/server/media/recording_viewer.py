@@ -1,125 +1,24 @@
-"""One viewer of a recording: pieces of its file, read by threads as fast as the viewer takes them.
-
-All of the file or a range of it, or FLV from a time on.
-
-All here may wait for a disk, so it runs in the threads of `vod/library` only. What it raises: OSError; FlvError
-where the file is none."""
+"""One viewer of a recording: pieces of its file, as FLV or MP4, read by threads as fast as the viewer takes them."""
 
 import asyncio
-import os
-import re
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.contracts.figures import NO_TOTALS
 from ingest.flv import FlvError
-from ingest.flv.tags import POINTER_BYTES, Tag, tag_bytes
-from ingest.live.message import METADATA_AT, STREAM_ID
-from ingest.rtmp.limits import Limits
-from ingest.rtmp.messages import MessageType
+from ingest.live.message import STREAM_ID
+from ingest.mp4.limits import Unplayable
 from ingest.server.context import Session
 from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import RETRY_S, Answer, Header
-from ingest.server.media.live_viewer import file_start
-from ingest.server.vod.flv_source import RecordingInfo, tag_at
+from ingest.server.media.parts import NoSuchRange, NotChanged, Part, Wanted, mp4_part, open_from, open_whole
 
 T = TypeVar("T")
 
-READ_BYTES: Final = 128 * 1024
-
-_range: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-"""RFC 9110, section 14.2, with one range; several, and other units, are let go by: the whole file follows."""
-
-
-@dataclass(slots=True)
-class Part:
-    stream: BinaryIO
-    offset: int
-    end: int
-    size: int
-    """Of the whole file."""
-    tag: str
-    """Names this state of the file (an ETag)."""
-    head: bytes = b""
-    is_range: bool = False
-
-    @property
-    def length(self) -> int:
-        return len(self.head) + self.end - self.offset
-
-    def read(self) -> bytes:
-        """The next piece, before the end."""
-        data = os.pread(self.stream.fileno(), min(READ_BYTES, self.end - self.offset), self.offset)
-        if not data:
-            raise OSError("The file has become shorter.")
-        self.offset += len(data)
-        return data
-
-
-class NoSuchRange(Exception):  # noqa: N818 - an answer, not an error.
-    """The file ends before it."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
-
-
-def open_whole(path: Path, wanted: str, only_if: str) -> Part:
-    """The file, or what the field Range asks for if If-Range (`only_if`) allows it. Raises NoSuchRange, OSError."""
-    part = _open(path)
-    found = _range.fullmatch(wanted.replace(" ", "")) if only_if in ("", part.tag) else None
-    if found and (found[1] or found[2]):
-        first = int(found[1]) if found[1] else max(part.size - int(found[2]), 0)
-        last = int(found[2]) if found[1] and found[2] else part.size - 1
-        if first >= part.size or last < first:
-            part.stream.close()
-            raise NoSuchRange(part.size)
-        part.offset, part.end, part.is_range = first, min(last + 1, part.size), True
-    return part
-
-
-def open_from(path: Path, info: RecordingInfo, start_ms: int, limits: Limits) -> Part:
-    """From the keyframe at or before the time: FLV's header, metadata, what decoders need first, then the file's tags
-    with the file's times. Raises OSError, FlvError.
-    """
-    point = info.index.at_or_before(start_ms)
-    if point is None:
-        raise FlvError("there is nothing to play in it")
-    part = _open(path)
-    try:
-        timestamp = _tag_at(part, point.offset, limits).timestamp
-        head = [
-            file_start(audio=info.index.has_audio, video=info.index.has_video),
-            tag_bytes(MessageType.DATA_AMF0, METADATA_AT, info.metadata),
-        ]
-        for offset in info.index.headers_at(point.offset):
-            tag = _tag_at(part, offset, limits)
-            head.append(tag_bytes(tag.type_id, timestamp, tag.payload))
-    except BaseException:
-        part.stream.close()
-        raise
-    part.head, part.offset = b"".join(head), point.offset
-    if info.index.is_truncated or info.index.fault:
-        part.end = max(info.index.end + POINTER_BYTES, part.offset)
-    return part
-
-
-def _open(path: Path) -> Part:
-    stream = path.open("rb", buffering=0)
-    found = os.fstat(stream.fileno())
-    return Part(stream, 0, found.st_size, found.st_size, f'"{found.st_mtime_ns:x}-{found.st_size:x}"')
-
-
-def _tag_at(part: Part, offset: int, limits: Limits) -> Tag:
-    tag = tag_at(part.stream, offset, limits)
-    if tag is None:
-        raise FlvError("the file has become shorter")
-    return tag
-
+Form = Literal["flv", "mp4"]
 
 GONE: Final = Answer(HTTPStatus.NOT_FOUND, "The recording's file is missing.")
 BROKEN: Final = Answer(HTTPStatus.NOT_FOUND, "The recording's file can't be played.")
@@ -127,9 +26,22 @@ UNREADABLE: Final = Answer(
     HTTPStatus.SERVICE_UNAVAILABLE, "The recording can't be read now.", (("Retry-After", str(RETRY_S)),)
 )
 
-FAILURES: Final[dict[type[Exception], Answer]] = {FileNotFoundError: GONE, FlvError: BROKEN, OSError: UNREADABLE}
+GROWING: Final = Answer(
+    HTTPStatus.CONFLICT,
+    "It is still being recorded: there is an MP4 once that has ended. Its FLV plays as far as it is.",
+)
+
+FAILURES: Final[dict[type[Exception], Answer]] = {
+    FileNotFoundError: GONE,
+    FlvError: BROKEN,
+    OSError: UNREADABLE,
+}
 
 FLV: Final = ("Content-Type", "video/x-flv")
+MP4: Final = ("Content-Type", "video/mp4")
+TYPES: Final[dict[Form, Header]] = {"flv": FLV, "mp4": MP4}
+KEPT: Final[Header] = ("Cache-Control", "no-cache")
+"""Who keeps it asks each time whether it may be had, and is the same."""
 
 
 class RecordingViewer(Session[MediaConnection]):
@@ -141,16 +53,19 @@ class RecordingViewer(Session[MediaConnection]):
         accept: PlayAccept,
         recording: RecordedFile,
         *,
+        form: Form,
         start_ms: int | None,
-        wanted: str,
-        only_if: str,
+        wanted: Wanted,
     ) -> None:
-        """`start_ms`: None for the file as it is, or the range that is `wanted` of it (`file.open_whole`)."""
+        """`start_ms`: of FLV; None for the file as it is, or what is `wanted` of it."""
         super().__init__(connection, STREAM_ID, accept["session_id"], accept["path"])
         self._file = Path(recording["file"])
-        self._disposition = recording.get("disposition", "")
+        self._form = form
+        is_flv = form == "flv"
+        self._disposition = recording.get("disposition", "") if is_flv else recording.get("mp4_disposition", "")
         self._start_ms = start_ms
-        self._range = (wanted, only_if)
+        self._wanted = wanted
+        self.reads_as_it_plays = form == "mp4"
         self._library = connection.server.library
         self._part: Part | None = None
         self._waiting_since: float | None = None
@@ -182,7 +97,7 @@ class RecordingViewer(Session[MediaConnection]):
 
     def _close(self) -> None:
         if self._part is not None:
-            self._library.submit(self._part.stream.close)
+            self._library.submit(self._part.source.close)
             self._part = None
 
     async def _from_disk(self, work: Awaitable[T]) -> T:
@@ -194,6 +109,8 @@ class RecordingViewer(Session[MediaConnection]):
 
     async def _open(self) -> Part | None:
         """None where the viewer has gone while this waited for a thread."""
+        if self._form == "mp4":
+            return await self._open_mp4()
         library, file, start_ms = self._library, self._file, self._start_ms
         info = await library.lookup(file) if start_ms is not None else None
 
@@ -201,10 +118,17 @@ class RecordingViewer(Session[MediaConnection]):
             if self._stopped:
                 return None
             if info is None or start_ms is None:
-                return open_whole(file, *self._range)
+                return open_whole(file, self._wanted)
             return open_from(file, info, start_ms, library.limits)
 
         return await library.run(open_part)
+
+    async def _open_mp4(self) -> Part | None:
+        opened = await self._library.mp4.open(self._file)
+        if self._stopped:
+            self._library.submit(opened.close)
+            return None
+        return mp4_part(opened, self._wanted)
 
     async def _send(self, part: Part) -> None:
         if self._stopped:
@@ -225,7 +149,9 @@ class RecordingViewer(Session[MediaConnection]):
         return not self._stopped
 
     def _respond(self, part: Part) -> None:
-        headers: list[Header] = [FLV, ("Content-Length", str(part.length)), ("ETag", part.tag)]
+        headers: list[Header] = [TYPES[self._form], ("Content-Length", str(part.length)), ("ETag", part.tag)]
+        if self._form == "mp4":
+            headers.append(KEPT)
         if self._start_ms is None:
             headers.append(("Accept-Ranges", "bytes"))
         if self._disposition:
@@ -244,6 +170,15 @@ class RecordingViewer(Session[MediaConnection]):
                 (("Content-Range", f"bytes */{error.size}"),),
             )
             self.connection.refuse(beyond, reason="completed")
+            return
+        if isinstance(error, NotChanged):
+            self.connection.refuse(
+                Answer(HTTPStatus.NOT_MODIFIED, headers=(("ETag", error.tag), KEPT)), reason="completed"
+            )
+            return
+        if isinstance(error, Unplayable):
+            words = f"{error} There is no MP4 of this recording: download it as FLV."
+            self.connection.refuse(Answer(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, words), reason="completed")
             return
         answer = next((answer for kind, answer in FAILURES.items() if isinstance(error, kind)), None)
         if answer is None:

@@ -1,6 +1,6 @@
 """What a viewer's request names, and its side to the application: the same questions as for an RTMP player.
 
-/live/APP/NAME.flv or /recordings/APP/NAME.flv, with its query as it came; with a request's own answers.
+/live/APP/NAME.flv, /recordings/APP/NAME.flv or .mp4, with its query as it came; with a request's own answers.
 
 NAME may be INSTANCE/NAME."""
 
@@ -21,12 +21,17 @@ from ingest.server.media import http
 from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import refusal
 from ingest.server.media.live_viewer import LiveViewer
-from ingest.server.media.recording_viewer import FLV, GONE, RecordingViewer
+from ingest.server.media.parts import Wanted
+from ingest.server.media.recording_viewer import FLV, GONE, GROWING, Form, RecordingViewer
 
 TargetKind = Literal["live", "recordings"]
 
-KINDS: Final = ("live", "recordings")
-SUFFIX: Final = ".flv"
+FORMS: Final[dict[TargetKind, dict[str, Form]]] = {
+    "live": {".flv": "flv"},
+    "recordings": {".flv": "flv", ".mp4": "mp4"},
+}
+"""By how the path ends."""
+SUFFIX_LENGTH: Final = 4
 
 MOST_S: Final = 1 << 32
 """Of `start`: more than any file has."""
@@ -42,14 +47,16 @@ class Target:
     app: str
     name: str
     """Without the suffix, decoded."""
+    form: Form
     query: str = field(repr=False)
     """Without '?', not decoded: it may have a token."""
 
 
 def start_of(target: Target) -> int | None:
-    """From where a recording is to be played, ms; None: all of the file. Raises UnreadableTarget."""
+    """From where a recording is to be played, ms; None: all of the file, in which who plays MP4 seeks. Raises
+    UnreadableTarget."""
     found = credentials.query_fields(target.query).get("start")
-    if found is None or target.kind != "recordings":
+    if found is None or target.kind != "recordings" or target.form != "flv":
         return None
     try:
         seconds = float(found)
@@ -71,11 +78,11 @@ def read_target(raw: bytes) -> Target | None:
     except UnicodeDecodeError as error:
         raise UnreadableTarget(str(error.reason)) from error
     file = "/".join(rest)
-    name = file.removesuffix(SUFFIX)
+    name, form = file[:-SUFFIX_LENGTH], FORMS.get(cast(TargetKind, kind), {}).get(file[-SUFFIX_LENGTH:])
     # No stream's name has a '?': it would be taken for the beginning of another query.
-    if kind not in KINDS or not app or not all(name.split("/")) or name == file or "?" in name:
+    if form is None or not app or not all(name.split("/")) or "?" in name:
         return None
-    return Target(cast(TargetKind, kind), app, name, query.decode("ascii", "replace"))
+    return Target(cast(TargetKind, kind), app, name, form, query.decode("ascii", "replace"))
 
 
 REQUEST_ID: Final = 1
@@ -118,8 +125,7 @@ class MediaControl(ApplicationSide):
         self._target: Target | None = None
         self._start_ms: int | None = None
         """Of a recording; None: from its beginning, the file as it is."""
-        self._range = ("", "")
-        """The fields Range and If-Range."""
+        self._wanted = Wanted()
 
     def connect_requested(self, request: http.Request, now: float) -> None:
         connection = self.connection
@@ -150,7 +156,7 @@ class MediaControl(ApplicationSide):
                 self.connection.refuse_unreadable(http.UNUSABLE_UPGRADE)
                 return
         else:
-            self._range = (request.field("Range"), request.field("If-Range"))
+            self._wanted = Wanted(*(request.field(name) for name in ("Range", "If-Range", "If-None-Match")))
         self._target, self.caller = target, read_caller(request, self.connection.scheme, target)
         self.open()
         message: ConnectEvent = {"type": "rtmp.connect", "credential": "", "login": None}
@@ -184,7 +190,7 @@ class MediaControl(ApplicationSide):
         accept: PlayAccept = message  # type: ignore[assignment]
         connection = self.connection
         if self._target and self._target.kind == "recordings":
-            self._read(accept)
+            self._read(accept, self._target.form)
             return
         connection.respond(HTTPStatus.OK, (FLV,))
         if connection.ending:
@@ -195,14 +201,14 @@ class MediaControl(ApplicationSide):
         live = connection.server.registry.get_or_create(accept["path"], accept["labels"])
         self.begin(LiveViewer(connection, accept, live), connection.loop.time())
 
-    def _read(self, accept: PlayAccept) -> None:
+    def _read(self, accept: PlayAccept, form: Form) -> None:
         connection, recording = self.connection, accept["recording"]
-        if recording is None:
-            connection.refuse(GONE)
+        if recording is None or (form == "mp4" and recording.get("growing", False)):
+            connection.refuse(GONE if recording is None else GROWING)
             self.void("rtmp.stop", STREAM_ID, accept["session_id"])
             return
-        wanted, only_if = self._range
-        viewer = RecordingViewer(connection, accept, recording, start_ms=self._start_ms, wanted=wanted, only_if=only_if)
+        wanted, start_ms = self._wanted, self._start_ms
+        viewer = RecordingViewer(connection, accept, recording, form=form, start_ms=start_ms, wanted=wanted)
         self.begin(viewer, connection.loop.time())
 
     def _play_reject(self, request: Request, message: Message) -> None:

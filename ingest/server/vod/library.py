@@ -14,9 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ingest.mp4.heads import Heads
 from ingest.rtmp.limits import Limits
+from ingest.server.config import Mp4Settings
 from ingest.server.process import ThreadPool
 from ingest.server.vod.flv_source import Batch, FlvSource, RecordingInfo, Span, read_info
+from ingest.server.vod.mp4 import Mp4Shelf
 
 T = TypeVar("T")
 
@@ -31,7 +34,7 @@ MAX_INFOS: Final = 64
 class Library:
     """One for each server. Its threads begin with the first recording that is played."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, mp4: Mp4Settings) -> None:
         self.limits = limits
         self.sent_bytes = 0
         self.loop = loop
@@ -39,6 +42,8 @@ class Library:
         self._scanning = ThreadPool(SCANNING_THREADS, "rtmpweb-looking")
         self._infos: OrderedDict[Path, RecordingInfo] = OrderedDict()
         self._asked: dict[Path, asyncio.Future[RecordingInfo]] = {}
+        heads = Heads(mp4.folder, mp4.kept_bytes, mp4.kept_files) if mp4.folder is not None else None
+        self.mp4 = Mp4Shelf(self, heads, mp4.limits, mp4.unnamed)
 
     async def lookup(self, path: Path) -> RecordingInfo:
         """What is known of the file, as it is now. OSError, FlvError: it can't be played."""
@@ -53,6 +58,10 @@ class Library:
     def run(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         return self._reading.run(job, self.loop)
 
+    def scan(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """The same for what may take long."""
+        return self._scanning.run(job, self.loop)
+
     def submit(self, job: Callable[[], object]) -> None:
         """The same for one whose outcome nobody waits for."""
         self._reading.submit(job)
@@ -61,6 +70,7 @@ class Library:
         """No more is asked for. What the threads have still to do, they do."""
         self._reading.close()
         self._scanning.close()
+        self.mp4.close()
 
     def _known(self, path: Path, found: "asyncio.Future[RecordingInfo]") -> None:
         del self._asked[path]

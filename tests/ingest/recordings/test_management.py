@@ -12,6 +12,7 @@ from django.urls import reverse
 from ingest.flv import read_index
 from ingest.flv.recording import recording_path
 from ingest.models import Recording, Stream
+from ingest.mp4.heads import Heads, Version
 from ingest.services.roles import ROLES
 from tests.ingest import operators
 from tests.ingest.operators import member, run
@@ -123,6 +124,7 @@ def test_check_names_what_is_amiss(make: Make, folder: Path) -> None:
     lost = make(name="lost")
     (folder / lost.file).unlink()
     (folder / "live" / "stray.flv").write_bytes(b"x")
+    Heads(folder, 1000, 10).keep(folder / "live" / "played.flv", Version(1, 1), 1, b"a head of an MP4")
     found = run_json("check")
     assert [item["name"] for item in found["without_file"]] == ["lost"]
     assert found["without_row"] == ["live/stray.flv"]

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from ingest.flv.recording import RecordingFile
 from ingest.models import Node, Recording, Session, Stream
+from ingest.mp4.heads import FOLDER, Heads, Version, head_path
 from ingest.services import recordings
 from ingest.services.recordings import GIB, RecordingProblem, Tidied
 from tests.ingest.recordings.conftest import Make, files, flv
@@ -93,6 +94,21 @@ def test_what_is_old_goes(make: Make, folder: Path) -> None:
 
 
 @pytest.mark.both_forms
+@pytest.mark.parametrize("way", ["recording", "application"])
+@pytest.mark.django_db(transaction=True)
+def test_what_was_made_of_a_file_goes_with_it(make: Make, folder: Path, way: str) -> None:
+    row, other = make(), make()
+    heads = Heads(folder, 1000, 10)
+    for each in (row, other):
+        heads.keep(folder / each.file, Version(1, 1), 1, b"a head of an MP4")
+    if way == "recording":
+        recordings.delete(row)
+        assert [path.name for path in (folder / FOLDER).iterdir()] == [head_path(folder, folder / other.file).name]
+    else:
+        row.application.delete()
+        assert not list((folder / FOLDER).iterdir())
+
+
 def test_the_oldest_go_until_the_rest_fits(make: Make, folder: Path) -> None:
     for days, name in enumerate(("a", "b", "c", "d")):
         make(name=name, days=days, size=GIB)

@@ -10,6 +10,7 @@ import pytest
 
 from ingest.rtmp import Limits, events
 from ingest.server import RtmpServer
+from ingest.server.config import Mp4Settings
 from ingest.server.vod import library
 from ingest.server.vod.flv_source import FlvSource, Span, read_info
 from ingest.server.vod.library import READING_THREADS, Library, ReadAhead
@@ -111,7 +112,7 @@ LIMITS = Limits()
 
 
 async def test_a_growing_file_is_looked_at_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = Library(asyncio.get_running_loop(), LIMITS)
+    shelf = Library(asyncio.get_running_loop(), LIMITS, Mp4Settings())
     path = write(tmp_path / "clip.flv", made(3), finished=False)
     monkeypatch.setattr(library, "GROWING_S", 60.0)
     try:
@@ -140,7 +141,7 @@ async def test_who_leaves_while_the_disk_hangs_takes_no_other_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the file is closed when the disk is back."""
-    shelf = Library(asyncio.get_running_loop(), LIMITS)
+    shelf = Library(asyncio.get_running_loop(), LIMITS, Mp4Settings())
     path = write(tmp_path / "clip.flv", made(3))
     opened: list[FlvSource] = []
     reads, gives = threading.Event(), threading.Event()
