@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from ingest.hls.segments import Part, Segment
-
-if TYPE_CHECKING:
-    from ingest.hls.rendition import Rendition
+from ingest.hls.segments import Part, Segment, Targets
+from ingest.hls.settings import HlsSettings
 
 VERSION: Final = 6
 """Which EXT-X-MAP needs."""
@@ -19,7 +17,40 @@ TARGETS_HELD_BACK: Final = 3
 AUDIO_GROUP: Final = "audio"
 
 
-def media_playlist(rendition: "Rendition", *, skip: bool) -> str:
+class Listed(Protocol):
+    """What a media playlist tells of: a `Rendition`."""
+
+    name: str
+    epoch: str
+    settings: HlsSettings
+    targets: Targets
+    open: Segment | None
+    discontinuities: int
+    is_ended: bool
+
+    @property
+    def segments(self) -> Sequence[Segment]: ...
+
+    @property
+    def is_independent(self) -> bool: ...
+
+    @property
+    def media_sequence(self) -> int: ...
+
+    @property
+    def last_msn(self) -> int: ...
+
+    @property
+    def last_part(self) -> int | None: ...
+
+    @property
+    def end_s(self) -> float: ...
+
+    def others(self) -> "Sequence[Listed]":
+        """Of which it has reports."""
+
+
+def media_playlist(rendition: Listed, *, skip: bool) -> str:
     settings, targets = rendition.settings, rendition.targets
     segments = list(rendition.segments)
     end = rendition.end_s
@@ -58,7 +89,7 @@ def media_playlist(rendition: "Rendition", *, skip: bool) -> str:
         lines.append("#EXT-X-ENDLIST")
     else:
         lines.append(_preload_hint(rendition))
-        lines.extend(_report(other) for other in rendition.reports(rendition))
+        lines.extend(_report(other) for other in rendition.others())
     return "\n".join(lines) + "\n"
 
 
@@ -67,26 +98,26 @@ def _skipped(segments: Sequence[Segment], before: float) -> int:
     return sum(segment.end <= before for segment in segments)
 
 
-def _server_control(rendition: "Rendition", until: int) -> str:
+def _server_control(rendition: Listed, until: int) -> str:
     targets = rendition.targets
     control = f"#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,CAN-SKIP-UNTIL={until}"
     control += f",PART-HOLD-BACK={PARTS_HELD_BACK * targets.part_s:.3f}"
     return control + f",HOLD-BACK={TARGETS_HELD_BACK * targets.duration_s}"
 
 
-def _part(rendition: "Rendition", segment: Segment, number: int, part: Part) -> str:
+def _part(rendition: Listed, segment: Segment, number: int, part: Part) -> str:
     uri = f"{rendition.epoch}/{rendition.name}-{segment.msn}.{number}.m4s"
     independent = ",INDEPENDENT=YES" if part.is_independent else ""
     return f'#EXT-X-PART:DURATION={part.duration:.5f},URI="{uri}"{independent}'
 
 
-def _preload_hint(rendition: "Rendition") -> str:
+def _preload_hint(rendition: Listed) -> str:
     segment = rendition.open
     msn, number = (segment.msn, len(segment.parts)) if segment is not None else (rendition.last_msn + 1, 0)
     return f'#EXT-X-PRELOAD-HINT:TYPE=PART,URI="{rendition.epoch}/{rendition.name}-{msn}.{number}.m4s"'
 
 
-def _report(other: "Rendition") -> str:
+def _report(other: Listed) -> str:
     part = f",LAST-PART={other.last_part}" if other.last_part is not None else ""
     return f'#EXT-X-RENDITION-REPORT:URI="{other.name}.m3u8",LAST-MSN={other.last_msn}{part}'
 

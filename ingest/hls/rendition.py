@@ -188,6 +188,9 @@ class Rendition:
         listed = len(self.open.parts) if self.open is not None and self.open.msn == msn else 0
         return part > max(listed - 1, 0) + ahead
 
+    def others(self) -> list["Rendition"]:
+        return self.reports(self)
+
     def playlist(self, *, skip: bool = False) -> str:
         """`skip`: a delta update, where the playlist is long enough for one."""
         if skip not in self._texts:

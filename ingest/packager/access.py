@@ -46,12 +46,15 @@ class _Known:
     at: float
 
 
-WORDS = {
-    "token_missing": "This stream is watched by a link, which this one is not.",
-    "token_invalid": "This link is not valid any more. Ask for a new one.",
-    "token_expired": "This link has expired. Ask for a new one.",
-}
-"""By the reason of a refusal, if a viewer may know more than that it is closed."""
+NO_LINK = "This link is not valid any more. Ask for a new one."
+EXPIRED = "This link has expired. Ask for a new one."
+
+
+def words_of(reason: str, token: str) -> str:
+    """What a viewer is told of a refusal: of what there is no more than of what there is not."""
+    if reason == "token_expired":
+        return EXPIRED
+    return NO_LINK if token else CLOSED
 
 
 class Access:
@@ -118,7 +121,7 @@ def read(app: str, name: str, token: str, *, node: str) -> Found:
             return Found("waiting", path=target.path)
         place = relays.place_of(stream=target.stream.pk, node=node, now=database.shared_now())
     except Refused as refused:
-        return Found("closed", WORDS.get(refused.reason, CLOSED), refused.reason)
+        return Found("closed", words_of(refused.reason, token), refused.reason)
     return Found("live" if place is not None else "waiting", path=target.path)
 
 

@@ -9,21 +9,32 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final, Protocol, TypeVar
 
 from ingest.flv.recording import CpuShare
 from ingest.mp4.heads import FORMAT, Head, Heads, Version, read_head, version_of, write_head
 from ingest.mp4.limits import Mp4Limits, Unplayable
 from ingest.rtmp.limits import Limits
 
-if TYPE_CHECKING:
-    from ingest.server.vod.library import Library
+T = TypeVar("T")
 
 MAX_REFUSALS: Final = 1024
 """Recordings of which is remembered why there is no MP4."""
+
+
+class Threads(Protocol):
+    """Of the library, in which disks are waited for."""
+
+    limits: Limits
+
+    def run(self, job: Callable[[], T]) -> "asyncio.Future[T]": ...
+
+    def scan(self, job: Callable[[], T]) -> "asyncio.Future[T]":
+        """For what takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ class Mp4File:
 class Mp4Shelf:
     """One for each library."""
 
-    def __init__(self, library: "Library", heads: Heads | None, mp4_limits: Mp4Limits, most_unnamed: int) -> None:
+    def __init__(self, library: Threads, heads: Heads | None, mp4_limits: Mp4Limits, most_unnamed: int) -> None:
         """`heads`: None: there is no folder to keep them in."""
         self._library = library
         self._heads = heads

@@ -136,7 +136,7 @@ async def test_by_link_a_token_is_in_the_path(stream: Stream, key: NewKey, clip:
         assert (await hls.get(playlist, token=token)).status_code == 200
         assert (await hls.get(playlist)).status_code == 403
         answer = await hls.get()
-        assert answer.json() == {"detail": "This stream is watched by a link, which this one is not."}
+        assert answer.json() == {"detail": "This stream can't be watched."}, "as if there were none"
         forged = f"{token[:-2]}zz"
         assert (await hls.get(token=forged)).status_code == 403
         await Stream.objects.filter(pk=stream.pk).aupdate(link_generation=2)
@@ -149,6 +149,8 @@ async def test_who_is_refused_is_recorded_and_names_can_not_be_found_out(applica
         answer = await hls.get(path="live/nobody")
         assert (answer.status_code, answer.json()) == (403, {"detail": "This stream can't be watched."})
         assert (await hls.get(path="other/nobody")).json() == answer.json()
+        by_link = await hls.get("state.json", path="live/nobody", token="a:b:c")
+        assert by_link.json() == {"state": "closed", "words": "This link is not valid any more. Ask for a new one."}
         await sync_to_async(flush)()
         assert {row.reason async for row in Attempt.objects.all()} == {"stream_unknown", "unknown_app"}
 
