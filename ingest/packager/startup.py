@@ -19,8 +19,8 @@ def packager_name() -> str:
     return f"{nodes.own_name()}{SUFFIX}"
 
 
-def make(application: ASGIApplication) -> Packager:
-    """Raises ImproperlyConfigured."""
+def make(application: ASGIApplication, address: tuple[str, int]) -> Packager:
+    """`address`: where it listens. Raises ImproperlyConfigured."""
     node = packager_name()
     bounds = PackagerSettings(
         proxies=settings.TRUSTED_PROXIES,
@@ -31,6 +31,7 @@ def make(application: ASGIApplication) -> Packager:
         server_config(None),
         node=node,
         local=None,
+        hls=address,
         recording=None,
         thumbnails=None,
         max_connections=bounds.viewers,

@@ -51,7 +51,7 @@ class Command(ForegroundCommand):
 
     async def _run(self, listener: socket.socket, grace_s: float) -> None:
         stopping = asyncio.Event()
-        packager = make(application)
+        packager = make(application, listener.getsockname()[:2])
         node = packager.server.config.node
         with suppress(DatabaseError, decisions.TooSlow):  # Without an answer it waits, and takes its name then.
             await startup.ask_before_start(installation.check)
