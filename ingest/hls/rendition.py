@@ -373,11 +373,11 @@ class Rendition:
         listed = max(window, self.settings.rewind_s) if self.on_segment is not None else window
         while end - self.segments[0].end >= listed:
             self._unlist()
-        grace = self.settings.grace_targets * target
+        grace = min(listed, self.settings.grace_s) + target
         while self._gone and end - self._gone[0].end >= listed + grace:
             self.bytes -= self._gone.popleft().forget()
         for segment in self.segments:
-            if end - segment.end < window + grace:
+            if end - segment.end < window + target:
                 break
             self.bytes -= segment.forget()
         self._unlist_lost()

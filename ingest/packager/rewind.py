@@ -9,6 +9,7 @@ viewers may go back as far as memory has it."""
 import asyncio
 import logging
 import shutil
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,8 @@ from ingest.packager.settings import PackagerSettings
 logger = logging.getLogger(__name__)
 
 FAILING = Bound(1, 60.0)
+UNLISTED_S = 120.0
+"""What is listed no more can be had for a while."""
 
 
 class NotReady(Exception):  # noqa: N818 - an answer, not an error.
@@ -45,8 +48,8 @@ class Rewind:
         """`dropped`: a segment that was written, or was to be, can't be had any more."""
         self._folder, self._settings, self._dropped = folder, settings, dropped
         self._threads = ThreadPoolExecutor(settings.disk_threads, thread_name_prefix="rtmpweb-rewind")
-        self._kept: OrderedDict[Key, int] = OrderedDict()
-        """Bytes of each, oldest first."""
+        self._kept: OrderedDict[Key, tuple[int, float]] = OrderedDict()
+        """Bytes of each, and when it was whole (monotonic), oldest first."""
         self.held_bytes = 0
         self._waiting = 0
 
@@ -64,26 +67,26 @@ class Rewind:
         if self._waiting >= self._settings.waiting_reads:
             self._dropped(key)
             return
-        size = sum(map(len, parts))
-        self._kept[key] = size
+        size, now = sum(map(len, parts)), time.monotonic()
+        self._kept[key] = size, now
         self.held_bytes += size
         task = asyncio.ensure_future(self._in_thread(lambda: self._write(key, parts)))
         task.add_done_callback(lambda done: self._was_written(key, done))
-        while self.held_bytes > self._settings.rewind_bytes:
+        oldest_at = now - self._settings.rewind_s - UNLISTED_S
+        while self.held_bytes > self._settings.rewind_bytes or next(iter(self._kept.values()))[1] < oldest_at:
             self.drop(next(iter(self._kept)))
 
     def drop(self, key: Key) -> None:
         """It is not to be had any more."""
-        size = self._kept.pop(key, None)
-        if size is not None:
-            self.held_bytes -= size
+        if key in self._kept:
+            self.held_bytes -= self._kept.pop(key)[0]
             self._threads.submit(lambda: (self._folder / key.file).unlink(missing_ok=True))
             self._dropped(key)
 
     def forget(self, epoch: str) -> None:
         """All of a packaging that is over."""
         for key in [key for key in self._kept if key.epoch == epoch]:
-            self.held_bytes -= self._kept.pop(key)
+            self.held_bytes -= self._kept.pop(key)[0]
         self._threads.submit(shutil.rmtree, self._folder / epoch, ignore_errors=True)
 
     async def read(self, key: Key) -> bytes | None:
@@ -123,5 +126,5 @@ class Rewind:
             if FAILING.take() is not None:
                 logger.warning("What viewers may go back to can't be written to %s: %s.", self._folder, error)
             with suppress(KeyError):
-                self.held_bytes -= self._kept.pop(key)
+                self.held_bytes -= self._kept.pop(key)[0]
             self._dropped(key)
