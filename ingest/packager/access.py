@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest import clock
+from ingest import clock, credentials
 from ingest.consumers import decisions
 from ingest.contracts import Labels, RelayOrder
 from ingest.models import Stream
@@ -93,7 +93,8 @@ class Access:
         if done.cancelled():
             return
         if error := done.exception():
-            logger.warning("Whether %s/%s may be watched is not known: %s", key[0], key[1], type(error).__name__)
+            path = credentials.scrub_text(f"{key[0]}/{key[1]}")
+            logger.warning("Whether %s may be watched is not known: %s", path, type(error).__name__)
             return
         self._known.pop(key, None)
         self._known[key] = _Known(done.result(), asyncio.get_running_loop().time())

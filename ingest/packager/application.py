@@ -7,6 +7,7 @@ for may be kept for a while, any other for a moment; what is one viewer's own is
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Header = tuple[bytes, bytes]
+Content = bytes | memoryview
 
 M3U8: Final = (b"content-type", b"application/vnd.apple.mpegurl")
 JSON: Final = (b"content-type", b"application/json")
@@ -39,7 +41,6 @@ PREFLIGHT: Final = (
     (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
     (b"access-control-allow-headers", b"Range, Content-Type"),
     (b"access-control-max-age", b"86400"),
-    (b"content-length", b"0"),
 )
 NOT_KEPT: Final = (b"cache-control", b"no-store")
 KEPT: Final = (b"cache-control", b"public, max-age=86400, immutable")
@@ -80,8 +81,8 @@ class Packager(Protocol):
 
     def packaged(self, path: str) -> PackagedStream | None: ...
 
-    async def from_disk(self, target: Target) -> bytes | None:
-        """A segment of the rewind. Raises NotReady: too many wait for the disk."""
+    def from_disk(self, target: Target) -> AbstractAsyncContextManager[bytes | None]:
+        """A segment of the rewind, while it is sent. Raises NotReady: too many are at it."""
 
 
 class HlsApplication:
@@ -109,7 +110,7 @@ class HlsApplication:
         if target is None:
             raise Failed(HTTPStatus.NOT_FOUND, NOTHING, MOMENT)
         if method == "OPTIONS":
-            await _send(send, HTTPStatus.NO_CONTENT, PREFLIGHT[:-1])
+            await _send(send, HTTPStatus.NO_CONTENT, PREFLIGHT)
             return
         allowed = METHODS.get(target.kind, READS)
         if method not in allowed:
@@ -238,9 +239,21 @@ class HlsApplication:
         rendition = self._rendition(stream, target)
         if target.kind == "part":
             await self._await_part(stream, rendition, target)
-        content = await self._content(stream, rendition, target)
-        if content is None:
-            raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
+        content = self._content(rendition, target)
+        if content is not None:
+            await self._send_media(stream, target, scope, send, content)
+            return
+        if target.kind == "segment":
+            async with self._packager.from_disk(target) as content:
+                if content is not None:
+                    await self._send_media(stream, target, scope, send, content)
+                    return
+        raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
+
+    async def _send_media(
+        self, stream: PackagedStream, target: Target, scope: Mapping[str, Any], send: Send, content: Content
+    ) -> None:
+        """Returns once the client has taken most of it."""
         stream.asked_at = stream.loop_time
         fields = dict(scope["headers"])
         tag = f'"{target.epoch}-{target.rendition}-{target.kind}-{target.number}-{target.part}"'.encode()
@@ -259,9 +272,9 @@ class HlsApplication:
             if found is not None:
                 first, end = found
                 head = (*head, (b"content-range", b"bytes %d-%d/%d" % (first, end - 1, len(content))))
-                content, status = content[first:end], HTTPStatus.PARTIAL_CONTENT
+                content, status = memoryview(content)[first:end], HTTPStatus.PARTIAL_CONTENT  # No copy for each.
         self._count(stream, scope, len(content))
-        await _send(send, status, head, content)
+        await _send(send, status, head, content, waits=True)
 
     async def _await_part(self, stream: PackagedStream, rendition: Rendition, target: Target) -> None:
         """One that a preload hint has named may be asked for before it is there."""
@@ -269,16 +282,13 @@ class HlsApplication:
             raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
         await stream.wait_for_part(rendition, target.number, target.part)
 
-    async def _content(self, stream: PackagedStream, rendition: Rendition, target: Target) -> bytes | None:
+    def _content(self, rendition: Rendition, target: Target) -> Content | None:
+        """What is in memory, of which there is one copy for all."""
         if target.kind == "init":
             return rendition.init(target.number)
         if target.kind == "part":
-            parts = rendition.part(target.number, target.part)
-        else:
-            parts = rendition.segment(target.number)
-            if parts is None:
-                return await self._packager.from_disk(target)
-        return stream.media(parts) if parts is not None else None
+            return rendition.part(target.number, target.part)
+        return rendition.segment(target.number)
 
     def _count(self, stream: PackagedStream, scope: Mapping[str, Any], size: int) -> None:
         stream.sent_bytes += size
@@ -332,11 +342,16 @@ async def _read_body(receive: Receive, most: int) -> Any:
         return None
 
 
-async def _send(send: Send, status: HTTPStatus, headers: Sequence[Header], content: bytes = b"") -> None:
+async def _send(
+    send: Send, status: HTTPStatus, headers: Sequence[Header], content: Content = b"", *, waits: bool = False
+) -> None:
+    """`waits`: until most of it is sent."""
     has_body = status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
     length = ((b"content-length", b"%d" % len(content)),) if has_body else ()
     await send({"type": "http.response.start", "status": int(status), "headers": [*headers, *length]})
-    await send({"type": "http.response.body", "body": content})
+    await send({"type": "http.response.body", "body": content, "more_body": waits})
+    if waits:
+        await send({"type": "http.response.body"})
 
 
 ANSWERS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {

@@ -8,10 +8,12 @@ import contextlib
 import logging
 import socket
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ingest import addresses
 from ingest.packager.settings import PackagerSettings
@@ -27,6 +29,36 @@ TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r
 TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
+class Flow(FlowControl):
+    """Reading goes on once neither an answer nor the rate of requests holds it up."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._is_full = self._is_over_rate = False
+
+    def pause_reading(self) -> None:
+        self._is_full = True
+        self._hold()
+
+    def resume_reading(self) -> None:
+        self._is_full = False
+        self._hold()
+
+    def over_rate(self, whether: bool) -> None:
+        self._is_over_rate = whether
+        self._hold()
+
+    def _hold(self) -> None:
+        if self._is_full or self._is_over_rate:
+            super().pause_reading()
+        else:
+            super().resume_reading()
+
+
+class TooManyWait(Exception):  # noqa: N818 - the parser's callback says so.
+    """Requests of a connection behind the one that is answered."""
+
+
 class HlsConnection(HttpToolsProtocol):
     """One connection; the application finds it in its scope, under `connection`."""
 
@@ -34,13 +66,18 @@ class HlsConnection(HttpToolsProtocol):
     limits: ClassVar[ConnectionLimits]
 
     transport: Any
+    flow: Flow
     viewer = ""
     """Whose playlists were asked for by it last: what else is asked for by it is that viewer's."""
     peer = ""
+    answering: asyncio.Task[Any] | None = None
+    """What makes the answer to a request: it ends with the connection."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._is_counted = False
+        self._answered: RequestResponseCycle | None = None
+        """The request that is answered, or was last; `cycle` is the one that came last."""
         self._head_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
@@ -56,6 +93,7 @@ class HlsConnection(HttpToolsProtocol):
         self._is_counted = True
         tune(transport.get_extra_info("socket"), UNSENT_BYTES)
         super().connection_made(transport)
+        self.flow = Flow(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -66,6 +104,15 @@ class HlsConnection(HttpToolsProtocol):
             self._is_counted = False
             self.limits.free(self.peer)
             super().connection_lost(exc)
+            self.pipeline.clear()
+            if self._answered is not None:
+                self._answered.disconnected = True
+            if self.answering is not None:
+                self.answering.cancel()
+
+    @property
+    def is_lost(self) -> bool:
+        return not self._is_counted
 
     def data_received(self, data: bytes) -> None:
         if not self._is_counted:
@@ -82,6 +129,15 @@ class HlsConnection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope["connection"] = self  # type: ignore[typeddict-unknown-key]
 
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self.settings.pipelined:
+            raise TooManyWait
+        super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._head_bytes = 0
@@ -89,14 +145,16 @@ class HlsConnection(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
         wait_s = self._rate.wait_s(self.loop.time())
-        if wait_s and not self.transport.is_closing() and self._resume is None:
-            self.transport.pause_reading()
+        if wait_s and not self.transport.is_closing():
+            self.flow.over_rate(True)
+            if self._resume is not None:
+                self._resume.cancel()
             self._resume = self.loop.call_later(wait_s, self._go_on)
 
     def _go_on(self) -> None:
         self._resume = None
         if not self.transport.is_closing():
-            self.transport.resume_reading()
+            self.flow.over_rate(False)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -123,13 +181,26 @@ class HlsConnection(HttpToolsProtocol):
         self.transport.close()
 
 
+async def answer_until_lost(application: Any, scope: Any, receive: Any, send: Any) -> None:
+    """Nobody waits for what a client that is gone has asked for: it could ask for that without end."""
+    connection = scope["connection"]
+    connection.answering = asyncio.current_task()
+    try:
+        await application(scope, receive, send)
+    except asyncio.CancelledError:
+        if not connection.is_lost:
+            raise
+    finally:
+        connection.answering = None
+
+
 class HttpServer(uvicorn.Server):
     """Signals are its process's to handle."""
 
     def __init__(self, application: Any, settings: PackagerSettings, limits: ConnectionLimits) -> None:
         protocol = type("BoundHlsConnection", (HlsConnection,), {"settings": settings, "limits": limits})
         config = uvicorn.Config(
-            application,
+            partial(answer_until_lost, application),
             http=protocol,
             ws="none",
             loop="none",

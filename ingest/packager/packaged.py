@@ -5,9 +5,9 @@ import asyncio
 import gzip
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 from ingest import clock
@@ -26,7 +26,6 @@ QUEUE: Final = QueueLimits(messages=100_000, size_bytes=256 * MIB, seconds=60.0,
 
 BATCH_BYTES: Final = 16 * MIB
 EPOCH_BYTES: Final = 4
-JOINED_BODIES: Final = 16
 GZIP_LEVEL: Final = 5
 TAG_BYTES: Final = 8
 
@@ -54,7 +53,7 @@ class PackagedStream:
         hls: HlsSettings,
         *,
         is_always: bool = False,
-        keep: Callable[[Key, list[bytes]], None] | None = None,
+        keep: Callable[[Key, Sequence[bytes | memoryview]], None] | None = None,
     ) -> None:
         """`keep`: takes each segment, for viewers who go back further than memory does."""
         self._server, self.live, self._settings = server, live, settings
@@ -73,10 +72,9 @@ class PackagedStream:
         )
         self._publication: Publication | None = None
         """Whose media were taken last."""
-        self._waiting: dict[str, list[tuple[Callable[[], bool], asyncio.Future[None]]]] = {}
+        self._waiting: dict[str, dict[asyncio.Future[None], Callable[[], bool]]] = {}
         """By rendition: who waits, and whether that is over."""
-        self._starting: list[asyncio.Future[None]] = []
-        self._bodies = lru_cache(maxsize=JOINED_BODIES)(lambda parts: b"".join(parts))
+        self._starting: set[asyncio.Future[None]] = set()
         self._playlists: dict[tuple[str, bool], tuple[str, Body]] = {}
         self.sent_bytes = self._told_bytes = 0
         self.is_closed = False
@@ -142,11 +140,13 @@ class PackagedStream:
         return bool(renditions) and all(rendition.is_ended for rendition in renditions)
 
     def is_idle(self, now: float) -> bool:
-        if self.viewers or self.is_always:
+        if self.viewers or (self.is_always and not self.has_ended):
             return False
         return now - self.asked_at >= self._settings.idle_s
 
-    def _keep(self, keep: Callable[[Key, list[bytes]], None], rendition: Rendition, segment: Segment) -> None:
+    def _keep(
+        self, keep: Callable[[Key, Sequence[bytes | memoryview]], None], rendition: Rendition, segment: Segment
+    ) -> None:
         if segment.data is not None:
             keep(Key(self.epoch, rendition.name, segment.msn), segment.data)
 
@@ -154,30 +154,24 @@ class PackagedStream:
         self.is_closed = True
         self.live.unsubscribe(self.subscriber)
         for waiting in self._waiting.values():
-            _release([future for _, future in waiting])
+            _release(waiting)
         _release(self._starting)
 
     # --- What is asked for ---
 
     def _changed(self, rendition: Rendition) -> None:
-        waiting = self._waiting.get(rendition.name)
-        if not waiting:
-            return
-        over, left = [], []
-        for is_over, future in waiting:
-            if is_over():
-                over.append(future)
-            else:
-                left.append((is_over, future))
-        self._waiting[rendition.name] = left
-        _release(over)
+        waiting = self._waiting.get(rendition.name, {})
+        _release([future for future, is_over in waiting.items() if is_over()])
 
     async def ready(self) -> None:
         """Once it can be watched. Raises NotReady."""
         if not self.packaging.is_ready:
             future = self._loop.create_future()
-            self._starting.append(future)
-            await self._wait(future, self._settings.ready_s)
+            self._starting.add(future)
+            try:
+                await self._wait(future, self._settings.ready_s)
+            finally:
+                self._starting.discard(future)
         if not self.packaging.is_ready:
             raise NotReady
 
@@ -193,13 +187,12 @@ class PackagedStream:
         if self.is_closed or is_over():
             return
         future = self._loop.create_future()
-        waiting = self._waiting.setdefault(rendition.name, [])
-        waiting.append((is_over, future))
+        waiting = self._waiting.setdefault(rendition.name, {})
+        waiting[future] = is_over
         try:
             await self._wait(future, min(self._settings.blocked_s, 3.0 * rendition.targets.duration_s))
         finally:
-            if future.cancelled():
-                self._waiting[rendition.name] = [each for each in waiting if each[1] is not future]
+            del waiting[future]
 
     async def _wait(self, future: "asyncio.Future[None]", most_s: float) -> None:
         timer = self._loop.call_later(most_s, _release, [future])
@@ -216,13 +209,6 @@ class PackagedStream:
             found = self._playlists[rendition.name, skip] = (text, make_body(text))
         return found[1]
 
-    def media(self, parts: list[bytes]) -> bytes:
-        """Joined once for all who ask at about the same time."""
-        if len(parts) == 1:
-            return parts[0]
-        joined: bytes = self._bodies(tuple(parts))
-        return joined
-
 
 def make_body(text: str) -> Body:
     plain = text.encode()
@@ -230,8 +216,7 @@ def make_body(text: str) -> Body:
     return Body(plain, gzip.compress(plain, GZIP_LEVEL, mtime=0), f'"{tag}"'.encode())
 
 
-def _release(futures: "list[asyncio.Future[None]]") -> None:
+def _release(futures: "Iterable[asyncio.Future[None]]") -> None:
     for future in futures:
         if not future.done():
             future.set_result(None)
-    futures.clear()

@@ -61,6 +61,8 @@ class PackagerSettings:
     """Of one connection at once, as far as it has not asked before,"""
     requests_per_s: float = 40.0
     """and in the long run: a viewer of low latency asks 8 times a second. Who asks more waits."""
+    pipelined: int = 16
+    """That wait behind one that is answered. No browser sends any."""
     head_s: float = 10.0
     """From the first byte of a request to its end."""
     head_bytes: int = 16 * KIB
@@ -73,6 +75,10 @@ class PackagerSettings:
     disk_threads: int = 2
     """That read and write segments of the rewind."""
     waiting_reads: int = 200
-    """Requests that may wait for them."""
+    """Requests that may wait for them, or are sent what they have read;"""
+    read_bytes: int = 256 * MIB
+    """so much at a time, as each has its own copy."""
+    waiting_writes: int = 200
+    """Segments that may wait to be written."""
     grace_s: float = 3.0
     """For answers under way, when the packager stops."""

@@ -295,6 +295,9 @@ MOST_REPORTED: Final = 10**9
 """Of a figure: eleven days, in ms."""
 
 TURNED_AWAY: Final = TurnedAway("NetStream.Play.Failed", "Watching was stopped by an operator.")
+DRAINED: Final = TurnedAway(
+    "NetConnection.Connect.Rejected", "This server is about to stop. Try again in a while.", passes=True
+)
 TOO_MANY: Final = TurnedAway(
     "NetConnection.Connect.Rejected", "There are as many viewers as there may be. Try again in a while.", passes=True
 )
@@ -354,9 +357,12 @@ class Viewers:
         return await asyncio.shield(task)
 
     def come_back(self, asking: Asking, viewer_id: str) -> None:
-        """Of one who was away, and goes on: nothing waits for it. Raises TurnedAway for who was kicked."""
+        """Of one who was away, and goes on: nothing waits for it. Raises TurnedAway for who was kicked, and for all
+        once the packager drains."""
         if viewer_id in self._away:
             raise TURNED_AWAY
+        if self._server.draining:
+            raise DRAINED
         if viewer_id not in self._entering and self.ids.is_given(viewer_id, asking.path):
             task = self._server.loop.create_task(self.enter(asking, viewer_id))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -376,7 +382,7 @@ class Viewers:
         connection = ViewerConnection(server, viewer_id, asking, self.local)
         if not server.admit(connection, asking.address):
             connection.lost = True
-            raise TOO_MANY
+            raise DRAINED if server.draining else TOO_MANY
         control = connection.control
         control.connect_requested(None, server.loop.time())
         accept = await control.entered
