@@ -10,6 +10,7 @@ from ingest import clock, credentials
 from ingest.consumers import decisions
 from ingest.contracts import Labels, RelayOrder
 from ingest.models import Stream
+from ingest.packager.arrivals import Arrivals
 from ingest.packager.settings import PackagerSettings
 from ingest.services import database, playback, relays
 from ingest.services.refusals import Refused
@@ -37,7 +38,7 @@ class Found:
 
 
 class Unsure(Exception):  # noqa: N818 - an answer, not an error.
-    """The database has not answered."""
+    """The database has not answered, or is not asked."""
 
 
 @dataclass(slots=True)
@@ -59,9 +60,10 @@ class Access:
         self._node, self._settings = node, settings
         self._known: dict[tuple[str, str, str], _Known] = {}
         self._reads: dict[tuple[str, str, str], asyncio.Task[Found]] = {}
+        self._arrivals = Arrivals(settings)
 
-    async def look(self, app: str, name: str, token: str) -> Found:
-        """Raises Unsure."""
+    async def look(self, app: str, name: str, token: str, address: str) -> Found:
+        """`address`: who asks. Raises Unsure, also for who asks for any number of names."""
         loop = asyncio.get_running_loop()
         key = (app, name, token)
         known = self._known.get(key)
@@ -70,6 +72,8 @@ class Access:
             return known.found
         read = self._reads.get(key)
         if read is None:
+            if known is None and not self._arrivals.take(address, loop.time()):
+                raise Unsure
             read = self._reads[key] = loop.create_task(self._read(key))
             read.add_done_callback(lambda done: self._has_read(key, done))
         if known is not None and age < 2 * self._settings.known_s:

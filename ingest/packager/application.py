@@ -76,8 +76,8 @@ class Packager(Protocol):
 
     viewers: Viewers
 
-    async def look(self, target: Target) -> Found:
-        """Raises Unsure."""
+    async def look(self, target: Target, address: str) -> Found:
+        """`address`: who asks. Raises Unsure."""
 
     def packaged(self, path: str) -> PackagedStream | None: ...
 
@@ -119,16 +119,19 @@ class HlsApplication:
 
     # --- Whether it may be watched ---
 
-    async def _checked(self, target: Target) -> Found:
-        found = await self._packager.look(target)
+    async def _checked(self, target: Target, scope: Mapping[str, Any]) -> Found:
+        found = await self._packager.look(target, self._address(scope))
         if found.state == "closed":
             raise Failed(HTTPStatus.FORBIDDEN, found.words, NOT_KEPT)
         return found
 
-    def _asking(self, target: Target, scope: Mapping[str, Any]) -> Asking:
-        fields = dict(scope["headers"])
+    def _address(self, scope: Mapping[str, Any]) -> str:
         peer = scope["client"][0] if scope["client"] else ""
         forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        return addresses.client_of(peer, forwarded, self._proxies)
+
+    def _asking(self, target: Target, scope: Mapping[str, Any]) -> Asking:
+        fields = dict(scope["headers"])
 
         def text(name: bytes) -> str:
             return str(fields.get(name, b"").decode("latin-1"))
@@ -137,7 +140,7 @@ class HlsApplication:
             app=target.app,
             name=target.name,
             token=target.token,
-            address=addresses.client_of(peer, forwarded, self._proxies),
+            address=self._address(scope),
             agent=text(b"user-agent")[:512],
             page=(text(b"referer") or text(b"origin"))[:512],
             host=text(b"host")[:256],
@@ -160,7 +163,7 @@ class HlsApplication:
     async def _index(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
         """The multivariant playlist: a new viewer's. Who may not watch is refused by the node's application, which
         records it."""
-        found = await self._packager.look(target)
+        found = await self._packager.look(target, self._address(scope))
         if found.state == "waiting":
             raise Failed(HTTPStatus.NOT_FOUND, WORDS["waiting"], NOT_KEPT)
         try:
@@ -188,7 +191,7 @@ class HlsApplication:
         directives = read_directives(scope["query_string"])
         if directives.is_wrong:
             raise Failed(HTTPStatus.BAD_REQUEST, "_HLS_msn or _HLS_part makes no sense.")
-        stream = self._stream(await self._checked(target))
+        stream = self._stream(await self._checked(target, scope))
         await stream.ready()
         rendition = self._rendition(stream, target)
         self._follow(directives.viewer, target, scope, stream)
@@ -235,7 +238,7 @@ class HlsApplication:
     # --- Media ---
 
     async def _media(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
-        stream = self._stream(await self._checked(target))
+        stream = self._stream(await self._checked(target, scope))
         rendition = self._rendition(stream, target)
         if target.kind == "part":
             await self._await_part(stream, rendition, target)
@@ -299,8 +302,8 @@ class HlsApplication:
 
     # --- The watch page ---
 
-    async def _state(self, target: Target, _scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
-        found = await self._packager.look(target)
+    async def _state(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
+        found = await self._packager.look(target, self._address(scope))
         stream = self._packager.packaged(found.path)
         state, words = str(found.state), found.words or WORDS.get(found.state, "")
         if state == "waiting" and stream is not None and stream.has_ended:

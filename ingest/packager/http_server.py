@@ -184,14 +184,15 @@ class HlsConnection(HttpToolsProtocol):
 async def answer_until_lost(application: Any, scope: Any, receive: Any, send: Any) -> None:
     """Nobody waits for what a client that is gone has asked for: it could ask for that without end."""
     connection = scope["connection"]
-    connection.answering = asyncio.current_task()
+    connection.answering = task = asyncio.current_task()
     try:
         await application(scope, receive, send)
     except asyncio.CancelledError:
         if not connection.is_lost:
             raise
     finally:
-        connection.answering = None
+        if connection.answering is task:
+            connection.answering = None
 
 
 class HttpServer(uvicorn.Server):

@@ -100,8 +100,8 @@ class Packager:
 
     # --- What the HTTP application asks ---
 
-    async def look(self, target: Target) -> Found:
-        return await self._access.look(target.app, target.name, target.token)
+    async def look(self, target: Target, address: str) -> Found:
+        return await self._access.look(target.app, target.name, target.token, address)
 
     def packaged(self, path: str) -> PackagedStream | None:
         return self._streams.get(path)

@@ -44,7 +44,8 @@ class PackagerSettings:
     viewers_per_address: int = 1_000
     """The same of one address: a school's viewers share one."""
     new_viewers: int = 1_000
-    """That may come of one address at once,"""
+    """That may come of one address at once; and names and tokens that nobody has asked for of late, as each asks the
+    database;"""
     new_viewers_per_s: float = 50.0
     """and in the long run."""
     gone_s: float = 12.0

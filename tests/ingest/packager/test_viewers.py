@@ -205,6 +205,15 @@ async def test_one_address_can_not_be_any_number_of_viewers(key: NewKey, clip: P
         assert len(hls.packager.server.sessions) <= 3
 
 
+async def test_one_address_can_not_ask_for_any_number_of_names(key: NewKey, clip: Path) -> None:
+    """Each asks the database, which others wait for; who watches asks for one that is known."""
+    async with running(new_viewers=10, new_viewers_per_s=0.001) as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        statuses = [(await hls.get("state.json", path=f"live/any{number}")).status_code for number in range(15)]
+        assert (statuses[0], statuses[-1]) == (200, 503)
+        assert (await hls.get(playlist)).status_code == 200
+
+
 # --- What pages report ---
 
 
