@@ -197,16 +197,16 @@ class Rendition:
             self._texts[skip] = media_playlist(self, skip=skip)
         return self._texts[skip]
 
-    def segment(self, msn: int) -> list[bytes] | None:
+    def segment(self, msn: int) -> bytes | None:
         """Its bytes; None: there is no such, or it is in memory no more."""
         found = self.find(msn)
-        return found.data if found is not None and found.is_whole else None
+        return found.joined() if found is not None and found.is_whole and found.is_in_memory else None
 
-    def part(self, msn: int, number: int) -> list[bytes] | None:
+    def part(self, msn: int, number: int) -> bytes | memoryview | None:
         found = self.find(msn)
         if found is None or not found.lists_parts or not found.is_in_memory or not 0 <= number < len(found.parts):
             return None
-        return [found.parts[number].data]
+        return found.parts[number].data
 
     def init(self, number: int) -> bytes | None:
         return self._inits.get(number)

@@ -6,10 +6,11 @@ import logging
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest import clock
+from ingest import clock, credentials
 from ingest.consumers import decisions
 from ingest.contracts import Labels, RelayOrder
 from ingest.models import Stream
+from ingest.packager.arrivals import Arrivals
 from ingest.packager.settings import PackagerSettings
 from ingest.services import database, playback, relays
 from ingest.services.refusals import Refused
@@ -37,7 +38,7 @@ class Found:
 
 
 class Unsure(Exception):  # noqa: N818 - an answer, not an error.
-    """The database has not answered."""
+    """The database has not answered, or is not asked."""
 
 
 @dataclass(slots=True)
@@ -62,6 +63,7 @@ class Access:
         self._node, self._settings = node, settings
         self._known: dict[tuple[str, str, str], _Known] = {}
         self._reads: dict[tuple[str, str, str], asyncio.Task[Found]] = {}
+        self._arrivals = Arrivals(settings)
 
     def known(self, app: str, name: str, token: str) -> Found | None:
         """What was read a moment ago; it is read anew meanwhile, if that was not just now."""
@@ -74,11 +76,14 @@ class Access:
             self._read_anew(key)
         return known.found if age < 2 * self._settings.known_s else None
 
-    async def look(self, app: str, name: str, token: str) -> Found:
-        """Raises Unsure."""
+    async def look(self, app: str, name: str, token: str, address: str) -> Found:
+        """`address`: who asks. Raises Unsure, also for who asks for any number of names."""
         if found := self.known(app, name, token):
             return found
         key = (app, name, token)
+        is_new = key not in self._known and key not in self._reads
+        if is_new and not self._arrivals.take(address, asyncio.get_running_loop().time()):
+            raise Unsure
         try:
             return await asyncio.shield(self._read_anew(key))
         except Exception as error:
@@ -106,7 +111,8 @@ class Access:
         if done.cancelled():
             return
         if error := done.exception():
-            logger.warning("Whether %s/%s may be watched is not known: %s", key[0], key[1], type(error).__name__)
+            path = credentials.scrub_text(f"{key[0]}/{key[1]}")
+            logger.warning("Whether %s may be watched is not known: %s", path, type(error).__name__)
             return
         self._known.pop(key, None)
         self._known[key] = _Known(done.result(), asyncio.get_running_loop().time())

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import socket
+from collections import Counter
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
 from ingest.consumers import decisions
@@ -43,6 +45,8 @@ class Packager:
         self.server = RtmpServer(application, config)
         self._access = Access(config.node, settings)
         self._streams: dict[str, PackagedStream] = {}
+        self._watching: Counter[str] = Counter()
+        """Viewers, by path: they outlive what is packaged."""
         self._ids = ViewerIds(secret)
         self.viewers: Viewers
         self._rewind = Rewind(settings.rewind, settings, self._dropped) if settings.rewind else None
@@ -97,8 +101,8 @@ class Packager:
 
     # --- What the HTTP application asks ---
 
-    async def look(self, target: Target) -> Found:
-        return await self._access.look(target.app, target.name, target.token)
+    async def look(self, target: Target, address: str) -> Found:
+        return await self._access.look(target.app, target.name, target.token, address)
 
     def known(self, target: Target) -> Found | None:
         return self._access.known(target.app, target.name, target.token)
@@ -106,21 +110,27 @@ class Packager:
     def packaged(self, path: str) -> PackagedStream | None:
         return self._streams.get(path)
 
-    async def from_disk(self, target: Target) -> bytes | None:
-        return await self._rewind.read(Key(target.epoch, target.rendition, target.number)) if self._rewind else None
+    def from_disk(self, target: Target) -> AbstractAsyncContextManager[bytes | None]:
+        if self._rewind is None:
+            return nullcontext()
+        return self._rewind.read(Key(target.epoch, target.rendition, target.number))
 
     # --- Streams ---
 
     def _joined(self, viewer: Viewer, accept: PlayAccept) -> None:
-        stream = self._package(accept["path"], accept["labels"], accept.get("source"))
+        self._watching[viewer.path] += 1
+        stream = self._package(viewer.path, accept["labels"], accept.get("source"))
         if stream is not None:
-            stream.viewers += 1
+            stream.viewers = self._watching[viewer.path]
             stream.asked_at = self._loop.time()
 
     def _left(self, viewer: Viewer) -> None:
+        self._watching[viewer.path] -= 1
         stream = self._streams.get(viewer.path)
         if stream is not None:
-            stream.viewers = max(stream.viewers - 1, 0)
+            stream.viewers = self._watching[viewer.path]
+        if not self._watching[viewer.path]:
+            del self._watching[viewer.path]
 
     def _package(
         self, path: str, labels: Labels, order: RelayOrder | None, *, is_always: bool = False

@@ -11,9 +11,9 @@ import logging
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,7 +51,10 @@ class Rewind:
         self._kept: OrderedDict[Key, tuple[int, float]] = OrderedDict()
         """Bytes of each, and when it was whole (monotonic), oldest first."""
         self.held_bytes = 0
-        self._waiting = 0
+        self._writes = self._reads = 0
+        """That wait for the threads, or are at it. Readers are anybody: they take no place of what is written."""
+        self._read_bytes = 0
+        """Of segments in answers under way."""
 
     async def open(self) -> None:
         """Raises OSError."""
@@ -62,11 +65,12 @@ class Rewind:
 
         await self._in_thread(begin_anew)
 
-    def keep(self, key: Key, parts: Sequence[bytes]) -> None:
+    def keep(self, key: Key, parts: Sequence[bytes | memoryview]) -> None:
         """Writes it, later."""
-        if self._waiting >= self._settings.waiting_reads:
+        if self._writes >= self._settings.waiting_writes:
             self._dropped(key)
             return
+        self._writes += 1
         size, now = sum(map(len, parts)), time.monotonic()
         self._kept[key] = size, now
         self.held_bytes += size
@@ -89,16 +93,22 @@ class Rewind:
             self.held_bytes -= self._kept.pop(key)[0]
         self._threads.submit(shutil.rmtree, self._folder / epoch, ignore_errors=True)
 
-    async def read(self, key: Key) -> bytes | None:
-        """Raises NotReady: the disk is asked for too much."""
+    @asynccontextmanager
+    async def read(self, key: Key) -> AsyncIterator[bytes | None]:
+        """Its bytes, for as long as they are sent; each reader has its own. Raises NotReady: too many are at it."""
         if key not in self._kept:
-            return None
-        if self._waiting >= self._settings.waiting_reads:
+            yield None
+            return
+        size, settings = self._kept[key][0], self._settings
+        if self._reads >= settings.waiting_reads or (self._reads and self._read_bytes + size > settings.read_bytes):
             raise NotReady
+        self._reads += 1
+        self._read_bytes += size
         try:
-            return await self._in_thread((self._folder / key.file).read_bytes)
-        except OSError:
-            return None
+            yield await self._in_thread(lambda: self._read(key))
+        finally:
+            self._reads -= 1
+            self._read_bytes -= size
 
     async def close(self) -> None:
         loop = asyncio.get_running_loop()
@@ -106,13 +116,15 @@ class Rewind:
         self._threads.shutdown(wait=False)
 
     async def _in_thread(self, work: Callable[[], "bytes | None"]) -> bytes | None:
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        finally:
-            self._waiting -= 1
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def _write(self, key: Key, parts: Sequence[bytes]) -> None:
+    def _read(self, key: Key) -> bytes | None:
+        try:
+            return (self._folder / key.file).read_bytes()
+        except OSError:
+            return None
+
+    def _write(self, key: Key, parts: Sequence[bytes | memoryview]) -> None:
         if shutil.disk_usage(self._folder).free < self._settings.rewind_free_bytes:
             raise OSError("its disk has little room left")
         path = self._folder / key.file
@@ -120,7 +132,15 @@ class Rewind:
         with path.open("wb") as out:
             out.writelines(parts)
 
+    def _remove(self, key: Key, is_over: bool) -> None:
+        path = self._folder / key.file
+        path.unlink(missing_ok=True)
+        if is_over:
+            with suppress(OSError):
+                path.parent.rmdir()
+
     def _was_written(self, key: Key, done: "asyncio.Future[bytes | None]") -> None:
+        self._writes -= 1
         error = None if done.cancelled() else done.exception()
         if error is not None:
             if FAILING.take() is not None:
@@ -128,3 +148,6 @@ class Rewind:
             with suppress(KeyError):
                 self.held_bytes -= self._kept.pop(key)[0]
             self._dropped(key)
+        elif key not in self._kept:  # It was dropped, or its packaging forgotten, before it was written.
+            is_over = not any(other.epoch == key.epoch for other in self._kept)
+            self._threads.submit(self._remove, key, is_over)

@@ -44,7 +44,8 @@ class PackagerSettings:
     viewers_per_address: int = 1_000
     """The same of one address: a school's viewers share one."""
     new_viewers: int = 1_000
-    """That may come of one address at once,"""
+    """That may come of one address at once; and names and tokens that nobody has asked for of late, as each asks the
+    database;"""
     new_viewers_per_s: float = 50.0
     """and in the long run."""
     gone_s: float = 12.0
@@ -61,6 +62,8 @@ class PackagerSettings:
     """Of one connection at once, as far as it has not asked before,"""
     requests_per_s: float = 40.0
     """and in the long run: a viewer of low latency asks 8 times a second. Who asks more waits."""
+    pipelined: int = 16
+    """That wait behind one that is answered. No browser sends any."""
     head_s: float = 10.0
     """From the first byte of a request to its end."""
     head_bytes: int = 16 * KIB
@@ -73,6 +76,10 @@ class PackagerSettings:
     disk_threads: int = 2
     """That read and write segments of the rewind."""
     waiting_reads: int = 200
-    """Requests that may wait for them."""
+    """Requests that may wait for them, or are sent what they have read;"""
+    read_bytes: int = 256 * MIB
+    """so much at a time, as each has its own copy."""
+    waiting_writes: int = 200
+    """Segments that may wait to be written."""
     grace_s: float = 3.0
     """For answers under way, when the packager stops."""

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ingest.hls import Rendition
 from ingest.packager.access import Found
-from ingest.packager.answers import MOMENT, Header, media_head, playlist_head, waited_for
+from ingest.packager.answers import MOMENT, Content, Header, media_head, playlist_head, waited_for
 from ingest.packager.packaged import PackagedStream
 from ingest.packager.requests import Directives, Target, read_directives, read_target
 from ingest.packager.viewers import Viewer, Viewers
@@ -31,7 +31,7 @@ Form = tuple[str, bool, bool, bool]
 class Shared(NamedTuple):
     head: bytes
     """From behind the date to the body."""
-    content: bytes
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,3 +185,85 @@ async def test_who_does_not_read_is_cut_off(key: NewKey, clip: Path) -> None:
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(ask_without_end(), 20)
         connected.close()
+
+
+async def test_who_sends_requests_at_once_waits_as_well(key: NewKey) -> None:
+    """The answers to those that wait let no more in than the rate does."""
+    async with running(requests=5, requests_per_s=10.0) as hls:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        for _ in range(5):
+            writer.write(b"GET /hls/live/cam1/state.json HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+            for _ in range(3):
+                await reader.readuntil(b"}")
+        writer.close()
+        assert loop.time() - began >= 0.6
+
+
+async def next_segment(hls: Running, key: NewKey, clip: Path) -> str:
+    """A playlist's name, with the directive to wait for a segment that will not come."""
+    async with ClipPublisher(hls, key.secret, clip):
+        name = await watched(hls)
+    msn, _ = (await playlist_of(hls, name)).last
+    return f"{name}&_HLS_msn={msn + 1}"
+
+
+def head(name: str) -> bytes:
+    return f"GET /hls/live/cam1/{name} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+
+
+async def test_few_requests_wait_behind_one_that_is_answered(key: NewKey, clip: Path) -> None:
+    async with running(pipelined=4) as hls:
+        request = head(await next_segment(hls, key, clip))
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        writer.write(request + b"GET / HTTP/1.1\r\n\r\n" * 50)
+        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+
+
+async def test_nothing_waits_for_a_client_that_is_gone(
+    key: NewKey, clip: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as hls:
+        request = head(await next_segment(hls, key, clip))
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        writers = []
+        for count in range(60):
+            _, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+            writer.write(request * (1 + count % 3))
+            writers.append(writer)
+        await until(lambda: len(stream._waiting.get("v0", ())) == 60)
+        for writer in writers:
+            writer.close()
+        await until(lambda: not stream._waiting["v0"])
+    assert not [record for record in caplog.records if record.name == "uvicorn.error"]
+
+
+async def test_what_was_waited_for_in_vain_is_forgotten(key: NewKey, clip: Path) -> None:
+    """However many ask, while nothing comes that would release them."""
+    async with running(blocked_s=0.1) as hls:
+        name = await next_segment(hls, key, clip)
+        for _ in range(3):
+            assert (await hls.get(name)).status_code == 503
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        assert not any(stream._waiting.values())
+
+
+async def test_one_copy_of_a_segment_is_there_for_all(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        rendition = stream.packaging.renditions["v0"]
+        await until(lambda: rendition.segments)
+        msn = rendition.segments[0].msn
+        parts = [rendition.part(msn, number) for number in range(len(rendition.segments[0].parts))]
+        whole = rendition.segment(msn)
+        assert whole is rendition.segment(msn)
+        assert whole == b"".join(part or b"" for part in parts)
+        pieces = [rendition.part(msn, number) for number in range(len(parts))]
+        assert pieces == parts
+        assert {piece.obj for piece in pieces if isinstance(piece, memoryview)} == {whole}
