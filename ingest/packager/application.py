@@ -181,7 +181,7 @@ class HlsApplication:
         directives = read_directives(scope["query_string"])
         if directives.is_wrong:
             raise Failed(HTTPStatus.BAD_REQUEST, "_HLS_msn or _HLS_part makes no sense.")
-        stream = self._stream(await self._checked(target, scope))
+        stream = await self._followed(await self._checked(target, scope), directives.viewer, target, scope)
         await stream.ready()
         rendition = self._rendition(stream, target)
         self._follow(directives.viewer, target, scope, stream)
@@ -195,6 +195,16 @@ class HlsApplication:
                 raise Failed(HTTPStatus.SERVICE_UNAVAILABLE, LATE, NOT_KEPT, RETRY)
             keep = waited_for(rendition.targets.duration_s)
         await self._send_text(stream, scope, send, stream.playlist(rendition, skip=directives.skip), keep)
+
+    async def _followed(
+        self, found: Found, viewer_id: str, target: Target, scope: Mapping[str, Any]
+    ) -> PackagedStream:
+        """Who was a viewer before it was packaged, such as by a packager that has ended, makes it be so again."""
+        viewers = self._packager.viewers
+        is_packaged = self._packager.packaged(found.path) is not None
+        if found.state == "live" and not is_packaged and viewers.ids.is_given(viewer_id, found.path):
+            await viewers.enter(self._asking(target, scope), viewer_id)
+        return self._stream(found)
 
     def _follow(self, viewer_id: str, target: Target, scope: Mapping[str, Any], stream: PackagedStream) -> None:
         """Whose playlist it is: he is still there, or is so again."""

@@ -20,9 +20,10 @@ from ingest.packager.rewind import Key, Rewind
 from ingest.packager.settings import PackagerSettings
 from ingest.packager.shared_answers import SharedAnswers
 from ingest.packager.viewers import Viewer, ViewerIds, Viewers
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import RtmpServer, ServerConfig, connections_possible
 from ingest.server.asgi import ASGIApplication
 from ingest.server.connection_limits import ConnectionLimits
+from ingest.server.process import raise_open_file_limit
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +63,9 @@ class Packager:
         self._loop = asyncio.get_running_loop()
         self.viewers = Viewers(self.server, self.settings, self._ids, joined=self._joined, left=self._left)
         self.viewers.local = listener.getsockname()[:2]
+        raise_open_file_limit(self.settings.connections)
         limits = ConnectionLimits(
-            self.settings.connections,
+            min(self.settings.connections, connections_possible()),
             self.settings.connections_per_address,
             scheme="hls",
             setting="The packager's limit of connections",

@@ -56,6 +56,7 @@ class PackagerSettings:
 
     # --- Connections and requests ---
     connections: int = 20_000
+    """Or as many as the process may open files for, if those are fewer."""
     connections_per_address: int = 2_000
     """Browsers open up to six."""
     requests: int = 120

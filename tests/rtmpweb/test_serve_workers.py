@@ -90,6 +90,7 @@ def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
     assert "Stream Key: " in server.first_start
     (redis,) = child(server, "^redis-server|/redis-server")
     assert len(child(server, r"runrtmp .*--worker \d")) == 2
+    assert len(child(server, " runhls ")) == 1
     folder = data_folder.socket_folder(server.folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "redis.sock").stat().st_mode) == 0o600
@@ -138,6 +139,13 @@ def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
     assert ended == {"node_shutdown", "kicked"}
     assert server.rows("SELECT DISTINCT state FROM ingest_node") == [("down",)]
     assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_a_killed_server_leaves_nothing_running(server: ServerProcess) -> None:
+    assert len(child(server, " runhls ")) == 1
+    server.process.kill()
+    server.process.wait()
+    wait_for(lambda: not processes.of_folder(server.folder), timeout_s=20, what="nothing is left")
 
 
 def test_a_second_ctrl_c_leaves_nothing_running(server: ServerProcess) -> None:

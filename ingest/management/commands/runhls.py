@@ -34,12 +34,15 @@ class Command(ForegroundCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS", help="for sessions to end")
+        parser.add_argument(
+            "--descriptor", type=int, metavar="N", help="listens already, and was opened by who started this"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.HLS_ADDRESS is None:
             raise CommandError("RTMPWEB_HLS is off: there is nothing to listen on.")
         try:
-            listener = listen(settings.HLS_ADDRESS)
+            listener = listen(settings.HLS_ADDRESS, options["descriptor"])
         except OSError as error:
             host, port = settings.HLS_ADDRESS
             why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
@@ -68,7 +71,9 @@ class Command(ForegroundCommand):
         self.write_line("Stopped.")
 
 
-def listen(address: tuple[str, int]) -> socket.socket:
+def listen(address: tuple[str, int], descriptor: int | None) -> socket.socket:
     """Raises OSError."""
+    if descriptor is not None:
+        return socket.socket(fileno=descriptor)
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     return socket.create_server(address, family=family, backlog=BACKLOG)
