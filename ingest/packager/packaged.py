@@ -90,8 +90,7 @@ class PackagedStream:
             for message in self.subscriber.take_messages(BATCH_BYTES):
                 if self._publication is not self.live.publication and not self._is_of_former(message):
                     self._follow_publisher()
-                if message.kind != "data":
-                    packaging.take(message.kind, message.timestamp, message.payload, wall)
+                packaging.take(message.kind, message.timestamp, message.payload, wall)
         self._follow_publisher()
         if self._starting and packaging.is_ready:
             _release(self._starting)
@@ -141,8 +140,9 @@ class PackagedStream:
         return now - self.asked_at >= self._settings.idle_s
 
     def _keep(self, keep: Callable[[Key, list[bytes]], None], rendition: Rendition, segment: Segment) -> None:
-        if segment.data is not None:
-            keep(Key(self.epoch, rendition.name, segment.msn), segment.data)
+        data = rendition.segment(segment.msn)
+        if data is not None:
+            keep(Key(self.epoch, rendition.name, segment.msn), data)
 
     def close(self) -> None:
         self.is_closed = True
