@@ -12,7 +12,10 @@ and playlists. Pure: bytes and time come in as arguments.
 | `timestamps.py` | RTMP's timestamps: unwrapped, and whether they jump                                      |
 | `dating.py`     | the time of day of media                                                                 |
 | `segments.py`   | parts and segments                                                                       |
-| `rendition.py`  | one media playlist: cutting, what is kept                                                |
+| `rendition.py`  | one media playlist: what is asked of it, what is kept                                    |
+| `cutting.py`    | a rendition of audio and video: how it is cut                                            |
+| `texts.py`      | texts that publishers send as data, and when they are shown                              |
+| `subtitles.py`  | renditions of them, as WebVTT                                                            |
 | `playlists.py`  | the text of playlists                                                                    |
 | `variants.py`   | what the multivariant playlist offers                                                    |
 | `packaging.py`  | a stream: runs, tracks, renditions                                                       |

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ingest.hls.codecs import CODECS, name_of
+from ingest.hls.cutting import MediaRendition
 from ingest.hls.dating import Run
 from ingest.hls.frames import Frame, Header, Key, read_message
 from ingest.hls.gathering import Gathering, fps_of
@@ -18,6 +19,7 @@ from ingest.hls.playlists import multivariant_playlist
 from ingest.hls.rendition import Place, Rendition
 from ingest.hls.segments import Segment, Targets
 from ingest.hls.settings import HlsSettings
+from ingest.hls.subtitles import SubtitlesRendition, Subtitling
 from ingest.hls.timestamps import Timestamps
 from ingest.hls.tracks import Fragment, Track, UnfitTrackError
 from ingest.hls.variants import choices
@@ -63,10 +65,11 @@ class Packaging:
         self._first_place = Place(first_msn, first_msn // SECONDS_EACH % DISCONTINUITIES)
         self._on_change = on_change
         self._targets: Targets | None = None
-        self._main: Rendition | None = None
+        self._main: MediaRendition | None = None
+        self._subtitling = Subtitling(settings, self._add_subtitles)
         self._tracks: dict[Key, Track] = {}
-        self._users: dict[Key, list[Rendition]] = {}
-        self._by_track: dict[Key, Rendition] = {}
+        self._users: dict[Key, list[MediaRendition]] = {}
+        self._by_track: dict[Key, MediaRendition] = {}
         """Who is led by it."""
         self._headers: dict[Key, Header] = {}
         self._numbers: dict[Kind, int] = {"audio": 0, "video": 0}
@@ -121,7 +124,10 @@ class Packaging:
 
         timestamp: RTMP's, 32 bits in ms; wall: when it came, in seconds since the epoch
         """
-        if self._is_ended or kind == "data":
+        if self._is_ended:
+            return
+        if kind == "data":
+            self._take_data(timestamp, payload, wall)
             return
         if self._gathering is None and not self._users:
             self._gather(BOTH)
@@ -135,6 +141,18 @@ class Packaging:
             self._began = wall
         self._is_settled = self._is_settled or wall - self._began >= self.settings.settle_s
         self._tell()
+
+    def _take_data(self, timestamp: int, payload: bytes, wall: float) -> None:
+        text = self._subtitling.read(payload, wall)
+        if text is not None and self._gathering is None and self._users:
+            self._subtitling.take(self._time_of(timestamp), text)
+            self._tell()
+        elif text is not None:
+            self._subtitling.wait(timestamp, text)
+
+    def _time_of(self, timestamp: int) -> int:
+        """The packaging's, of what is no frame."""
+        return self._timestamps.beside(timestamp) + self._offset_ms
 
     def end(self, *, for_good: bool) -> None:
         """The publisher has left. `for_good`: playlists end (EXT-X-ENDLIST), and nothing is taken any more."""
@@ -259,9 +277,9 @@ class Packaging:
             fragment = track.flush()
             if fragment is not None and key in self._users:
                 self._hand_out(fragment)
-        for rendition in self.renditions.values():
-            if not rendition.is_ended:
-                rendition.end_run()
+        for rendition in self._by_track.values():
+            rendition.end_run()
+        self._subtitling.end_run()
         self._users.clear()
 
     def _decide(self, gathering: Gathering) -> None:
@@ -284,6 +302,8 @@ class Packaging:
         self._began = gathering.began if self._began is None else self._began
         for waiting in gathering.frames:
             self._run.arrived((waiting.time_ms + self._offset_ms) / 1000, waiting.wall)
+        if self._main is not None:
+            self._subtitling.begin_run(self._main, self._time_of)
         for waiting in gathering.frames:
             if waiting.frame.key in self._users:
                 self._deliver(waiting.frame, waiting.time_ms)
@@ -333,13 +353,13 @@ class Packaging:
             self._lead(other.key, None)  # Somebody may listen to it since there was no video.
         for name in [name for name, rendition in self.renditions.items() if rendition.is_ended]:
             del self.renditions[name]  # It ended with a run before.
-        for rendition in self.renditions.values():
+        for key, rendition in list(self._by_track.items()):
             rendition.leads = rendition is self._main
-            if rendition.lead.key not in self._users:
+            if key not in self._users:
                 rendition.end()
-                self._by_track.pop(rendition.lead.key, None)
+                del self._by_track[key]
 
-    def _lead(self, key: Key, other: Track | None) -> Rendition:
+    def _lead(self, key: Key, other: Track | None) -> MediaRendition:
         """The rendition that was led by this track, or a new one, goes on with it."""
         track = self._tracks[key]
         rendition = self._by_track.get(key)
@@ -352,7 +372,7 @@ class Packaging:
             self._users.setdefault(other.key, []).append(rendition)
         return rendition
 
-    def _add(self, track: Track, other: Track | None) -> Rendition:
+    def _add(self, track: Track, other: Track | None) -> MediaRendition:
         main, targets = self._main, self._targets
         if targets is None:
             raise RuntimeError("a rendition before its targets are known")
@@ -361,7 +381,7 @@ class Packaging:
             number = max(number, 1)  # 0 is the main one, which is alone where there is no video.
         self._numbers[track.kind] = number + 1
         name = f"{track.kind[0]}{number}"
-        rendition = Rendition(
+        rendition = MediaRendition(
             name,
             self.settings,
             targets,
@@ -375,6 +395,9 @@ class Packaging:
         rendition.reports = self._others_of
         self.renditions[name] = rendition
         return rendition
+
+    def _add_subtitles(self, rendition: SubtitlesRendition) -> None:
+        self.renditions[rendition.name] = rendition
 
     def _join(self, frame: Frame, wall: float) -> bool:
         """A track that appears within a run. True: it is there, and its frame can be delivered."""
@@ -415,7 +438,7 @@ class Packaging:
         for rendition in self._users[fragment.track.key]:
             begun = rendition.take(fragment)
             if begun is not None and rendition is self._main:
-                for other in self.renditions.values():
+                for other in self._by_track.values():
                     if other is not rendition:
                         other.cut_at(begun)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-from ingest.hls.segments import Part, Segment, Targets
+from ingest.hls.segments import NO_INIT, Part, Segment, Targets
 from ingest.hls.settings import HlsSettings
 
 VERSION: Final = 6
@@ -15,6 +15,7 @@ DELTA_VERSION: Final = 9
 PARTS_HELD_BACK: Final = 3
 TARGETS_HELD_BACK: Final = 3
 AUDIO_GROUP: Final = "audio"
+SUBTITLES_GROUP: Final = "subtitles"
 
 
 class Listed(Protocol):
@@ -22,6 +23,7 @@ class Listed(Protocol):
 
     name: str
     epoch: str
+    suffix: str
     settings: HlsSettings
     targets: Targets
     open: Segment | None
@@ -71,7 +73,7 @@ def media_playlist(rendition: Listed, *, skip: bool) -> str:
         lines.append("#EXT-X-INDEPENDENT-SEGMENTS")
     if skipped:
         lines.append(f"#EXT-X-SKIP:SKIPPED-SEGMENTS={skipped}")
-    init = -1
+    init = NO_INIT
     parts_from = end - settings.parts_targets * targets.duration_s
     for segment in listed[skipped:]:
         if segment.is_discontinuous:
@@ -84,7 +86,7 @@ def media_playlist(rendition: Listed, *, skip: bool) -> str:
         if segment.lists_parts and segment.start >= parts_from - 0.0005:
             lines.extend(_part(rendition, segment, number, part) for number, part in enumerate(segment.parts))
         if segment.is_whole:
-            lines += [f"#EXTINF:{segment.duration:.5f},", f"{rendition.epoch}/{rendition.name}-{segment.msn}.m4s"]
+            lines += [f"#EXTINF:{segment.duration:.5f},", _uri(rendition, f"{segment.msn}")]
     if rendition.is_ended:
         lines.append("#EXT-X-ENDLIST")
     else:
@@ -106,7 +108,7 @@ def _server_control(rendition: Listed, until: int) -> str:
 
 
 def _part(rendition: Listed, segment: Segment, number: int, part: Part) -> str:
-    uri = f"{rendition.epoch}/{rendition.name}-{segment.msn}.{number}.m4s"
+    uri = _uri(rendition, f"{segment.msn}.{number}")
     independent = ",INDEPENDENT=YES" if part.is_independent else ""
     return f'#EXT-X-PART:DURATION={part.duration:.5f},URI="{uri}"{independent}'
 
@@ -114,7 +116,11 @@ def _part(rendition: Listed, segment: Segment, number: int, part: Part) -> str:
 def _preload_hint(rendition: Listed) -> str:
     segment = rendition.open
     msn, number = (segment.msn, len(segment.parts)) if segment is not None else (rendition.last_msn + 1, 0)
-    return f'#EXT-X-PRELOAD-HINT:TYPE=PART,URI="{rendition.epoch}/{rendition.name}-{msn}.{number}.m4s"'
+    return f'#EXT-X-PRELOAD-HINT:TYPE=PART,URI="{_uri(rendition, f"{msn}.{number}")}"'
+
+
+def _uri(rendition: Listed, number: str) -> str:
+    return f"{rendition.epoch}/{rendition.name}-{number}.{rendition.suffix}"
 
 
 def _report(other: Listed) -> str:
@@ -150,12 +156,24 @@ class Sound:
     codecs: tuple[str, ...] = ()
 
 
-def multivariant_playlist(variants: Iterable[Variant], sounds: Sequence[Sound]) -> str:
+@dataclass(frozen=True, slots=True)
+class Subtitles:
+    """Texts that viewers can have shown. `language`: of BCP 47; "": nobody said."""
+
+    name: str
+    language: str
+    uri: str
+    peak_bps: float
+    average_bps: float
+
+
+def multivariant_playlist(variants: Iterable[Variant], sounds: Sequence[Sound], subtitles: Sequence[Subtitles]) -> str:
     """`sounds`: empty where there is no choice; else the first is the one in the variants."""
     lines = ["#EXTM3U", f"#EXT-X-VERSION:{VERSION}"]
     lines += [_sound(sound, is_default=number == 0) for number, sound in enumerate(sounds)]
-    beside = max((sound.peak_bps for sound in sounds), default=0.0)
-    beside_average = max((sound.average_bps for sound in sounds), default=0.0)
+    lines += [_subtitles(each) for each in subtitles]
+    beside = sum(max((each.peak_bps for each in several), default=0.0) for several in (sounds, subtitles))
+    beside_average = sum(max((each.average_bps for each in several), default=0.0) for several in (sounds, subtitles))
     for variant in variants:
         codecs = dict.fromkeys([*variant.codecs, *(codec for sound in sounds for codec in sound.codecs)])
         line = f"#EXT-X-STREAM-INF:BANDWIDTH={_whole(variant.peak_bps + beside)}"
@@ -167,6 +185,8 @@ def multivariant_playlist(variants: Iterable[Variant], sounds: Sequence[Sound]) 
             line += f",FRAME-RATE={variant.fps:.3f}"
         if sounds:
             line += f',AUDIO="{AUDIO_GROUP}"'
+        if subtitles:
+            line += f',SUBTITLES="{SUBTITLES_GROUP}"'
         if variant.size is not None and not variant.has_captions:
             line += ",CLOSED-CAPTIONS=NONE"
         lines += [line, variant.uri]
@@ -178,6 +198,12 @@ def _sound(sound: Sound, *, is_default: bool) -> str:
     line += f",DEFAULT={'YES' if is_default else 'NO'},AUTOSELECT=YES"
     line += f',CHANNELS="{sound.channels}"' if sound.channels else ""
     return line + (f',URI="{sound.uri}"' if sound.uri else "")
+
+
+def _subtitles(subtitles: Subtitles) -> str:
+    line = f'#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="{SUBTITLES_GROUP}",NAME="{subtitles.name}"'
+    line += f',LANGUAGE="{subtitles.language}"' if subtitles.language else ""
+    return line + f',DEFAULT=NO,AUTOSELECT=YES,URI="{subtitles.uri}"'
 
 
 def _whole(bps: float) -> int:

@@ -10,6 +10,8 @@ from ingest.hls.tracks import Fragment
 
 ROUNDING_S: Final = 1e-6
 """Of sums of durations."""
+NO_INIT: Final = -1
+"""The number of an initialisation segment where there is none."""
 
 
 @dataclass(eq=False, slots=True)
@@ -92,6 +94,11 @@ class Segment:
         self.parts.append(part)
         self.duration = min(part.end - self.start, most_s)
         self.size += part.size
+
+    def followed(self) -> "Segment":
+        """One of another rendition that is alike in number, time and date, and has nothing yet."""
+        anchor = self._anchor
+        return Segment(self.msn, self.start, self.run, NO_INIT, self.is_discontinuous, _anchor=anchor)
 
     def forget(self) -> int:
         """Gives up its bytes, as many as that."""

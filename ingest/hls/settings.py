@@ -56,5 +56,17 @@ class HlsSettings:
     """Discontinuities by new headers and by jumps. What would need more is left out until a minute is over."""
     faults_per_track: int = 100
     """Frames that can't be put into a fragment, until the track is left out."""
+    text_s: float = 6.0
+    """How long a text of the publisher's is shown, unless another one of its track comes before."""
+    text_tracks: int = 4
+    """Languages and numbers that texts are told apart by. What is of further ones is left out, as is what is over the
+    following."""
+    texts_per_s: int = 20
+    text_message_bytes: int = 16 * 1024
+    text_characters: int = 500
+    """Of a text; what is longer is cut there."""
+    text_lines: int = 8
+    waiting_texts: int = 64
+    """That came before media of their time, of a track, or before it is known which tracks there are."""
     sentences: int = 32
     """Of what is left out."""

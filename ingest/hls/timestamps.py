@@ -29,6 +29,13 @@ class Timestamps:
             return timestamp
         return self._latest + ((timestamp - self._latest + HALF) & MASK) - HALF
 
+    def beside(self, timestamp: int) -> int:
+        """Of what is no frame, unwrapped: one that is far from all that came makes no sense, and is that of now."""
+        time_ms = self.unwrapped(timestamp)
+        if self._latest is None or abs(time_ms - self._latest) <= self._settings.jump_ms:
+            return time_ms
+        return self._latest
+
     def is_jump(self, key: Key, time_ms: int, longest_ms: int | None) -> bool:
         """`longest_ms`: how long a frame of the track can be, if there is a limit."""
         if self._latest is None:

@@ -1,11 +1,14 @@
-"""What the multivariant playlist offers: a variant for each video with the main audio, and further audio beside."""
+"""What the multivariant playlist offers: a variant for each video with the main audio; further audio and subtitles
+beside."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ingest.hls.cutting import MediaRendition
 from ingest.hls.frames import Key
-from ingest.hls.playlists import Sound, Variant
+from ingest.hls.playlists import Sound, Subtitles, Variant
 from ingest.hls.rendition import Rendition
+from ingest.hls.subtitles import SubtitlesRendition
 from ingest.hls.tracks import Track
 from ingest.rtmp.codecs import AudioConfig, VideoConfig
 
@@ -14,11 +17,12 @@ HEADROOM: Final = 1.1
 
 
 def choices(
-    renditions: Sequence[Rendition], fps: Mapping[Key, float], *, suffix: str, has_captions: bool
-) -> tuple[list[Variant], list[Sound]]:
+    listed: Sequence[Rendition], fps: Mapping[Key, float], *, suffix: str, has_captions: bool
+) -> tuple[list[Variant], list[Sound], list[Subtitles]]:
     """`fps`: of video tracks; `suffix`: of URIs. Without video the first audio is the variant."""
+    renditions = [each for each in listed if isinstance(each, MediaRendition)]
     videos = [each for each in renditions if each.lead.kind == "video"]
-    main = (videos or list(renditions))[:1]
+    main = (videos or renditions)[:1]
     variants = videos or main
     inside = main[0].other or (main[0].lead if not videos else None) if main else None
     sounds = []
@@ -26,10 +30,11 @@ def choices(
         others = [each for each in renditions if each not in variants and each.lead is not inside]
         sounds = [_sound(each, suffix) for each in others]
         sounds[:0] = [Sound("Track 1", _channels(inside))] if sounds else []
-    return [_variant(each, fps, suffix, has_captions=has_captions) for each in variants], sounds
+    texts = [_subtitles(each, suffix) for each in listed if isinstance(each, SubtitlesRendition)]
+    return [_variant(each, fps, suffix, has_captions=has_captions) for each in variants], sounds, texts
 
 
-def _variant(rendition: Rendition, fps: Mapping[Key, float], suffix: str, *, has_captions: bool) -> Variant:
+def _variant(rendition: MediaRendition, fps: Mapping[Key, float], suffix: str, *, has_captions: bool) -> Variant:
     tracks = [rendition.lead, *([rendition.other] if rendition.other is not None else [])]
     config = rendition.lead.config
     return Variant(
@@ -43,7 +48,7 @@ def _variant(rendition: Rendition, fps: Mapping[Key, float], suffix: str, *, has
     )
 
 
-def _sound(rendition: Rendition, suffix: str) -> Sound:
+def _sound(rendition: MediaRendition, suffix: str) -> Sound:
     return Sound(
         f"Track {int(rendition.name[1:]) + 1}",
         _channels(rendition.lead),
@@ -52,6 +57,11 @@ def _sound(rendition: Rendition, suffix: str) -> Sound:
         _average(rendition),
         (rendition.lead.config.codec_string or "",),
     )
+
+
+def _subtitles(rendition: SubtitlesRendition, suffix: str) -> Subtitles:
+    uri = f"{rendition.name}.m3u8{suffix}"
+    return Subtitles(rendition.label, rendition.language, uri, _peak(rendition), _average(rendition))
 
 
 def _channels(track: Track) -> int | None:

@@ -16,7 +16,11 @@ Content = bytes | memoryview
 
 M3U8: Final = (b"content-type", b"application/vnd.apple.mpegurl")
 JSON: Final = (b"content-type", b"application/json")
-TYPES: Final = {"v": (b"content-type", b"video/mp4"), "a": (b"content-type", b"audio/mp4")}
+TYPES: Final = {
+    "v": (b"content-type", b"video/mp4"),
+    "a": (b"content-type", b"audio/mp4"),
+    "s": (b"content-type", b"text/vtt"),
+}
 """By a rendition's first letter."""
 
 CORS: Final = (

@@ -45,7 +45,7 @@ class PackagedStream:
         hls: HlsSettings,
         *,
         is_always: bool = False,
-        keep: Callable[[Key, Sequence[bytes | memoryview]], None] | None = None,
+        keep: Callable[[Key, Sequence[bytes]], None] | None = None,
     ) -> None:
         """`keep`: takes each segment, for viewers who go back further than memory does."""
         self._server, self.live, self._settings = server, live, settings
@@ -88,8 +88,7 @@ class PackagedStream:
             for message in self.subscriber.take_messages(BATCH_BYTES):
                 if self._publication is not self.live.publication and not self._is_of_former(message):
                     self._follow_publisher()
-                if message.kind != "data":
-                    packaging.take(message.kind, message.timestamp, message.payload, wall)
+                packaging.take(message.kind, message.timestamp, message.payload, wall)
         self._follow_publisher()
         if self._starting and packaging.is_ready:
             _release(self._starting)
@@ -138,11 +137,10 @@ class PackagedStream:
             return False
         return now - self.asked_at >= self._settings.idle_s
 
-    def _keep(
-        self, keep: Callable[[Key, Sequence[bytes | memoryview]], None], rendition: Rendition, segment: Segment
-    ) -> None:
-        if segment.data is not None:
-            keep(Key(self.epoch, rendition.name, segment.msn), segment.data)
+    def _keep(self, keep: Callable[[Key, Sequence[bytes]], None], rendition: Rendition, segment: Segment) -> None:
+        data = rendition.segment(segment.msn)
+        if data is not None:
+            keep(Key(self.epoch, rendition.name, segment.msn), [data])
 
     def close(self) -> None:
         self.is_closed = True

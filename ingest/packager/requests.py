@@ -1,7 +1,7 @@
 """What a request names: a playlist, a segment, a part, a stream's state, a page's beacon.
 
     /hls/[TOKEN/]APP/NAME/index.m3u8, state.json, beacon, v0.m3u8
-    /hls/[TOKEN/]APP/NAME/EPOCH/v0-MSN.m4s, v0-MSN.PART.m4s, v0-init-N.mp4
+    /hls/[TOKEN/]APP/NAME/EPOCH/v0-MSN.m4s, v0-MSN.PART.m4s, v0-init-N.mp4, s0-MSN.vtt, s0-MSN.PART.vtt
 
 NAME may be INSTANCE/NAME. A token has ':' in it, and no name of an application has."""
 
@@ -16,8 +16,9 @@ Kind = Literal["index", "state", "beacon", "playlist", "segment", "part", "init"
 
 PREFIX: Final = "/hls/"
 
-_playlist: Final = re.compile(r"([av]\d{1,3})\.m3u8")
+_playlist: Final = re.compile(r"([avs]\d{1,3})\.m3u8")
 _media: Final = re.compile(r"([av]\d{1,3})-(?:(init)-(\d{1,9})\.mp4|(\d{1,18})(?:\.(\d{1,9}))?\.m4s)")
+_subtitles: Final = re.compile(r"(s\d{1,3})-()()(\d{1,18})(?:\.(\d{1,9}))?\.vtt")
 _epoch: Final = re.compile(r"[0-9a-f]{8}")
 _number: Final = re.compile(r"\d{1,18}")
 _range: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
@@ -55,7 +56,7 @@ def read_target(path: str) -> Target | None:
         return _target(kind, names, token)
     if found := _playlist.fullmatch(file):
         return _target("playlist", names, token, rendition=found[1])
-    found = _media.fullmatch(file)
+    found = _media.fullmatch(file) or _subtitles.fullmatch(file)
     if found is None or not names or not _epoch.fullmatch(names[-1]):
         return None
     epoch = names.pop()

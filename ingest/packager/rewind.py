@@ -65,7 +65,7 @@ class Rewind:
 
         await self._in_thread(begin_anew)
 
-    def keep(self, key: Key, parts: Sequence[bytes | memoryview]) -> None:
+    def keep(self, key: Key, parts: Sequence[bytes]) -> None:
         """Writes it, later."""
         if self._writes >= self._settings.waiting_writes:
             self._dropped(key)
@@ -124,7 +124,7 @@ class Rewind:
         except OSError:
             return None
 
-    def _write(self, key: Key, parts: Sequence[bytes | memoryview]) -> None:
+    def _write(self, key: Key, parts: Sequence[bytes]) -> None:
         if shutil.disk_usage(self._folder).free < self._settings.rewind_free_bytes:
             raise OSError("its disk has little room left")
         path = self._folder / key.file

@@ -27,6 +27,15 @@ TOKEN = "eyJzIjoxfQ:1vOabc:sig-nature_1"
             f"/hls/{TOKEN}/live/room/demo/01ab23cd/v0-17.3.m4s",
             Target("part", "live", "room/demo", TOKEN, "v0", "01ab23cd", 17, 3),
         ),
+        ("/hls/live/demo/s0.m3u8", Target("playlist", "live", "demo", rendition="s0")),
+        (
+            "/hls/live/demo/01ab23cd/s0-17.vtt",
+            Target("segment", "live", "demo", rendition="s0", epoch="01ab23cd", number=17),
+        ),
+        (
+            "/hls/live/demo/01ab23cd/s1-17.3.vtt",
+            Target("part", "live", "demo", rendition="s1", epoch="01ab23cd", number=17, part=3),
+        ),
         (
             "/hls/live/demo/01ab23cd/v0-init-2.mp4",
             Target("init", "live", "demo", rendition="v0", epoch="01ab23cd", number=2),
@@ -52,6 +61,9 @@ def test_a_path_names_a_file(path: str, target: Target) -> None:
         "/hls/live/demo/xyz/v0-1.m4s",
         "/hls/live/demo/01ab23cd/v0-1.mp4",
         "/hls/live/demo/01ab23cd/v0-init-1.m4s",
+        "/hls/live/demo/01ab23cd/v0-1.vtt",
+        "/hls/live/demo/01ab23cd/s0-1.m4s",
+        "/hls/live/demo/01ab23cd/s0-init-0.mp4",
         "/hls/live/demo/01ab23cd/../../etc/v0-1.m4s",
         "/hls/a/b/c/d/index.m3u8",
         "/hls/live/de?mo/index.m3u8",
