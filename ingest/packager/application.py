@@ -49,6 +49,10 @@ VARY: Final = ((b"vary", b"accept-encoding"),)
 RANGES: Final = (b"accept-ranges", b"bytes")
 RETRY: Final = (b"retry-after", b"2")
 
+PLAIN_SEGMENTS: Final = 2
+"""Whole ones, that players which may know of no parts are given at first: FFmpeg and GStreamer (1.22) fail with a
+playlist that has none, and GStreamer's hlsdemux2 does not go on from a playlist of one."""
+
 METHODS: Final = {"beacon": ("POST",)}
 READS: Final = ("GET", "HEAD")
 
@@ -192,7 +196,12 @@ class HlsApplication:
         rendition = self._rendition(stream, target)
         self._follow(directives.viewer, target, scope, stream)
         keep = MOMENT
-        if directives.msn is not None:
+        if directives.msn is None:
+            if not _is_by_script(scope):
+                await stream.wait_for_segments(rendition, PLAIN_SEGMENTS)
+            if len(rendition.segments) < PLAIN_SEGMENTS:
+                keep = NOT_KEPT
+        else:
             if rendition.is_too_far(directives.msn, directives.part):
                 raise Failed(HTTPStatus.BAD_REQUEST, "The playlist is not that far yet.", NOT_KEPT)
             await stream.wait_for(rendition, directives.msn, directives.part)
@@ -312,6 +321,11 @@ class HlsApplication:
         content = json.dumps({"detail": words}).encode() if words else b""
         kind = (JSON,) if words else ()
         await _send(send, failed.status, (*kind, *CORS, *failed.headers), content)
+
+
+def _is_by_script(scope: Mapping[str, Any]) -> bool:
+    """Whether a page of another origin asks, such as the watch page: what plays there begins with parts alone."""
+    return any(name == b"origin" for name, _ in scope["headers"])
 
 
 async def _read_body(receive: Receive, most: int) -> Any:
