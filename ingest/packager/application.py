@@ -50,8 +50,8 @@ RANGES: Final = (b"accept-ranges", b"bytes")
 RETRY: Final = (b"retry-after", b"2")
 
 PLAIN_SEGMENTS: Final = 2
-"""Whole ones, that players which may know of no parts are given at first: FFmpeg and GStreamer (1.22) fail with a
-playlist that has none, and GStreamer's hlsdemux2 does not go on from a playlist of one."""
+"""Whole ones that a first playlist has. FFmpeg, GStreamer and hls.js fail with parts alone, and GStreamer's hlsdemux2
+(1.22) does not go on from a playlist of one. Pages are given one: who begins with parts needs no more."""
 
 METHODS: Final = {"beacon": ("POST",)}
 READS: Final = ("GET", "HEAD")
@@ -197,8 +197,7 @@ class HlsApplication:
         self._follow(directives.viewer, target, scope, stream)
         keep = MOMENT
         if directives.msn is None:
-            if not _is_by_script(scope):
-                await stream.wait_for_segments(rendition, PLAIN_SEGMENTS)
+            await stream.wait_for_segments(rendition, 1 if _is_by_script(scope) else PLAIN_SEGMENTS)
             if len(rendition.segments) < PLAIN_SEGMENTS:
                 keep = NOT_KEPT
         else:
@@ -324,7 +323,7 @@ class HlsApplication:
 
 
 def _is_by_script(scope: Mapping[str, Any]) -> bool:
-    """Whether a page of another origin asks, such as the watch page: what plays there begins with parts alone."""
+    """Whether a page of another origin asks, such as the watch page: what plays there knows of parts."""
     return any(name == b"origin" for name, _ in scope["headers"])
 
 
