@@ -1,11 +1,12 @@
-"""The watch page of a real server, with what hls.js says and asks for; and an encoder whose pictures tell when they were
-sent.
+"""The watch page of a real server, with what hls.js says and asks for; and an encoder whose pictures tell when they
+were sent.
 
 Each second of its pictures has another grey, so a page that looks at what it shows knows how late it is.
 """
 
 import asyncio
 import json
+import math
 import statistics
 import subprocess
 import threading
@@ -36,8 +37,8 @@ HEARD = """given => {
             constructor(config) {
                 super({ ...config, ...given });
                 window.hls = this;
-                this.on(Hls.Events.ERROR, (_, { fatal, type, details, error, reason }) => window.heard.push(
-                    { at: performance.now() / 1000, fatal, type, details, text: String(error?.message ?? reason ?? "") },
+                this.on(Hls.Events.ERROR, (_, { fatal, details, error }) => window.heard.push(
+                    { at: Date.now() / 1000, fatal, details, text: error?.message ?? "" },
                 ));
             }
         };
@@ -47,6 +48,7 @@ HEARD = """given => {
 
 SEEN = """() => {
     window.seen = [];
+    window.furthest = 0;
     const canvas = document.createElement("canvas");
     canvas.width = canvas.height = 1;
     const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -59,6 +61,7 @@ SEEN = """() => {
         const shown = (_, { presentationTime }) => {
             context.drawImage(video, 0, 0, 1, 1);
             const y = 16 + context.getImageData(0, 0, 1, 1).data[1] * 219 / 255;
+            window.furthest = Math.max(window.furthest, video.currentTime);
             const grey = Math.round((y - DARKEST) / STEP);
             if (grey !== last) window.seen.push({ grey, at: (performance.timeOrigin + presentationTime) / 1000 });
             last = grey;
@@ -91,16 +94,22 @@ class Watched:
         found: dict[str, Any] = self.page.evaluate(STATE)
         return found
 
-    @property
-    def errors(self) -> list[str]:
-        """What hls.js has reported, each as its name and text."""
-        return [f"{each['details']}: {each['text']}" for each in self.page.evaluate("window.heard")]
+    def errors(self, before: float = math.inf) -> list[str]:
+        """What hls.js has reported until that time of the epoch, each as its name and text."""
+        heard = self.page.evaluate("window.heard")
+        return [f"{each['details']}: {each['text']}" for each in heard if each["at"] < before]
 
     @property
     def first_picture_s(self) -> float:
         """From when it was opened."""
         self.page.wait_for_function("window.seen.length > 0")
         found: float = self.page.evaluate("window.seen[0].at - performance.timeOrigin / 1000")
+        return found
+
+    @property
+    def furthest_s(self) -> float:
+        """Of the media's time, what was shown last."""
+        found: float = self.page.evaluate("window.furthest")
         return found
 
     @property
@@ -114,8 +123,8 @@ class Watched:
         """So much media goes by from here, and it is live."""
         began = self.now["currentTime"]
         self.page.wait_for_function(
-            "([began, s]) => { const at = document.getElementById('video').currentTime;"
-            " return document.getElementById('player').dataset.state === 'live' && (at > began + s || at < began - 5); }",
+            "([began, s]) => document.getElementById('player').dataset.state === 'live'"
+            " && document.getElementById('video').currentTime > began + s",
             arg=[began, for_s],
             timeout=timeout_s * 1000,
         )
@@ -161,9 +170,7 @@ def lead_through(context: BrowserContext, server: ServerProcess, path: str, port
 
 
 def hls_port(server: ServerProcess, path: str) -> int:
-    port = urlsplit(server.stream(path)["hls_url"]).port
-    assert port is not None
-    return port
+    return int(urlsplit(server.stream(path)["hls_url"]).port or 0)
 
 
 # --- The encoder ---
