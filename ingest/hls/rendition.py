@@ -146,7 +146,10 @@ class Rendition:
         return msn >= self._next_msn
 
     def is_too_far(self, msn: int, part: int | None = None) -> bool:
-        """Whether that is an error, as nobody waits so long (6.2.5.2)."""
+        """Whether that is an error, as nobody waits so long (6.2.5.2). Any part that the segment under way can have is
+        waited for: hls.js, where it goes without low latency, asks for the number that the last one had in the segment
+        before.
+        """
         if self.is_ended:
             return False
         if msn > self.last_whole + 2:
@@ -155,7 +158,8 @@ class Rendition:
         if part is None or msn <= self.last_whole:
             return False
         listed = len(self.open.parts) if self.open is not None and self.open.msn == msn else 0
-        return part > max(listed - 1, 0) + ahead
+        can_have = ceil(self.targets.most_s / self.targets.part_s) if msn == self.last_whole + 1 else 0
+        return part > max(listed - 1 + ahead, ahead, can_have)
 
     def others(self) -> list["Rendition"]:
         return self.reports(self)

@@ -40,6 +40,10 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 HAS_WAITED: Final = "has_waited"
 """In the scope of a request that was held back until now (`http_server`)."""
 
+PLAIN_SEGMENTS: Final = 2
+"""Whole ones that a first playlist has. FFmpeg, GStreamer and hls.js fail with parts alone, and GStreamer's hlsdemux2
+(1.22) does not go on from a playlist of one. Pages are given one: who begins with parts needs no more."""
+
 METHODS: Final = {"beacon": ("POST",)}
 READS: Final = ("GET", "HEAD")
 
@@ -186,7 +190,11 @@ class HlsApplication:
         rendition = self._rendition(stream, target)
         self._follow(directives.viewer, target, scope, stream)
         keep = MOMENT
-        if directives.msn is not None:
+        if directives.msn is None:
+            await stream.wait_for_segments(rendition, 1 if _is_by_script(scope) else PLAIN_SEGMENTS)
+            if len(rendition.segments) < PLAIN_SEGMENTS:
+                keep = NOT_KEPT
+        else:
             if rendition.is_too_far(directives.msn, directives.part):
                 raise Failed(HTTPStatus.BAD_REQUEST, "The playlist is not that far yet.", NOT_KEPT)
             if not scope.get(HAS_WAITED):
@@ -315,6 +323,11 @@ class HlsApplication:
         content = json.dumps({"detail": words}).encode() if words else b""
         kind = (JSON,) if words else ()
         await _send(send, failed.status, (*kind, *CORS, *failed.headers), content)
+
+
+def _is_by_script(scope: Mapping[str, Any]) -> bool:
+    """Whether a page of another origin asks, such as the watch page: what plays there knows of parts."""
+    return any(name == b"origin" for name, _ in scope["headers"])
 
 
 async def _read_body(receive: Receive, most: int) -> Any:

@@ -179,6 +179,11 @@ class PackagedStream:
         """Returns when it is there, or nothing more will come, or it takes too long."""
         await self._wait_until(rendition, lambda: rendition.is_ended or rendition.has(msn, part))
 
+    async def wait_for_segments(self, rendition: Rendition, count: int) -> None:
+        """The same, for so many whole ones in all, while there is a publisher."""
+        msn = rendition.media_sequence + count - 1
+        await self._wait_until(rendition, lambda: self.live.publication is None or rendition.has(msn))
+
     async def wait_for_part(self, rendition: Rendition, msn: int, part: int) -> None:
         """The same, of a part that a hint has named: its segment may end before it."""
         await self._wait_until(rendition, lambda: not rendition.awaits(msn, part))

@@ -112,8 +112,9 @@ def test_what_a_blocking_request_asks_for(clip: list[Message]) -> None:
     assert rendition.has(FIRST_MSN, 7), "as the first part of the next one"
     assert not rendition.is_too_far(newest + 1, 0)
     assert rendition.is_too_far(newest + 2)
-    assert not rendition.is_too_far(newest, 5)
-    assert rendition.is_too_far(newest, 6)
+    assert rendition.is_too_far(newest + 1, 4)
+    assert not rendition.is_too_far(newest, 9), "as many as its segment can have"
+    assert rendition.is_too_far(newest, 10)
     hinted = re.findall(r'PRELOAD-HINT:TYPE=PART,URI="c0ffee/v0-(\d+)\.(\d+)\.m4s"', fed.text())
     assert hinted == [(str(newest), "3")]
     assert rendition.part(newest, 3) is None

@@ -1,0 +1,63 @@
+"""A watch page behind a network that stalls and has little room, and what hls.js and the viewer notice of it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser
+
+from tests.e2e.watching import Greys, Watched, hls_port, watching
+from tests.hls.proxy import Proxy
+from tests.server_process import ServerProcess
+
+STREAM_BYTES_PER_S: Final = 60_000
+"""About what the clip has, with its playlists."""
+STALL_S: Final = 0.3
+"""Less than what players of low latency have in hand."""
+THROTTLED: Final = 2.0
+"""Times what the stream has."""
+CALM_S: Final = 4.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    errors: list[str]
+    """Of hls.js."""
+    delays: list[float]
+    """Seconds, of each grey."""
+    watched_s: float
+    seconds: float
+
+
+def troubles(proxy: Proxy) -> Iterator[None]:
+    """One after the other, for as long as they are asked for."""
+    for trouble in cycle(("stall", "throttle")):
+        if trouble == "stall":
+            proxy.stall(STALL_S)
+        else:
+            proxy.limit(THROTTLED * STREAM_BYTES_PER_S)
+        yield
+        proxy.limit(None)
+        yield
+
+
+def watch_through(
+    browser: Browser, server: ServerProcess, encoder: Greys, path: str, seconds: float
+) -> Outcome:
+    """For so long, from the first picture on. The page goes on by itself."""
+    with Proxy(hls_port(server, path)) as proxy, watching(browser, server, path, hls_port=proxy.port) as watched:
+        watched.wait_state("live")
+        watched.plays(2.0)
+        began, at = time.monotonic(), watched.now["currentTime"]
+        trouble = troubles(proxy)
+        while time.monotonic() - began < seconds:
+            next(trouble)
+            watched.page.wait_for_timeout(CALM_S * 1000 / 2)
+            assert watched.now["state"] == "live"
+        watched.plays()
+        passed_s = time.monotonic() - began
+        assert watched.faults == []
+        return Outcome(watched.errors(), watched.delays(encoder.sent), watched.now["currentTime"] - at, passed_s)
