@@ -28,7 +28,7 @@ from ingest.packager.answers import (
     playlist_head,
     waited_for,
 )
-from ingest.packager.packaged import PackagedStream
+from ingest.packager.packaged import PLAIN_SEGMENTS, PackagedStream
 from ingest.packager.requests import Target, read_directives, read_range, read_target
 from ingest.packager.rewind import NotReady
 from ingest.packager.viewers import Asking, TurnedAway, Viewer, Viewers
@@ -39,10 +39,6 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 HAS_WAITED: Final = "has_waited"
 """In the scope of a request that was held back until now (`http_server`)."""
-
-PLAIN_SEGMENTS: Final = 2
-"""Whole ones that a first playlist has. FFmpeg, GStreamer and hls.js fail with parts alone, and GStreamer's hlsdemux2
-(1.22) does not go on from a playlist of one. Pages are given one: who begins with parts needs no more."""
 
 METHODS: Final = {"beacon": ("POST",)}
 READS: Final = ("GET", "HEAD")

@@ -28,6 +28,11 @@ BATCH_BYTES: Final = 16 * MIB
 EPOCH_BYTES: Final = 4
 
 
+PLAIN_SEGMENTS: Final = 2
+"""Whole ones that a first playlist has. FFmpeg, GStreamer and hls.js fail with parts alone, and GStreamer's hlsdemux2
+(1.22) does not go on from a playlist of one. Pages are given one: who begins with parts needs no more."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Waiter:
     is_over: Callable[[], bool]

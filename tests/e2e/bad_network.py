@@ -4,12 +4,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import Browser
 
-from tests.e2e.watching import Greys, Watched, hls_port, watching
+from tests.e2e.watching import Greys, hls_port, watching
 from tests.hls.proxy import Proxy
 from tests.server_process import ServerProcess
 
@@ -44,9 +43,7 @@ def troubles(proxy: Proxy) -> Iterator[None]:
         yield
 
 
-def watch_through(
-    browser: Browser, server: ServerProcess, encoder: Greys, path: str, seconds: float
-) -> Outcome:
+def watch_through(browser: Browser, server: ServerProcess, encoder: Greys, path: str, seconds: float) -> Outcome:
     """For so long, from the first picture on. The page goes on by itself."""
     with Proxy(hls_port(server, path)) as proxy, watching(browser, server, path, hls_port=proxy.port) as watched:
         watched.wait_state("live")

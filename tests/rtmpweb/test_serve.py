@@ -374,7 +374,8 @@ def test_a_busy_port_of_hls_is_gone_round_and_off_is_none(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         with running(tmp_path / "var", RTMPWEB_HLS=f"127.0.0.1:{port}") as server:
-            token = server.create_keys(["live/demo"]) and server.token
+            server.create_keys(["live/demo"])
+            token = server.token
             found = re.search(
                 rf"RTMPWEB_HLS: port {port} is in use by another program; HLS is at port (\d+) ", server.log
             )
