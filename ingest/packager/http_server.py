@@ -75,7 +75,7 @@ class HlsConnection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._is_counted = False
+        self._is_counted = self._is_proxy = False
         self._answered: RequestResponseCycle | None = None
         """The request that is answered, or was last; `cycle` is the one that came last."""
         self._head_bytes = 0
@@ -86,8 +86,8 @@ class HlsConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.peer = address(transport.get_extra_info("peername"))[0]
-        is_proxy = addresses.is_in(self.peer, self.settings.proxies)
-        if not self.limits.take(self.peer, is_proxy=is_proxy):
+        self._is_proxy = addresses.is_in(self.peer, self.settings.proxies)
+        if not self.limits.take(self.peer, is_proxy=self._is_proxy):
             transport.abort()
             return
         self._is_counted = True
@@ -144,7 +144,7 @@ class HlsConnection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        wait_s = self._rate.wait_s(self.loop.time())
+        wait_s = 0.0 if self._is_proxy else self._rate.wait_s(self.loop.time())
         if wait_s and not self.transport.is_closing():
             self.flow.over_rate(True)
             if self._resume is not None:
