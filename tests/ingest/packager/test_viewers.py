@@ -9,6 +9,7 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
+from ingest.consumers import decisions
 from ingest.live_store import get_livestore
 from ingest.models import Application, Attempt, Session, Stream
 from ingest.packager.viewers import Report, read_report
@@ -16,6 +17,7 @@ from ingest.services import play_tokens, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.cluster import snapshots
 from tests.ingest.control import flush
+from tests.ingest.faults import held, limited
 from tests.ingest.packager.running import ORIGIN, PACKAGER, ClipPublisher, Running, running
 from tests.ingest.ticks import until
 
@@ -143,6 +145,15 @@ async def test_a_viewer_who_is_kicked_is_told_so(key: NewKey, clip: Path) -> Non
         assert answer.json() == {"detail": "Watching was stopped by an operator."}
         await sync_to_async(flush)()
         assert (await of_viewers().aget()).end_reason == "kicked"
+
+
+async def test_who_comes_while_the_database_is_slow_is_told_to_come_again(key: NewKey, clip: Path) -> None:
+    """It is not refused: a player would give up."""
+    async with running(known_s=5.0) as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        with held(decisions.READ), limited(0.3):
+            answer = await hls.get()
+        assert (answer.status_code, answer.headers.get("retry-after")) == (503, "2")
 
 
 # --- Who may watch ---
