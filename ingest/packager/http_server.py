@@ -105,7 +105,7 @@ class HlsConnection(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._is_counted = False
+        self._is_counted = self._is_proxy = False
         self._held: Held | None = None
         """The request that waits, if there is one, and how that is given up."""
         self._let_go: Callable[[], object] | None = None
@@ -119,8 +119,8 @@ class HlsConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.peer = address(transport.get_extra_info("peername"))[0]
-        is_proxy = addresses.is_in(self.peer, self.settings.proxies)
-        if not self.limits.take(self.peer, is_proxy=is_proxy):
+        self._is_proxy = addresses.is_in(self.peer, self.settings.proxies)
+        if not self.limits.take(self.peer, is_proxy=self._is_proxy):
             transport.abort()
             return
         self._is_counted = True
@@ -243,7 +243,7 @@ class HlsConnection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        wait_s = self._rate.wait_s(self.loop.time())
+        wait_s = 0.0 if self._is_proxy else self._rate.wait_s(self.loop.time())
         if wait_s and not self.transport.is_closing():
             self.flow.over_rate(True)
             if self._resume is not None:

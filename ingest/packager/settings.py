@@ -60,7 +60,7 @@ class PackagerSettings:
     connections_per_address: int = 2_000
     """Browsers open up to six."""
     requests: int = 120
-    """Of one connection at once, as far as it has not asked before,"""
+    """Of one connection at once, as far as it has not asked before (a proxy's have no such bound),"""
     requests_per_s: float = 40.0
     """and in the long run: a viewer of low latency asks 8 times a second. Who asks more waits."""
     pipelined: int = 16

@@ -38,6 +38,8 @@ from ingest.server.context import AnySession, Session
 from ingest.server.output import Outlet
 
 REQUEST_ID: Final = 1
+UNDECIDED: Final = ("NetConnection.Connect.Failed", "NetStream.Failed")
+"""Codes of what could not be decided just now."""
 RANDOM_BYTES: Final = 9
 MAC_BYTES: Final = 9
 """Of an id, in hex each."""
@@ -176,7 +178,7 @@ class ViewerControl(ApplicationSide):
 
     def refuse(self, request: Request, code: str, description: str, *, passes: bool = False) -> None:
         if not self.entered.done():
-            self.entered.set_exception(TurnedAway(code, description, passes=passes))
+            self.entered.set_exception(TurnedAway(code, description, passes=passes or code in UNDECIDED))
         self.connection.end("rejected", f"{code}: {description}")
 
     def lost(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
@@ -188,6 +189,17 @@ async def test_who_asks_too_often_waits(key: NewKey) -> None:
             await reader.readuntil(b"}")
         writer.close()
         assert loop.time() - began >= 0.8
+
+
+async def test_a_proxy_asks_for_many(key: NewKey) -> None:
+    """By the connections that it keeps: those have no rate of one viewer."""
+    async with running(requests=5, requests_per_s=1.0, proxies=(ip_network("127.0.0.1/32"),)) as hls:
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        async with asyncio.timeout(5):
+            for _ in range(30):
+                writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                await reader.readuntil(b"}")
+        writer.close()
 
 
 async def test_who_does_not_read_is_cut_off(key: NewKey, clip: Path) -> None:

@@ -9,13 +9,15 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
+from ingest.consumers import decisions
 from ingest.live_store import get_livestore
 from ingest.models import Application, Attempt, Session, Stream
 from ingest.packager.viewers import Report, read_report
-from ingest.services import play_tokens, sessions
+from ingest.services import actions, audit, play_tokens, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.cluster import snapshots
 from tests.ingest.control import flush
+from tests.ingest.faults import held, limited
 from tests.ingest.packager.running import ORIGIN, PACKAGER, ClipPublisher, Running, running
 from tests.ingest.ticks import until
 
@@ -92,7 +94,7 @@ async def test_a_viewer_who_comes_back_is_one_again(key: NewKey, clip: Path) -> 
 
 async def test_viewers_of_a_stream_that_ended_are_none_less_of_the_next(key: NewKey, clip: Path) -> None:
     """They leave when it is packaged anew."""
-    async with running(end_players_s=0.3, gone_s=2.0) as hls:
+    async with running(end_players_s=0.3, gone_s=5.0) as hls:
         async with ClipPublisher(hls, key.secret, clip):
             former = (await watched(hls)).partition("viewer=")[2]
         async with asyncio.timeout(10):
@@ -101,7 +103,7 @@ async def test_viewers_of_a_stream_that_ended_are_none_less_of_the_next(key: New
         async with ClipPublisher(hls, key.secret, clip):
             playlist = await watched(hls)
             assert hls.packager.viewers.get(former) is not None
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(20):
                 while hls.packager.viewers.get(former) is not None:
                     assert (await hls.get(playlist)).status_code == 200
                     await asyncio.sleep(0.1)
@@ -113,8 +115,8 @@ async def test_viewers_of_a_stream_that_ended_are_none_less_of_the_next(key: New
 async def test_a_packager_that_drains_lets_its_viewers_go(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
-        hls.packager.server.drain(0.5)
-        assert (await hls.get(playlist)).status_code == 200, "until the time that it was given is over"
+        await sync_to_async(actions.drain_node)(audit.command("test"), PACKAGER, grace_s=1)
+        await until(lambda: hls.packager.server.draining)
         await until(lambda: not hls.packager.server.sessions)
         for file in (playlist, "index.m3u8"):
             answer = await hls.get(file)
@@ -143,6 +145,15 @@ async def test_a_viewer_who_is_kicked_is_told_so(key: NewKey, clip: Path) -> Non
         assert answer.json() == {"detail": "Watching was stopped by an operator."}
         await sync_to_async(flush)()
         assert (await of_viewers().aget()).end_reason == "kicked"
+
+
+async def test_who_comes_while_the_database_is_slow_is_told_to_come_again(key: NewKey, clip: Path) -> None:
+    """It is not refused: a player would give up."""
+    async with running(known_s=5.0) as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        with held(decisions.READ), limited(0.3):
+            answer = await hls.get()
+        assert (answer.status_code, answer.headers.get("retry-after")) == (503, "2")
 
 
 # --- Who may watch ---
