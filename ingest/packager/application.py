@@ -191,9 +191,7 @@ class HlsApplication:
             keep = waited_for(rendition.targets.duration_s)
         await self._send_text(stream, scope, send, stream.playlist(rendition, skip=directives.skip), keep)
 
-    async def _followed(
-        self, found: Found, viewer_id: str, target: Target, scope: Mapping[str, Any]
-    ) -> PackagedStream:
+    async def _followed(self, found: Found, viewer_id: str, target: Target, scope: Mapping[str, Any]) -> PackagedStream:
         """Who was a viewer before it was packaged, such as by a packager that has ended, makes it be so again."""
         viewers = self._packager.viewers
         is_packaged = self._packager.packaged(found.path) is not None
