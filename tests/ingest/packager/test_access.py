@@ -10,6 +10,8 @@ from ingest.packager import access
 from ingest.packager.access import Access, Found, Unsure
 from ingest.packager.settings import PackagerSettings
 
+pytestmark = pytest.mark.usefixtures("process")
+
 NAME = ("live", "cam1", "")
 KNOWN_S = 0.02
 
