@@ -373,8 +373,9 @@ def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path)
 def test_a_busy_port_of_hls_is_gone_round_and_off_is_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        with running(tmp_path / "var", RTMPWEB_HLS=f"127.0.0.1:{port}") as server:
-            token = server.create_keys(["live/demo"]) and server.token
+        with running(tmp_path / "var", RTMPWEB_HLS=f"127.0.0.1:{port}") as former:
+            server = former
+            server.create_keys(["live/demo"])
             found = re.search(
                 rf"RTMPWEB_HLS: port {port} is in use by another program; HLS is at port (\d+) ", server.log
             )
@@ -388,7 +389,7 @@ def test_a_busy_port_of_hls_is_gone_round_and_off_is_none(tmp_path: Path) -> Non
             assert httpx.get(f"{base}/hls/live/demo/state.json", timeout=20).json()["state"] == "waiting"
             assert "too few files" not in server.log, "none that the operator has set"
     with running(tmp_path / "var", RTMPWEB_HLS="off") as server:
-        server.token = token
+        server.token = former.token
         wait_for(lambda: workers(server), timeout_s=20, what="children are started")
         assert not [pid for pid in processes.of_folder(server.folder) if " runhls" in processes.command(pid)]
         assert "HLS" not in server.log

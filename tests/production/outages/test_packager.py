@@ -130,7 +130,10 @@ def test_they_go_on_without_redis_and_without_postgresql(
     """Who is new is told to try again, soon; then it is let in."""
     with on_air(production.rtmp, keys[NAME], players=0), following(packager.playlist(NAME)) as viewer:
         known = viewer.viewer
-        with away(production.redis, for_s=3.0), following(packager.playlist(NAME), timeout_s=ANSWER_S + MORE_S) as other:
+        with (
+            away(production.redis, for_s=3.0),
+            following(packager.playlist(NAME), timeout_s=ANSWER_S + MORE_S) as other,
+        ):
             viewer.wait_for_more(timeout_s=MORE_S)
             assert not other.failures
         for outage in (away(production.postgres, for_s=11.0), hanging(production.postgres)):
