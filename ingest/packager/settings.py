@@ -33,8 +33,11 @@ class PackagerSettings:
     known_s: float = 1.0
     """For so long is held true what the database said of a name and a token; a request that comes later has it asked
     again."""
-    doubted_s: float = 10.0
-    """While the database gives no answer, what it said goes on being true for so long."""
+    doubted_s: float = 3600.0
+    """While the database gives no answer, what it said goes on being true for so long: who watches goes on, as players
+    by RTMP do. Who is new is told to try again."""
+    fresh_s: float = 15.0
+    """But not what nobody has asked for since: it may have changed before."""
     names: int = 5_000
     """Of names and tokens that are remembered."""
 
