@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from urllib.parse import urljoin
 
 import pytest
 
@@ -27,17 +26,12 @@ async def subtitled(hls: Running, player: Player) -> tuple[Rendition, Rendition]
             await asyncio.sleep(0.05)
 
 
-async def read_until(subtitles: Rendition, player: Player, words: str) -> str:
-    """Each new part as it comes, until one has these words."""
-    playlist = await subtitles.reload()
+async def follow_until(subtitles: Rendition, words: str) -> None:
+    """Part by part, as they come, until one has these words."""
     async with asyncio.timeout(10):
-        while True:
-            msn, part = playlist.last
-            after = (msn, part + 1) if part >= 0 else (msn + 1, 0)
-            playlist = await subtitles.reload(after)
-            file = (await player.get(urljoin(subtitles.url, playlist.parts[-1][2].uri))).body.decode()
-            if words in file:
-                return file
+        await subtitles.follow(
+            lambda: words.encode() in subtitles.received[-1].answer.body if subtitles.received else False
+        )
 
 
 async def test_who_asks_gets_them_beside_the_picture(key: NewKey, clip: Path) -> None:
@@ -46,11 +40,15 @@ async def test_who_asks_gets_them_beside_the_picture(key: NewKey, clip: Path) ->
         await publisher.say("Good morning.", language="en")
         video, subtitles = await subtitled(hls, player)
         await publisher.say("We begin <now>.", language="en")
-        await read_until(subtitles, player, "We begin &lt;now&gt;.")
+        await follow_until(subtitles, "We begin &lt;now&gt;.")
         await publisher.say("", language="en")
-        while "-->" in await read_until(subtitles, player, "WEBVTT"):
-            pass
+        async with asyncio.timeout(10):
+            await subtitles.follow(lambda: b"-->" not in subtitles.received[-1].answer.body)
+            await subtitles.follow(lambda: subtitles.received[0].segment.msn < subtitles.playlist.next_msn)
+        await subtitles.fetch_wholes()
         await video.reload()
+        await subtitles.reload()
+        assert subtitles.wholes
         assert_valid(player)
         names = [(one.msn, one.discontinuity) for one in subtitles.playlist.all_segments]
         assert names == [(one.msn, one.discontinuity) for one in video.playlist.all_segments][: len(names)]
