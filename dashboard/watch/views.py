@@ -115,7 +115,7 @@ def _answer(
     policy: dict[str, list[str]] = {"connect-src": [NONE], "img-src": [SELF], "form-action": [NONE], "base-uri": [NONE]}
     if base:
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(base))
-        policy |= {"connect-src": [origin], "media-src": ["blob:", origin]}
+        policy |= {"connect-src": [origin], "media-src": ["blob:", "data:", origin]}
     if is_framed:
         policy["frame-ancestors"] = ["*"]
         response.xframe_options_exempt = True

@@ -1,5 +1,5 @@
 """HLS and low-latency HLS (draft-pantos-hls-rfc8216bis) of a live stream: fragmented MP4, cut into parts and segments,
-and playlists. Pure: bytes and time come in as arguments.
+its texts as WebVTT, and playlists. Pure: bytes and time come in as arguments.
 
 | file            | subject                                                                                  |
 |-----------------|------------------------------------------------------------------------------------------|

@@ -38,6 +38,16 @@ class Frame:
     composition_ms: int = 0
 
 
+CAPTIONS: Final = b"GA94"
+"""Of closed captions within a picture's user data (ATSC A/53)."""
+CAPTIONS_WITHIN: Final = 512
+"""Bytes of a frame. They stand before its slices."""
+
+
+def has_captions(frame: Frame) -> bool:
+    return CAPTIONS in frame.data[:CAPTIONS_WITHIN]
+
+
 def read_message(kind: Kind, payload: bytes) -> list[Header | Frame]:
     """Whatever it holds, nothing is raised. What can't be read, and what is no media, is left out."""
     return _read_video(payload) if kind == "video" else _read_audio(payload) if kind == "audio" else []

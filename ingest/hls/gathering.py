@@ -8,14 +8,18 @@ from itertools import pairwise
 from math import ceil, floor
 from typing import Final
 
+from ingest.hls.codecs import Config
 from ingest.hls.frames import Frame, Key
 from ingest.hls.segments import Targets
 from ingest.hls.settings import HlsSettings
 from ingest.hls.tracks import USUAL_FRAME_S
 from ingest.live.message import Kind
+from ingest.rtmp.codecs import VideoConfig
 
 LEAST_INTERVALS: Final = 20
 """Between frames, by which their rate is told."""
+FPS_OFF: Final = 0.02
+"""Of the rate that a header tells, if what was counted is no other."""
 ROUNDED_MS: Final = 1.0
 """What timestamps in whole milliseconds can make a run of frames seem longer."""
 ABOUT: Final = 1.015
@@ -126,6 +130,12 @@ class Gathering:
             settings.segment_target_s,
             is_independent=not is_video or (gop_s is not None and gop_s <= settings.max_target_s),
         )
+
+    def fps(self, key: Key, config: Config) -> float | None:
+        """Of a video track: as its header tells it, unless what was counted is another rate."""
+        told = config.fps if isinstance(config, VideoConfig) else None
+        counted = fps_of([waiting.time_ms for waiting in self.frames if waiting.frame.key == key])
+        return told if counted is None or (told and abs(told - counted) <= FPS_OFF * told) else counted
 
     @property
     def is_whole(self) -> bool:

@@ -6,34 +6,25 @@ publisher, a new header and a jump of timestamps end the run, and the next begin
 
 The packaging's own time begins with 0 and only rises: a run's RTMP timestamps are shifted behind the run before."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from ingest.hls.codecs import CODECS, name_of
 from ingest.hls.cutting import MediaRendition
 from ingest.hls.dating import Run
-from ingest.hls.frames import Frame, Header, Key, read_message
-from ingest.hls.gathering import Gathering, fps_of
+from ingest.hls.frames import Frame, Header, Key, has_captions, read_message
+from ingest.hls.gathering import Gathering
 from ingest.hls.playlists import multivariant_playlist
-from ingest.hls.rendition import Place, Rendition
+from ingest.hls.rendition import Place, Rendition, bound_memory
 from ingest.hls.segments import Segment, Targets
 from ingest.hls.settings import HlsSettings
-from ingest.hls.subtitles import SubtitlesRendition, Subtitling
-from ingest.hls.timestamps import Timestamps
+from ingest.hls.subtitles import Subtitling
+from ingest.hls.timestamps import Breaks, Timestamps
 from ingest.hls.tracks import Fragment, Track, UnfitTrackError
 from ingest.hls.variants import choices
 from ingest.live.message import Kind
-from ingest.rtmp.codecs import VideoConfig
 
 BOTH: Final[frozenset[Kind]] = frozenset({"audio", "video"})
-MINUTE_S: Final = 60.0
-CAPTIONS: Final = b"GA94"
-"""Of closed captions within a picture's user data (ATSC A/53)."""
-CAPTIONS_WITHIN: Final = 512
-"""Bytes of a frame. They stand before its slices."""
-FPS_OFF: Final = 0.02
-"""Of the rate that a header tells, if what was counted is no other."""
 SECONDS_EACH: Final = 8
 DISCONTINUITIES: Final = 1 << 10
 """A packaging's first discontinuity sequence number is another than the former's, and so small that a player may have
@@ -66,7 +57,7 @@ class Packaging:
         self._on_change = on_change
         self._targets: Targets | None = None
         self._main: MediaRendition | None = None
-        self._subtitling = Subtitling(settings, self._add_subtitles)
+        self._subtitling = Subtitling(settings, self.renditions)
         self._tracks: dict[Key, Track] = {}
         self._users: dict[Key, list[MediaRendition]] = {}
         self._by_track: dict[Key, MediaRendition] = {}
@@ -84,7 +75,7 @@ class Packaging:
         self._end_ms = 0
         """Up to where the packaging's time is taken."""
         self._timestamps = Timestamps(settings)
-        self._breaks: deque[float] = deque()
+        self._breaks = Breaks(settings.breaks_per_minute)
         self._muted: set[Key] = set()
         """Tracks with a new header, for which there were too many breaks."""
         self._is_joining = False
@@ -185,7 +176,7 @@ class Packaging:
             self._gathering.forget(header.key)
             self._gathering.announced.add(header.key[0])
         elif track is not None and not track.is_same(header.fourcc, header.body):
-            if self._may_break(wall):
+            if self._breaks.may(wall):
                 self._break()
             else:
                 self._muted.add(header.key)
@@ -214,16 +205,16 @@ class Packaging:
             if gathering is not None and gathering.frames and gathering.stragglers < self.settings.most_stragglers:
                 gathering.stragglers += 1
                 return
-            if not self._may_break(wall):
+            if not self._breaks.may(wall):
                 return
             self._break()
         if self._is_another(frame):
-            if not self._may_break(wall):
+            if not self._breaks.may(wall):
                 return
             self._break()
         if frame.key[0] == "video" and not self._has_captions:
-            self._has_captions = CAPTIONS in frame.data[:CAPTIONS_WITHIN]
-        if self._is_joining and frame.is_keyframe and self._is_cut_by(frame.key) and self._may_break(wall):
+            self._has_captions = has_captions(frame)
+        if self._is_joining and frame.is_keyframe and self._is_cut_by(frame.key) and self._breaks.may(wall):
             self._end_run()
             self._gather(BOTH)
         self._timestamps.take(frame.key, time_ms)
@@ -248,14 +239,6 @@ class Packaging:
 
     def _is_cut_by(self, key: Key) -> bool:
         return self._main is not None and self._main.lead.key == key
-
-    def _may_break(self, wall: float) -> bool:
-        while self._breaks and wall - self._breaks[0] > MINUTE_S:
-            self._breaks.popleft()
-        if len(self._breaks) >= self.settings.breaks_per_minute:
-            return False
-        self._breaks.append(wall)
-        return True
 
     # --- Runs ---
 
@@ -294,7 +277,7 @@ class Packaging:
         lead = (videos or sounds)[0]
         if self._targets is None:
             self._targets = gathering.targets(lead, tracks[lead].frame_s)
-        self._count_fps(gathering, videos)
+        self._fps |= {key: fps for key in videos if (fps := gathering.fps(key, tracks[key].config))}
         first_ms = min(waiting.time_ms for waiting in gathering.frames)
         self._offset_ms = self._end_ms - first_ms
         self._run = Run(self._run.least if self._run.anchor is None else self._run.anchor)
@@ -332,15 +315,6 @@ class Packaging:
         except UnfitTrackError as error:
             self._leave_out(str(error))
             return None
-
-    def _count_fps(self, gathering: Gathering, videos: list[Key]) -> None:
-        for key in videos:
-            config = self._tracks[key].config
-            told = config.fps if isinstance(config, VideoConfig) else None
-            counted = fps_of([waiting.time_ms for waiting in gathering.frames if waiting.frame.key == key])
-            fps = told if counted is None or (told and abs(told - counted) <= FPS_OFF * told) else counted
-            if fps:
-                self._fps[key] = fps
 
     def _bind(self, videos: list[Key], sounds: list[Key]) -> None:
         """The first video has the main audio with it, as have the other videos; other audio goes alone."""
@@ -396,9 +370,6 @@ class Packaging:
         self.renditions[name] = rendition
         return rendition
 
-    def _add_subtitles(self, rendition: SubtitlesRendition) -> None:
-        self.renditions[rendition.name] = rendition
-
     def _join(self, frame: Frame, wall: float) -> bool:
         """A track that appears within a run. True: it is there, and its frame can be delivered."""
         kind, _ = frame.key
@@ -409,7 +380,7 @@ class Packaging:
             self._is_joining = True  # At the next keyframe.
             return False
         if kind == "video" and main.lead.kind == "audio":
-            if self._may_break(wall):
+            if self._breaks.may(wall):
                 self._end_run()
                 self._gather(BOTH)
             return False
@@ -449,17 +420,11 @@ class Packaging:
             self._is_ready, changed = True, renditions
         if not changed:
             return
-        self._bound_memory()
+        bound_memory(renditions, self.settings.memory_bytes)
         for rendition in renditions:
             rendition.forget_texts()
         for rendition in changed:
             self._on_change(rendition)
-
-    def _bound_memory(self) -> None:
-        while sum(each.bytes for each in self.renditions.values()) > self.settings.memory_bytes:
-            largest = max(self.renditions.values(), key=lambda each: each.bytes)
-            if not largest.drop_oldest():
-                return
 
     def _others_of(self, rendition: Rendition) -> list[Rendition]:
         return [

@@ -2,7 +2,7 @@
 is kept. What comes is put in by those that are cut (`cutting`), and by those that follow them (`subtitles`)."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -285,3 +285,10 @@ class Rendition:
             while self._gone and self._gone[0].init <= oldest:
                 self.bytes -= self._gone.popleft().forget()
             del self._inits[oldest]
+
+
+def bound_memory(renditions: Collection[Rendition], most_bytes: int) -> None:
+    while sum(each.bytes for each in renditions) > most_bytes:
+        largest = max(renditions, key=lambda each: each.bytes)
+        if not largest.drop_oldest():
+            return

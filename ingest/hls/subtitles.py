@@ -88,9 +88,9 @@ class SubtitlesRendition(Rendition):
 class Subtitling:
     """The texts of a packaging: which tracks they are of, and the renditions of these."""
 
-    def __init__(self, settings: HlsSettings, add: Callable[[SubtitlesRendition], None]) -> None:
-        """`add`: takes each new rendition."""
-        self._settings, self._add = settings, add
+    def __init__(self, settings: HlsSettings, all_renditions: dict[str, Rendition]) -> None:
+        """`all_renditions`: by their names, to which the new ones are added."""
+        self._settings, self._all = settings, all_renditions
         self._tracks: dict[TextKey, TextTrack] = {}
         self._renditions: dict[TextKey, SubtitlesRendition] = {}
         self._main: MediaRendition | None = None
@@ -146,7 +146,7 @@ class Subtitling:
         if text.key not in self._renditions:
             rendition = self._renditions[text.key] = self._make(main, text.key, track)
             main.followers.append(rendition)
-            self._add(rendition)
+            self._all[rendition.name] = rendition
         track.add(time_ms, text.lines)
 
     def _make(self, main: MediaRendition, key: TextKey, track: TextTrack) -> SubtitlesRendition:

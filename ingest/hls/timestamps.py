@@ -1,5 +1,6 @@
 """RTMP's timestamps of a run: 32 bits of milliseconds, which wrap, and which a publisher may let jump."""
 
+from collections import deque
 from typing import Final
 
 from ingest.hls.frames import Key
@@ -7,6 +8,7 @@ from ingest.hls.settings import HlsSettings
 
 MASK: Final = 0xFFFF_FFFF
 HALF: Final = 1 << 31
+MINUTE_S: Final = 60.0
 
 
 class Timestamps:
@@ -50,3 +52,21 @@ class Timestamps:
     def take(self, key: Key, time_ms: int) -> None:
         self._latest = time_ms if self._latest is None else max(self._latest, time_ms)
         self._last[key] = time_ms
+
+
+class Breaks:
+    """How often a publisher has broken off the timeline of late."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: within a minute."""
+        self._most = most
+        self._at: deque[float] = deque()
+
+    def may(self, wall: float) -> bool:
+        """Whether it may now; then it has."""
+        while self._at and wall - self._at[0] > MINUTE_S:
+            self._at.popleft()
+        if len(self._at) >= self._most:
+            return False
+        self._at.append(wall)
+        return True

@@ -143,7 +143,8 @@ class Player:
         found = list(run(ANSWERS, self.answers))
         for rendition in self.renditions.values():
             found += validator.succession(Succession(rendition.fetches))
-            found += validator.segments(rendition.media())
+            media = rendition.media()
+            found += validator.texts(media.bodies) if rendition.is_text else validator.segments(media)
         if self.multivariant:
             known = {uri: one.measured() for uri, one in self.renditions.items() if one.fetches}
             found += validator.presentation(Presentation(self.multivariant, known))
@@ -170,6 +171,13 @@ class Rendition:
         self._updated_at = 0.0
         self._hinted: dict[str, asyncio.Task[Answer]] = {}
         self._segments: dict[int, Segment] = {}
+
+    @property
+    def is_text(self) -> bool:
+        """Its segments are WebVTT."""
+        first = next(iter(self._segments.values()), None)
+        uris = [first.uri, *(part.uri for part in first.parts)] if first is not None else []
+        return any(uri.partition("?")[0].endswith(".vtt") for uri in uris)
 
     async def reload(self, asked: tuple[int, int] | None = None, *, skip: bool = False) -> MediaPlaylist:
         """With _HLS_msn and _HLS_part (-1: without), where they are `asked` for."""
@@ -256,7 +264,7 @@ class Rendition:
         return None
 
     async def _receive(self, segment: Segment, place: int) -> None:
-        if segment.map_uri not in self.inits:
+        if segment.map_uri and segment.map_uri not in self.inits:
             self.inits[segment.map_uri] = (await self._player.get(urljoin(self.url, segment.map_uri))).body
         piece: Part | Segment = segment if place < 0 else segment.parts[place]
         ahead = self._hinted.pop(piece.uri, None)
@@ -320,6 +328,8 @@ class Rendition:
     def arrived(self) -> list[Arrived]:
         """Each sample with its time of arrival, which is that of its part's last byte."""
         tracks = cache(lambda uri: read_init(self.inits[uri]))
+        if self.is_text:
+            return []
         return [
             Arrived(run.track, sample, one.answer.at)
             for one in self.received

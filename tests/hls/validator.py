@@ -5,7 +5,7 @@
 A `Finding` that is a "should" is advice: `faults` leaves it out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tests.hls.checks import Finding, run
 from tests.hls.media_checks import MEDIA
@@ -14,6 +14,7 @@ from tests.hls.playlist import MediaPlaylist
 from tests.hls.segment_checks import SEGMENTS, Body, Media
 from tests.hls.succession_checks import SUCCESSION, Fetch, Succession
 from tests.hls.syntax_checks import SYNTAX
+from tests.hls.webvtt_checks import WEBVTT
 
 __all__ = ["Body", "Fetch", "Finding", "Media", "Presentation", "Rendition", "Succession"]
 
@@ -34,6 +35,11 @@ def presentation(found: Presentation) -> list[Finding]:
 
 def segments(found: Media) -> list[Finding]:
     return list(run(SEGMENTS, found))
+
+
+def texts(found: Sequence[Body]) -> list[Finding]:
+    """Of subtitles in WebVTT."""
+    return list(run(WEBVTT, found))
 
 
 def faults(findings: Iterable[Finding]) -> list[str]:

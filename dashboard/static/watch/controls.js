@@ -17,6 +17,7 @@ export class Controls {
     this.actions = actions;
     this.engine = null;
     this.canRewind = "rewind" in player.dataset;
+    this.captions = 0; // Which track is shown where any is.
     this.fullscreen = Boolean(player.requestFullscreen && document.fullscreenEnabled);
     part("full").hidden = !this.fullscreen && !video.webkitEnterFullscreen;
     part("pip").hidden = !document.pictureInPictureEnabled;
@@ -36,7 +37,7 @@ export class Controls {
     for (const name of ["play", "pause", "volumechange", "timeupdate", "enterpictureinpicture", "leavepictureinpicture"])
       video.addEventListener(name, () => this.paint());
     document.addEventListener("fullscreenchange", () => this.paint());
-    for (const name of ["addtrack", "removetrack"]) video.textTracks.addEventListener?.(name, () => this.paint());
+    for (const name of ["addtrack", "removetrack", "change"]) video.textTracks.addEventListener?.(name, () => this.paintTexts());
     document.addEventListener("keydown", (event) => this.key(event));
     this.listenToPointer();
     this.paint();
@@ -90,14 +91,29 @@ export class Controls {
     return [...this.video.textTracks].filter(({ kind }) => kind === "captions" || kind === "subtitles");
   }
 
+  get areCaptionsShown() {
+    return this.captionTracks.some(({ mode }) => mode === "showing");
+  }
+
   toggleCaptions() {
-    const tracks = this.captionTracks;
-    const shown = tracks.some(({ mode }) => mode === "showing");
-    tracks.forEach((track, index) => {
-      track.mode = !shown && index === 0 ? "showing" : "hidden";
+    const shown = this.areCaptionsShown;
+    const { length } = this.captionTracks;
+    this.showCaptions(shown ? -1 : Math.min(this.captions, length - 1));
+    if (length) this.announce(shown ? "Captions off" : "Captions on");
+  }
+
+  /** Of that track; -1: none. What is disabled is not loaded. */
+  showCaptions(chosen) {
+    this.captionTracks.forEach((track, index) => {
+      track.mode = index === chosen ? "showing" : "disabled";
     });
-    if (tracks.length) this.announce(shown ? "Captions off" : "Captions on");
+    if (chosen >= 0) this.captions = chosen;
+    this.paintTexts();
+  }
+
+  paintTexts() {
     this.paint();
+    this.paintMenu();
   }
 
   async pictureInPicture() {
@@ -130,7 +146,7 @@ export class Controls {
 
   /** What there is to choose from has changed. */
   paintMenu() {
-    const groups = { qualities: this.engine?.qualities ?? [], tracks: this.engine?.tracks ?? [] };
+    const groups = { qualities: this.engine?.qualities ?? [], tracks: this.engine?.tracks ?? [], texts: this.texts };
     for (const [name, choices] of Object.entries(groups)) {
       const group = part(name);
       group.hidden = choices.length === 0;
@@ -146,9 +162,22 @@ export class Controls {
     if (nothing) this.openMenu(false);
   }
 
+  /** Captions to choose from, where there are several. */
+  get texts() {
+    const tracks = this.captionTracks;
+    if (!this.engine || tracks.length < 2) return [];
+    const rows = tracks.map(({ label, language, mode }, id) => ({
+      id,
+      words: label || language || `Captions ${id + 1}`,
+      chosen: mode === "showing",
+    }));
+    return [{ id: -1, words: "Off", chosen: !this.areCaptionsShown }, ...rows];
+  }
+
   choose({ name, value }) {
     if (name === "qualities") this.engine?.chooseQuality(Number(value));
     if (name === "tracks") this.engine?.chooseTrack(Number(value));
+    if (name === "texts") this.showCaptions(Number(value));
   }
 
   /* ---- what is shown ---- */
@@ -167,7 +196,7 @@ export class Controls {
     pressed("full", isFull);
     pressed("pip", document.pictureInPictureElement === video);
     part("captions").hidden = this.captionTracks.length === 0;
-    pressed("captions", this.captionTracks.some(({ mode }) => mode === "showing"));
+    pressed("captions", this.areCaptionsShown);
     this.paintDelay();
   }
 

@@ -93,7 +93,7 @@ def test_the_page_sets_no_cookie_and_keeps_its_policy(client: Client, stream: St
     rules = dict(each.strip().split(" ", 1) for each in answer["Content-Security-Policy"].split(";"))
     assert rules["default-src"] == "'self'"
     assert rules["connect-src"] == "http://tv.example.org:8002"
-    assert rules["media-src"] == "blob: http://tv.example.org:8002"
+    assert rules["media-src"] == "blob: data: http://tv.example.org:8002"
     assert rules["frame-ancestors"] == "'none'"
     assert answer["X-Frame-Options"] == "DENY"
     assert (answer["Referrer-Policy"], answer["Cache-Control"]) == ("no-referrer", "no-store")

@@ -5,8 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.hls import HlsSettings
+from ingest.hls.subtitles import written
+from ingest.hls.texts import Cue, read_text
 from ingest.rtmp.amf import amf0
 from tests.hls.playlist import read_media, read_multivariant
 from tests.hls.validator import Fetch, Presentation, Rendition, Succession, faults, presentation, succession
@@ -272,6 +276,21 @@ def test_texts_without_media_wait_in_bounds(clip: list[Message]) -> None:
     assert not fed.packaging.renditions
     fed.feed(shifted(clip, 500), first_ms=0).end()
     assert [words for _, _, words in all_cues(fed)][-1] == "499"
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\n\r<>&- :0"), max_size=60)
+
+
+@given(WORDS)
+def test_no_words_are_more_than_a_cue(words: str) -> None:
+    found = read_text(amf0.encode("onTextData", {"text": words}), HlsSettings())
+    assert found is not None
+    blocks = written(Cue(0, 1000, found.lines or ("-",))).split("\n\n")
+    assert blocks[1:] == [""]
+    times, *lines = blocks[0].split("\n")
+    assert times == "00:00:00.000 --> 00:00:01.000"
+    assert lines
+    assert not any(each in line for line in lines for each in ("-->", "<", "\r"))
 
 
 def test_segments_go_to_who_keeps_them_whole(captioned: Fed) -> None:

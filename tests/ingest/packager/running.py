@@ -110,6 +110,13 @@ class ClipPublisher:
         assert self._task is not None
         await self._task
 
+    async def say(self, words: str, **fields: Any) -> None:
+        """A text to be shown, at the time of what was sent last."""
+        self._client.protocol.send_data(
+            self._stream_id, self._at_ms + self.sent_ms, "onTextData", {"text": words, **fields}
+        )
+        await self._client.flush()
+
     async def _send(self) -> None:
         loop = asyncio.get_running_loop()
         length = self._tags[-1].timestamp + 33
