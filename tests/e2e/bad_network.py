@@ -4,20 +4,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import Browser
 
-from tests.e2e.watching import Greys, Watched, hls_port, watching
+from tests.e2e.watching import Greys, hls_port, watching
 from tests.hls.proxy import Proxy
 from tests.server_process import ServerProcess
 
 STREAM_BYTES_PER_S: Final = 60_000
 """About what the clip has, with its playlists."""
-STALL_S: Final = 0.3
+STALL_S: Final = 0.5
 """Less than what players of low latency have in hand."""
-THROTTLED: Final = 2.0
+THROTTLED: Final = 1.5
 """Times what the stream has."""
 CALM_S: Final = 4.0
 
@@ -28,6 +27,7 @@ class Outcome:
     """Of hls.js."""
     delays: list[float]
     """Seconds, of each grey."""
+    asked: list[str]
     watched_s: float
     seconds: float
 
@@ -44,9 +44,7 @@ def troubles(proxy: Proxy) -> Iterator[None]:
         yield
 
 
-def watch_through(
-    browser: Browser, server: ServerProcess, encoder: Greys, path: str, seconds: float
-) -> Outcome:
+def watch_through(browser: Browser, server: ServerProcess, encoder: Greys, path: str, seconds: float) -> Outcome:
     """For so long, from the first picture on. The page goes on by itself."""
     with Proxy(hls_port(server, path)) as proxy, watching(browser, server, path, hls_port=proxy.port) as watched:
         watched.wait_state("live")
@@ -58,6 +56,6 @@ def watch_through(
             watched.page.wait_for_timeout(CALM_S * 1000 / 2)
             assert watched.now["state"] == "live"
         watched.plays()
-        passed_s = time.monotonic() - began
+        passed_s, watched_s = time.monotonic() - began, watched.now["currentTime"] - at
         assert watched.faults == []
-        return Outcome(watched.errors(), watched.delays(encoder.sent), watched.now["currentTime"] - at, passed_s)
+        return Outcome(watched.errors(), watched.delays(encoder.sent), watched.asked, watched_s, passed_s)

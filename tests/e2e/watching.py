@@ -100,9 +100,14 @@ class Watched:
         return [f"{each['details']}: {each['text']}" for each in heard if each["at"] < before]
 
     @property
+    def fatal(self) -> list[dict[str, Any]]:
+        """What hls.js could not go on after by itself."""
+        return [each for each in self.page.evaluate("window.heard") if each["fatal"]]
+
+    @property
     def first_picture_s(self) -> float:
         """From when it was opened."""
-        self.page.wait_for_function("window.seen.length > 0")
+        self.page.wait_for_function("() => window.seen.length > 0")
         found: float = self.page.evaluate("window.seen[0].at - performance.timeOrigin / 1000")
         return found
 
@@ -118,6 +123,12 @@ class Watched:
 
     def wait_state(self, state: str, timeout_s: float = 30) -> None:
         self.page.locator(f"#player[data-state={state}]").wait_for(timeout=timeout_s * 1000)
+
+    def wait_width(self, width: int, timeout_s: float = 30) -> None:
+        """Of the pictures that are shown."""
+        self.page.wait_for_function(
+            "width => document.getElementById('video').videoWidth === width", arg=width, timeout=timeout_s * 1000
+        )
 
     def plays(self, for_s: float = 1.0, timeout_s: float = 30) -> None:
         """So much media goes by from here, and it is live."""
@@ -159,13 +170,16 @@ def watching(
 
 def lead_through(context: BrowserContext, server: ServerProcess, path: str, port: int) -> None:
     """The page finds the packager at that port, in its policy as in its text."""
-    packager = f"127.0.0.1:{hls_port(server, path)}"
+    packager, proxy = f"127.0.0.1:{hls_port(server, path)}", f"127.0.0.1:{port}"
 
     def answer(route: Route) -> None:
         response = route.fetch()
-        headers = {name: value.replace(packager, f"127.0.0.1:{port}") for name, value in response.headers.items()}
-        route.fulfill(response=response, headers=headers, body=response.text().replace(packager, f"127.0.0.1:{port}"))
+        given = {**response.headers, "content-encoding": "identity", "content-length": ""}
+        headers = {name: value.replace(packager, proxy) for name, value in given.items() if value}
+        route.fulfill(status=response.status, headers=headers, body=response.text().replace(packager, proxy))
 
+    # A page that comes from here and not from an address counts as one of the Internet.
+    context.grant_permissions(["local-network-access"])
     context.route(f"{server.http}/watch/{path}*", answer)
 
 
