@@ -29,6 +29,9 @@ GREYS: Final = 8
 """So many seconds the greys tell apart."""
 DARKEST, GREY_STEP = 40, 25
 
+LATE: Final = ("bufferStalledError", "bufferNudgeOnStall", "levelLoadTimeOut", "fragLoadTimeOut")
+"""What hls.js reports where a machine is too busy to do all in time, or nothing comes."""
+
 HEARD = """given => {
     window.heard = [];
     let library;
@@ -46,9 +49,16 @@ HEARD = """given => {
 }"""
 """Keeps what hls.js reports as errors. `given`: what it is configured with, over what the page says."""
 
-SEEN = """() => {
+SEEN = (
+    """() => {
     window.seen = [];
-    window.furthest = 0;
+    window.furthest = window.waitedMs = 0;
+    let tickAt = performance.now();
+    setInterval(() => {
+        const now = performance.now();
+        window.waitedMs = Math.max(window.waitedMs, now - tickAt - TICK_MS);
+        tickAt = now;
+    }, TICK_MS);
     const canvas = document.createElement("canvas");
     canvas.width = canvas.height = 1;
     const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -70,8 +80,11 @@ SEEN = """() => {
         video.requestVideoFrameCallback(shown);
     };
     new MutationObserver(look).observe(document, { childList: true, subtree: true });
-}""".replace("DARKEST", str(DARKEST)).replace("STEP", str(GREY_STEP))
-"""Keeps when each grey was first shown: `seen`."""
+}""".replace("DARKEST", str(DARKEST))
+    .replace("STEP", str(GREY_STEP))
+    .replace("TICK_MS", "50")
+)
+"""Keeps when each grey was first shown: `seen`; and how late the page itself was for want of a processor."""
 
 STATE = """() => { const { currentTime, videoWidth, paused, playbackRate } = document.getElementById("video");
     return { currentTime, videoWidth, paused, playbackRate, state: document.getElementById("player").dataset.state,
@@ -109,6 +122,12 @@ class Watched:
         """From when it was opened."""
         self.page.wait_for_function("() => window.seen.length > 0")
         found: float = self.page.evaluate("window.seen[0].at - performance.timeOrigin / 1000")
+        return found
+
+    @property
+    def waited_s(self) -> float:
+        """The longest that the page stood still at once."""
+        found: float = self.page.evaluate("window.waitedMs / 1000")
         return found
 
     @property
@@ -211,6 +230,8 @@ class Greys:
         self._messages = [each for each in messages_of(clip) if each.type_id in (MessageType.VIDEO, MessageType.AUDIO)]
         self.sent: dict[int, list[float]] = {}
         """{grey: each time (of the epoch) at which its first picture was}"""
+        self.late_s = 0.0
+        """By how much a message went out late, at most."""
         self._jump_ms = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._publish()), daemon=True)
@@ -238,6 +259,7 @@ class Greys:
                     if round_ms and message.payload[1] == 0:
                         continue  # A header, which was sent before.
                     due_s = (round_ms + message.timestamp) / 1000 - (loop.time() - began)
+                    self.late_s = max(self.late_s, -due_s)
                     await asyncio.sleep(max(0.0, due_s))  # The pace of the media.
                     self._note(message)
                     at_ms = (self._jump_ms + round_ms + message.timestamp) % (1 << 32)
