@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="package")
 def hls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Where playlists end soon after their publisher has left."""
-    with running(tmp_path_factory.mktemp("hls") / "var", RTMPWEB_END_PLAYERS_S="2") as started:
+    with running(tmp_path_factory.mktemp("hls") / "var", RTMPWEB_END_PLAYERS_S="4") as started:
         yield started
 
 

