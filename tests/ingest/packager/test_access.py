@@ -13,6 +13,7 @@ from ingest.packager.settings import PackagerSettings
 pytestmark = pytest.mark.usefixtures("process")
 
 NAME = ("live", "cam1", "")
+ADDRESS = "192.0.2.7"
 KNOWN_S = 0.02
 
 
@@ -41,43 +42,43 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Database:
 
 async def test_who_watches_goes_on_and_does_not_wait(database: Database) -> None:
     known = Access("node", PackagerSettings(known_s=KNOWN_S))
-    assert (await known.look(*NAME)).state == "live"
+    assert (await known.look(*NAME, ADDRESS)).state == "live"
     database.is_away, database.hangs_s = True, 0.2
     async with asyncio.timeout(5):
         while database.asked < 3:
-            await known.look(*NAME)
+            await known.look(*NAME, ADDRESS)
             await asyncio.sleep(0.001)
     began, asked = asyncio.get_running_loop().time(), database.asked
     for _ in range(100):
-        assert (await known.look(*NAME)).state == "live"
+        assert (await known.look(*NAME, ADDRESS)).state == "live"
     assert asyncio.get_running_loop().time() - began < 0.1
     assert database.asked <= asked + 1
     with pytest.raises(Unsure):
-        await known.look("live", "cam2", "")
+        await known.look("live", "cam2", "", ADDRESS)
 
 
 async def test_what_nobody_asked_for_lately_is_not_held_true(database: Database) -> None:
     known = Access("node", PackagerSettings(known_s=KNOWN_S, fresh_s=0.2))
-    assert (await known.look(*NAME)).state == "live"
+    assert (await known.look(*NAME, ADDRESS)).state == "live"
     database.is_away = True
     await asyncio.sleep(0.25)  # Its age is what is tested.
     with pytest.raises(Unsure):
-        await known.look(*NAME)
+        await known.look(*NAME, ADDRESS)
     with pytest.raises(Unsure):
-        await known.look(*NAME)
+        await known.look(*NAME, ADDRESS)
     database.is_away = False
-    assert (await known.look(*NAME)).state == "live"
+    assert (await known.look(*NAME, ADDRESS)).state == "live"
 
 
 async def test_what_it_said_is_true_for_so_long_and_no_longer(database: Database) -> None:
     known = Access("node", PackagerSettings(known_s=KNOWN_S, doubted_s=0.3))
-    await known.look(*NAME)
+    await known.look(*NAME, ADDRESS)
     database.is_away = True
 
     async def go_on() -> None:
         async with asyncio.timeout(5):
             while True:
-                await known.look(*NAME)
+                await known.look(*NAME, ADDRESS)
                 await asyncio.sleep(0.001)
 
     with pytest.raises(Unsure):
