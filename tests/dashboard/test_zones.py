@@ -106,6 +106,10 @@ def test_a_wrong_cookie_is_as_none(viewer: Client, name: str) -> None:
     assert named(viewer) == "UTC"
 
 
+BESIDE = r'<time datetime="([^"]+T[^"]+)"(?![^>]*data-own-zone)[^>]*>(.*?)</time>(.{,120})'
+"""A page for anybody has its times in the browser's own zone, by its script."""
+
+
 @pytest.mark.both_forms
 @pytest.mark.usefixtures("still")
 def test_every_page_has_its_times_in_the_zone_with_utc_behind_each(admin_client: Client) -> None:
@@ -128,7 +132,7 @@ def test_every_page_has_its_times_in_the_zone_with_utc_behind_each(admin_client:
     admin_client.post("/zone/", {"zone": "Asia/Kolkata", "shows_utc": "1"})
     for path in PAGES:
         page = admin_client.get(path.format(**there)).content.decode()
-        for told, shown, rest in re.findall(r'<time datetime="([^"]+T[^"]+)"[^>]*>(.*?)</time>(.{,120})', page, re.S):
+        for told, shown, rest in re.findall(BESIDE, page, re.S):
             at = datetime.fromisoformat(told)
             if f"{at.astimezone(KOLKATA):%H:%M}" in shown:
                 utc = rf'<span class="utc">\([^)]*{at:%H:%M}(:{at:%S})? UTC\)</span>'
