@@ -79,6 +79,8 @@ class Shown:
     height: int = 820
     stalled: bool = False
     """Whether one encoder is stopped for it; soon after, the server would end that session."""
+    wait_ms: int = 2500
+    """Two updates, so that charts and sparklines are drawn."""
 
 
 PAGES = (
@@ -93,6 +95,7 @@ PAGES = (
     Shown("key", "/keys/{key}/"),
     Shown("test-link", "/t/#{link}", 900),
     Shown("recordings", "/recordings/", 480),
+    Shown("watch", "/watch/live/studio-1", 780, wait_ms=6000),
     Shown("analytics", "/analytics/?stream={channel}&grain=hour&{dates}", 1000),
     Shown("history-compare", "/analytics/compare/?{dates}&{picks}", 1000),
     Shown("reports", "/reports/"),
@@ -195,7 +198,7 @@ def studio() -> Iterator[Studio]:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rtmpweb-")))
         # While nothing runs, so that Spark has the machine, and no scheduled run takes the work first.
-        server = ServerProcess(folder / "var", RTMPWEB_NODE="ingest-1")
+        server = ServerProcess(folder / "var", RTMPWEB_NODE="ingest-1", RTMPWEB_HLS="127.0.0.1:0")
         server.folder.mkdir()
         server.manage("migrate")
         past = {**furnished(server), **history(server)}
@@ -222,7 +225,7 @@ def take(context: BrowserContext, studio: Studio, shown: Shown, looks: tuple[Loo
     page.set_viewport_size({"width": 1280, "height": shown.height})
     with studio.stalled() if shown.stalled else contextlib.nullcontext():
         page.goto(studio.server.http + shown.path.format(**studio.ids))
-        page.wait_for_timeout(2500)  # Two updates, so that charts and sparklines are drawn.
+        page.wait_for_timeout(shown.wait_ms)
         for look in looks:
             height = look.height or (900 if look.whole else shown.height)
             page.set_viewport_size({"width": look.width, "height": height})

@@ -20,6 +20,7 @@ from tests.suite.quick import NO_TIME
 GROUPS = {
     "tests/e2e/pages/": "pages",
     "tests/e2e/": "e2e",
+    "tests/e2e/test_hls": "hls",
     "tests/rtmpweb/test_serve": "serve",
     # From here on Java starts: by now there is an archive of its classes (tests/analytics/classes.py).
     "tests/production/outages/test_jobs": "production",

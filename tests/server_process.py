@@ -69,6 +69,7 @@ class Installation:
             "RTMPWEB_HTTP": "127.0.0.1:0",
             "RTMPWEB_RTMP": "127.0.0.1:0",
             "RTMPWEB_MEDIA": "127.0.0.1:0",
+            "RTMPWEB_HLS": "off",  # It is a process more.
             "PYTHONUNBUFFERED": "1",
             **environment,
         }

@@ -35,17 +35,26 @@ PACKAGES = {
     "flvdemux": "gstreamer1.0-plugins-good",
     "flvmux": "gstreamer1.0-plugins-good",
     "souphttpsrc": "gstreamer1.0-plugins-good",
+    "qtdemux": "gstreamer1.0-plugins-good",
+    "hlsdemux2": "gstreamer1.0-plugins-good",
+    "hlsdemux": "gstreamer1.0-plugins-bad",
+    "urisourcebin": "gstreamer1.0-plugins-base",
     "rtmp2sink": "gstreamer1.0-plugins-bad",
     "rtmp2src": "gstreamer1.0-plugins-bad",
     "rtmpsink": "gstreamer1.0-plugins-bad",
     "rtmpsrc": "gstreamer1.0-plugins-bad",
     "avio": "vlc-plugin-base",
     "demuxdump": "vlc-plugin-base",
+    "adaptive": "vlc-plugin-base",
+    "stream_out_standard": "vlc-plugin-base",
 }
 """{program or plugin: the Debian package that brings it}"""
 
-GSTREAMER = {"flvdemux", "souphttpsrc", "flvmux", "rtmp2sink", "rtmp2src", "rtmpsink", "rtmpsrc"}
-VLC = {"avio", "demuxdump"}
+GSTREAMER = {
+    *("flvdemux", "souphttpsrc", "flvmux", "rtmp2sink", "rtmp2src", "rtmpsink", "rtmpsrc"),
+    *("qtdemux", "hlsdemux", "hlsdemux2", "urisourcebin"),
+}
+VLC = {"avio", "demuxdump", "adaptive", "stream_out_standard"}
 """Plugins of these, which may be there without them."""
 
 NOBODY = "nobody"

@@ -31,6 +31,8 @@ DRAIN_S: Final = 1.0
 FILES_EACH: Final = 2
 """Connections of a viewer."""
 SPARE_FILES: Final = 100
+BY_SCRIPT: Final = b"Origin: https://player.example\r\n"
+"""As a page of another origin asks: others wait for more segments at first."""
 PART_URI: Final = re.compile(rb'#EXT-X-PART:[^\n]*?URI="([^"]+)"')
 BUFFER: Final = memoryview(bytearray(256 * 1024))
 """All connections read into it."""
@@ -85,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def get(self, target: str) -> None:
         self.asked_at = time.monotonic()
-        self._transport.write(b"GET %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (target.encode(), self._load.host))
+        self._transport.write(b"GET %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (target.encode(), self._load.host, BY_SCRIPT))
 
     def close(self) -> None:
         self._transport.close()

@@ -58,6 +58,11 @@ class NodeNow:
         return self.row.stopped_at or self.row.seen_at
 
     @property
+    def keeps_figures(self) -> bool:
+        """It is a packager beside the embedded server, whose store is another process's memory."""
+        return self.figures is None and self.row.address.endswith("(HLS)") and self.state == State.UP
+
+    @property
     def can_drain(self) -> bool:
         return self.row.state != Node.State.DOWN and self.row.drain_requested_at is None
 

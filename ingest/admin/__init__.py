@@ -39,6 +39,12 @@ class ApplicationAdmin(RemovalMixin, AnyAdmin):
     list_filter = ("enabled", "publish_policy", "play_policy")
     search_fields = ("name",)
 
+    def save_model(self, request: HttpRequest, obj: Application, form: Any, change: bool) -> None:
+        former = Application.objects.filter(pk=obj.pk).first()
+        super().save_model(request, obj, form, change)
+        if former is not None:
+            play_policy.apply_of_application(obj, former.play_policy)
+
 
 @admin.register(Stream)
 class StreamAdmin(RemovalMixin, AnyAdmin):

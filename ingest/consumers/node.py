@@ -203,6 +203,7 @@ class NodeConsumer(ControlConsumer):
         addresses = [f"{host}:{port}" for host, port in self.scope["addresses"]]
         addresses += [f"{host}:{port} (TLS)" for host, port in self.scope["tls_addresses"]]
         addresses += [f"{host}:{port} (media)" for host, port in self.scope["media_addresses"]]
+        addresses += [f"{host}:{port} (HLS)" for host, port in self.scope["hls_addresses"]]
         url = partial(media_urls.node_url, self.scope["addresses"], self.scope["tls_addresses"])
         self.upkeep = Upkeep(self.node, ", ".join(addresses), self.send, url=url, local=self.scope["local"])
         self.maintenance = recordings.RecordingMaintenance(self.node)

@@ -17,6 +17,7 @@ class NodeScope(TypedDict):
     addresses: list[tuple[str, int]]
     tls_addresses: list[tuple[str, int]]
     media_addresses: list[tuple[str, int]]
+    hls_addresses: list[tuple[str, int]]  # Of a packager.
     local: str  # The Unix socket for nodes of the same machine; "": there is none.
 
 

@@ -146,7 +146,10 @@ class Rendition:
         return msn >= self._next_msn
 
     def is_too_far(self, msn: int, part: int | None = None) -> bool:
-        """Whether that is an error, as nobody waits so long (6.2.5.2)."""
+        """Whether that is an error, as nobody waits so long (6.2.5.2). Any part that the segment under way can have is
+        waited for: hls.js, where it goes without low latency, asks for the number that the last one had in the segment
+        before.
+        """
         if self.is_ended:
             return False
         if msn > self.last_whole + 2:
@@ -155,7 +158,8 @@ class Rendition:
         if part is None or msn <= self.last_whole:
             return False
         listed = len(self.open.parts) if self.open is not None and self.open.msn == msn else 0
-        return part > max(listed - 1, 0) + ahead
+        can_have = ceil(self.targets.most_s / self.targets.part_s) if msn == self.last_whole + 1 else 0
+        return part > max(listed - 1 + ahead, ahead, can_have)
 
     def others(self) -> list["Rendition"]:
         return self.reports(self)
@@ -166,16 +170,16 @@ class Rendition:
             self._texts[skip] = media_playlist(self, skip=skip)
         return self._texts[skip]
 
-    def segment(self, msn: int) -> list[bytes] | None:
+    def segment(self, msn: int) -> bytes | None:
         """Its bytes; None: there is no such, or it is in memory no more."""
         found = self.find(msn)
-        return found.data if found is not None and found.is_whole else None
+        return found.joined() if found is not None and found.is_whole and found.is_in_memory else None
 
-    def part(self, msn: int, number: int) -> list[bytes] | None:
+    def part(self, msn: int, number: int) -> bytes | memoryview | None:
         found = self.find(msn)
         if found is None or not found.lists_parts or not found.is_in_memory or not 0 <= number < len(found.parts):
             return None
-        return [found.parts[number].data]
+        return found.parts[number].data
 
     def init(self, number: int) -> bytes | None:
         return self._inits.get(number)
@@ -231,11 +235,11 @@ class Rendition:
         listed = max(window, self.settings.rewind_s) if self.on_segment is not None else window
         while end - self.segments[0].end >= listed:
             self._unlist()
-        grace = self.settings.grace_targets * target
+        grace = min(listed, self.settings.grace_s) + target
         while self._gone and end - self._gone[0].end >= listed + grace:
             self.bytes -= self._gone.popleft().forget()
         for segment in self.segments:
-            if end - segment.end < window + grace:
+            if end - segment.end < window + target:
                 break
             self.bytes -= segment.forget()
         self._unlist_lost()

@@ -20,7 +20,7 @@ class Part:
     is_independent: bool
     """Begins with a keyframe."""
     duration: float = 0.0
-    data: bytes = b""
+    data: bytes | memoryview = b""
     """Once it is whole."""
     size: int = 0
     fragments: list[Fragment] = field(default_factory=list)
@@ -60,6 +60,7 @@ class Segment:
     is_whole: bool = False
     is_in_memory: bool = True
     _anchor: float | None = None
+    _joined: bytes | None = None
 
     @property
     def end(self) -> float:
@@ -74,9 +75,19 @@ class Segment:
         return self._anchor + self.start if self._anchor is not None else None
 
     @property
-    def data(self) -> list[bytes] | None:
+    def data(self) -> list[bytes | memoryview] | None:
         """Its parts' bytes, which are the segment; None: they are in memory no more."""
         return [part.data for part in self.parts] if self.is_in_memory else None
+
+    def joined(self) -> bytes:
+        """The same in one, of which its parts are pieces from then on: there is one copy for all who ask."""
+        if self._joined is None:
+            self._joined = b"".join([part.data for part in self.parts])
+            at = 0
+            for part in self.parts:
+                part.data = memoryview(self._joined)[at : at + part.size]
+                at += part.size
+        return self._joined
 
     def add(self, part: Part, most_s: float) -> None:
         """`most_s`: what a playlist may say of its duration; a track with a gap has a frame that is longer."""
@@ -93,7 +104,7 @@ class Segment:
         """Gives up its bytes, as many as that."""
         freed = self.size if self.is_in_memory else 0
         self.is_in_memory = False
-        self.parts = []
+        self.parts, self._joined = [], None
         return freed
 
 

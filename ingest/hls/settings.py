@@ -21,8 +21,9 @@ class HlsSettings:
     """Target durations from the end within which parts are listed."""
     skip_targets: int = 6
     """Target durations from the end that a delta update never leaves out (CAN-SKIP-UNTIL)."""
-    grace_targets: int = 1
-    """Target durations for which can be had what has just left the playlist."""
+    grace_s: float = 60.0
+    """What has left the playlist can be had for as long as the playlist is, and for one segment (6.2.2), but no longer
+    than this."""
 
     layout_ms: int = 1000
     """Of media of one kind alone, until the other kind is not waited for any more."""

@@ -76,13 +76,13 @@ class SubtitlesRendition(Rendition):
         if segment is not None:
             self._add_whole(segment)
 
-    def segment(self, msn: int) -> list[bytes] | None:
+    def segment(self, msn: int) -> bytes | None:
         found = super().segment(msn)
-        return [HEADER, *found] if found is not None else None
+        return HEADER + found if found is not None else None
 
-    def part(self, msn: int, number: int) -> list[bytes] | None:
+    def part(self, msn: int, number: int) -> bytes | None:
         found = super().part(msn, number)
-        return [b"".join([HEADER, *found])] if found is not None else None
+        return HEADER + bytes(found) if found is not None else None
 
 
 class Subtitling:

@@ -12,8 +12,6 @@ from fractions import Fraction
 from io import BytesIO
 from typing import Any, Final
 
-import av
-
 from ingest.hls.boxes import without_header
 from ingest.hls.codecs import CODECS, Config, bare_header, name_of, read_config
 from ingest.hls.frames import Frame, Key
@@ -36,8 +34,12 @@ OPTIONS: Final = {
 FLAGS: Final = "empty_moov+default_base_moof+frag_every_frame+frag_discont+skip_trailer"
 DELAYED: Final = FLAGS + "+delay_moov"
 
-LIBAV_ERRORS: Final = (av.FFmpegError, ValueError, OverflowError, MemoryError)
-"""What PyAV raises for media that libav refuses."""
+
+def libav_errors() -> tuple[type[Exception], ...]:
+    """What PyAV raises for media that libav refuses."""
+    import av  # Loads FFmpeg's libraries, which a packager needs once it has something to package.
+
+    return (av.FFmpegError, ValueError, OverflowError, MemoryError)
 
 
 class UnfitTrackError(Exception):
@@ -106,7 +108,7 @@ class Track:
         self.faults = 0
         try:
             self.init = self._make_init(frame)
-        except LIBAV_ERRORS as error:
+        except libav_errors() as error:
             reason = f"{self.name} can't be played by HLS: its {name_of(fourcc)} does not go into MP4."
             raise UnfitTrackError(reason) from error
 
@@ -130,7 +132,7 @@ class Track:
             if self._out is None:
                 self._open()
             self._mux(decoded, shown, usual, frame)
-        except LIBAV_ERRORS:
+        except libav_errors():
             self.faults += 1
             return self.flush()
         self._pending = (decoded, usual, frame.is_keyframe)
@@ -144,7 +146,7 @@ class Track:
         out, self._out = self._out, None
         try:
             out.close()
-        except LIBAV_ERRORS:
+        except libav_errors():
             self.faults += 1
         return self._fragment(pending, pending[1]) if pending is not None else None
 
@@ -183,6 +185,8 @@ class Track:
         self._sink.take()
 
     def _muxer(self, sink: _Sink, flags: str) -> tuple[Any, Any]:
+        import av
+
         out: Any = av.open(sink, "w", format="mp4", options={"movflags": flags, **OPTIONS})
         stream: Any = out.add_stream_from_template(_template(self.kind, self.fourcc), opaque=True)
         stream.id = TRACK_NUMBERS[self.kind]
@@ -205,6 +209,8 @@ class Track:
         self._out.mux_one(self._packet(self._stream, decoded, shown, usual, frame))
 
     def _packet(self, stream: Any, decoded: int, shown: int, usual: int, frame: Frame) -> Any:
+        import av
+
         packet: Any = av.Packet(frame.data)
         packet.stream = stream
         packet.time_base = self._time_base
@@ -240,6 +246,8 @@ _TEMPLATES: dict[bytes, Any] = {}
 def _template(kind: str, fourcc: bytes) -> Any:
     """A stream of that codec of which nothing is known: from a file of FLV with an empty header in it."""
     if fourcc not in _TEMPLATES:
+        import av
+
         tag_type, flags = (9, 1) if kind == "video" else (8, 4)
         payload = b"\x90" + fourcc + bytes(4)
         tag = bytes((tag_type,)) + len(payload).to_bytes(3, "big") + bytes(7) + payload

@@ -103,7 +103,7 @@ class LiveStream(MediaPath):
             self._received = self.counters
             if meter.has_media:
                 self.left_at = now
-            self.publication = None
+            self.publication = self.told_keyframes_s = None
             self._forget()
         return meter.totals
 

@@ -35,7 +35,7 @@ OUTPUT_GRACE_S = 1.0
 class Program:
     """What to run. `environment` is added to this process's own. `wanted`: whether there is work for it, if it is one
     that ends in order (exit code 0) when there is none, and rests then; None: it always runs. `ready`: with what a line
-    of its output begins when it does what it is for."""
+    of its output begins when it does what it is for. `descriptors`: of this process's open files, what it gets."""
 
     name: str
     arguments: tuple[str, ...]
@@ -43,6 +43,7 @@ class Program:
     environment: dict[str, str] = field(default_factory=dict)
     wanted: Callable[[], bool] | None = None
     ready: str = ""
+    descriptors: tuple[int, ...] = ()
 
 
 class Child:
@@ -146,6 +147,7 @@ class Child:
                 stdout=writing,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=self.program.descriptors,
                 env={**os.environ, **self.program.environment},
             )
         finally:

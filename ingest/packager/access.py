@@ -6,15 +6,20 @@ import logging
 from dataclasses import dataclass
 from typing import Literal
 
-from ingest import clock
+from ingest import clock, credentials
 from ingest.consumers import decisions
 from ingest.contracts import Labels, RelayOrder
+from ingest.log_records import Bound, more
 from ingest.models import Stream
+from ingest.packager.arrivals import Arrivals
 from ingest.packager.settings import PackagerSettings
 from ingest.services import database, playback, relays
 from ingest.services.refusals import Refused
 
 logger = logging.getLogger(__name__)
+
+DOUBTED = Bound(1, 10.0)
+"""Lines: any number of names may be asked for while the database gives no answer."""
 
 State = Literal["live", "waiting", "closed"]
 
@@ -37,13 +42,20 @@ class Found:
 
 
 class Unsure(Exception):  # noqa: N818 - an answer, not an error.
-    """The database has not answered."""
+    """The database has not answered, or is not asked."""
 
 
 @dataclass(slots=True)
 class _Known:
+    """`at`: when the database said so, `tried`: when it was last asked since, and gave no answer."""
+
     found: Found
     at: float
+    tried: float | None = None
+
+    @property
+    def asked_at(self) -> float:
+        return self.at if self.tried is None else self.tried
 
 
 NO_LINK = "This link is not valid any more. Ask for a new one."
@@ -62,23 +74,29 @@ class Access:
         self._node, self._settings = node, settings
         self._known: dict[tuple[str, str, str], _Known] = {}
         self._reads: dict[tuple[str, str, str], asyncio.Task[Found]] = {}
+        self._arrivals = Arrivals(settings)
 
     def known(self, app: str, name: str, token: str) -> Found | None:
-        """What was read a moment ago; it is read anew meanwhile, if that was not just now."""
+        """What was read a moment ago; it is read anew meanwhile, if that was not just now. What could not be, goes on
+        being true: who watches does not wait for a database that hangs."""
         key = (app, name, token)
         known = self._known.get(key)
         if known is None:
             return None
-        age = asyncio.get_running_loop().time() - known.at
-        if age >= self._settings.known_s:
+        now = asyncio.get_running_loop().time()
+        if now - known.asked_at >= self._settings.known_s:
             self._read_anew(key)
-        return known.found if age < 2 * self._settings.known_s else None
+        good_s = 2 * self._settings.known_s if known.tried is None else self._settings.doubted_s
+        return known.found if now - known.at < good_s else None
 
-    async def look(self, app: str, name: str, token: str) -> Found:
-        """Raises Unsure."""
+    async def look(self, app: str, name: str, token: str, address: str) -> Found:
+        """`address`: who asks. Raises Unsure, also for who asks for any number of names."""
         if found := self.known(app, name, token):
             return found
         key = (app, name, token)
+        is_new = key not in self._known and key not in self._reads
+        if is_new and not self._arrivals.take(address, asyncio.get_running_loop().time()):
+            raise Unsure
         try:
             return await asyncio.shield(self._read_anew(key))
         except Exception as error:
@@ -106,12 +124,24 @@ class Access:
         if done.cancelled():
             return
         if error := done.exception():
-            logger.warning("Whether %s/%s may be watched is not known: %s", key[0], key[1], type(error).__name__)
+            self._doubt(key, error)
             return
         self._known.pop(key, None)
         self._known[key] = _Known(done.result(), asyncio.get_running_loop().time())
         if len(self._known) > self._settings.names:
             del self._known[next(iter(self._known))]
+
+    def _doubt(self, key: tuple[str, str, str], error: BaseException) -> None:
+        now, known = asyncio.get_running_loop().time(), self._known.get(key)
+        if known is not None:
+            known.tried = now if now - known.asked_at < self._settings.fresh_s else None
+            if known.tried is None:
+                del self._known[key]
+        left_out = DOUBTED.take()
+        if left_out is not None:
+            path = credentials.scrub_text(f"{key[0]}/{key[1]}")
+            words = "Whether %s may be watched is not known: %s%s"
+            logger.warning(words, path, type(error).__name__, more(left_out))
 
 
 def read(app: str, name: str, token: str, *, node: str) -> Found:

@@ -12,6 +12,7 @@ from typing import Final
 from ingest.packager.requests import Target
 
 Header = tuple[bytes, bytes]
+Content = bytes | memoryview
 
 M3U8: Final = (b"content-type", b"application/vnd.apple.mpegurl")
 JSON: Final = (b"content-type", b"application/json")

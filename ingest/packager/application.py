@@ -4,6 +4,7 @@
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -19,6 +20,7 @@ from ingest.packager.answers import (
     PREFLIGHT,
     RETRY,
     Body,
+    Content,
     Header,
     make_body,
     media_head,
@@ -26,7 +28,7 @@ from ingest.packager.answers import (
     playlist_head,
     waited_for,
 )
-from ingest.packager.packaged import PackagedStream
+from ingest.packager.packaged import PLAIN_SEGMENTS, PackagedStream
 from ingest.packager.requests import Target, read_directives, read_range, read_target
 from ingest.packager.rewind import NotReady
 from ingest.packager.viewers import Asking, TurnedAway, Viewer, Viewers
@@ -64,13 +66,13 @@ class Packager(Protocol):
 
     viewers: Viewers
 
-    async def look(self, target: Target) -> Found:
-        """Raises Unsure."""
+    async def look(self, target: Target, address: str) -> Found:
+        """`address`: who asks. Raises Unsure."""
 
     def packaged(self, path: str) -> PackagedStream | None: ...
 
-    async def from_disk(self, target: Target) -> bytes | None:
-        """A segment of the rewind. Raises NotReady: too many wait for the disk."""
+    def from_disk(self, target: Target) -> AbstractAsyncContextManager[bytes | None]:
+        """A segment of the rewind, while it is sent. Raises NotReady: too many are at it."""
 
 
 class HlsApplication:
@@ -107,16 +109,19 @@ class HlsApplication:
 
     # --- Whether it may be watched ---
 
-    async def _checked(self, target: Target) -> Found:
-        found = await self._packager.look(target)
+    async def _checked(self, target: Target, scope: Mapping[str, Any]) -> Found:
+        found = await self._packager.look(target, self._address(scope))
         if found.state == "closed":
             raise Failed(HTTPStatus.FORBIDDEN, found.words, NOT_KEPT)
         return found
 
-    def _asking(self, target: Target, scope: Mapping[str, Any]) -> Asking:
-        fields = dict(scope["headers"])
+    def _address(self, scope: Mapping[str, Any]) -> str:
         peer = scope["client"][0] if scope["client"] else ""
         forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        return addresses.client_of(peer, forwarded, self._proxies)
+
+    def _asking(self, target: Target, scope: Mapping[str, Any]) -> Asking:
+        fields = dict(scope["headers"])
 
         def text(name: bytes) -> str:
             return str(fields.get(name, b"").decode("latin-1"))
@@ -125,7 +130,7 @@ class HlsApplication:
             app=target.app,
             name=target.name,
             token=target.token,
-            address=addresses.client_of(peer, forwarded, self._proxies),
+            address=self._address(scope),
             agent=text(b"user-agent")[:512],
             page=(text(b"referer") or text(b"origin"))[:512],
             host=text(b"host")[:256],
@@ -148,7 +153,7 @@ class HlsApplication:
     async def _index(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
         """The multivariant playlist: a new viewer's. Who may not watch is refused by the node's application, which
         records it."""
-        found = await self._packager.look(target)
+        found = await self._packager.look(target, self._address(scope))
         if found.state == "waiting":
             raise Failed(HTTPStatus.NOT_FOUND, WORDS["waiting"], NOT_KEPT)
         try:
@@ -176,12 +181,16 @@ class HlsApplication:
         directives = read_directives(scope["query_string"])
         if directives.is_wrong:
             raise Failed(HTTPStatus.BAD_REQUEST, "_HLS_msn or _HLS_part makes no sense.")
-        stream = self._stream(await self._checked(target))
+        stream = await self._followed(await self._checked(target, scope), directives.viewer, target, scope)
         await stream.ready()
         rendition = self._rendition(stream, target)
         self._follow(directives.viewer, target, scope, stream)
         keep = MOMENT
-        if directives.msn is not None:
+        if directives.msn is None:
+            await stream.wait_for_segments(rendition, 1 if _is_by_script(scope) else PLAIN_SEGMENTS)
+            if len(rendition.segments) < PLAIN_SEGMENTS:
+                keep = NOT_KEPT
+        else:
             if rendition.is_too_far(directives.msn, directives.part):
                 raise Failed(HTTPStatus.BAD_REQUEST, "The playlist is not that far yet.", NOT_KEPT)
             if not scope.get(HAS_WAITED):
@@ -190,6 +199,14 @@ class HlsApplication:
                 raise Failed(HTTPStatus.SERVICE_UNAVAILABLE, LATE, NOT_KEPT, RETRY)
             keep = waited_for(rendition.targets.duration_s)
         await self._send_text(stream, scope, send, stream.playlist(rendition, skip=directives.skip), keep)
+
+    async def _followed(self, found: Found, viewer_id: str, target: Target, scope: Mapping[str, Any]) -> PackagedStream:
+        """Who was a viewer before it was packaged, such as by a packager that has ended, makes it be so again."""
+        viewers = self._packager.viewers
+        is_packaged = self._packager.packaged(found.path) is not None
+        if found.state == "live" and not is_packaged and viewers.ids.is_given(viewer_id, found.path):
+            await viewers.enter(self._asking(target, scope), viewer_id)
+        return self._stream(found)
 
     def _follow(self, viewer_id: str, target: Target, scope: Mapping[str, Any], stream: PackagedStream) -> None:
         """Whose playlist it is: he is still there, or is so again."""
@@ -224,15 +241,25 @@ class HlsApplication:
     # --- Media ---
 
     async def _media(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
-        stream = self._stream(await self._checked(target))
+        stream = self._stream(await self._checked(target, scope))
         rendition = self._rendition(stream, target)
         if target.kind == "part" and not scope.get(HAS_WAITED):
             await self._await_part(stream, rendition, target)
         content = stream.content(rendition, target)
-        if content is None and target.kind == "segment":
-            content = await self._packager.from_disk(target)
-        if content is None:
-            raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
+        if content is not None:
+            await self._send_media(stream, target, scope, send, content)
+            return
+        if target.kind == "segment":
+            async with self._packager.from_disk(target) as content:
+                if content is not None:
+                    await self._send_media(stream, target, scope, send, content)
+                    return
+        raise Failed(HTTPStatus.NOT_FOUND, GONE, MOMENT)
+
+    async def _send_media(
+        self, stream: PackagedStream, target: Target, scope: Mapping[str, Any], send: Send, content: Content
+    ) -> None:
+        """Returns once the client has taken most of it."""
         stream.asked_at = stream.loop_time
         fields = dict(scope["headers"])
         tag, head = media_tag(target), media_head(target)
@@ -250,9 +277,9 @@ class HlsApplication:
             if found is not None:
                 first, end = found
                 head = (*head, (b"content-range", b"bytes %d-%d/%d" % (first, end - 1, len(content))))
-                content, status = content[first:end], HTTPStatus.PARTIAL_CONTENT
+                content, status = memoryview(content)[first:end], HTTPStatus.PARTIAL_CONTENT  # No copy for each.
         self._count(stream, scope, len(content))
-        await _send(send, status, head, content)
+        await _send(send, status, head, content, waits=True)
 
     async def _await_part(self, stream: PackagedStream, rendition: Rendition, target: Target) -> None:
         """One that a preload hint has named may be asked for before it is there."""
@@ -269,8 +296,8 @@ class HlsApplication:
 
     # --- The watch page ---
 
-    async def _state(self, target: Target, _scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
-        found = await self._packager.look(target)
+    async def _state(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
+        found = await self._packager.look(target, self._address(scope))
         stream = self._packager.packaged(found.path)
         state, words = str(found.state), found.words or WORDS.get(found.state, "")
         if state == "waiting" and stream is not None and stream.has_ended:
@@ -294,6 +321,11 @@ class HlsApplication:
         await _send(send, failed.status, (*kind, *CORS, *failed.headers), content)
 
 
+def _is_by_script(scope: Mapping[str, Any]) -> bool:
+    """Whether a page of another origin asks, such as the watch page: what plays there knows of parts."""
+    return any(name == b"origin" for name, _ in scope["headers"])
+
+
 async def _read_body(receive: Receive, most: int) -> Any:
     """What a page says, as JSON; None for what is none."""
     content = bytearray()
@@ -312,11 +344,16 @@ async def _read_body(receive: Receive, most: int) -> Any:
         return None
 
 
-async def _send(send: Send, status: HTTPStatus, headers: Sequence[Header], content: bytes = b"") -> None:
+async def _send(
+    send: Send, status: HTTPStatus, headers: Sequence[Header], content: Content = b"", *, waits: bool = False
+) -> None:
+    """`waits`: until most of it is sent."""
     has_body = status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
     length = ((b"content-length", b"%d" % len(content)),) if has_body else ()
     await send({"type": "http.response.start", "status": int(status), "headers": [*headers, *length]})
-    await send({"type": "http.response.body", "body": content})
+    await send({"type": "http.response.body", "body": content, "more_body": waits})
+    if waits:
+        await send({"type": "http.response.body"})
 
 
 ANSWERS: Final[Mapping[str, Callable[..., Awaitable[None]]]] = {

@@ -9,13 +9,14 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import httptools
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ingest import addresses
@@ -56,6 +57,36 @@ class _NobodyWaits:
 NOBODY_WAITS = _NobodyWaits()
 
 
+class Flow(FlowControl):
+    """Reading goes on once neither an answer nor the rate of requests holds it up."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._is_full = self._is_over_rate = False
+
+    def pause_reading(self) -> None:
+        self._is_full = True
+        self._hold()
+
+    def resume_reading(self) -> None:
+        self._is_full = False
+        self._hold()
+
+    def over_rate(self, whether: bool) -> None:
+        self._is_over_rate = whether
+        self._hold()
+
+    def _hold(self) -> None:
+        if self._is_full or self._is_over_rate:
+            super().pause_reading()
+        else:
+            super().resume_reading()
+
+
+class TooManyWait(Exception):  # noqa: N818 - the parser's callback says so.
+    """Requests of a connection behind the one that is answered."""
+
+
 class HlsConnection(HttpToolsProtocol):
     """One connection; the application finds it in its scope, under `connection`."""
 
@@ -65,13 +96,21 @@ class HlsConnection(HttpToolsProtocol):
 
     transport: Any
     cycle: Any
+    flow: Flow
     viewer = ""
     """Whose playlists were asked for by it last: what else is asked for by it is that viewer's."""
     peer = ""
+    answering: asyncio.Task[Any] | None = None
+    """What makes the answer to a request: it ends with the connection."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._is_counted = False
+        self._is_counted = self._is_proxy = False
+        self._held: Held | None = None
+        """The request that waits, if there is one, and how that is given up."""
+        self._let_go: Callable[[], object] | None = None
+        self._answered: RequestResponseCycle | None = None
+        """The request that is answered, or was last; `cycle` is the one that came last."""
         self._head_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
@@ -80,13 +119,14 @@ class HlsConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self.peer = address(transport.get_extra_info("peername"))[0]
-        is_proxy = addresses.is_in(self.peer, self.settings.proxies)
-        if not self.limits.take(self.peer, is_proxy=is_proxy):
+        self._is_proxy = addresses.is_in(self.peer, self.settings.proxies)
+        if not self.limits.take(self.peer, is_proxy=self._is_proxy):
             transport.abort()
             return
         self._is_counted = True
         tune(transport.get_extra_info("socket"), UNSENT_BYTES)
         super().connection_made(transport)
+        self.flow = Flow(transport)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -97,6 +137,18 @@ class HlsConnection(HttpToolsProtocol):
             self._is_counted = False
             self.limits.free(self.peer)
             super().connection_lost(exc)
+            self.pipeline.clear()
+            if self._answered is not None:
+                self._answered.disconnected = True
+            if self.answering is not None:
+                self.answering.cancel()
+            if self._held is not None and self._let_go is not None:
+                self._held.disconnected = True
+                self._let_go()
+
+    @property
+    def is_lost(self) -> bool:
+        return not self._is_counted
 
     def data_received(self, data: bytes) -> None:
         if not self._is_counted:
@@ -114,6 +166,8 @@ class HlsConnection(HttpToolsProtocol):
         self.scope["connection"] = self  # type: ignore[typeddict-unknown-key]
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self.settings.pipelined:
+            raise TooManyWait
         if not self._is_plain():
             super().on_headers_complete()
             return
@@ -123,7 +177,8 @@ class HlsConnection(HttpToolsProtocol):
             return
         self.cycle = held = Held(self.scope)
         if isinstance(found, Awaited):
-            found.stream.hold(found.rendition, found.is_over, partial(self._go_on_with, held, self.url, self.headers))
+            go_on = partial(self._go_on_with, held, self.url, self.headers)
+            self._held, self._let_go = held, found.stream.hold(found.rendition, found.is_over, go_on)
         else:
             self._give(held, found)
 
@@ -149,6 +204,7 @@ class HlsConnection(HttpToolsProtocol):
 
     def _go_on_with(self, held: Held, url: bytes, headers: list[tuple[bytes, bytes]]) -> None:
         """What it waited for is there, or it has waited in vain."""
+        self._held = self._let_go = None
         if held.disconnected or self.transport.is_closing():
             return
         found = self.shared.find(self, url, headers)
@@ -177,21 +233,27 @@ class HlsConnection(HttpToolsProtocol):
             self.cycle = cycle
         self._start_asgi_task(cycle, self.app)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._head_bytes = 0
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        wait_s = self._rate.wait_s(self.loop.time())
-        if wait_s and not self.transport.is_closing() and self._resume is None:
-            self.transport.pause_reading()
+        wait_s = 0.0 if self._is_proxy else self._rate.wait_s(self.loop.time())
+        if wait_s and not self.transport.is_closing():
+            self.flow.over_rate(True)
+            if self._resume is not None:
+                self._resume.cancel()
             self._resume = self.loop.call_later(wait_s, self._go_on)
 
     def _go_on(self) -> None:
         self._resume = None
         if not self.transport.is_closing():
-            self.transport.resume_reading()
+            self.flow.over_rate(False)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -218,6 +280,20 @@ class HlsConnection(HttpToolsProtocol):
         self.transport.close()
 
 
+async def answer_until_lost(application: Any, scope: Any, receive: Any, send: Any) -> None:
+    """Nobody waits for what a client that is gone has asked for: it could ask for that without end."""
+    connection = scope["connection"]
+    connection.answering = task = asyncio.current_task()
+    try:
+        await application(scope, receive, send)
+    except asyncio.CancelledError:
+        if not connection.is_lost:
+            raise
+    finally:
+        if connection.answering is task:
+            connection.answering = None
+
+
 class HttpServer(uvicorn.Server):
     """Signals are its process's to handle."""
 
@@ -228,7 +304,7 @@ class HttpServer(uvicorn.Server):
             "BoundHlsConnection", (HlsConnection,), {"settings": settings, "limits": limits, "shared": shared}
         )
         config = uvicorn.Config(
-            application,
+            partial(answer_until_lost, application),
             http=protocol,
             ws="none",
             loop="none",

@@ -3,9 +3,9 @@ for, at once or when it comes into being."""
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
 from ingest import clock
@@ -14,7 +14,7 @@ from ingest.live import LiveStream, QueueLimits, Subscriber
 from ingest.live.counters import Audience
 from ingest.live.message import STREAM_ID, SharedMessage
 from ingest.live.publication import Publication
-from ingest.packager.answers import Body, make_body
+from ingest.packager.answers import Body, Content, make_body
 from ingest.packager.requests import Target
 from ingest.packager.rewind import Key, NotReady
 from ingest.packager.settings import PackagerSettings
@@ -26,10 +26,14 @@ QUEUE: Final = QueueLimits(messages=100_000, size_bytes=256 * MIB, seconds=60.0,
 
 BATCH_BYTES: Final = 16 * MIB
 EPOCH_BYTES: Final = 4
-JOINED_BODIES: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+PLAIN_SEGMENTS: Final = 2
+"""Whole ones that a first playlist has. FFmpeg, GStreamer and hls.js fail with parts alone, and GStreamer's hlsdemux2
+(1.22) does not go on from a playlist of one. Pages are given one: who begins with parts needs no more."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Waiter:
     is_over: Callable[[], bool]
     release: Callable[[], None]
@@ -46,7 +50,7 @@ class PackagedStream:
         hls: HlsSettings,
         *,
         is_always: bool = False,
-        keep: Callable[[Key, list[bytes]], None] | None = None,
+        keep: Callable[[Key, Sequence[bytes]], None] | None = None,
     ) -> None:
         """`keep`: takes each segment, for viewers who go back further than memory does."""
         self._server, self.live, self._settings = server, live, settings
@@ -65,10 +69,9 @@ class PackagedStream:
         )
         self._publication: Publication | None = None
         """Whose media were taken last."""
-        self._waiting: dict[str, list[Waiter]] = {}
+        self._waiting: dict[str, dict[Waiter, None]] = {}
         """By rendition."""
-        self._starting: list[asyncio.Future[None]] = []
-        self._bodies = lru_cache(maxsize=JOINED_BODIES)(lambda parts: b"".join(parts))
+        self._starting: set[asyncio.Future[None]] = set()
         self._playlists: dict[tuple[str, bool], tuple[str, Body]] = {}
         self.sent_bytes = self._told_bytes = 0
         self.is_closed = False
@@ -135,14 +138,14 @@ class PackagedStream:
         return bool(renditions) and all(rendition.is_ended for rendition in renditions)
 
     def is_idle(self, now: float) -> bool:
-        if self.viewers or self.is_always:
+        if self.viewers or (self.is_always and not self.has_ended):
             return False
         return now - self.asked_at >= self._settings.idle_s
 
-    def _keep(self, keep: Callable[[Key, list[bytes]], None], rendition: Rendition, segment: Segment) -> None:
+    def _keep(self, keep: Callable[[Key, Sequence[bytes]], None], rendition: Rendition, segment: Segment) -> None:
         data = rendition.segment(segment.msn)
         if data is not None:
-            keep(Key(self.epoch, rendition.name, segment.msn), data)
+            keep(Key(self.epoch, rendition.name, segment.msn), [data])
 
     def close(self) -> None:
         self.is_closed = True
@@ -158,11 +161,10 @@ class PackagedStream:
             self._release_waiters(rendition.name, lambda waiter: waiter.is_over())
 
     def _release_waiters(self, name: str, is_over: Callable[[Waiter], bool]) -> None:
-        over: list[Waiter] = []
-        left: list[Waiter] = []
-        for waiter in self._waiting[name]:
-            (over if is_over(waiter) else left).append(waiter)
-        self._waiting[name] = left
+        waiting = self._waiting[name]
+        over = [waiter for waiter in waiting if is_over(waiter)]
+        for waiter in over:
+            del waiting[waiter]
         for waiter in over:
             waiter.release()
 
@@ -170,8 +172,11 @@ class PackagedStream:
         """Once it can be watched. Raises NotReady."""
         if not self.packaging.is_ready:
             future = self._loop.create_future()
-            self._starting.append(future)
-            await self._wait(future, self._settings.ready_s)
+            self._starting.add(future)
+            try:
+                await self._wait(future, self._settings.ready_s)
+            finally:
+                self._starting.discard(future)
         if not self.packaging.is_ready:
             raise NotReady
 
@@ -179,21 +184,35 @@ class PackagedStream:
         """Returns when it is there, or nothing more will come, or it takes too long."""
         await self._wait_until(rendition, lambda: rendition.is_ended or rendition.has(msn, part))
 
+    async def wait_for_segments(self, rendition: Rendition, count: int) -> None:
+        """The same, for so many whole ones in all, while there is a publisher."""
+        msn = rendition.media_sequence + count - 1
+        await self._wait_until(rendition, lambda: self.live.publication is None or rendition.has(msn))
+
     async def wait_for_part(self, rendition: Rendition, msn: int, part: int) -> None:
         """The same, of a part that a hint has named: its segment may end before it."""
         await self._wait_until(rendition, lambda: not rendition.awaits(msn, part))
 
     async def _wait_until(self, rendition: Rendition, is_over: Callable[[], bool]) -> None:
-        if not (self.is_closed or is_over()):
-            future = self._loop.create_future()
-            self.hold(rendition, is_over, partial(_release, [future]))
+        if self.is_closed or is_over():
+            return
+        future = self._loop.create_future()
+        cancel = self.hold(rendition, is_over, partial(_release, [future]))
+        try:
             await future
+        finally:
+            cancel()
 
-    def hold(self, rendition: Rendition, is_over: Callable[[], bool], release: Callable[[], None]) -> None:
-        """`release` is called once: when it is over, or lasts too long, or the stream is packaged no more."""
+    def hold(
+        self, rendition: Rendition, is_over: Callable[[], bool], release: Callable[[], None]
+    ) -> Callable[[], object]:
+        """`release` is called once: when it is over, or lasts too long, or the stream is packaged no more. What is
+        returned is for who waits no longer."""
         most_s = min(self._settings.blocked_s, 3.0 * rendition.targets.duration_s)
         waiter = Waiter(is_over, release, self._loop.time() + most_s)
-        self._waiting.setdefault(rendition.name, []).append(waiter)
+        waiting = self._waiting.setdefault(rendition.name, {})
+        waiting[waiter] = None
+        return partial(waiting.pop, waiter, None)
 
     async def _wait(self, future: "asyncio.Future[None]", most_s: float) -> None:
         timer = self._loop.call_later(most_s, _release, [future])
@@ -210,20 +229,16 @@ class PackagedStream:
             found = self._playlists[rendition.name, skip] = (text, make_body(text))
         return found[1]
 
-    def content(self, rendition: Rendition, target: Target) -> bytes | None:
-        """Of a file that is in memory; joined once for all who ask at about the same time."""
+    def content(self, rendition: Rendition, target: Target) -> Content | None:
+        """Of a file that is in memory, of which there is one copy for all."""
         if target.kind == "init":
             return rendition.init(target.number)
-        is_part = target.kind == "part"
-        parts = rendition.part(target.number, target.part) if is_part else rendition.segment(target.number)
-        if parts is None or len(parts) == 1:
-            return parts[0] if parts else None
-        joined: bytes = self._bodies(tuple(parts))
-        return joined
+        if target.kind == "part":
+            return rendition.part(target.number, target.part)
+        return rendition.segment(target.number)
 
 
-def _release(futures: "list[asyncio.Future[None]]") -> None:
+def _release(futures: "Iterable[asyncio.Future[None]]") -> None:
     for future in futures:
         if not future.done():
             future.set_result(None)
-    futures.clear()

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import socket
+from collections import Counter
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
 from ingest.consumers import decisions
@@ -18,9 +20,10 @@ from ingest.packager.rewind import Key, Rewind
 from ingest.packager.settings import PackagerSettings
 from ingest.packager.shared_answers import SharedAnswers
 from ingest.packager.viewers import Viewer, ViewerIds, Viewers
-from ingest.server import RtmpServer, ServerConfig
+from ingest.server import RtmpServer, ServerConfig, connections_possible
 from ingest.server.asgi import ASGIApplication
 from ingest.server.connection_limits import ConnectionLimits
+from ingest.server.process import raise_open_file_limit
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +46,8 @@ class Packager:
         self.server = RtmpServer(application, config)
         self._access = Access(config.node, settings)
         self._streams: dict[str, PackagedStream] = {}
+        self._watching: Counter[str] = Counter()
+        """Viewers, by path: they outlive what is packaged."""
         self._ids = ViewerIds(secret)
         self.viewers: Viewers
         self._rewind = Rewind(settings.rewind, settings, self._dropped) if settings.rewind else None
@@ -58,8 +63,9 @@ class Packager:
         self._loop = asyncio.get_running_loop()
         self.viewers = Viewers(self.server, self.settings, self._ids, joined=self._joined, left=self._left)
         self.viewers.local = listener.getsockname()[:2]
+        raise_open_file_limit(self.settings.connections)
         limits = ConnectionLimits(
-            self.settings.connections,
+            min(self.settings.connections, connections_possible()),
             self.settings.connections_per_address,
             scheme="hls",
             setting="The packager's limit of connections",
@@ -97,8 +103,8 @@ class Packager:
 
     # --- What the HTTP application asks ---
 
-    async def look(self, target: Target) -> Found:
-        return await self._access.look(target.app, target.name, target.token)
+    async def look(self, target: Target, address: str) -> Found:
+        return await self._access.look(target.app, target.name, target.token, address)
 
     def known(self, target: Target) -> Found | None:
         return self._access.known(target.app, target.name, target.token)
@@ -106,21 +112,27 @@ class Packager:
     def packaged(self, path: str) -> PackagedStream | None:
         return self._streams.get(path)
 
-    async def from_disk(self, target: Target) -> bytes | None:
-        return await self._rewind.read(Key(target.epoch, target.rendition, target.number)) if self._rewind else None
+    def from_disk(self, target: Target) -> AbstractAsyncContextManager[bytes | None]:
+        if self._rewind is None:
+            return nullcontext()
+        return self._rewind.read(Key(target.epoch, target.rendition, target.number))
 
     # --- Streams ---
 
     def _joined(self, viewer: Viewer, accept: PlayAccept) -> None:
-        stream = self._package(accept["path"], accept["labels"], accept.get("source"))
+        self._watching[viewer.path] += 1
+        stream = self._package(viewer.path, accept["labels"], accept.get("source"))
         if stream is not None:
-            stream.viewers += 1
+            stream.viewers = self._watching[viewer.path]
             stream.asked_at = self._loop.time()
 
     def _left(self, viewer: Viewer) -> None:
+        self._watching[viewer.path] -= 1
         stream = self._streams.get(viewer.path)
         if stream is not None:
-            stream.viewers = max(stream.viewers - 1, 0)
+            stream.viewers = self._watching[viewer.path]
+        if not self._watching[viewer.path]:
+            del self._watching[viewer.path]
 
     def _package(
         self, path: str, labels: Labels, order: RelayOrder | None, *, is_always: bool = False

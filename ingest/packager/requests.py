@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ingest import clean
+
 Kind = Literal["index", "state", "beacon", "playlist", "segment", "part", "init"]
 
 PREFIX: Final = "/hls/"
@@ -69,7 +71,7 @@ def read_target(path: str) -> Target | None:
 def _target(
     kind: Kind, names: list[str], token: str, *, rendition: str = "", epoch: str = "", number: int = 0, part: int = 0
 ) -> Target | None:
-    if len(names) not in (2, 3) or any("?" in name for name in names):
+    if len(names) not in (2, 3) or any("?" in name or not clean.fits(name) for name in names):
         return None
     return Target(kind, names[0], "/".join(names[1:]), token, rendition, epoch, number, part)
 

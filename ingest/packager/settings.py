@@ -33,8 +33,11 @@ class PackagerSettings:
     known_s: float = 1.0
     """For so long is held true what the database said of a name and a token; a request that comes later has it asked
     again."""
-    doubted_s: float = 10.0
-    """While the database gives no answer, what it said goes on being true for so long."""
+    doubted_s: float = 3600.0
+    """While the database gives no answer, what it said goes on being true for so long: who watches goes on, as players
+    by RTMP do. Who is new is told to try again."""
+    fresh_s: float = 15.0
+    """But not what nobody has asked for since: it may have changed before."""
     names: int = 5_000
     """Of names and tokens that are remembered."""
 
@@ -44,7 +47,8 @@ class PackagerSettings:
     viewers_per_address: int = 1_000
     """The same of one address: a school's viewers share one."""
     new_viewers: int = 1_000
-    """That may come of one address at once,"""
+    """That may come of one address at once; and names and tokens that nobody has asked for of late, as each asks the
+    database;"""
     new_viewers_per_s: float = 50.0
     """and in the long run."""
     gone_s: float = 12.0
@@ -55,12 +59,15 @@ class PackagerSettings:
 
     # --- Connections and requests ---
     connections: int = 20_000
+    """Or as many as the process may open files for, if those are fewer."""
     connections_per_address: int = 2_000
     """Browsers open up to six."""
     requests: int = 120
-    """Of one connection at once, as far as it has not asked before,"""
+    """Of one connection at once, as far as it has not asked before (a proxy's have no such bound),"""
     requests_per_s: float = 40.0
     """and in the long run: a viewer of low latency asks 8 times a second. Who asks more waits."""
+    pipelined: int = 16
+    """That wait behind one that is answered. No browser sends any."""
     head_s: float = 10.0
     """From the first byte of a request to its end."""
     head_bytes: int = 16 * KIB
@@ -73,6 +80,10 @@ class PackagerSettings:
     disk_threads: int = 2
     """That read and write segments of the rewind."""
     waiting_reads: int = 200
-    """Requests that may wait for them."""
+    """Requests that may wait for them, or are sent what they have read;"""
+    read_bytes: int = 256 * MIB
+    """so much at a time, as each has its own copy."""
+    waiting_writes: int = 200
+    """Segments that may wait to be written."""
     grace_s: float = 3.0
     """For answers under way, when the packager stops."""

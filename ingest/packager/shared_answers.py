@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 
 from ingest.hls import Rendition
 from ingest.packager.access import Found
-from ingest.packager.answers import MOMENT, Header, media_head, playlist_head, waited_for
-from ingest.packager.packaged import PackagedStream
+from ingest.packager.answers import MOMENT, Content, Header, media_head, playlist_head, waited_for
+from ingest.packager.packaged import PLAIN_SEGMENTS, PackagedStream
 from ingest.packager.requests import Directives, Target, read_directives, read_target
 from ingest.packager.viewers import Viewer, Viewers
 
@@ -31,7 +31,7 @@ Form = tuple[str, bool, bool, bool]
 class Shared(NamedTuple):
     head: bytes
     """From behind the date to the body."""
-    content: bytes
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,8 @@ class SharedAnswers:
         if directives.is_wrong or (directives.viewer and viewer is None):
             return None
         msn, part = directives.msn, directives.part
+        if msn is None and len(rendition.segments) < PLAIN_SEGMENTS:
+            return None
         if msn is not None and not rendition.has(msn, part):
             if rendition.is_too_far(msn, part):
                 return None

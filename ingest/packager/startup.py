@@ -6,6 +6,7 @@ from django.conf import settings
 
 from ingest.consumers.startup import server_config
 from ingest.hls import HlsSettings
+from ingest.models import Node
 from ingest.packager.packager import Packager
 from ingest.packager.settings import PackagerSettings
 from ingest.server.asgi import ASGIApplication
@@ -19,9 +20,11 @@ def packager_name() -> str:
     return f"{nodes.own_name()}{SUFFIX}"
 
 
-def make(application: ASGIApplication) -> Packager:
-    """Raises ImproperlyConfigured."""
+def make(application: ASGIApplication, address: tuple[str, int]) -> Packager:
+    """`address`: where it listens. Raises ImproperlyConfigured."""
     node = packager_name()
+    # Whatever the node beside it is told: a packager pulls nothing, and nobody reaches a stream by it.
+    settings.ROLE, settings.NODE_URL = Node.Role.EDGE, ""
     bounds = PackagerSettings(
         proxies=settings.TRUSTED_PROXIES,
         rewind=settings.DATA_DIR / "hls" / node if settings.REWIND_S else None,
@@ -31,6 +34,7 @@ def make(application: ASGIApplication) -> Packager:
         server_config(None),
         node=node,
         local=None,
+        hls=address,
         recording=None,
         thumbnails=None,
         max_connections=bounds.viewers,

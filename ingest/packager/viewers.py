@@ -11,15 +11,15 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, ClassVar, Final, cast
 
 from ingest import credentials
-from ingest.addresses import unit_or_itself
 from ingest.contracts import ConnectEvent, EndReason, PlayAccept, PlayerSample, Totals
 from ingest.contracts.figures import NO_TOTALS
 from ingest.live.message import STREAM_ID
+from ingest.packager.arrivals import Arrivals
 from ingest.packager.settings import PackagerSettings
-from ingest.rate_limit import TokenBucket
 from ingest.rtmp.events import PlayRequested
 from ingest.rtmp.flow import SendingWindow
 from ingest.server.asgi import (
@@ -36,9 +36,12 @@ from ingest.server.asgi import (
 from ingest.server.config import Deadlines
 from ingest.server.connection_base import Answer, ApplicationSide, BaseConnection, Handler, Server
 from ingest.server.context import AnySession, Session
+from ingest.server.media.http import refusal
 from ingest.server.output import Outlet
 
 REQUEST_ID: Final = 1
+UNDECIDED: Final = ("NetConnection.Connect.Failed", "NetStream.Failed")
+"""Codes of what could not be decided just now."""
 RANDOM_BYTES: Final = 9
 MAC_BYTES: Final = 9
 """Of an id, in hex each."""
@@ -176,8 +179,9 @@ class ViewerControl(ApplicationSide):
         self.refuse_overdue(now)
 
     def refuse(self, request: Request, code: str, description: str, *, passes: bool = False) -> None:
+        passes = refusal(code, description, passes=passes).status == HTTPStatus.SERVICE_UNAVAILABLE
         if not self.entered.done():
-            self.entered.set_exception(TurnedAway(code, description, passes=passes))
+            self.entered.set_exception(TurnedAway(code, description, passes=passes or code in UNDECIDED))
         self.connection.end("rejected", f"{code}: {description}")
 
     def lost(self) -> None:
@@ -295,6 +299,9 @@ MOST_REPORTED: Final = 10**9
 """Of a figure: eleven days, in ms."""
 
 TURNED_AWAY: Final = TurnedAway("NetStream.Play.Failed", "Watching was stopped by an operator.")
+DRAINED: Final = TurnedAway(
+    "NetConnection.Connect.Rejected", "This server is about to stop. Try again in a while.", passes=True
+)
 TOO_MANY: Final = TurnedAway(
     "NetConnection.Connect.Rejected", "There are as many viewers as there may be. Try again in a while.", passes=True
 )
@@ -317,8 +324,7 @@ class Viewers:
         self._joined, self._left = joined, left
         self._by_id: dict[str, Viewer] = {}
         self._entering: dict[str, asyncio.Task[Viewer]] = {}
-        self._arrivals: dict[str, TokenBucket] = {}
-        """By what counts as one address."""
+        self._arrivals = Arrivals(settings)
         self._away: dict[str, float] = {}
         """Ids of viewers that were kicked, and until when they are told so (the loop's time)."""
         self._told: dict[str, Report] = {}
@@ -347,36 +353,30 @@ class Viewers:
             return found
         task = self._entering.get(viewer_id)
         if task is None:
-            self._may_come(asking.address)
+            if not self._arrivals.take(asking.address, self._server.loop.time()):
+                raise TOO_MANY
             task = self._server.loop.create_task(self._enter(asking, viewer_id))
             self._entering[viewer_id] = task
             task.add_done_callback(lambda done: self._entering.pop(viewer_id, None))
         return await asyncio.shield(task)
 
     def come_back(self, asking: Asking, viewer_id: str) -> None:
-        """Of one who was away, and goes on: nothing waits for it. Raises TurnedAway for who was kicked."""
+        """Of one who was away, and goes on: nothing waits for it. Raises TurnedAway for who was kicked, and for all
+        once the packager drains."""
         if viewer_id in self._away:
             raise TURNED_AWAY
+        if self._server.draining:
+            raise DRAINED
         if viewer_id not in self._entering and self.ids.is_given(viewer_id, asking.path):
             task = self._server.loop.create_task(self.enter(asking, viewer_id))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    def _may_come(self, address: str) -> None:
-        now, unit = self._server.loop.time(), unit_or_itself(address)
-        bucket = self._arrivals.get(unit)
-        if bucket is None:
-            bucket = self._arrivals[unit] = TokenBucket(
-                self._settings.new_viewers_per_s, self._settings.new_viewers, now
-            )
-        if not bucket.take(now):
-            raise TOO_MANY
 
     async def _enter(self, asking: Asking, viewer_id: str) -> Viewer:
         server = self._server
         connection = ViewerConnection(server, viewer_id, asking, self.local)
         if not server.admit(connection, asking.address):
             connection.lost = True
-            raise TOO_MANY
+            raise DRAINED if server.draining else TOO_MANY
         control = connection.control
         control.connect_requested(None, server.loop.time())
         accept = await control.entered
@@ -406,8 +406,6 @@ class Viewers:
                 viewer.leave()
         for viewer_id in [each for each, until in self._away.items() if now >= until]:
             del self._away[viewer_id]
-        if len(self._arrivals) > self._settings.viewers:
-            self._arrivals.clear()
 
 
 def read_report(said: Any, former: Report) -> Report:

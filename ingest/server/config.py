@@ -226,6 +226,8 @@ class ServerConfig:
     """The same with TLS, for which `certificate` and `certificate_key` are needed."""
     media: tuple[str, int] | None = None
     """The same for FLV over HTTP and over WebSocket; None: not at all."""
+    hls: tuple[str, int] | None = None
+    """Where the packager listens whose node this is: it only tells that."""
     media_origins: frozenset[str] = frozenset()
     """Pages that may play from there, as scheme://host[:port]; with "*" all may. Programs that name none always may."""
     trusted_proxies: tuple[Network, ...] = ()

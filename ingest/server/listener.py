@@ -72,7 +72,8 @@ class RtmpServer(ServerContext[BaseConnection]):
         self._control = partial(Control, objects=self.objects)
         if config.rtmps and config.certificate and config.certificate_key:
             self._certificate = ServedCertificate(config.certificate, config.certificate_key)
-        if not raise_open_file_limit(config.max_connections):
+        listens = config.rtmp or config.rtmps or config.media  # Without, its sessions have no connections.
+        if listens and not raise_open_file_limit(config.max_connections):
             logger.warning(
                 "This process may open too few files for %d connections: %d are possible. Raise its limit (ulimit -Hn; "
                 "LimitNOFILE= of systemd), or lower RTMPWEB_MAX_CONNECTIONS.",

@@ -121,6 +121,7 @@ class Node:
             "addresses": self._listening.bound["rtmp"],
             "tls_addresses": self._listening.bound["rtmps"],
             "media_addresses": self._listening.bound["http"],
+            "hls_addresses": [self._server.config.hls] if self._server.config.hls else [],
             "local": self._listening.local,
         }
         self._driver = Driver(

@@ -21,6 +21,7 @@ from ingest.services import (
     keys,
     media_urls,
     nodes,
+    play_policy,
     recording_import,
     recordings,
     sessions,
@@ -57,11 +58,13 @@ def make_stream(actor: Actor, application: Application, name: str) -> Stream:
 def save_application(actor: Actor, application: Application, **fields: Any) -> None:
     """A new one, or one that is changed, with these fields. Raises ValidationError."""
     verb = "create" if application.pk is None else "change"
+    former = application.play_policy
     for name, value in fields.items():
         setattr(application, name, value)
     application.full_clean()
     with transaction.atomic():
         application.save()
+        play_policy.apply_of_application(application, former)
         audit.record(actor, f"application.{verb}", application.name, **fields)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from ingest.models import Stream
+from ingest.models import Application, Stream
 from ingest.services import audit, media_urls, sessions
 from ingest.services.audit import Actor, audited
 
@@ -40,7 +40,18 @@ def apply(stream: Stream, former: str) -> None:
     if former == Stream.PlayPolicy.TOKEN:
         _raise_generation(stream)
     if policy != Stream.PlayPolicy.PUBLIC:
-        sessions.end_players(stream, note=CHANGED)
+        sessions.end_players([stream], note=CHANGED)
+
+
+def apply_of_application(application: Application, former: str) -> None:
+    """The same for its streams that have no policy of their own."""
+    policy, streams = application.play_policy, Stream.objects.filter(application=application, play_policy="")
+    if policy == former:
+        return
+    if former == Application.PlayPolicy.TOKEN:
+        streams.update(link_generation=F("link_generation") + 1)
+    if policy != Application.PlayPolicy.PUBLIC:
+        sessions.end_players(streams, note=CHANGED)
 
 
 def new_link(
@@ -54,7 +65,7 @@ def new_link(
     """In place of all so far, which work no more. `page`, `site`: as of `media_urls`."""
     with transaction.atomic():
         _raise_generation(stream)
-        sessions.end_players(stream, note=REPLACED)
+        sessions.end_players([stream], note=REPLACED)
         link = media_urls.make_play_link(stream, lifetime, page=page, site=site)
         audit.record(actor, "play_token.replace", stream.path, stream=stream, expires_at=link.expires_at)
     return link

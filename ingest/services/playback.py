@@ -171,7 +171,7 @@ def _permitted(app: str, names: list[str], token: str, now: datetime) -> Playabl
     if verdict == "expired":
         _refuse("download_expired")
     those = Recording.objects.filter(pk=pk, application__name=app, name__in=names)
-    recording = those.select_related("application", "stream").first()
+    recording = those.select_related("application", "stream__application").first()
     if recording is None:
         _refuse("download_unknown")
     file = _file(recording)

@@ -239,10 +239,10 @@ async def send_stop(*, channel: str, session_id: uuid.UUID | str, reason: EndRea
         logger.warning("The channel layer did not take a stop request: %s", type(error).__name__)
 
 
-def end_players(stream: Stream, *, note: str) -> None:
-    """Asks the nodes to end all that play the stream and its recordings; a download goes on. Who may play it still
+def end_players(streams: Collection[Stream] | QuerySet[Stream], *, note: str) -> None:
+    """Asks the nodes to end all that play the streams and their recordings; a download goes on. Who may play it still
     can come back."""
-    open_ = Session.objects.filter(stream=stream, kind=Session.Kind.PLAY, ended_at__isnull=True, stop_requested="")
+    open_ = Session.objects.filter(stream__in=streams, kind=Session.Kind.PLAY, ended_at__isnull=True, stop_requested="")
     open_.update(stop_requested="key_revoked", stop_note=clean.text(note, 255))
 
 

@@ -1,6 +1,7 @@
-"""The packager of the embedded server, as a program that is its child."""
+"""The packager of the embedded server, as a program that is its child, and where it listens."""
 
 import errno
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,12 @@ MOST_BESIDE = 20
 """Ports that are tried."""
 
 
-def free_address(wanted: Address, write: Callable[[str], None]) -> Address | None:
-    """The address, or one with a port beside it that is free, as is said then: streams are published and played by RTMP
-    whatever else listens there. None: there is none, as is said too."""
+def listen_beside(wanted: Address, write: Callable[[str], None]) -> socket.socket | None:
+    """On the address, or at a port beside it that is free, as is said then: streams are published and played by RTMP
+    whatever else listens there. None: there is none, as is said too.
+
+    It stays open here: what viewers ask for while the packager is started again waits, and nobody else takes the port.
+    """
     host, port = wanted
     for beside in range(MOST_BESIDE if port else 1):
         try:
@@ -27,22 +31,21 @@ def free_address(wanted: Address, write: Callable[[str], None]) -> Address | Non
                 continue
             write(f"RTMPWEB_HLS: {host}:{port} can't be listened on: {error.strerror}. There is no HLS.")
             return None
-        with found:
-            free: int = found.getsockname()[1]
         if beside:
-            write(f"RTMPWEB_HLS: port {port} is in use by another program; HLS is at port {free} instead.")
-        return host, free
+            write(f"RTMPWEB_HLS: port {port} is in use by another program; HLS is at port {port + beside} instead.")
+        return found
     write(f"RTMPWEB_HLS: port {port} and those beside it are in use. There is no HLS: set it to another address.")
     return None
 
 
-def packager(project: Path, address: Address) -> Program:
+def packager(project: Path, address: Address, listener: socket.socket) -> Program:
     return Program(
         "hls",
-        (sys.executable, str(project / "manage.py"), "runhls"),
+        (sys.executable, str(project / "manage.py"), "runhls", "--descriptor", str(listener.fileno())),
         environment={
             "RTMPWEB_DATA_DIR": str(settings.DATA_DIR),
             "RTMPWEB_HLS": address_text(address),
         },
         ready=LISTENING,
+        descriptors=(listener.fileno(),),
     )

@@ -42,7 +42,7 @@ from ingest.services import installation
 from rtmpweb.embedded import own_redis
 from rtmpweb.embedded.celery_workers import celery_workers
 from rtmpweb.embedded.http import HttpServer, ListenError, explain_listen_error, listen, url_host
-from rtmpweb.embedded.packager import free_address, packager
+from rtmpweb.embedded.packager import listen_beside, packager
 from rtmpweb.heartbeats import idle_worker_heartbeat
 
 LOCK_FILE = "serve.lock"
@@ -178,6 +178,7 @@ class Embedded:
         self._children: list[Child] = []
         self._redis: Child | None = None
         self._rtmp: RtmpServer | None = None
+        self._hls: socket.socket | None = None
         self._workers = Workers(workers, write, grace_s=RTMP_GRACE_S) if workers > 1 else None
 
     def run(self) -> None:
@@ -191,8 +192,6 @@ class Embedded:
             )
         http = self._listen(settings.HTTP_ADDRESS)
         settings.HTTP_ADDRESS = (settings.HTTP_ADDRESS[0], http.getsockname()[1])
-        if settings.HLS_ADDRESS is not None:
-            settings.HLS_ADDRESS = free_address(settings.HLS_ADDRESS, self._write)
         try:
             config = self._configure()
             if own_redis.is_named():
@@ -200,6 +199,7 @@ class Embedded:
             migrate()
             installation.check()
             self._start_rtmp(config)
+            self._listen_for_viewers()
         except BaseException:
             http.close()
             self._kill_children()
@@ -275,6 +275,14 @@ class Embedded:
         if config.media is not None:
             settings.MEDIA_ADDRESS = (config.media[0], bound["http"][1])
 
+    def _listen_for_viewers(self) -> None:
+        """Last, as it makes way for all others."""
+        if settings.HLS_ADDRESS is None:
+            return
+        self._hls = listen_beside(settings.HLS_ADDRESS, self._write)
+        host = settings.HLS_ADDRESS[0]
+        settings.HLS_ADDRESS = (host, self._hls.getsockname()[1]) if self._hls is not None else None
+
     def _greet(self, http: socket.socket) -> None:
         host, port = http.getsockname()[:2]
         self._url = f"http://{url_host(host)}:{port}/"
@@ -290,8 +298,8 @@ class Embedded:
     async def _start_children(self) -> None:
         queue = None if settings.BROKER_URL else settings.BROKER_DIR / "queue"
         programs = celery_workers(settings.BASE_DIR, settings.DATA_DIR, queue)
-        if settings.HLS_ADDRESS is not None:
-            programs.append(packager(settings.BASE_DIR, settings.HLS_ADDRESS))
+        if self._hls is not None and settings.HLS_ADDRESS is not None:
+            programs.append(packager(settings.BASE_DIR, settings.HLS_ADDRESS, self._hls))
         for program in programs:
             child = Child(program, self._write)
             child.start()
@@ -338,6 +346,8 @@ class Embedded:
         reactor.stop()
 
     async def _stop(self) -> None:
+        if self._hls is not None:
+            self._hls.close()
         steps = [child.stop(CHILD_GRACE_S) for child in self._children]
         if self._rtmp is not None:
             steps.append(self._rtmp.stop(RTMP_GRACE_S))

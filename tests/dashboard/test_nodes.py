@@ -17,7 +17,8 @@ NOW_FIELDS = {"in_kbps", "out_kbps", "cpu_percent", "disk_free_percent", "loop_d
 def make_node(name: str = "n1", *, seen_ago_s: float = 1, **fields: Any) -> Node:
     now = timezone.now()
     seen_at = now - timedelta(seconds=seen_ago_s)
-    return Node.objects.create(name=name, address="0.0.0.0:1935", started_at=now, seen_at=seen_at, **fields)
+    given = {"address": "0.0.0.0:1935", **fields}
+    return Node.objects.create(name=name, started_at=now, seen_at=seen_at, **given)
 
 
 def tell(*streams: Any, **fields: Any) -> None:
@@ -71,6 +72,13 @@ def test_a_node_that_tells_nothing_has_no_figures(viewer: Client) -> None:
     assert {node[name] for name in NOW_FIELDS - {"issues"}} == {None}
     assert viewer.get("/api/v1/nodes/n2").status_code == 404
     assert viewer.get("/nodes/n2/").status_code == 404
+
+
+def test_a_packager_beside_the_embedded_server_says_what_it_is(viewer: Client) -> None:
+    make_node("vm-hls", address="127.0.0.1:8002 (HLS)")
+    text = viewer.get("/nodes/").content.decode()
+    assert "Serves browsers by HLS: 0 viewers now." in text
+    assert 'data-node="vm-hls"' not in text, "no figures that nobody tells"
 
 
 def test_a_drain_says_how_many_are_left_and_is_written_down(admin: Client, stream: Stream) -> None:

@@ -120,7 +120,8 @@ def test_the_media_listener(client: Client, settled: None, db: None, settings: A
 
 @pytest.mark.both_forms
 def test_media_nodes(client: Client, settled: None, db: None) -> None:
-    assert parts(client)["nodes"]["state"] == "down"
+    node("a-hls", address="127.0.0.1:8002 (HLS)")
+    assert parts(client)["nodes"]["state"] == "down", "nobody can publish to a packager"
     node("a", state=Node.State.DRAINING)
     node("stopped", seen_s=60, stopped_at=timezone.now())
     found = parts(client, "operator")["nodes"]

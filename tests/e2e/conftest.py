@@ -55,6 +55,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="package")
+def hls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """Where playlists end soon after their publisher has left."""
+    with running(tmp_path_factory.mktemp("hls") / "var", RTMPWEB_END_PLAYERS_S="4") as started:
+        yield started
+
+
+@pytest.fixture(scope="package")
 def keys(server: ServerProcess) -> Keys:
     """Of all streams that the tests of this folder publish to."""
     made = server.create_keys(f"live/{name}" for name in (*PLANS, *STREAMS))

@@ -32,6 +32,8 @@ from tests.hls.validator import Body, Fetch, Media, Presentation, Succession
 
 PATIENCE_S: Final = 20.0
 """How long an answer may take, as long as a server blocks."""
+BY_SCRIPT: Final = {"Origin": "https://player.example"}
+"""As a page of another origin asks, which has a player of low latency."""
 
 
 class FollowError(Exception):
@@ -101,7 +103,7 @@ class Player:
         self.multivariant: MultivariantPlaylist | None = None
         self.renditions: dict[str, Rendition] = {}
         """By the URIs that the multivariant playlist has for them."""
-        self._http = httpx.AsyncClient(headers=headers, timeout=PATIENCE_S, trust_env=False)
+        self._http = httpx.AsyncClient(headers=headers or BY_SCRIPT, timeout=PATIENCE_S, trust_env=False)
 
     async def __aenter__(self) -> Self:
         return self

@@ -163,6 +163,7 @@ class NodeApp:
             "tls_addresses": [],
             "local": "",
             "media_addresses": [],
+            "hls_addresses": [],
         } | fields
         self.node = node
         self.app = ApplicationCommunicator(NodeConsumer.as_asgi(), scope)

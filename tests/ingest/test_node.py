@@ -47,9 +47,10 @@ async def is_resumed(node: NodeApp) -> None:
 
 
 async def test_a_node_tells_where_it_listens() -> None:
-    node = NodeApp(tls_addresses=[("127.0.0.1", 1936)], media_addresses=[("127.0.0.1", 8001)])
+    others: Any = {"media_addresses": [("127.0.0.1", 8001)], "hls_addresses": [("127.0.0.1", 8002)]}
+    node = NodeApp(tls_addresses=[("127.0.0.1", 1936)], **others)
     await node.tell("node.started")
-    told = "127.0.0.1:1935, 127.0.0.1:1936 (TLS), 127.0.0.1:8001 (media)"
+    told = "127.0.0.1:1935, 127.0.0.1:1936 (TLS), 127.0.0.1:8001 (media), 127.0.0.1:8002 (HLS)"
     await until(Node.objects.filter(name=NODE, address=told).exists)
     await node.stop()
 

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from django.test import Client
 
 from ingest.models import Application, AuditEntry, Node, Recording, Session, Stream
-from ingest.services import audit, media_urls, play_policy, play_tokens, playback, sessions
+from ingest.services import actions, audit, media_urls, play_policy, play_tokens, playback, sessions
 from ingest.services.authorization import ConnectRequest, connect
 from ingest.services.playback import Playable, Wanted
 from ingest.services.refusals import Refused
@@ -92,6 +92,21 @@ def test_its_application_saying_the_same_changes_nothing(stream: Stream) -> None
     play_policy.change(ACTOR, stream, play_policy="token")
     play_policy.change(ACTOR, stream, play_policy="")
     assert check(token=old).name == "cam1"
+
+
+def test_what_its_application_lets_go_a_stream_does_too(stream: Stream, cam2: Stream) -> None:
+    """One with a policy of its own keeps its links, and its players."""
+    application = stream.application
+    actions.save_application(ACTOR, application, play_policy="token")
+    Stream.objects.filter(pk=cam2.pk).update(play_policy="token")
+    old, own = link(stream), link(cam2)
+    Session.objects.create(kind="play", app="live", name="cam1", stream=stream, address="")
+    Session.objects.create(kind="play", app="live", name="cam2", stream=cam2, address="")
+    actions.save_application(ACTOR, application, play_policy="none")
+    assert [row.name for row in Session.objects.exclude(stop_requested="")] == ["cam1"]
+    actions.save_application(ACTOR, application, play_policy="token")
+    assert refusal(token=old) == "token_invalid"
+    assert check("cam2", token=own).stream == cam2
 
 
 def test_a_token_at_connect(stream: Stream) -> None:

@@ -252,6 +252,21 @@ def test_a_download_is_of_its_row_whatever_the_rules_are(stream: Stream, policy:
     assert found.is_download
 
 
+def test_what_is_found_asks_the_database_no_more(stream: Stream, django_assert_num_queries: Any) -> None:
+    """Its consumer is in the event loop, where nothing may."""
+    film = recorded(stream.application, "film", stream=stream)
+    download = play_tokens.DOWNLOAD.issue(film.pk)
+    both: Any = {"app": "live", "now": NOW}
+    for found in (
+        playback.check(**both, name="cam1", credential="", wanted="live"),
+        playback.check(**both, name="film", credential="", wanted="recorded"),
+        playback.check(**both, name="film", credential=download, wanted="recorded", by_http=True),
+        playback.relayed(stream=stream.pk, app="live", name="cam1"),
+    ):
+        with django_assert_num_queries(0):
+            assert (found.takes_token, found.app) == (False, "live")
+
+
 def test_a_download_s_token_is_good_for_nothing_else(stream: Stream) -> None:
     meant = recorded(stream.application, "cam1", stream=stream)
     recorded(stream.application, "cam2", stream=stream)

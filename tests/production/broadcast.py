@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 
 from ingest.rtmp import events
 from tests.e2e.programs import ADMITTED_S, admitted
-from tests.ingest.server.media import AVC_HEADER
 from tests.loops import LoopThread
 from tests.production.waits import thread_waited_s
 from tests.rtmp_client import RtmpClient
@@ -28,6 +27,11 @@ from tests.server_process import wait_for
 STAMP = struct.Struct(">QQ")
 """A message's number and its time of sending (monotonic, ns), after the 5 bytes of FLV's header and the NAL's 5."""
 STAMP_AT = 10
+
+HEADER = bytes.fromhex(
+    "17000000000142c014ffe100216742c014da05067e7c0440000003004000000f392000c3500186b924801e28554001000468ce3c80"
+)
+"""AVCDecoderConfigurationRecord of 320 x 180, as x264 has it: so it goes into MP4, too."""
 
 FPS = 25
 BYTES = 2000
@@ -115,7 +119,7 @@ class Show:
                 come = partial(admitted, app=self.app)
                 publishing = come(self.port, lambda client: client.publish(self.secret))
                 publisher, stream_id = await stack.enter_async_context(publishing)
-                await publisher.send_video(stream_id, 0, AVC_HEADER)
+                await publisher.send_video(stream_id, 0, HEADER)
                 sending = asyncio.create_task(self._send(publisher, stream_id))
                 players = []
                 for reception in self.receptions:

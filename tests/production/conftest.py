@@ -20,6 +20,7 @@ STREAMS = (
     *("seen", "kicked", "revoked", "twice", "orphan", "pictured", "frozen"),
     *(f"{kind}-{number}" for kind in ("steady", "disk") for number in (1, 2, 3)),
     *("leaving", "new", "relayed"),
+    *("by-hls", "by-link"),
 )
 
 WHOLE = pytest.StashKey[Production]()

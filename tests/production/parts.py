@@ -60,11 +60,16 @@ class MediaNode(Background):
 class Packager(Background):
     """`manage.py runhls`, likewise."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], name: str = "pack") -> None:
+        """`name`: its node is NAME-hls."""
         self.port = free_port()
-        where = {**environment, "RTMPWEB_HLS": f"127.0.0.1:{self.port}"}
+        where = {"RTMPWEB_NODE": name, **environment, "RTMPWEB_HLS": f"127.0.0.1:{self.port}"}
         command = [sys.executable, "manage.py", "runhls"]
-        super().__init__("hls", command, folder=folder, environment=where, ready="Listening on http://")
+        super().__init__(f"{name}-hls", command, folder=folder, environment=where, ready="Listening on http://")
+
+    def playlist(self, name: str, token: str = "") -> str:
+        """The URL of the multivariant one, of a stream of `live`."""
+        return f"{self.url}/hls/{f'{token}/' if token else ''}live/{name}/index.m3u8"
 
     @property
     def url(self) -> str:

@@ -122,6 +122,17 @@ SAMPLES.batch([SAMPLE])
 """
 
 
+PACKAGE = """
+from ingest.hls import HlsSettings, Packaging
+from tests.ingest.server.media import AAC_HEADER
+packaging = Packaging(HlsSettings(), epoch="00000000", first_msn=1, on_change=lambda _: None)
+packaging.begin(0.0, 0.0)
+for number in range(500):
+    packaging.take("audio", 21 * number, bytes((0xAF, 1)) + bytes(20) if number else AAC_HEADER, 0.021 * number)
+assert packaging.is_ready
+"""
+
+
 class Kind(NamedTuple):
     loads: str
     stores: Mapping[str, str]
@@ -134,13 +145,17 @@ class Kind(NamedTuple):
 SERVE, WEB = (COMMAND.format(app="rtmpweb", name=name) for name in ("serve", "runweb"))
 SERVE += "import rtmpweb.asgi, rtmpweb.embedded.server\n"  # Once it is the process that stays.
 NODE = COMMAND.format(app="ingest", name="runrtmp")
+PACKAGER = COMMAND.format(app="ingest", name="runhls")
 RUN = COMMAND.format(app="analytics", name="analytics") + "import analytics.pipeline\n"
 KINDS = {
     "serve": Kind(SERVE, {}, PAGES | HTTP, 110),
     "its worker, with the schedule": Kind(WORKER + BEAT, {}, set(), 74),
+    "its packager": Kind(PACKAGER, {}, set(), 71),
     "web": Kind(WEB, STORES, PAGES | HTTP | POSTGRESQL | REDIS, 120),
     "node": Kind(NODE, STORES, POSTGRESQL | REDIS, 75),
     "node that has told what it saw": Kind(NODE + RECORD, STORES, POSTGRESQL | REDIS | ARROW, 135),
+    "packager": Kind(PACKAGER, STORES, POSTGRESQL | REDIS, 76),
+    "packager that has packaged": Kind(PACKAGER + PACKAGE, STORES, POSTGRESQL | REDIS | {"av"}, 90),
     "worker": Kind(WORKER, STORES, POSTGRESQL | REDIS, 80),
     "run of the analytics that finds nothing to do": Kind(RUN, {}, set(), 80),
     "schedule": Kind(BEAT, STORES, POSTGRESQL | REDIS, 80),

@@ -17,6 +17,8 @@ import httpx
 import pytest
 
 from tests.certificates import make_pair
+from tests.hls.follower import following
+from tests.production.broadcast import on_air
 from tests.production.reconnecting import held
 from tests.rtmpweb import processes
 from tests.rtmpweb.clients import Browser, keep_sending, publish
@@ -73,7 +75,7 @@ def started(used_folder: Path) -> Iterator[list[ServerProcess]]:
 def again(used_folder: Path, started: list[ServerProcess]) -> ServerProcess:
     """A started server, not for the first time: the one that the test before it left running, or a new one."""
     if not started or started[-1].process.poll() is not None:
-        started.append(ServerProcess(used_folder))
+        started.append(ServerProcess(used_folder, RTMPWEB_HLS="127.0.0.1:0"))
         started[-1].start()
     return started[-1]
 
@@ -164,7 +166,13 @@ def test_the_first_start_shows_all_that_is_needed(server: ServerProcess) -> None
         second.stop()
 
 
-def test_one_that_has_nothing_to_do_is_two_processes_and_small(again: ServerProcess) -> None:
+def packager(server: ServerProcess) -> int:
+    """The process."""
+    (found,) = [pid for pid in processes.children(server.process.pid) if " runhls" in processes.command(pid)]
+    return found
+
+
+def test_one_that_has_nothing_to_do_is_three_processes_and_small(again: ServerProcess) -> None:
     kinds = ("worker_default", "worker_analytics", "beat")
     rows = "SELECT DISTINCT kind FROM dashboard_heartbeat WHERE stopped_at IS NULL"
 
@@ -174,7 +182,7 @@ def test_one_that_has_nothing_to_do_is_two_processes_and_small(again: ServerProc
 
     wait_for(lives, timeout_s=20, what="workers and schedule say that they live")
     assert set(workers(again)) == {"default"}
-    assert processes.descendants(again.process.pid) == set(workers(again).values())
+    assert processes.descendants(again.process.pid) == {*workers(again).values(), packager(again)}
     assert processes.memory_mb(again.process.pid) < IDLE_MB
 
 
@@ -275,16 +283,33 @@ def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
     assert get(again, "/healthz").status_code == 200
 
 
+def test_a_packager_that_dies_is_started_again_and_its_viewers_go_on(again: ServerProcess) -> None:
+    key = again.create_key("live/demo")
+    with on_air(again.rtmp, key, players=0):
+        again.wait_for_state("live/demo", "live")
+        with following(again.stream("live/demo")["hls_url"]) as viewer:
+            before, known = packager(again), viewer.viewer
+            os.kill(before, signal.SIGKILL)
+            wait_for(lambda: len(viewer.epochs) == 2, timeout_s=30, what="there is more, of another packager")
+            viewer.wait_for_more(timeout_s=20)
+            assert packager(again) != before
+            wait_for(lambda: again.stream("live/demo")["players"] == 1, timeout_s=10, what="it is one viewer")
+        assert viewer.viewer == known
+        assert {failure.status for failure in viewer.failures} <= {0, 404}, viewer.failures
+        viewer.check()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_a_stop_leaves_nothing_running(again: ServerProcess, number: signal.Signals) -> None:
     settled_workers(again)
 
     started = processes.descendants(again.process.pid)
-    assert len(started) == 3, "two workers, and the pool process of one"
+    assert len(started) == 4, "the packager, two workers, and the pool process of one"
     os.kill(again.process.pid, number)
     assert again.process.wait(STOP_S) == 0
     assert not started & processes.parents().keys()
     assert not processes.of_folder(again.folder)
+    assert "[hls] Stopped." in again.log
     assert "Traceback" not in again.log
 
 
@@ -324,8 +349,9 @@ def test_the_second_ctrl_c_does_not_wait(again: ServerProcess) -> None:
     assert_nothing_is_left(again, 20)
 
 
-def test_workers_die_with_a_killed_server(again: ServerProcess) -> None:
+def test_its_children_die_with_a_killed_server(again: ServerProcess) -> None:
     settled_workers(again)
+    assert packager(again)
     again.process.kill()
     again.process.wait()
     assert_nothing_is_left(again, 20)
@@ -342,6 +368,37 @@ def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path)
         assert get(server, "/healthz").json()["status"] == "ok"
     finally:
         server.stop()
+
+
+def test_a_busy_port_of_hls_is_gone_round_and_off_is_none(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        with running(tmp_path / "var", RTMPWEB_HLS=f"127.0.0.1:{port}") as former:
+            server = former
+            server.create_keys(["live/demo"])
+            found = re.search(
+                rf"RTMPWEB_HLS: port {port} is in use by another program; HLS is at port (\d+) ", server.log
+            )
+            assert found
+            base = f"http://127.0.0.1:{found[1]}"
+            assert f"HLS: {base}/hls/" in server.log
+            assert server.stream("live/demo")["hls_url"] == f"{base}/hls/live/demo/index.m3u8"
+            assert server.stream("live/demo")["watch_url"] == f"{server.http}/watch/live/demo"
+            policy = httpx.get(f"{server.http}/watch/live/demo").headers["content-security-policy"]
+            assert base in policy
+            assert httpx.get(f"{base}/hls/live/demo/state.json", timeout=20).json()["state"] == "waiting"
+            assert "too few files" not in server.log, "none that the operator has set"
+    with running(tmp_path / "var", RTMPWEB_HLS="off") as server:
+        server.token = former.token
+        wait_for(lambda: workers(server), timeout_s=20, what="children are started")
+        assert not [pid for pid in processes.of_folder(server.folder) if " runhls" in processes.command(pid)]
+        assert "HLS" not in server.log
+        assert server.stream("live/demo")["hls_url"] == server.stream("live/demo")["watch_url"] == ""
+        assert httpx.get(f"{server.http}/watch/live/demo").status_code == 404
+        with Browser(server) as browser:
+            browser.log_in("admin", shown(server, "Password"))
+            for page in ("/", "/streams/live/demo/"):
+                assert f"{server.http}/watch/" not in browser.get(page).text, page
 
 
 LISTENERS = ("RTMPWEB_HTTP", "RTMPWEB_RTMP", "RTMPWEB_RTMPS", "RTMPWEB_MEDIA")

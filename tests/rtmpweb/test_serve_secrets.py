@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -18,7 +20,7 @@ from tests.background import Background, free_port
 from tests.production.parts import MediaNode, Web
 from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
 from tests.rtmp_client import Refused, RtmpClient
-from tests.rtmpweb.clients import AUDIO, Browser
+from tests.rtmpweb.clients import AUDIO, Browser, keep_sending
 from tests.server_process import ServerProcess, running, wait_for
 
 pytestmark = [
@@ -49,6 +51,8 @@ class Secrets:
     """By what each is. Those that are chosen here are made anew for each run."""
 
     known: dict[str, str] = field(default_factory=dict)
+    links: dict[str, dict[str, str]] = field(default_factory=dict)
+    """With tokens that are known."""
 
     def make(self, name: str) -> str:
         return self.add(name, secrets.token_urlsafe(30))
@@ -64,6 +68,7 @@ def configured(used: Secrets, receiver: HttpReceiver, mailbox: MailReceiver) -> 
         "RTMPWEB_LOG_LEVEL": "DEBUG",
         "RTMPWEB_LOG_FORMAT": "json",
         "RTMPWEB_ACCESS_LOG": "yes",
+        "RTMPWEB_HLS": "127.0.0.1:0",
         "RTMPWEB_WEBHOOK_PRIVATE": "yes",
         "RTMPWEB_RELAY_PRIVATE": "yes",
         "RTMPWEB_SECRET_KEY": used.make("the secret key"),
@@ -85,6 +90,10 @@ async def publish_and_play(server: ServerProcess, used: Secrets) -> None:
         for at_ms, payload in enumerate(AUDIO):
             await encoder.send_audio(stream_id, at_ms, payload)
         await encoder.send_metadata(stream_id, {"title": key})
+        sending = asyncio.create_task(keep_sending(encoder, stream_id))
+        await asyncio.to_thread(watch, server, used)
+        sending.cancel()
+        await asyncio.wait([sending])
         async with RtmpClient(port=port, timeout_s=20) as player:
             await player.connect("live")
             await player.play(f"cam?token={token}")
@@ -98,6 +107,59 @@ async def publish_and_play(server: ServerProcess, used: Secrets) -> None:
             async with RtmpClient(port=port, timeout_s=20) as encoder:
                 await encoder.connect("live")
                 await encoder.publish(name)
+
+
+def watch(server: ServerProcess, used: Secrets) -> None:
+    """By HLS and the page for it, with the link that is right and with others."""
+    link, token = used.links["stream"], used.known["a play token"]
+    headers = {"Referer": link["watch_url"]}
+    with httpx.Client(headers=headers, timeout=30) as viewer:
+        index = wait_for(lambda: playlist(viewer, link["hls_url"]), timeout_s=30, what="it can be watched")
+        media = urljoin(link["hls_url"], index[-1])
+        files = wait_for(
+            lambda: [each for each in playlist(viewer, media) if ".m4s" in each], timeout_s=30, what="media"
+        )
+        assert viewer.get(urljoin(media, files[0])).is_success
+        assert viewer.post(link["hls_url"].replace("index.m3u8", "beacon"), json={"stalls": token}).is_success
+        assert viewer.get(link["watch_url"]).is_success
+        assert viewer.get(link["watch_url"] + "&embed=1").is_success
+        wrong = token[:-12] + secrets.token_urlsafe(9)
+        used.add("a wrong link's end", wrong[-12:])
+        for url, statuses in (
+            (link["hls_url"].replace(token, wrong), {403}),
+            (media.replace(token, wrong), {403}),
+            (link["watch_url"].replace(token, wrong), {403, 404}),
+            (link["hls_url"].replace("/live/", "//live/"), {404}),
+            (link["hls_url"].replace("cam", "cam%0a%00"), {403, 404}),
+            (link["hls_url"] + f"?token={token}", {200}),
+            (media + f"&_HLS_msn={token}", {400}),
+        ):
+            assert viewer.get(url).status_code in statuses, url
+
+
+def playlist(viewer: httpx.Client, url: str) -> list[str]:
+    """What it leads to; nothing where there is none yet."""
+    answer = viewer.get(url)
+    assert answer.status_code in (200, 404, 503), answer.text
+    return [line for line in answer.text.splitlines() if line and line[0] != "#"] if answer.is_success else []
+
+
+def play_recording(server: ServerProcess, used: Secrets) -> None:
+    """By a link to it, to its stream, and by neither."""
+
+    def recorded() -> list[dict[str, Any]]:
+        return [each for each in server.items("/api/v1/recordings") if each["state"] == "complete"]
+
+    row = wait_for(recorded, timeout_s=30, what="the stream is recorded")[0]
+    status, link = server.request(f"/api/v1/recordings/{row['id']}/token", method="POST")
+    assert status == 201, link
+    own, token = used.add("a recording's token", link["token"]), used.known["a play token"]
+    wrong = used.add("a wrong recording's token", own[:-12] + secrets.token_urlsafe(9))
+    for name in ("flv_url", "mp4_url", "watch_url"):
+        assert httpx.get(link[name], timeout=20).is_success, name
+        assert httpx.get(link[name].replace(own, wrong), timeout=20).status_code >= 400, name
+    for name in ("flv_url", "mp4_url"):
+        assert httpx.get(f"{row[name]}?token={token}", timeout=20).is_success, name
 
 
 def push_and_pull(server: ServerProcess, used: Secrets) -> None:
@@ -151,15 +213,17 @@ def test_no_secret_is_logged(tmp_path: Path) -> None:
         url = f"{receiver.url}/{used.make('the path of a webhook')}?x={used.make('the query of a webhook')}"
         make = MAKE.format(user=USER, password=used.make("a password"), url=url)
         used.add("the secret of a webhook", json.loads(server.manage("shell", "--no-imports", "-c", make).split()[-1]))
-        server.manage("application", "set", "live", "--callback", "all", "--play", "token")
+        server.manage("application", "set", "live", "--callback", "all", "--play", "token", "--record", "all")
         used.add("a stream key", server.create_keys(["live/cam", "live/pulled"])["live/cam"]["key"])
         used.add("an API token", server.token)
         status, link = server.request("/api/v1/streams/live/cam/token", method="POST")
         assert status == 201
         used.add("a play token", link["token"])
+        used.links["stream"] = link
 
         push_and_pull(server, used)
         asyncio.run(publish_and_play(server, used))
+        play_recording(server, used)
         log_in(server, used)
         use_http(server, used)
         wrong = link["flv_url"].replace(used.known["a play token"], used.make("a wrong play token"))
@@ -177,6 +241,7 @@ def test_no_secret_is_logged(tmp_path: Path) -> None:
         wait_for(all_told, timeout_s=60, what="a webhook was told, the service was asked, and mail was tried")
     loggers = {json.loads(line)["logger"] for line in server.lines if line.startswith("{")}
     assert {"rtmpweb.access", "ingest.consumers.journal"} <= loggers
+    assert "ingest.packager.packager" in loggers
     assert any(name.startswith("celery.") for name in loggers), "the workers were talkative too"
     told = {name: [line for line in server.lines if secret in line] for name, secret in used.known.items()}
     assert {name: lines for name, lines in told.items() if lines} == {}

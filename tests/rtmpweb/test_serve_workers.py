@@ -30,12 +30,17 @@ pytestmark = [
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
     require_tool("redis-server")
-    made = ServerProcess(tmp_path / "var", RTMPWEB_WORKERS="2", RTMPWEB_NODE="node", RTMPWEB_GUESSES="3")
+    made = ServerProcess(
+        tmp_path / "var", RTMPWEB_WORKERS="2", RTMPWEB_NODE="node", RTMPWEB_GUESSES="3", RTMPWEB_HLS="127.0.0.1:0"
+    )
     made.put_tables()
     made.start()
     yield made
     if made.process.poll() is None:
         made.stop()
+
+
+NODES = ["node-1", "node-2", "node-hls"]
 
 
 def child(server: ServerProcess, words: str) -> set[int]:
@@ -90,10 +95,11 @@ def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
     assert "Stream Key: " in server.first_start
     (redis,) = child(server, "^redis-server|/redis-server")
     assert len(child(server, r"runrtmp .*--worker \d")) == 2
+    assert len(child(server, " runhls ")) == 1
     folder = data_folder.socket_folder(server.folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "redis.sock").stat().st_mode) == 0o600
-    wait_for(lambda: nodes_of(server) == ["node-1", "node-2"], timeout_s=20, what="both workers are nodes")
+    wait_for(lambda: nodes_of(server) == NODES, timeout_s=20, what="both workers are nodes, and the packager")
     paths = [f"live/cam{number}" for number in range(14)]
     keys = {path: made["key"] for path, made in server.create_keys(paths).items()}
 
@@ -138,6 +144,13 @@ def test_from_its_first_start_to_ctrl_c(server: ServerProcess) -> None:
     assert ended == {"node_shutdown", "kicked"}
     assert server.rows("SELECT DISTINCT state FROM ingest_node") == [("down",)]
     assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_a_killed_server_leaves_nothing_running(server: ServerProcess) -> None:
+    assert len(child(server, " runhls ")) == 1
+    server.process.kill()
+    server.process.wait()
+    wait_for(lambda: not processes.of_folder(server.folder), timeout_s=20, what="nothing is left")
 
 
 def test_a_second_ctrl_c_leaves_nothing_running(server: ServerProcess) -> None:

@@ -34,12 +34,15 @@ class Command(ForegroundCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--grace", type=float, default=GRACE_S, metavar="SECONDS", help="for sessions to end")
+        parser.add_argument(
+            "--descriptor", type=int, metavar="N", help="listens already, and was opened by who started this"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.HLS_ADDRESS is None:
             raise CommandError("RTMPWEB_HLS is off: there is nothing to listen on.")
         try:
-            listener = listen(settings.HLS_ADDRESS)
+            listener = listen(settings.HLS_ADDRESS, options["descriptor"])
         except OSError as error:
             host, port = settings.HLS_ADDRESS
             why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
@@ -51,7 +54,7 @@ class Command(ForegroundCommand):
 
     async def _run(self, listener: socket.socket, grace_s: float) -> None:
         stopping = asyncio.Event()
-        packager = make(application)
+        packager = make(application, listener.getsockname()[:2])
         node = packager.server.config.node
         with suppress(DatabaseError, decisions.TooSlow):  # Without an answer it waits, and takes its name then.
             await startup.ask_before_start(installation.check)
@@ -68,7 +71,9 @@ class Command(ForegroundCommand):
         self.write_line("Stopped.")
 
 
-def listen(address: tuple[str, int]) -> socket.socket:
+def listen(address: tuple[str, int], descriptor: int | None) -> socket.socket:
     """Raises OSError."""
+    if descriptor is not None:
+        return socket.socket(fileno=descriptor)
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     return socket.create_server(address, family=family, backlog=BACKLOG)

@@ -97,7 +97,7 @@ class Fed:
             kept, found = self.kept.setdefault(name, {}), self.found.setdefault(name, {})
             for segment in rendition.segments:
                 if segment.msn not in kept and (data := rendition.segment(segment.msn)) is not None:
-                    kept[segment.msn], found[segment.msn] = data, segment
+                    kept[segment.msn], found[segment.msn] = [data], segment
                     if (init := rendition.init(segment.init)) is not None:
                         self.inits.setdefault(name, {})[segment.init] = init
 
@@ -211,7 +211,7 @@ def check_all(fed: Fed) -> None:
             data = rendition.segment(segment.msn)
             if data is not None and segment.lists_parts:
                 parts = [rendition.part(segment.msn, number) for number in range(len(segment.parts))]
-                assert b"".join(data) == b"".join(b"".join(part or []) for part in parts), name
+                assert data == b"".join(part or b"" for part in parts), name
         for before, after in pairwise(rendition.segments):
             assert after.msn == before.msn + 1
             assert after.start >= before.start

@@ -46,7 +46,7 @@ def merged(before: str, delta: str) -> list[str]:
 
 
 def test_the_window_slides(clip: list[Message]) -> None:
-    fed = fed_for(clip, 10)
+    fed = fed_for(clip, 20)
     check_all(fed)
     text = fed.text()
     assert sum(numbers(r"EXTINF:([\d.]+)", text)) == pytest.approx(30, abs=2.1)
@@ -54,10 +54,10 @@ def test_the_window_slides(clip: list[Message]) -> None:
     assert msns(text) == list(range(first, first + len(msns(text))))
     rendition = fed.rendition()
     assert rendition.segment(first) is not None
-    assert rendition.segment(first - 1) is not None, "just left the playlist"
-    assert rendition.segment(first - 3) is None
+    assert rendition.segment(first - 16) is not None, "it left the playlist as long ago as that lasts, and a segment"
+    assert rendition.segment(first - 17) is None
     assert rendition.segment(rendition.last_msn + 1) is None
-    assert rendition.bytes == sum(len(b"".join(fed.kept["v0"][msn])) for msn in fed.kept["v0"] if msn >= first - 1) + (
+    assert rendition.bytes == sum(len(b"".join(fed.kept["v0"][msn])) for msn in fed.kept["v0"] if msn >= first - 16) + (
         sum(part.size for part in rendition.open.parts) if rendition.open else 0
     )
 
@@ -112,8 +112,9 @@ def test_what_a_blocking_request_asks_for(clip: list[Message]) -> None:
     assert rendition.has(FIRST_MSN, 7), "as the first part of the next one"
     assert not rendition.is_too_far(newest + 1, 0)
     assert rendition.is_too_far(newest + 2)
-    assert not rendition.is_too_far(newest, 5)
-    assert rendition.is_too_far(newest, 6)
+    assert rendition.is_too_far(newest + 1, 4)
+    assert not rendition.is_too_far(newest, 9), "as many as its segment can have"
+    assert rendition.is_too_far(newest, 10)
     hinted = re.findall(r'PRELOAD-HINT:TYPE=PART,URI="c0ffee/v0-(\d+)\.(\d+)\.m4s"', fed.text())
     assert hinted == [(str(newest), "3")]
     assert rendition.part(newest, 3) is None

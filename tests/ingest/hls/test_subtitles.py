@@ -126,15 +126,15 @@ def test_nothing_is_offered_until_the_first_text_comes(clip: list[Message]) -> N
     assert 'SUBTITLES="subtitles"' in fed.packaging.multivariant()
     assert_aligned(fed)
     rendition = fed.rendition("s0")
-    assert cues(b"".join(rendition.segment(FIRST_MSN) or [])) == [], "of what was before it has no cues"
+    assert cues(rendition.segment(FIRST_MSN) or b"") == [], "of what was before it has no cues"
 
 
 def test_each_part_is_a_file_of_its_own(clip: list[Message]) -> None:
     fed = Fed().begin(gop_s=1.0).feed(merged(clip[:200], [text(1000, "On and on.")]))
     rendition = fed.rendition("s0")
     segment = rendition.segments[0]
-    parts = [cues(b"".join(rendition.part(segment.msn, number) or [])) for number in range(len(segment.parts))]
-    assert [cue for part in parts for cue in part] == cues(b"".join(rendition.segment(segment.msn) or []))
+    parts = [cues(bytes(rendition.part(segment.msn, number) or b"")) for number in range(len(segment.parts))]
+    assert [cue for part in parts for cue in part] == cues(rendition.segment(segment.msn) or b"")
     assert parts[-1] == [(round(segment.parts[-1].start * 1000), round(segment.end * 1000), "On and on.")]
     assert rendition.part(segment.msn, len(segment.parts)) is None
 

@@ -92,3 +92,14 @@ def test_what_is_packaged_is_not_sent_and_counts_by_what_viewers_got() -> None:
     stream.unsubscribe(packaging)
     found = report(registry, 2.0)
     assert (found.samples[0].viewers, found.viewers, found.counters["sent_bytes"]) == (0, 0, 70)
+
+
+def test_what_a_node_told_of_a_publisher_s_keyframes_is_not_true_of_the_next() -> None:
+    live = make_registry().get_or_create("live/cam", LABELS)
+    live.told_keyframes_s = 2.0
+    one = publisher()
+    live.start(one, 0.0)
+    assert live.keyframe_interval_s == 2.0
+    live.stop(one.session_id, 1.0)
+    live.start(publisher(), 2.0)
+    assert live.keyframe_interval_s is None

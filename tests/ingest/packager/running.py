@@ -24,6 +24,8 @@ from tests.rtmp_client import RtmpClient
 ORIGIN, PACKAGER = "node-a", "node-a-hls"
 SECRET = b"of these tests"
 PATIENT = 20.0
+BY_SCRIPT = {"Origin": "https://church.example"}
+"""As a page of another origin asks."""
 
 
 @dataclass
@@ -64,7 +66,7 @@ async def running(
         port = listener.getsockname()[1]
         await packager.start(listener)
         try:
-            async with httpx.AsyncClient(timeout=PATIENT) as http:
+            async with httpx.AsyncClient(timeout=PATIENT, headers=BY_SCRIPT) as http:
                 yield Running(origin, packager, port, http)
         finally:
             await packager.stop(2)

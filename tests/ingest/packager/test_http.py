@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
+from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
 import pytest
 
 from ingest.services.keys import NewKey
-from tests.hls.playlist import MediaPlaylist, read
+from tests.hls.playlist import MediaPlaylist, Segment, read
 from tests.ingest.packager.running import ClipPublisher, Running, running
 from tests.ingest.packager.test_viewers import watched
 from tests.ingest.ticks import until
@@ -29,7 +30,6 @@ async def test_headers_for_browsers_and_caches(key: NewKey, clip: Path) -> None:
         assert index.headers["cache-control"] == "no-store", "it is one viewer's"
         playlist = await hls.get(name)
         assert playlist.headers["content-type"] == "application/vnd.apple.mpegurl"
-        assert playlist.headers["cache-control"] == "public, max-age=1"
         assert playlist.headers["vary"] == "accept-encoding"
         assert playlist.headers["content-encoding"] == "gzip"
         found = read(playlist.text)
@@ -71,12 +71,37 @@ async def test_a_playlist_is_the_same_zipped_and_plain(key: NewKey, clip: Path) 
 async def test_a_playlist_is_waited_for(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         name = await watched(hls)
-        msn, part = (await playlist_of(hls, name)).last
-        answer = await hls.get(f"{name}&_HLS_msn={msn}&_HLS_part={part + 1}")
-        assert read(answer.text).last > (msn, part)  # type: ignore[union-attr]
+        found = await playlist_of(hls, name)
+        msn, part = found.next_msn, len(found.open.parts) if found.open else 0
+        answer = await hls.get(f"{name}&_HLS_msn={msn}&_HLS_part={part}")
+        assert read(answer.text).last >= (msn, part)  # type: ignore[union-attr]
         assert answer.headers["cache-control"] == "public, max-age=12", "six target durations"
         for wrong in ("_HLS_part=1", f"_HLS_msn={msn + 100}", f"_HLS_msn={msn}&_HLS_part=5000", "_HLS_msn=-1"):
             assert (await hls.get(f"{name}&{wrong}")).status_code == 400
+
+
+async def test_a_first_playlist_has_whole_segments(key: NewKey, clip: Path) -> None:
+    """Players fail with parts alone; those that are no page's need two. No cache keeps one that has fewer."""
+    async with running() as hls:
+        async with ClipPublisher(hls, key.secret, clip):
+            name = await watched(hls)
+            early = await hls.get(name)
+            assert len(segments_of(early)) == 1
+            assert early.headers["cache-control"] == "no-store"
+            async with httpx.AsyncClient(timeout=20) as plain:
+                for _ in range(2):
+                    answer = await plain.get(hls.url(name))
+                    assert len(segments_of(answer)) >= 2
+                    assert answer.headers["cache-control"] == "public, max-age=1"
+        async with ClipPublisher(hls, key.secret, clip), httpx.AsyncClient(timeout=20) as plain:
+            assert len(segments_of(await plain.get(hls.url(name)))) >= 2, "which were there already"
+
+
+def segments_of(answer: httpx.Response) -> list[Segment]:
+    """That are whole."""
+    found = read(answer.text)
+    assert isinstance(found, MediaPlaylist)
+    return [segment for segment in found.all_segments if not segment.is_open]
 
 
 async def test_a_part_that_is_hinted_at_is_waited_for(key: NewKey, clip: Path) -> None:
@@ -166,6 +191,17 @@ async def test_who_asks_too_often_waits(key: NewKey) -> None:
         assert loop.time() - began >= 0.8
 
 
+async def test_a_proxy_asks_for_many(key: NewKey) -> None:
+    """By the connections that it keeps: those have no rate of one viewer."""
+    async with running(requests=5, requests_per_s=1.0, proxies=(ip_network("127.0.0.1/32"),)) as hls:
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        async with asyncio.timeout(5):
+            for _ in range(30):
+                writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                await reader.readuntil(b"}")
+        writer.close()
+
+
 async def test_who_does_not_read_is_cut_off(key: NewKey, clip: Path) -> None:
     async with running(answer_s=0.3, requests=100_000) as hls, ClipPublisher(hls, key.secret, clip):
         name = await watched(hls)
@@ -185,3 +221,85 @@ async def test_who_does_not_read_is_cut_off(key: NewKey, clip: Path) -> None:
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(ask_without_end(), 20)
         connected.close()
+
+
+async def test_who_sends_requests_at_once_waits_as_well(key: NewKey) -> None:
+    """The answers to those that wait let no more in than the rate does."""
+    async with running(requests=5, requests_per_s=10.0) as hls:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        for _ in range(5):
+            writer.write(b"GET /hls/live/cam1/state.json HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+            for _ in range(3):
+                await reader.readuntil(b"}")
+        writer.close()
+        assert loop.time() - began >= 0.6
+
+
+async def next_segment(hls: Running, key: NewKey, clip: Path) -> str:
+    """A playlist's name, with the directive to wait for a segment that will not come."""
+    async with ClipPublisher(hls, key.secret, clip):
+        name = await watched(hls)
+    msn, _ = (await playlist_of(hls, name)).last
+    return f"{name}&_HLS_msn={msn + 1}"
+
+
+def head(name: str) -> bytes:
+    return f"GET /hls/live/cam1/{name} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+
+
+async def test_few_requests_wait_behind_one_that_is_answered(key: NewKey, clip: Path) -> None:
+    async with running(pipelined=4) as hls:
+        request = head(await next_segment(hls, key, clip))
+        reader, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+        writer.write(request + b"GET / HTTP/1.1\r\n\r\n" * 50)
+        assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+
+
+async def test_nothing_waits_for_a_client_that_is_gone(
+    key: NewKey, clip: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running() as hls:
+        request = head(await next_segment(hls, key, clip))
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        writers = []
+        for count in range(60):
+            _, writer = await asyncio.open_connection("127.0.0.1", hls.port)
+            writer.write(request * (1 + count % 3))
+            writers.append(writer)
+        await until(lambda: len(stream._waiting.get("v0", ())) == 60)
+        for writer in writers:
+            writer.close()
+        await until(lambda: not stream._waiting["v0"])
+    assert not [record for record in caplog.records if record.name == "uvicorn.error"]
+
+
+async def test_what_was_waited_for_in_vain_is_forgotten(key: NewKey, clip: Path) -> None:
+    """However many ask, while nothing comes that would release them."""
+    async with running(blocked_s=0.1) as hls:
+        name = await next_segment(hls, key, clip)
+        for _ in range(3):
+            assert (await hls.get(name)).status_code == 503
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        assert not any(stream._waiting.values())
+
+
+async def test_one_copy_of_a_segment_is_there_for_all(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        stream = hls.packager.packaged("live/cam1")
+        assert stream is not None
+        rendition = stream.packaging.renditions["v0"]
+        await until(lambda: rendition.segments)
+        msn = rendition.segments[0].msn
+        parts = [rendition.part(msn, number) for number in range(len(rendition.segments[0].parts))]
+        whole = rendition.segment(msn)
+        assert whole is rendition.segment(msn)
+        assert whole == b"".join(part or b"" for part in parts)
+        pieces = [rendition.part(msn, number) for number in range(len(parts))]
+        assert pieces == parts
+        assert {piece.obj for piece in pieces if isinstance(piece, memoryview)} == {whole}

@@ -67,6 +67,8 @@ def test_a_path_names_a_file(path: str, target: Target) -> None:
         "/hls/live/demo/01ab23cd/../../etc/v0-1.m4s",
         "/hls/a/b/c/d/index.m3u8",
         "/hls/live/de?mo/index.m3u8",
+        "/hls/live/de\0mo/index.m3u8",  # PostgreSQL has no such text.
+        "/hls/li\nve/demo/index.m3u8",
         f"/hls/{'x' * 5000}/demo/index.m3u8",
     ],
 )

@@ -140,6 +140,14 @@ async def test_a_stream_that_is_always_packaged_is_so_before_anybody_asks(
         await until(lambda: hls.packager.packaged("live/cam1") is None)
 
 
+async def test_always_is_as_long_as_it_is_live(stream: Stream, key: NewKey, clip: Path) -> None:
+    await Stream.objects.filter(pk=stream.pk).aupdate(hls_always=True)
+    async with running(always_s=0.1, idle_s=0.2, end_players_s=0.3) as hls:
+        async with ClipPublisher(hls, key.secret, clip):
+            await until(lambda: (found := hls.packager.packaged("live/cam1")) is not None and found.packaging.is_ready)
+        await until(lambda: hls.packager.packaged("live/cam1") is None)
+
+
 async def test_what_left_memory_comes_from_disk(key: NewKey, clip: Path, tmp_path: Path) -> None:
     settings = HlsSettings(rewind_s=3600, window_s=1.0, segment_target_s=1.0)
     async with (

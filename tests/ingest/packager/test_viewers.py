@@ -9,13 +9,15 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
+from ingest.consumers import decisions
 from ingest.live_store import get_livestore
 from ingest.models import Application, Attempt, Session, Stream
 from ingest.packager.viewers import Report, read_report
-from ingest.services import play_tokens, sessions
+from ingest.services import actions, audit, play_tokens, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.cluster import snapshots
 from tests.ingest.control import flush
+from tests.ingest.faults import held, limited
 from tests.ingest.packager.running import ORIGIN, PACKAGER, ClipPublisher, Running, running
 from tests.ingest.ticks import until
 
@@ -90,6 +92,40 @@ async def test_a_viewer_who_comes_back_is_one_again(key: NewKey, clip: Path) -> 
         await until(lambda: hls.packager.viewers.get(viewer) is not None)
 
 
+async def test_viewers_of_a_stream_that_ended_are_none_less_of_the_next(key: NewKey, clip: Path) -> None:
+    """They leave when it is packaged anew."""
+    async with running(end_players_s=0.3, gone_s=5.0) as hls:
+        async with ClipPublisher(hls, key.secret, clip):
+            former = (await watched(hls)).partition("viewer=")[2]
+        async with asyncio.timeout(10):
+            while (await hls.get("state.json")).json()["state"] != "ended":  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        async with ClipPublisher(hls, key.secret, clip):
+            playlist = await watched(hls)
+            assert hls.packager.viewers.get(former) is not None
+            async with asyncio.timeout(20):
+                while hls.packager.viewers.get(former) is not None:
+                    assert (await hls.get(playlist)).status_code == 200
+                    await asyncio.sleep(0.1)
+            stream = hls.packager.packaged("live/cam1")
+            assert stream is not None
+            assert stream.viewers == 1
+
+
+async def test_a_packager_that_drains_lets_its_viewers_go(key: NewKey, clip: Path) -> None:
+    async with running() as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        await sync_to_async(actions.drain_node)(audit.command("test"), PACKAGER, grace_s=1)
+        await until(lambda: hls.packager.server.draining)
+        await until(lambda: not hls.packager.server.sessions)
+        for file in (playlist, "index.m3u8"):
+            answer = await hls.get(file)
+            assert (answer.status_code, answer.json()) == (
+                503,
+                {"detail": "This server is about to stop. Try again in a while."},
+            )
+
+
 async def test_an_id_that_nobody_gave_out_is_no_viewer(key: NewKey, clip: Path) -> None:
     async with running() as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
@@ -109,6 +145,15 @@ async def test_a_viewer_who_is_kicked_is_told_so(key: NewKey, clip: Path) -> Non
         assert answer.json() == {"detail": "Watching was stopped by an operator."}
         await sync_to_async(flush)()
         assert (await of_viewers().aget()).end_reason == "kicked"
+
+
+async def test_who_comes_while_the_database_is_slow_is_told_to_come_again(key: NewKey, clip: Path) -> None:
+    """It is not refused: a player would give up."""
+    async with running(known_s=5.0) as hls, ClipPublisher(hls, key.secret, clip):
+        await watched(hls)
+        with held(decisions.READ), limited(0.3):
+            answer = await hls.get()
+        assert (answer.status_code, answer.headers.get("retry-after")) == (503, "2")
 
 
 # --- Who may watch ---
@@ -171,6 +216,15 @@ async def test_one_address_can_not_be_any_number_of_viewers(key: NewKey, clip: P
         statuses = [(await hls.get()).status_code for _ in range(5)]
         assert 503 in statuses
         assert len(hls.packager.server.sessions) <= 3
+
+
+async def test_one_address_can_not_ask_for_any_number_of_names(key: NewKey, clip: Path) -> None:
+    """Each asks the database, which others wait for; who watches asks for one that is known."""
+    async with running(new_viewers=10, new_viewers_per_s=0.001) as hls, ClipPublisher(hls, key.secret, clip):
+        playlist = await watched(hls)
+        statuses = [(await hls.get("state.json", path=f"live/any{number}")).status_code for number in range(15)]
+        assert (statuses[0], statuses[-1]) == (200, 503)
+        assert (await hls.get(playlist)).status_code == 200
 
 
 # --- What pages report ---

@@ -1,0 +1,85 @@
+"""What is known of who may watch while the database gives no answer."""
+
+import asyncio
+import time
+
+import pytest
+from django.db import OperationalError
+
+from ingest.packager import access
+from ingest.packager.access import Access, Found, Unsure
+from ingest.packager.settings import PackagerSettings
+
+pytestmark = pytest.mark.usefixtures("process")
+
+NAME = ("live", "cam1", "")
+ADDRESS = "192.0.2.7"
+KNOWN_S = 0.02
+
+
+class Database:
+    """In the place of what is asked of it."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.hangs_s = 0.0
+        self.asked = 0
+
+    def read(self, app: str, name: str, _token: str, *, node: str) -> Found:
+        self.asked += 1
+        time.sleep(self.hangs_s)
+        if self.is_away:
+            raise OperationalError(node)
+        return Found("live", path=f"{app}/{name}")
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Database:
+    made = Database()
+    monkeypatch.setattr(access, "read", made.read)
+    return made
+
+
+async def test_who_watches_goes_on_and_does_not_wait(database: Database) -> None:
+    known = Access("node", PackagerSettings(known_s=KNOWN_S))
+    assert (await known.look(*NAME, ADDRESS)).state == "live"
+    database.is_away, database.hangs_s = True, 0.2
+    async with asyncio.timeout(5):
+        while database.asked < 3:
+            await known.look(*NAME, ADDRESS)
+            await asyncio.sleep(0.001)
+    began, asked = asyncio.get_running_loop().time(), database.asked
+    for _ in range(100):
+        assert (await known.look(*NAME, ADDRESS)).state == "live"
+    assert asyncio.get_running_loop().time() - began < 0.1
+    assert database.asked <= asked + 1
+    with pytest.raises(Unsure):
+        await known.look("live", "cam2", "", ADDRESS)
+
+
+async def test_what_nobody_asked_for_lately_is_not_held_true(database: Database) -> None:
+    known = Access("node", PackagerSettings(known_s=KNOWN_S, fresh_s=0.2))
+    assert (await known.look(*NAME, ADDRESS)).state == "live"
+    database.is_away = True
+    await asyncio.sleep(0.25)  # Its age is what is tested.
+    with pytest.raises(Unsure):
+        await known.look(*NAME, ADDRESS)
+    with pytest.raises(Unsure):
+        await known.look(*NAME, ADDRESS)
+    database.is_away = False
+    assert (await known.look(*NAME, ADDRESS)).state == "live"
+
+
+async def test_what_it_said_is_true_for_so_long_and_no_longer(database: Database) -> None:
+    known = Access("node", PackagerSettings(known_s=KNOWN_S, doubted_s=0.3))
+    await known.look(*NAME, ADDRESS)
+    database.is_away = True
+
+    async def go_on() -> None:
+        async with asyncio.timeout(5):
+            while True:
+                await known.look(*NAME, ADDRESS)
+                await asyncio.sleep(0.001)
+
+    with pytest.raises(Unsure):
+        await go_on()
