@@ -15,8 +15,8 @@ from ingest.rtmp.messages.commands import decode_data
 
 MARK: Final = b"\x02\x00\x0aonTextData"
 """What such a message begins with: AMF0's string."""
-UNSEEN: Final = frozenset({"Cc", "Cs", "Cn"})
-"""Categories of characters that no text needs: controls, halves of pairs, what is none."""
+UNSEEN: Final = frozenset({"Cc", "Cs"})
+"""Categories of characters that no text needs: controls, and halves of pairs."""
 MOST_TRACK: Final = 1 << 31
 
 _language: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}")

@@ -222,7 +222,7 @@ HOSTILE = {
     "a cue": ("a\n\n00:00.000 --> 99:00.000\nb", "a\n00:00.000 --&gt; 99:00.000\nb"),
     "markup": ("<script>&lt;", "&lt;script&gt;&amp;lt;"),
     "controls": ("a\x00\x07\x1b[0m\x85b\u2028c", "a[0m\nb\nc"),
-    "halves and what is none": ("a\ud800b\uffff", "a\ufffd\ufffd\ufffdb"),
+    "halves of pairs": ("a\ud800b", "a\ufffd\ufffd\ufffdb"),
     "blanks": (" \t \r\n\r\n x \r\n ", "x"),
     "lines": ("\n".join("abcdefghijkl"), "\n".join("abcdefgh")),
     "length": ("x" * 5000, "x" * 500),
