@@ -137,6 +137,10 @@ class PackagedStream:
         renditions = self.packaging.renditions.values()
         return bool(renditions) and all(rendition.is_ended for rendition in renditions)
 
+    @property
+    def is_published(self) -> bool:
+        return self.live.publication is not None
+
     def is_idle(self, now: float) -> bool:
         if self.viewers or (self.is_always and not self.has_ended):
             return False

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections import Counter
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from typing import Final
 
 from ingest.consumers import decisions
@@ -104,7 +105,10 @@ class Packager:
     # --- What the HTTP application asks ---
 
     async def look(self, target: Target, address: str) -> Found:
-        return await self._access.look(target.app, target.name, target.token, address)
+        """A stream whose media come is live, though its node could not say so to the database for long."""
+        found = await self._access.look(target.app, target.name, target.token, address)
+        stream = self._streams.get(found.path) if found.state == "waiting" else None
+        return replace(found, state="live") if stream is not None and stream.is_published else found
 
     def known(self, target: Target) -> Found | None:
         return self._access.known(target.app, target.name, target.token)

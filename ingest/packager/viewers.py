@@ -11,7 +11,6 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Any, ClassVar, Final, cast
 
 from ingest import credentials
@@ -36,7 +35,6 @@ from ingest.server.asgi import (
 from ingest.server.config import Deadlines
 from ingest.server.connection_base import Answer, ApplicationSide, BaseConnection, Handler, Server
 from ingest.server.context import AnySession, Session
-from ingest.server.media.http import refusal
 from ingest.server.output import Outlet
 
 REQUEST_ID: Final = 1
@@ -179,7 +177,6 @@ class ViewerControl(ApplicationSide):
         self.refuse_overdue(now)
 
     def refuse(self, request: Request, code: str, description: str, *, passes: bool = False) -> None:
-        passes = refusal(code, description, passes=passes).status == HTTPStatus.SERVICE_UNAVAILABLE
         if not self.entered.done():
             self.entered.set_exception(TurnedAway(code, description, passes=passes or code in UNDECIDED))
         self.connection.end("rejected", f"{code}: {description}")

@@ -20,7 +20,7 @@ STREAMS = (
     *("seen", "kicked", "revoked", "twice", "orphan", "pictured", "frozen"),
     *(f"{kind}-{number}" for kind in ("steady", "disk") for number in (1, 2, 3)),
     *("leaving", "new", "relayed"),
-    *("by-hls", "by-link"),
+    *("by-hls", "by-hls-kicked"),
 )
 
 WHOLE = pytest.StashKey[Production]()

@@ -283,22 +283,6 @@ def test_a_worker_that_dies_is_started_again(again: ServerProcess) -> None:
     assert get(again, "/healthz").status_code == 200
 
 
-def test_a_packager_that_dies_is_started_again_and_its_viewers_go_on(again: ServerProcess) -> None:
-    key = again.create_key("live/demo")
-    with on_air(again.rtmp, key, players=0):
-        again.wait_for_state("live/demo", "live")
-        with following(again.stream("live/demo")["hls_url"]) as viewer:
-            before, known = packager(again), viewer.viewer
-            os.kill(before, signal.SIGKILL)
-            wait_for(lambda: len(viewer.epochs) == 2, timeout_s=30, what="there is more, of another packager")
-            viewer.wait_for_more(timeout_s=20)
-            assert packager(again) != before
-            wait_for(lambda: again.stream("live/demo")["players"] == 1, timeout_s=10, what="it is one viewer")
-        assert viewer.viewer == known
-        assert {failure.status for failure in viewer.failures} <= {0, 404}, viewer.failures
-        viewer.check()
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_a_stop_leaves_nothing_running(again: ServerProcess, number: signal.Signals) -> None:
     settled_workers(again)
@@ -339,6 +323,22 @@ def test_a_stop_is_in_order_though_nobody_reads_the_output(
     assert not processes.of_folder(server.folder)
 
 
+def test_a_packager_that_dies_is_started_again_and_its_viewers_go_on(again: ServerProcess) -> None:
+    key = again.create_key("live/demo")
+    with on_air(again.rtmp, key, players=0):
+        again.wait_for_state("live/demo", "live")
+        with following(again.stream("live/demo")["hls_url"]) as viewer:
+            before, known = packager(again), viewer.viewer
+            os.kill(before, signal.SIGKILL)
+            wait_for(lambda: len(viewer.epochs) == 2, timeout_s=30, what="there is more, of another packager")
+            viewer.wait_for_more(timeout_s=20)
+            assert packager(again) != before
+            wait_for(lambda: again.stream("live/demo")["players"] == 1, timeout_s=10, what="it is one viewer")
+        assert viewer.viewer == known
+        assert {failure.status for failure in viewer.failures} <= {0, 404}, viewer.failures
+        viewer.check()
+
+
 def test_the_second_ctrl_c_does_not_wait(again: ServerProcess) -> None:
     # A worker that does not move holds the orderly stop up.
     os.kill(settled_workers(again)["default"], signal.SIGSTOP)
@@ -373,8 +373,7 @@ def test_without_java_all_but_analytics_works(used_folder: Path, tmp_path: Path)
 def test_a_busy_port_of_hls_is_gone_round_and_off_is_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        with running(tmp_path / "var", RTMPWEB_HLS=f"127.0.0.1:{port}") as former:
-            server = former
+        with running(tmp_path / "var", RTMPWEB_HLS=f"127.0.0.1:{port}") as server:
             server.create_keys(["live/demo"])
             found = re.search(
                 rf"RTMPWEB_HLS: port {port} is in use by another program; HLS is at port (\d+) ", server.log
@@ -388,17 +387,17 @@ def test_a_busy_port_of_hls_is_gone_round_and_off_is_none(tmp_path: Path) -> Non
             assert base in policy
             assert httpx.get(f"{base}/hls/live/demo/state.json", timeout=20).json()["state"] == "waiting"
             assert "too few files" not in server.log, "none that the operator has set"
-    with running(tmp_path / "var", RTMPWEB_HLS="off") as server:
-        server.token = former.token
-        wait_for(lambda: workers(server), timeout_s=20, what="children are started")
-        assert not [pid for pid in processes.of_folder(server.folder) if " runhls" in processes.command(pid)]
-        assert "HLS" not in server.log
-        assert server.stream("live/demo")["hls_url"] == server.stream("live/demo")["watch_url"] == ""
-        assert httpx.get(f"{server.http}/watch/live/demo").status_code == 404
-        with Browser(server) as browser:
-            browser.log_in("admin", shown(server, "Password"))
+    with running(tmp_path / "var", RTMPWEB_HLS="off") as off:
+        off.token = server.token
+        wait_for(lambda: workers(off), timeout_s=20, what="children are started")
+        assert not [pid for pid in processes.of_folder(off.folder) if " runhls" in processes.command(pid)]
+        assert "HLS" not in off.log
+        assert off.stream("live/demo")["hls_url"] == off.stream("live/demo")["watch_url"] == ""
+        assert httpx.get(f"{off.http}/watch/live/demo").status_code == 404
+        with Browser(off) as browser:
+            browser.log_in("admin", shown(off, "Password"))
             for page in ("/", "/streams/live/demo/"):
-                assert f"{server.http}/watch/" not in browser.get(page).text, page
+                assert f"{off.http}/watch/" not in browser.get(page).text, page
 
 
 LISTENERS = ("RTMPWEB_HTTP", "RTMPWEB_RTMP", "RTMPWEB_RTMPS", "RTMPWEB_MEDIA")

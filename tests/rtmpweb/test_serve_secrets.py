@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.background import Background, free_port
-from tests.production.parts import MediaNode, Web
+from tests.production.parts import MediaNode, Packager, Web
 from tests.receivers import HttpReceiver, MailReceiver, http_receiver, mail_receiver
 from tests.rtmp_client import Refused, RtmpClient
 from tests.rtmpweb.clients import AUDIO, Browser, keep_sending
@@ -268,6 +268,7 @@ def processes(tmp_path: Path) -> Iterator[dict[str, Background]]:
     started: dict[str, Background] = {
         r"The database does not answer": Web(tmp_path, environment),
         r"(WARNING|ERROR) ingest\.": MediaNode("node-a", tmp_path, environment),
+        r"WARNING ingest\.": Packager(tmp_path, environment),
     }
     for said, name, *options in (
         (r"Cannot connect to redis", "worker", "-Q", "default", "-c", "1"),

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.background import accepts
 from tests.e2e.programs import Keys
 from tests.hls.follower import POLL_S, Follower, following
 from tests.production.broadcast import on_air
@@ -28,6 +29,7 @@ pytestmark = [
 
 NAME = "by-hls"
 PATH = f"live/{NAME}"
+KICKED = "by-hls-kicked"
 MORE_S = 15.0
 """For a segment, which lasts two seconds; the rest is for a busy machine."""
 FREE_S = 30.0
@@ -111,7 +113,7 @@ def test_they_go_on_as_the_node_drains_and_as_the_next_is_killed(
         with on_air(second.url, keys[NAME], players=0):
             viewer.wait_for_more(2, timeout_s=MORE_S)
             production.manage("node", "resume", "node-a")
-            production.wait_ready()
+            wait_for(lambda: accepts(first.port), timeout_s=SEEN_S, what="the node listens again")
             second.kill()
         try:
             wait_for(lambda: taken(first, keys[NAME]), timeout_s=FREE_S, what="another node may have the stream")
@@ -200,13 +202,13 @@ def test_a_kick_and_a_policy_reach_it_within_two_seconds(
         assert httpx.patch(stream, json={"play_policy": "none"}, headers=headers, timeout=20).is_success
         wait_refused(packager, viewer, began, "nobody may watch")
         assert httpx.patch(stream, json={"play_policy": ""}, headers=headers, timeout=20).is_success
-    with on_air(production.rtmp, keys[NAME], players=0), following(packager.playlist(NAME)) as viewer:
-        session = wait_for(
-            lambda: [each["id"] for each in sessions(production) if not each["ended_at"]], timeout_s=5, what="it"
-        )[0]
-        production.manage("shell", "--no-imports", "-c", KICK.format(session=session))
+    with on_air(production.rtmp, keys[KICKED], players=0), following(packager.playlist(KICKED)) as viewer:
+        (session,) = wait_for(
+            lambda: production.sessions(f"live/{KICKED}", "play"), timeout_s=SEEN_S, what="it is told"
+        )
+        production.manage("shell", "--no-imports", "-c", KICK.format(session=session["id"]))
         began = time.time()
         wait_refused(packager, viewer, began, "it was kicked")
-        ended = production.wait_for_end(PATH, session)
+        ended = production.wait_for_end(f"live/{KICKED}", session["id"])
         assert ended["end_reason"] == "kicked"
         assert datetime.fromisoformat(ended["ended_at"]).timestamp() - began < POLICY_S + waited_s(packager.pid)
