@@ -8,7 +8,7 @@ from typing import Final
 
 from playwright.sync_api import Browser
 
-from tests.e2e.watching import LATE, Greys, hls_port, watching
+from tests.e2e.watching import EXCUSE_S, LATE, Greys, hls_port, watching
 from tests.hls.proxy import Proxy
 from tests.server_process import ServerProcess
 
@@ -19,8 +19,6 @@ STALL_S: Final = 0.5
 THROTTLED: Final = 1.5
 """Times what the stream has."""
 CALM_S: Final = 4.0
-EXCUSE_S: Final = 0.25
-"""Of what players have in hand, what a stall leaves."""
 
 
 @dataclass(frozen=True)

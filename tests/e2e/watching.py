@@ -32,6 +32,11 @@ DARKEST, GREY_STEP = 40, 25
 LATE: Final = ("bufferStalledError", "bufferNudgeOnStall", "levelLoadTimeOut", "fragLoadTimeOut")
 """What hls.js reports where a machine is too busy to do all in time, or nothing comes."""
 
+EXCUSE_S: Final = 0.25
+"""Of what players of low latency have in hand: who stood still for longer may stall."""
+STALLED_S: Final = 1.0
+"""So much further behind hls.js stays once it has stalled."""
+
 HEARD = """given => {
     window.heard = [];
     let library;
@@ -139,6 +144,12 @@ class Watched:
     @property
     def is_low_latency(self) -> bool:
         return any("_HLS_part=" in url for url in self.asked)
+
+    def excuse_s(self, encoder: "Greys") -> float:
+        """By how much it may be late, as page or encoder had no processor."""
+        waited_s = max(self.waited_s, encoder.late_s)
+        has_stalled = waited_s > EXCUSE_S and any(error.startswith(LATE) for error in self.errors())
+        return waited_s + (STALLED_S if has_stalled else 0.0)
 
     def wait_state(self, state: str, timeout_s: float = 30) -> None:
         self.page.locator(f"#player[data-state={state}]").wait_for(timeout=timeout_s * 1000)
