@@ -49,7 +49,7 @@ def clips(clip: Path, tmp_path_factory: pytest.TempPathFactory) -> Clips:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("server") / "var"
     told = {"RTMPWEB_LOG_LEVEL": "DEBUG", "RTMPWEB_LOG_FORMAT": "json"}
-    told |= {"RTMPWEB_WEBHOOK_PRIVATE": "1", "RTMPWEB_RELAY_PRIVATE": "1"}
+    told |= {"RTMPWEB_WEBHOOK_PRIVATE": "1", "RTMPWEB_RELAY_PRIVATE": "1", "RTMPWEB_HLS": "127.0.0.1:0"}
     with running(folder, **told) as started:
         yield started
 
@@ -57,7 +57,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="package")
 def hls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """Where playlists end soon after their publisher has left."""
-    with running(tmp_path_factory.mktemp("hls") / "var", RTMPWEB_END_PLAYERS_S="4") as started:
+    told = {"RTMPWEB_HLS": "127.0.0.1:0", "RTMPWEB_END_PLAYERS_S": "4"}
+    with running(tmp_path_factory.mktemp("hls") / "var", **told) as started:
         yield started
 
 
