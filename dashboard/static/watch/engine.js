@@ -9,6 +9,7 @@ const CONFIG = {
   enableWorker: false, // What comes is fMP4 already; and a worker would need another source in the page's policy.
   lowLatencyMode: true,
   maxLiveSyncPlaybackRate: 1.05, // Who fell a little behind catches up unheard.
+  liveSyncOnStallIncrease: 0.3, // A stall costs that much more delay from then on, not hls.js's whole second.
   backBufferLength: 60,
   liveDurationInfinity: true,
   autoStartLoad: true,
