@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import sqlite3
@@ -33,8 +34,6 @@ from django.core.management import call_command
 for path in {paths!r}:
     call_command("streamkey", "create", path, "--json")
 """
-TOKEN = ("apitoken", "create", "tests", "--role", "admin", "--json")
-CREATE_TOKEN = f"call_command(*{TOKEN})\n"
 
 UNSCHEDULED = """
     UPDATE django_celery_beat_periodictask SET enabled = false WHERE task = 'analytics.tasks.scheduled_run'
@@ -78,6 +77,8 @@ class Installation:
                 self.environment.pop(name, None)
         self.database = folder / "rtmpweb.sqlite3"
         self.token = ""
+        # By a name of its own: another installation may have had this folder before.
+        self._token_command = ("apitoken", "create", f"tests-{secrets.token_hex(4)}", "--role", "admin", "--json")
         self._making_token = threading.Lock()
         self.http = ""
         self.rtmp = ""
@@ -120,7 +121,10 @@ class Installation:
         """
         wanted = list(paths)
         with self._making_token:
-            code = CREATE_KEYS.format(paths=wanted) + ("" if self.token else CREATE_TOKEN) + then
+            code = CREATE_KEYS.format(paths=wanted)
+            if not self.token:
+                code += f"call_command(*{self._token_command})\n"
+            code += then
             output = self.manage("shell", "--no-imports", "-c", code)
             made = []
             decoder, rest = json.JSONDecoder(), output.strip()
@@ -151,7 +155,7 @@ class Installation:
         """An administrator's token, made when it is first needed, by whichever thread is first."""
         with self._making_token:
             if not self.token:
-                self.token = json.loads(self.manage(*TOKEN))["token"]
+                self.token = json.loads(self.manage(*self._token_command))["token"]
         return self.token
 
     def get(self, path: str) -> dict[str, Any]:
