@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(SECONDS + 300)]
 
 def test_a_bad_network_is_not_noticed_for_ten_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     require_tool("ffmpeg")
-    with running(tmp_path / "var") as server, chromium() as browser:
+    with running(tmp_path / "var", RTMPWEB_HLS="127.0.0.1:0") as server, chromium() as browser:
         key = server.create_keys([PATH])[PATH]
         with Greys(server, key, make_greys(tmp_path / "greys.flv")) as encoder:
             outcome = watch_through(browser, server, encoder, PATH, SECONDS)
