@@ -130,7 +130,7 @@ def _workers(template: Template, folder: Path, settings: dict[str, str], count: 
 def _embedded(template: Template, folder: Path, settings: dict[str, str]) -> Iterator[Server]:
     data = folder / "data"
     template.copy(data)
-    server = ServerProcess(data, **settings)
+    server = ServerProcess(data, RTMPWEB_HLS="127.0.0.1:0", **settings)
     try:
         server.start()
         yield Server(server.process.pid, server.rtmp, APP, lambda: server.log, server)
