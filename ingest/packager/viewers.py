@@ -33,9 +33,10 @@ from ingest.server.asgi import (
     play_event,
 )
 from ingest.server.config import Deadlines
-from ingest.server.connection_base import Answer, ApplicationSide, BaseConnection, Handler, Server
+from ingest.server.connection_base import Answer, BaseConnection, Server
 from ingest.server.context import AnySession, Session
 from ingest.server.output import Outlet
+from ingest.server.viewing_side import ViewingSide
 
 REQUEST_ID: Final = 1
 UNDECIDED: Final = ("NetConnection.Connect.Failed", "NetStream.Failed")
@@ -140,7 +141,7 @@ class ViewerConnection(BaseConnection):
         """It finds out by its next request."""
 
 
-class ViewerControl(ApplicationSide):
+class ViewerControl(ViewingSide):
     """Asks `connect`, then `play`; `entered` has the session, or why there is none."""
 
     __slots__ = ("_asking", "entered")
@@ -199,27 +200,11 @@ class ViewerControl(ApplicationSide):
         if not self.entered.done():
             self.entered.set_result(message)  # type: ignore[arg-type]
 
-    def _play_reject(self, request: Request, message: Message) -> None:
-        self.refuse(request, message["code"], message["description"], passes=message.get("passes", False))
-
-    def _stream_stop(self, message: Message) -> None:
-        if message["stream_id"] in self.connection.sessions:
-            self.close(message)
-
-    def _ignore(self, message: Message) -> None:
-        """HLS has no place for it."""
-
     answers: ClassVar[Mapping[str, tuple[Kind, Answer]]] = {
+        **ViewingSide.answers,
         "rtmp.accept": ("connect", _accept),
-        "rtmp.reject": ("connect", ApplicationSide.reject),
         "rtmp.challenge": ("connect", _challenge),
         "rtmp.play.accept": ("play", _play_accept),
-        "rtmp.play.reject": ("play", _play_reject),
-    }
-    handlers: ClassVar[Mapping[str, Handler]] = {
-        "rtmp.close": ApplicationSide.close,
-        "rtmp.stream.stop": _stream_stop,
-        "rtmp.status.send": _ignore,
     }
 
 

@@ -16,13 +16,14 @@ from ingest.live.message import STREAM_ID
 from ingest.rtmp.events import PlayRequested
 from ingest.server.asgi import FLASH_VER_LENGTH, Caller, Kind, Message, Request, play_event
 from ingest.server.config import Deadlines
-from ingest.server.connection_base import Answer, ApplicationSide, Handler
+from ingest.server.connection_base import Answer
 from ingest.server.media import http
 from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import refusal
 from ingest.server.media.live_viewer import LiveViewer
 from ingest.server.media.parts import Wanted
 from ingest.server.media.recording_viewer import FLV, GONE, GROWING, Form, RecordingViewer
+from ingest.server.viewing_side import ViewingSide
 
 TargetKind = Literal["live", "recordings"]
 
@@ -113,7 +114,7 @@ def read_caller(request: http.Request, scheme: str, target: Target) -> Caller:
     )
 
 
-class MediaControl(ApplicationSide):
+class MediaControl(ViewingSide):
     """Asks `connect` and then `play`; the connection answers by what comes of it."""
 
     protocol = "http"
@@ -211,25 +212,9 @@ class MediaControl(ApplicationSide):
         viewer = RecordingViewer(connection, accept, recording, form=form, start_ms=start_ms, wanted=wanted)
         self.begin(viewer, connection.loop.time())
 
-    def _play_reject(self, request: Request, message: Message) -> None:
-        self.refuse(request, message["code"], message["description"], passes=message.get("passes", False))
-
-    def _stream_stop(self, message: Message) -> None:
-        if message["stream_id"] in self.connection.sessions:
-            self.close(message)
-
-    def _ignore(self, message: Message) -> None:
-        """FLV has no place for it."""
-
     answers: ClassVar[Mapping[str, tuple[Kind, Answer]]] = {
+        **ViewingSide.answers,
         "rtmp.accept": ("connect", _accept),
-        "rtmp.reject": ("connect", ApplicationSide.reject),
         "rtmp.challenge": ("connect", _challenge),
         "rtmp.play.accept": ("play", _play_accept),
-        "rtmp.play.reject": ("play", _play_reject),
-    }
-    handlers: ClassVar[Mapping[str, Handler]] = {
-        "rtmp.close": ApplicationSide.close,
-        "rtmp.stream.stop": _stream_stop,
-        "rtmp.status.send": _ignore,
     }
