@@ -2,23 +2,28 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Final
 
 from playwright.sync_api import Browser
 
-from tests.e2e.watching import EXCUSE_S, LATE, Greys, hls_port, watching
+from tests.e2e.watching import EXCUSE_S, LATE, Greys, Watched, hls_port, watching
 from tests.hls.proxy import Proxy
 from tests.server_process import ServerProcess
 
 STREAM_BYTES_PER_S: Final = 60_000
 """About what the clip has, with its playlists."""
-STALL_S: Final = 0.5
+SHORT_STALL_S: Final = 0.5
 """Less than what players of low latency have in hand."""
+STALL_S: Final = 1.6
+"""More than that; players of ordinary latency have twice as much in hand."""
 THROTTLED: Final = 1.5
 """Times what the stream has."""
 CALM_S: Final = 4.0
+MOST_STALLS: Final = 8
+LOOK_MS: Final = 50
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ def troubles(proxy: Proxy) -> Iterator[None]:
     """One after the other, for as long as they are asked for."""
     for trouble in cycle(("stall", "throttle")):
         if trouble == "stall":
-            proxy.stall(STALL_S)
+            proxy.stall(SHORT_STALL_S)
         else:
             proxy.limit(THROTTLED * STREAM_BYTES_PER_S)
         yield
@@ -68,3 +73,19 @@ def watch_through(browser: Browser, server: ServerProcess, encoder: Greys, path:
         assert watched.faults == []
         waited_s = max(watched.waited_s, encoder.late_s)
         return Outcome(watched.errors(), watched.delays(encoder.sent), watched.asked, watched_s, passed_s, waited_s)
+
+
+@contextmanager
+def stalling_until_ordinary(browser: Browser, server: ServerProcess, path: str) -> Iterator[tuple[Watched, Proxy]]:
+    """A page whose network stands still until it goes on without low latency: given out in the moment when it does."""
+    with Proxy(hls_port(server, path)) as proxy, watching(browser, server, path, hls_port=proxy.port) as watched:
+        watched.plays()
+        for _ in range(MOST_STALLS):
+            proxy.stall(STALL_S)
+            until = time.monotonic() + CALM_S
+            while time.monotonic() < until:
+                if not watched.now["isLow"]:
+                    yield watched, proxy
+                    return
+                watched.page.wait_for_timeout(LOOK_MS)
+        raise AssertionError(f"after {MOST_STALLS} stalls of {STALL_S} s it is of low latency still")

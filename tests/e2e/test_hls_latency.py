@@ -4,11 +4,13 @@ The pictures tell when they were sent (`watching.Greys`), and the page notes whe
 """
 
 import statistics
+import time
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser
 
+from tests.e2e.bad_network import STALL_S, stalling_until_ordinary
 from tests.e2e.watching import Greys, Watched, make_greys, told, watching
 from tests.server_process import ServerProcess
 from tests.tools import require_tool
@@ -26,8 +28,8 @@ SEGMENT_S = 2.0
 """As long as the clip's groups of pictures."""
 LOW_S = 1.5
 PLAIN_S = 3 * SEGMENT_S
-AGE_S = 1.0
-"""Players stay three segments behind the end of the newest one, as the playlist says; it comes a little later."""
+AT_ONCE_S = 2.0
+"""For a second of the stream, after the page has gone over to ordinary latency, while the network stands still."""
 FIRST_S, FIRST_PACKAGED_S = 1.5, 3.0
 """From the page's opening to its first picture, where the stream is packaged, and where it is not yet."""
 FEW = 5
@@ -70,9 +72,17 @@ def test_low_latency(
 def test_without_low_latency(
     hls_server: ServerProcess, browser: Browser, encoder: Greys, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with watching(browser, hls_server, PATH, lowLatencyMode=False) as watched:
-        delays = delays_of(watched, encoder)
+    """The network stands still again and again: the page goes on without low latency, at once, and stalls no more."""
+    with stalling_until_ordinary(browser, hls_server, PATH) as (watched, proxy):
+        fell = time.time()
+        proxy.stall(STALL_S)
+        watched.plays(timeout_s=AT_ONCE_S)
+        watched.forget()
+        delays, now = delays_of(watched, encoder), watched.now
+        stalls = [error for error in watched.errors(since=fell) if error.startswith("bufferStalledError")]
         excuse_s = watched.excuse_s(encoder)
     with capsys.disabled():
         print(f"\nWithout low latency: delay {told(delays)}")  # noqa: T201
-    assert statistics.median(delays) <= PLAIN_S + AGE_S + excuse_s
+    assert statistics.median(delays) <= PLAIN_S + excuse_s
+    assert now["target"] <= PLAIN_S, "so far behind it is where the viewer goes to live"
+    assert stalls == []

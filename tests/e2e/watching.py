@@ -5,7 +5,6 @@ Each second of its pictures has another grey, so a page that looks at what it sh
 """
 
 import asyncio
-import json
 import math
 import statistics
 import subprocess
@@ -37,13 +36,13 @@ EXCUSE_S: Final = 0.25
 STALLED_S: Final = 1.0
 """So much further behind hls.js stays once it has stalled."""
 
-HEARD = """given => {
+HEARD = """() => {
     window.heard = [];
     let library;
     Object.defineProperty(window, "Hls", { get: () => library, set: (Hls) => {
         library = class extends Hls {
             constructor(config) {
-                super({ ...config, ...given });
+                super(config);
                 window.hls = this;
                 this.on(Hls.Events.ERROR, (_, { fatal, details, error }) => window.heard.push(
                     { at: Date.now() / 1000, fatal, details, text: error?.message ?? "" },
@@ -52,7 +51,7 @@ HEARD = """given => {
         };
     } });
 }"""
-"""Keeps what hls.js reports as errors. `given`: what it is configured with, over what the page says."""
+"""Keeps what hls.js reports as errors."""
 
 SEEN = (
     """() => {
@@ -112,10 +111,10 @@ class Watched:
         found: dict[str, Any] = self.page.evaluate(STATE)
         return found
 
-    def errors(self, before: float = math.inf) -> list[str]:
-        """What hls.js has reported until that time of the epoch, each as its name and text."""
+    def errors(self, since: float = 0.0, before: float = math.inf) -> list[str]:
+        """What hls.js has reported between these times of the epoch, each as its name and text."""
         heard = self.page.evaluate("window.heard")
-        return [f"{each['details']}: {each['text']}" for each in heard if each["at"] < before]
+        return [f"{each['details']}: {each['text']}" for each in heard if since <= each["at"] < before]
 
     @property
     def fatal(self) -> list[dict[str, Any]]:
@@ -170,6 +169,10 @@ class Watched:
             timeout=timeout_s * 1000,
         )
 
+    def forget(self) -> None:
+        """What it has shown."""
+        self.page.evaluate("window.seen.length = 0")
+
     def delays(self, sent: "dict[int, list[float]]") -> list[float]:
         """Seconds from when each grey was sent to when it was shown, after the first one. `sent`: of `Greys`."""
         found = []
@@ -181,12 +184,10 @@ class Watched:
 
 
 @contextmanager
-def watching(
-    browser: Browser, server: ServerProcess, path: str, *, hls_port: int | None = None, **given: Any
-) -> Iterator[Watched]:
-    """`hls_port`: of a proxy before the packager; `given`: what hls.js is configured with, over what the page says."""
+def watching(browser: Browser, server: ServerProcess, path: str, *, hls_port: int | None = None) -> Iterator[Watched]:
+    """`hls_port`: of a proxy before the packager."""
     context = browser.new_context(viewport={"width": 960, "height": 600}, reduced_motion="reduce")
-    context.add_init_script(f"({HEARD})({json.dumps(given)}); ({SEEN})();")
+    context.add_init_script(f"({HEARD})(); ({SEEN})();")
     if hls_port is not None:
         lead_through(context, server, path, hls_port)
     page = context.new_page()

@@ -3,6 +3,9 @@
 
 const STALLS = 3; // So many within STALLS_MS of low latency, and it goes on without.
 const STALLS_MS = 60_000;
+// So many target durations behind live without it. HOLD-BACK's three are for players that may learn of a segment a whole target
+// late; hls.js asks the packager for the next one and is answered when it is there.
+const ORDINARY_TARGETS = 2.6;
 const RECOVER_MS = 5_000;
 
 const CONFIG = {
@@ -77,7 +80,15 @@ class HlsEngine {
   stalled() {
     const now = performance.now();
     this.stalls = [...this.stalls.filter((at) => now - at < STALLS_MS), now];
-    if (this.stalls.length >= STALLS && this.hls.lowLatencyMode) this.hls.lowLatencyMode = false;
+    if (this.stalls.length >= STALLS && this.hls.lowLatencyMode) this.toOrdinaryLatency();
+  }
+
+  /** Back into what was shown already, which is at hand: nobody waits until a whole segment is there. */
+  toOrdinaryLatency() {
+    const { hls, video } = this;
+    hls.lowLatencyMode = false;
+    hls.targetLatency = ORDINARY_TARGETS * hls.latestLevelDetails.targetduration;
+    video.currentTime = Math.min(video.currentTime, hls.liveSyncPosition);
   }
 
   get isLowLatency() {
