@@ -10,8 +10,8 @@ track's go in by their time.
 from collections import deque
 from typing import Final, Protocol
 
-from ingest.hls.boxes import joined_init
 from ingest.hls.dating import Run
+from ingest.hls.initialisation import joined_init
 from ingest.hls.rendition import Place, Rendition
 from ingest.hls.segments import ROUNDING_S, Part, Segment, Targets
 from ingest.hls.settings import HlsSettings

@@ -12,9 +12,9 @@ from fractions import Fraction
 from io import BytesIO
 from typing import Any, Final
 
-from ingest.hls.boxes import without_header
 from ingest.hls.codecs import CODECS, Config, bare_header, name_of, read_config
 from ingest.hls.frames import Frame, Key
+from ingest.hls.initialisation import without_header
 from ingest.rtmp.codecs import AudioConfig, VideoConfig
 
 VIDEO_RATE: Final = 90_000

@@ -1,4 +1,4 @@
-"""Boxes, and of each codec the sample entry: what a decoder needs to know first.
+"""Of each codec the sample entry: what a decoder needs to know first.
 
 FFmpeg's muxer writes such entries too, but only of what an encoder or a demuxer of its own has opened, which decodes
 it: nothing that a peer sent is decoded in a media node. Most configurations are boxes already, as FLV has them of it:
@@ -12,32 +12,18 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from ingest.isobmff import box, full_box
 from ingest.mp4.frames import Configuration
 from ingest.mp4.limits import Unplayable
 from ingest.rtmp.codecs import AudioConfig, VideoConfig
 from ingest.rtmp.codecs.bitstream import BitReader
 
-_size: Final = struct.Struct(">I")
 _video: Final = struct.Struct(">6xH16xHHII4xH32xHh")
 _audio: Final = struct.Struct(">6xH8xHH4xI")
 
 DPI_72: Final = 72 << 16
 COLOUR: Final = 0x18
 """Depth of a picture in colour without transparency."""
-
-
-def box(name: bytes, *parts: bytes) -> bytes:
-    content = b"".join(parts)
-    return _size.pack(8 + len(content)) + name + content
-
-
-def nested(name: bytes, parts: list[bytes]) -> list[bytes]:
-    """A box of large ones, whose bytes are joined once, at the end."""
-    return [_size.pack(8 + sum(map(len, parts))) + name, *parts]
-
-
-def full_box(name: bytes, version: int, flags: int, *parts: bytes) -> bytes:
-    return box(name, _size.pack(version << 24 | flags), *parts)
 
 
 def sample_entry(configuration: Configuration) -> bytes:

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ingest.mp4.entries import box, full_box, nested, sample_entry, shown_size
+from ingest.isobmff import box, full_box, nested
+from ingest.mp4.entries import sample_entry, shown_size
 from ingest.mp4.frames import Frames, Track
 from ingest.mp4.timing import MILLISECONDS, Timing, timing_of
 from ingest.rtmp.codecs import VideoConfig
