@@ -80,7 +80,7 @@ class NodeOut(Schema):
     telemetry_dropped: int | None = Field(description="Records of telemetry that were lost since its start.")
     telemetry_failing_since: datetime | None
     issues: list[NodeIssueOut]
-    role: str = Field(description="origin: encoders publish here; edge: players only.")
+    role: str = Field(description="origin: encoders publish here; edge: players only; packager: viewers by HLS.")
     url: str = Field(description="How other nodes reach it; empty: they can't.")
     relays: list[RelayOut]
 

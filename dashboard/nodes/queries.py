@@ -60,7 +60,7 @@ class NodeNow:
     @property
     def keeps_figures(self) -> bool:
         """It is a packager beside the embedded server, whose store is another process's memory."""
-        return self.figures is None and self.row.address.endswith("(HLS)") and self.state == State.UP
+        return self.figures is None and self.row.role == Node.Role.PACKAGER and self.state == State.UP
 
     @property
     def can_drain(self) -> bool:

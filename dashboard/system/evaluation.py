@@ -25,8 +25,6 @@ DISK_LOW_PERCENT = 5.0
 DRAINING = " (draining)"
 MEDIA_MARK = " (media)"
 """What `Node.address` has after those of the media listener."""
-HLS_MARK = " (HLS)"
-"""Likewise, of a packager: where there are but such, nobody can publish."""
 THIS_PROCESS = "this web process"
 
 # What a part suffers from that works all the same. `{some}`: how many of how many, and the verb.
@@ -153,7 +151,8 @@ def _nodes(seen: Observation, kind: str, former: Part | None) -> Part:
     if seen.current is None:
         return as_reported if states else _unknown_or_down(kind, former)
     rows = seen.current
-    alive = [node for node in _alive(rows) if HLS_MARK not in node.address]
+    # With packagers alone nobody can publish.
+    alive = [node for node in _alive(rows) if node.role != Node.Role.PACKAGER]
     silent = [
         node for node in rows.nodes if node.stopped_at is None and NODE_LATE < rows.at - node.seen_at <= MISSING_NODE
     ]

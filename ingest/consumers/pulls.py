@@ -2,8 +2,8 @@
 tells of it.
 
 Of one that is always on, each origin offers itself while nobody publishes its stream, and the lease decides. One that
-is on demand is pulled by the origin where players wait, or by any for those of an edge, until a while after the last of
-them has left."""
+is on demand is pulled by the origin where players wait, or by any for those of an edge or a packager, until a while
+after the last of them has left."""
 
 import logging
 from collections.abc import Sequence, Set
@@ -77,7 +77,7 @@ class Pulls:
                 return row.pk in self._orders
             if session.pull != row.pk:
                 return False  # An encoder publishes it.
-        if row.when == "always" or not row.session or self._players.get(row.path, 0) > 0:
+        if row.when == "always" or not row.session or row.is_waited_for or self._players.get(row.path, 0) > 0:
             self._left_at.pop(row.pk, None)
             return True
         return now < self._left_at.setdefault(row.pk, now) + LEFT_S

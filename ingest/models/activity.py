@@ -26,6 +26,7 @@ class Node(models.Model):
     class Role(models.TextChoices):
         ORIGIN = "origin", "origin: encoders publish here"
         EDGE = "edge", "edge: players only"
+        PACKAGER = "packager", "packager: viewers by HLS"
 
     name = models.CharField(max_length=128, unique=True)
     state = models.CharField(max_length=8, choices=State, default=State.UP)

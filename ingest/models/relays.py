@@ -86,6 +86,9 @@ class PullSource(RelayState):
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     node = models.CharField(max_length=128, blank=True, default="", editable=False, help_text="That told the state.")
+    wanted_until = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="So long somebody waits for it who has no session yet."
+    )
 
     class Meta:
         ordering = ["pk"]

@@ -13,7 +13,7 @@ from ingest.log_records import Bound, more
 from ingest.models import Stream
 from ingest.packager.arrivals import Arrivals
 from ingest.packager.settings import PackagerSettings
-from ingest.services import database, playback, relays
+from ingest.services import database, playback, pulls, relays
 from ingest.services.refusals import Refused
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,8 @@ class Found:
     reason: str = ""
     """The same, as `refusals` names it."""
     path: str = ""
+    pull: int | None = None
+    """The source from which it is pulled once somebody waits for it."""
 
 
 class Unsure(Exception):  # noqa: N818 - an answer, not an error.
@@ -152,7 +154,9 @@ def read(app: str, name: str, token: str, *, node: str) -> Found:
         place = relays.place_of(stream=target.stream.pk, node=node, now=database.shared_now())
     except Refused as refused:
         return Found("closed", words_of(refused.reason, token), refused.reason)
-    return Found("live" if place is not None else "waiting", path=target.path)
+    if place is not None:
+        return Found("live", path=target.path)
+    return Found("waiting", path=target.path, pull=pulls.on_demand(stream=target.stream.pk))
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,9 @@ class Packager(Protocol):
     async def look(self, target: Target, address: str) -> Found:
         """`address`: who asks. Raises Unsure."""
 
+    async def look_until_begun(self, target: Target, address: str) -> Found:
+        """The same; of a stream on demand, once it is live or that takes too long."""
+
     def packaged(self, path: str) -> PackagedStream | None: ...
 
     def from_disk(self, target: Target) -> AbstractAsyncContextManager[bytes | None]:
@@ -153,7 +156,7 @@ class HlsApplication:
     async def _index(self, target: Target, scope: Mapping[str, Any], _receive: Receive, send: Send) -> None:
         """The multivariant playlist: a new viewer's. Who may not watch is refused by the node's application, which
         records it."""
-        found = await self._packager.look(target, self._address(scope))
+        found = await self._packager.look_until_begun(target, self._address(scope))
         if found.state == "waiting":
             raise Failed(HTTPStatus.NOT_FOUND, WORDS["waiting"], NOT_KEPT)
         try:

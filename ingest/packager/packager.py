@@ -14,6 +14,7 @@ from ingest.hls import HlsSettings
 from ingest.live import LiveStream
 from ingest.packager.access import Access, Found, read_always
 from ingest.packager.application import HlsApplication
+from ingest.packager.awaited import Awaited
 from ingest.packager.http_server import HttpServer
 from ingest.packager.packaged import PackagedStream
 from ingest.packager.requests import Target
@@ -46,6 +47,7 @@ class Packager:
         self._hls = hls
         self.server = RtmpServer(application, config)
         self._access = Access(config.node, settings)
+        self._awaited = Awaited()
         self._streams: dict[str, PackagedStream] = {}
         self._watching: Counter[str] = Counter()
         """Viewers, by path: they outlive what is packaged."""
@@ -108,7 +110,20 @@ class Packager:
         """A stream whose media come is live, though its node could not say so to the database for long."""
         found = await self._access.look(target.app, target.name, target.token, address)
         stream = self._streams.get(found.path) if found.state == "waiting" else None
-        return replace(found, state="live") if stream is not None and stream.is_published else found
+        if stream is not None and stream.is_published:
+            return replace(found, state="live")
+        if found.pull is not None:
+            self._awaited.ask(found.pull)
+        return found
+
+    async def look_until_begun(self, target: Target, address: str) -> Found:
+        """The same; of a stream on demand, once it is live or that takes too long."""
+        until = self._loop.time() + self.settings.pulled_s
+        found = await self.look(target, address)
+        while found.pull is not None and self._loop.time() < until:
+            await asyncio.sleep(self.settings.known_s / 2)
+            found = await self.look(target, address)
+        return found
 
     def known(self, target: Target) -> Found | None:
         return self._access.known(target.app, target.name, target.token)

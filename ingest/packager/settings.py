@@ -26,6 +26,8 @@ class PackagerSettings:
     """After the last request: then the stream is not packaged any more, unless it always is."""
     ready_s: float = 10.0
     """For a stream that is live to have its first segment begun: then the request has failed."""
+    pulled_s: float = 10.0
+    """For a stream that is pulled on demand to be live; the same."""
     most_streams: int = 200
     """That are packaged at a time."""
     always_s: float = 2.0

@@ -24,7 +24,7 @@ def make(application: ASGIApplication, address: tuple[str, int]) -> Packager:
     """`address`: where it listens. Raises ImproperlyConfigured."""
     node = packager_name()
     # Whatever the node beside it is told: a packager pulls nothing, and nobody reaches a stream by it.
-    settings.ROLE, settings.NODE_URL = Node.Role.EDGE, ""
+    settings.ROLE, settings.NODE_URL = Node.Role.PACKAGER, ""
     bounds = PackagerSettings(
         proxies=settings.TRUSTED_PROXIES,
         rewind=settings.DATA_DIR / "hls" / node if settings.REWIND_S else None,

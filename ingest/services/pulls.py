@@ -78,6 +78,8 @@ class Pull:
     sealed: str = field(repr=False)
     session: str
     """That holds the stream's lease; "": none, or none any more, and the stream is wanted."""
+    is_waited_for: bool
+    """By viewers of a packager."""
 
     def order(self, credential: str) -> PullOrder:
         """Raises `sealing.Unreadable`."""
@@ -93,7 +95,22 @@ class Pull:
 
 
 LEASE: Final = ("stream__lease__session", "stream__lease__expires_at")
-COLUMNS: Final = ("pk", "stream", "stream__application__name", "stream__name", "when", "sealed", *LEASE)
+COLUMNS: Final = ("pk", "stream", "stream__application__name", "stream__name", "when", "sealed", "wanted_until", *LEASE)
+
+WANTED: Final = timedelta(seconds=20)
+"""After a viewer was told that the stream has not begun: a watch page asks again sooner."""
+
+
+def on_demand(*, stream: int) -> int | None:
+    """The source from which the stream is pulled while somebody plays it."""
+    rows = _sources().filter(stream=stream, when=PullSource.When.DEMAND)
+    return rows.values_list("pk", flat=True).first()
+
+
+def want(source: int, *, now: datetime) -> None:
+    """Viewers by HLS are sessions only once there is something to watch; so that somebody waits is said here. `now`: by
+    the clock that nodes share."""
+    PullSource.objects.filter(pk=source).update(wanted_until=now + WANTED)
 
 
 def candidates(*, node: str, waiting: Collection[str], now: datetime) -> list[Pull]:
@@ -111,8 +128,14 @@ def candidates(*, node: str, waiting: Collection[str], now: datetime) -> list[Pu
 
 
 def _pull(row: tuple[Any, ...], now: datetime) -> Pull:
-    pk, stream, app, name, when, sealed, session, expires_at = row
-    return Pull(pk, stream, f"{app}/{name}", when, sealed, str(session) if session and expires_at > now else "")
+    pk, stream, app, name, when, sealed, wanted_until, session, expires_at = row
+    holder = str(session) if session and expires_at > now else ""
+    is_waited_for = wanted_until is not None and wanted_until > now
+    return Pull(pk, stream, f"{app}/{name}", when, sealed, holder, is_waited_for)
+
+
+AWAY: Final = (Node.Role.EDGE, Node.Role.PACKAGER)
+"""Where nothing is pulled."""
 
 
 @Prepared
@@ -120,7 +143,8 @@ def _candidates() -> "QuerySet[PullSource, Any]":
     live = _is_live(Given("now", DateTimeField()))
     here = Q(stream__lease__node__name=Given("node", CharField()))
     open_ = Session.objects.filter(kind=Session.Kind.PLAY, ended_at__isnull=True, stream=OuterRef("stream"))
-    asked = Q(when=PullSource.When.DEMAND) & Exists(open_.filter(node__role=Node.Role.EDGE))
+    waits = Q(wanted_until__gt=Given("now", DateTimeField()))
+    asked = Q(when=PullSource.When.DEMAND) & (Exists(open_.filter(node__role__in=AWAY)) | waits)
     offered = _is_origin(Given("node", CharField())) & (Q(when=PullSource.When.ALWAYS) | asked)
     return _sources().filter((live & here) | (~live & offered)).order_by("pk").values_list(*COLUMNS)
 

@@ -75,7 +75,7 @@ def test_a_node_that_tells_nothing_has_no_figures(viewer: Client) -> None:
 
 
 def test_a_packager_beside_the_embedded_server_says_what_it_is(viewer: Client) -> None:
-    make_node("vm-hls", address="127.0.0.1:8002 (HLS)")
+    make_node("vm-hls", role=Node.Role.PACKAGER)
     text = viewer.get("/nodes/").content.decode()
     assert "Serves browsers by HLS: 0 viewers now." in text
     assert 'data-node="vm-hls"' not in text, "no figures that nobody tells"

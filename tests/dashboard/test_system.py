@@ -120,7 +120,7 @@ def test_the_media_listener(client: Client, settled: None, db: None, settings: A
 
 @pytest.mark.both_forms
 def test_media_nodes(client: Client, settled: None, db: None) -> None:
-    node("a-hls", address="127.0.0.1:8002 (HLS)")
+    node("a-hls", role=Node.Role.PACKAGER)
     assert parts(client)["nodes"]["state"] == "down", "nobody can publish to a packager"
     node("a", state=Node.State.DRAINING)
     node("stopped", seen_s=60, stopped_at=timezone.now())

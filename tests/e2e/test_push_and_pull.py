@@ -22,7 +22,9 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with running(tmp_path_factory.mktemp("here") / "var", RTMPWEB_RELAY_PRIVATE="1") as started:
+    with running(
+        tmp_path_factory.mktemp("here") / "var", RTMPWEB_RELAY_PRIVATE="1", RTMPWEB_HLS="127.0.0.1:0"
+    ) as started:
         yield started
 
 
@@ -65,6 +67,8 @@ def test_a_stream_is_pushed_once_its_key_is_right_and_pulled_back(
         with program("ffmpeg", "-i", f"{here.rtmp}/live/asked", "-t", "3", "-f", "null", "-"):
             wait_for(lambda: call(here, "GET", "asked")["state"] == "live", timeout_s=20, what="what is asked for")
         wait_for(lambda: call(here, "GET", "asked")["state"] == "offline", timeout_s=40, what="its end, after a while")
+        assert httpx.get(call(here, "GET", "asked")["hls_url"], timeout=30).status_code == 200, "a viewer asks as well"
+        assert call(here, "GET", "asked")["state"] == "live"
         call(here, "DELETE", "asked/pull")
 
         call(here, "POST", f"cam/pushes/{pk}/stop")

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ingest.consumers import pulls as pulls_consumer
 from ingest.models import Attempt, Lease, Node, PullSource, Session, Stream
-from ingest.services import pulls
+from ingest.services import database, pulls
 from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp, flush
@@ -167,6 +167,25 @@ async def test_on_demand_it_is_pulled_where_players_wait_until_they_have_left(
     left = asyncio.get_running_loop().time()
     assert await ordered(node, streams=[on_air | {"players": 0}]) == []
     assert asyncio.get_running_loop().time() - left >= 1.0
+    await puller.disconnect()
+
+
+async def test_on_demand_it_is_pulled_while_viewers_wait_at_a_packager(
+    node: NodeApp, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until one of them watches it, which its players tell."""
+    monkeypatch.setattr(pulls_consumer, "LEFT_S", 0.5)
+    monkeypatch.setattr(pulls, "WANTED", timedelta(seconds=3))
+    await is_up()
+    source = await adding(stream, when="demand")
+    want = sync_to_async(lambda: pulls.want(source.pk, now=database.read_shared_clock()))
+    asked = asyncio.get_running_loop().time()
+    await want()
+    (order,) = await ordered(node)
+    puller, answer = await pulling(source, order["credential"])
+    on_air = snapshot(stream.pk, answer["session_id"], players=0)
+    assert await ordered(node, streams=[on_air]) == []
+    assert asyncio.get_running_loop().time() - asked >= 3.0
     await puller.disconnect()
 
 

@@ -5,10 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
 
 from ingest.hls import HlsSettings
-from ingest.models import Stream
+from ingest.models import PullSource, Stream
 from ingest.server import RtmpServer
+from ingest.services import pulls
+from ingest.services.audit import Actor
 from ingest.services.keys import NewKey
 from tests.hls.client import FollowError, Player, Rendition
 from tests.hls.playlist import MediaPlaylist
@@ -167,3 +171,30 @@ async def test_what_left_memory_comes_from_disk(key: NewKey, clip: Path, tmp_pat
         assert answer.content[4:8] == b"moof"
         assert_valid(player)
     assert not (tmp_path / "rewind").exists(), "nothing is left when the packager stops"
+
+
+async def test_a_stream_on_demand_is_asked_for_and_waited_for(stream: Stream, key: NewKey, clip: Path) -> None:
+    """Here an encoder comes in place of the pull."""
+    source = PullSource(stream=stream)
+    values = {"url": "rtmp://camera.example.org/app/cam1", "when": "demand"}
+    await sync_to_async(pulls.save)(Actor("test"), source, values)
+
+    def is_wanted() -> bool:
+        source.refresh_from_db()
+        return source.wanted_until is not None and source.wanted_until > timezone.now()
+
+    async with running() as hls:
+        assert (await hls.get("state.json")).json()["state"] == "waiting"
+        await until(is_wanted)
+        index = asyncio.create_task(hls.get())
+        async with ClipPublisher(hls, key.secret, clip):
+            assert (await index).status_code == 200
+
+
+async def test_what_is_on_demand_and_does_not_come_is_waited_for_no_longer_than_that(stream: Stream) -> None:
+    values = {"url": "rtmp://camera.example.org/app/cam1", "when": "demand"}
+    await sync_to_async(pulls.save)(Actor("test"), PullSource(stream=stream), values)
+    async with running(pulled_s=0.5) as hls:
+        answer = await hls.get()
+        assert (answer.status_code, answer.json()) == (404, {"detail": "The stream has not begun yet."})
+        assert answer.elapsed.total_seconds() >= 0.5

@@ -91,7 +91,7 @@ def test_two_of_one_host_both_count(production: Production, keys: Keys, packager
         wait_for(lambda: players(production) == 3, timeout_s=SEEN_S, what="the stream tells of all of them")
         nodes = {each["name"]: each for each in production.get("/api/v1/nodes")["items"]}
         assert [nodes[f"{name}-hls"]["state"] for name in ("pack-1", "pack-2")] == ["up", "up"]
-        assert {nodes[f"{name}-hls"]["role"] for name in ("pack-1", "pack-2")} == {"edge"}, "they pull nothing"
+        assert {nodes[f"{name}-hls"]["role"] for name in ("pack-1", "pack-2")} == {"packager"}
         found = {each["node"] for each in production.sessions(PATH, kind="play") if each["protocol"] == "hls"}
         assert found == {"pack-1-hls", "pack-2-hls"}
         for viewer in (one, other):
