@@ -1,14 +1,17 @@
-"""Asking the parts: each question in a thread of its own, with a limit in time."""
+"""Asking the parts: each in a thread of its own, with a limit in time. These don't hold up the process's end, nor does
+that end them with an error: what hangs may hang for long."""
 
 import logging
 import os
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, close_old_connections, connection
@@ -76,28 +79,47 @@ class Probe(Generic[T]):
         """Why there was none to the latest question."""
         self._began = timezone.now()
         self._ask = ask
+        self._asked_at, self._asked_s = self._began, 0.0
+        """When it was last asked for an answer: by the wall's clock, and by one that goes on."""
+        self._is_fresh = False
+        """It did not owe one then."""
         self._pending: Future[T] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"rtmpweb-probe-{name}")
+        self._questions: SimpleQueue[Future[T]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
 
-    def check(self, limit_s: float = LIMIT_S) -> bool:
-        """Whether it answered. One that still owes an answer is not asked again."""
-        began = timezone.now()
+    def ask(self) -> None:
+        """Unless it still owes an answer."""
+        self._asked_at, self._asked_s = timezone.now(), time.monotonic()
         if self._pending is not None and self._pending.done() and isinstance(self._pending.exception(), AWAY):
             self._pending = None  # That was of the look before, and says nothing of now.
-        fresh = self._pending is None
+        self._is_fresh = self._pending is None
         if self._pending is None:
-            self._pending = self._thread.submit(self._ask_again)
+            self._pending = Future()
+            self._questions.put(self._pending)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"rtmpweb-probe-{self.name}", daemon=True)
+                self._thread.start()
+
+    def has_answered(self, limit_s: float = LIMIT_S) -> bool:
+        """What it was asked; `limit_s` from then on."""
+        assert self._pending is not None  # noqa: S101 - it was asked.
+        left_s = max(0.0, self._asked_s + limit_s - time.monotonic()) if self._is_fresh or self.up else 0
         try:
-            self.found = self._pending.result(limit_s if fresh or self.up else 0)
+            self.found = self._pending.result(left_s)
         except UNANSWERED as error:
             if self._pending.done():
                 self._pending = None
-            return self._note(began, error)
+            return self._note(self._asked_at, error)
         except Exception:
             self._pending = None
             raise
         self._pending = None
-        return self._note(began)
+        return self._note(self._asked_at)
+
+    def check(self, limit_s: float = LIMIT_S) -> bool:
+        """Asks, and waits whether it answers."""
+        self.ask()
+        return self.has_answered(limit_s)
 
     def ask_inline(self) -> bool:
         """The same without a thread or a limit: for a process that asks once."""
@@ -107,6 +129,14 @@ class Probe(Generic[T]):
         except AWAY as error:
             return self._note(began, error)
         return self._note(began)
+
+    def _run(self) -> None:
+        while True:
+            question = self._questions.get()
+            try:
+                question.set_result(self._ask_again())
+            except Exception as error:
+                question.set_exception(error)
 
     def _ask_again(self) -> T:
         connection.close_at = None  # It doesn't age: there may be no room for another.

@@ -141,13 +141,12 @@ class Watch:
             self._hurry.clear()
 
     def _check(self) -> None:
-        redis = threading.Thread(target=self._live.check, name="rtmpweb-watch-live", daemon=True)
-        redis.start()
+        self._live.ask()
         if self._database.check():
             self._writes.check()
         elif self._database.hangs and (broken := probes.break_hanging_connections()):
             logger.warning("Gave up %d connections that wait for the database.", broken)
-        redis.join()
+        self._live.has_answered()
         self._report = self._evaluate()
 
     def _evaluate(self) -> Report:

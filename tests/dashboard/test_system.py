@@ -1,5 +1,7 @@
 """The installation's parts: who is down since when, as the page, the API, the banner and a refused request tell it."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -355,6 +357,20 @@ def test_a_question_that_hangs_is_down_since_it_was_asked() -> None:
     wait_for(lambda: probe.check(1), timeout_s=5, what="it answers again")
     assert probe.up
     assert asked.acquire(blocking=False)
+
+
+AT_THE_END = """
+import atexit, django
+django.setup()
+from dashboard.system.probes import Probe
+atexit.register(lambda: print(Probe("It", lambda: "well").check(5)))
+"""
+
+
+def test_a_process_that_ends_may_still_ask() -> None:
+    """Its watch goes on until the very end, when executors take nothing any more."""
+    done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_a_question_that_failed_late_is_asked_again_by_the_next_look() -> None:

@@ -498,7 +498,7 @@ def test_the_kiosk_turns_its_pages_and_stays_truthful(page: Page, server: Server
     expect(turned).to_have_text(re.compile(r"^Page 1 of \d+$"))
     well = page.locator("#well .stream:visible h3")
     first = well.all_text_contents()
-    page.clock.run_for(13_000)
+    pass_time(page, wall, 12)
     expect(turned).to_have_text(re.compile(r"^Page 2 of \d+$"))
     assert not set(first) & set(well.all_text_contents())
     expect(card(page, "live/arena")).to_be_in_viewport(ratio=1)
