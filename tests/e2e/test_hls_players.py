@@ -67,7 +67,12 @@ def by_hlsdemux(url: str, clip: str, out: Path) -> list[str]:
 def by_hlsdemux2(url: str, clip: str, out: Path) -> list[str]:
     """It needs another element around it, which chooses it before hlsdemux."""
     pads = [f"in. ! {CAPS[codec]}" for codec in CODECS[clip]]
-    return ["gst-launch-1.0", "-v", "urisourcebin", "parse-streams=true", f"uri={url}", "name=in", *sinks(*pads)]
+    return ["gst-launch-1.0", "-v", "urisourcebin", "parse-streams=true", f"uri={url}", "name=in", *sinks(*pads), *LIVE]
+
+
+LIVE = ["audiotestsrc", "is-live=true", "num-buffers=1", "!", "fakesink"]
+"""It makes the pipeline a live one, which gst-launch does not pause until enough is there: at the end of a stream
+hlsdemux2 may fail to say that no more comes (GStreamer 1.22)."""
 
 
 def sinks(*pads: str) -> list[str]:
@@ -237,7 +242,8 @@ def test_gstreamer_gets_all_of_it(rounds: Rounds, published: dict[str, list[Hash
     said = rounds.played(clip, player).read_text()
     assert "Got EOS from element" in said
     for kind in ("video", "audio"):
-        count = len(re.findall(rf"GstFakeSink:{kind}: last-message = chain", said))
+        # -v may tell of the same buffer twice, by the same address.
+        count = len(set(re.findall(rf"GstFakeSink:{kind}: last-message = (chain.*)", said)))
         sent = sum(each == kind for each, _, _ in published[clip])
         assert sent * LEAST_S / CLIP_S <= count <= sent, kind
 
