@@ -74,13 +74,8 @@ class Segment:
             self.run.is_told = True
         return self._anchor + self.start if self._anchor is not None else None
 
-    @property
-    def data(self) -> list[bytes | memoryview] | None:
-        """Its parts' bytes, which are the segment; None: they are in memory no more."""
-        return [part.data for part in self.parts] if self.is_in_memory else None
-
     def joined(self) -> bytes:
-        """The same in one, of which its parts are pieces from then on: there is one copy for all who ask."""
+        """Its parts' bytes in one, of which they are pieces from then on: there is one copy for all who ask."""
         if self._joined is None:
             self._joined = b"".join([part.data for part in self.parts])
             at = 0

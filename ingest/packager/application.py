@@ -31,7 +31,7 @@ from ingest.packager.answers import (
 from ingest.packager.packaged import PLAIN_SEGMENTS, PackagedStream
 from ingest.packager.requests import Target, read_directives, read_range, read_target
 from ingest.packager.rewind import NotReady
-from ingest.packager.viewers import Asking, TurnedAway, Viewer, Viewers
+from ingest.packager.viewers import Asking, TurnedAway, Viewers
 
 logger = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class HlsApplication:
             if stream.packaging.left_out:
                 raise Failed(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, " ".join(stream.packaging.left_out), NOT_KEPT) from None
             raise
-        self._touch(stream, viewer, scope)
+        stream.touch(viewer, scope.get("connection"))
         body = make_body(stream.packaging.multivariant(f"viewer={viewer.id}"))
         await self._send_text(stream, scope, send, body, NOT_KEPT)
 
@@ -221,13 +221,7 @@ class HlsApplication:
             self._packager.viewers.come_back(self._asking(target, scope), viewer_id)
             stream.asked_at = stream.loop_time
         elif viewer.path == stream.live.path:
-            self._touch(stream, viewer, scope)
-
-    def _touch(self, stream: PackagedStream, viewer: Viewer, scope: Mapping[str, Any]) -> None:
-        viewer.asked_at = stream.asked_at = stream.loop_time
-        connection = scope.get("connection")
-        if connection is not None:
-            connection.viewer = viewer.id
+            stream.touch(viewer, scope.get("connection"))
 
     async def _send_text(
         self, stream: PackagedStream, scope: Mapping[str, Any], send: Send, body: Body, keep: Header
@@ -291,11 +285,8 @@ class HlsApplication:
         await stream.wait_for_part(rendition, target.number, target.part)
 
     def _count(self, stream: PackagedStream, scope: Mapping[str, Any], size: int) -> None:
-        stream.sent_bytes += size
         connection = scope.get("connection")
-        viewer = self._packager.viewers.get(connection.viewer) if connection is not None else None
-        if viewer is not None and viewer.path == stream.live.path:
-            viewer.sent_bytes += size
+        stream.count(self._packager.viewers.get(connection.viewer) if connection is not None else None, size)
 
     # --- The watch page ---
 

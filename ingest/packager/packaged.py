@@ -3,10 +3,10 @@ for, at once or when it comes into being."""
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from ingest import clock
 from ingest.hls import HlsSettings, Packaging, Rendition, Segment
@@ -18,6 +18,7 @@ from ingest.packager.answers import Body, Content, make_body
 from ingest.packager.requests import Target
 from ingest.packager.rewind import Key, NotReady
 from ingest.packager.settings import PackagerSettings
+from ingest.packager.viewers import Viewer
 from ingest.rtmp.limits import MIB
 from ingest.server.connection_base import Server
 
@@ -41,6 +42,11 @@ class Waiter:
     """The loop's time, after which it waits no longer."""
 
 
+class Connection(Protocol):
+    viewer: str
+    """The id of the one whose playlists were asked for by it last."""
+
+
 class PackagedStream:
     def __init__(
         self,
@@ -50,7 +56,7 @@ class PackagedStream:
         hls: HlsSettings,
         *,
         is_always: bool = False,
-        keep: Callable[[Key, Sequence[bytes]], None] | None = None,
+        keep: Callable[[Key, bytes], None] | None = None,
     ) -> None:
         """`keep`: takes each segment, for viewers who go back further than memory does."""
         self._server, self.live, self._settings = server, live, settings
@@ -141,15 +147,29 @@ class PackagedStream:
     def is_published(self) -> bool:
         return self.live.publication is not None
 
+    def touch(self, viewer: Viewer | None, by: Connection | None) -> None:
+        """Its playlist was asked for. `by`: the connection, of which that viewer's other requests may be."""
+        self.asked_at = self._loop.time()
+        if viewer is not None and viewer.path == self.live.path:
+            viewer.asked_at = self.asked_at
+            if by is not None:
+                by.viewer = viewer.id
+
+    def count(self, viewer: Viewer | None, size_bytes: int) -> None:
+        """So much is sent of it."""
+        self.sent_bytes += size_bytes
+        if viewer is not None and viewer.path == self.live.path:
+            viewer.sent_bytes += size_bytes
+
     def is_idle(self, now: float) -> bool:
         if self.viewers or (self.is_always and not self.has_ended):
             return False
         return now - self.asked_at >= self._settings.idle_s
 
-    def _keep(self, keep: Callable[[Key, Sequence[bytes]], None], rendition: Rendition, segment: Segment) -> None:
+    def _keep(self, keep: Callable[[Key, bytes], None], rendition: Rendition, segment: Segment) -> None:
         data = rendition.segment(segment.msn)
         if data is not None:
-            keep(Key(self.epoch, rendition.name, segment.msn), [data])
+            keep(Key(self.epoch, rendition.name, segment.msn), data)
 
     def close(self) -> None:
         self.is_closed = True

@@ -14,7 +14,7 @@ from ingest.hls import HlsSettings
 from ingest.live import LiveStream
 from ingest.packager.access import Access, Found, read_always
 from ingest.packager.application import HlsApplication
-from ingest.packager.awaited import Awaited
+from ingest.packager.demand import Demand
 from ingest.packager.http_server import HttpServer
 from ingest.packager.packaged import PackagedStream
 from ingest.packager.requests import Target
@@ -47,7 +47,7 @@ class Packager:
         self._hls = hls
         self.server = RtmpServer(application, config)
         self._access = Access(config.node, settings)
-        self._awaited = Awaited()
+        self._demand = Demand()
         self._streams: dict[str, PackagedStream] = {}
         self._watching: Counter[str] = Counter()
         """Viewers, by path: they outlive what is packaged."""
@@ -113,7 +113,7 @@ class Packager:
         if stream is not None and stream.is_published:
             return replace(found, state="live")
         if found.pull is not None:
-            self._awaited.ask(found.pull)
+            self._demand.ask(found.pull)
         return found
 
     async def look_until_begun(self, target: Target, address: str) -> Found:

@@ -11,7 +11,7 @@ import logging
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -65,16 +65,16 @@ class Rewind:
 
         await self._in_thread(begin_anew)
 
-    def keep(self, key: Key, parts: Sequence[bytes]) -> None:
+    def keep(self, key: Key, data: bytes) -> None:
         """Writes it, later."""
         if self._writes >= self._settings.waiting_writes:
             self._dropped(key)
             return
         self._writes += 1
-        size, now = sum(map(len, parts)), time.monotonic()
+        size, now = len(data), time.monotonic()
         self._kept[key] = size, now
         self.held_bytes += size
-        task = asyncio.ensure_future(self._in_thread(lambda: self._write(key, parts)))
+        task = asyncio.ensure_future(self._in_thread(lambda: self._write(key, data)))
         task.add_done_callback(lambda done: self._was_written(key, done))
         oldest_at = now - self._settings.rewind_s - UNLISTED_S
         while self.held_bytes > self._settings.rewind_bytes or next(iter(self._kept.values()))[1] < oldest_at:
@@ -124,13 +124,12 @@ class Rewind:
         except OSError:
             return None
 
-    def _write(self, key: Key, parts: Sequence[bytes]) -> None:
+    def _write(self, key: Key, data: bytes) -> None:
         if shutil.disk_usage(self._folder).free < self._settings.rewind_free_bytes:
             raise OSError("its disk has little room left")
         path = self._folder / key.file
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        with path.open("wb") as out:
-            out.writelines(parts)
+        path.write_bytes(data)
 
     def _remove(self, key: Key, is_over: bool) -> None:
         path = self._folder / key.file

@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 from ingest.hls import Rendition
 from ingest.packager.access import Found
 from ingest.packager.answers import MOMENT, Content, Header, media_head, playlist_head, waited_for
-from ingest.packager.packaged import PLAIN_SEGMENTS, PackagedStream
+from ingest.packager.packaged import PLAIN_SEGMENTS, Connection, PackagedStream
 from ingest.packager.requests import Directives, Target, read_directives, read_target
-from ingest.packager.viewers import Viewer, Viewers
+from ingest.packager.viewers import Viewers
 
 TARGETS: Final = 4096
 NOT_ALIKE: Final = frozenset({b"range", b"if-range", b"if-none-match", b"expect"})
@@ -50,12 +50,6 @@ class Awaited:
         return self.rendition.is_ended or self.rendition.has(self.msn, self.part)
 
 
-class Asked(Protocol):
-    """The connection."""
-
-    viewer: str
-
-
 class Packager(Protocol):
     viewers: Viewers
 
@@ -76,7 +70,7 @@ class SharedAnswers:
         self._playlists: WeakKeyDictionary[PackagedStream, dict[Form, tuple[str, Shared]]] = WeakKeyDictionary()
         """With the text that each is of."""
 
-    def find(self, asked: Asked, url: bytes, fields: Sequence[Header]) -> Shared | Awaited | None:
+    def find(self, asked: Connection, url: bytes, fields: Sequence[Header]) -> Shared | Awaited | None:
         """Of a GET. None: the application is to answer."""
         is_zipped = False
         for name, value in fields:
@@ -102,7 +96,13 @@ class SharedAnswers:
         return self._media(asked, stream, rendition, target)
 
     def _playlist(
-        self, asked: Asked, stream: PackagedStream, rendition: Rendition, directives: Directives, *, is_zipped: bool
+        self,
+        asked: Connection,
+        stream: PackagedStream,
+        rendition: Rendition,
+        directives: Directives,
+        *,
+        is_zipped: bool,
     ) -> Shared | Awaited | None:
         viewer = self._packager.viewers.get(directives.viewer) if directives.viewer else None
         if directives.is_wrong or (directives.viewer and viewer is None):
@@ -113,11 +113,11 @@ class SharedAnswers:
         if msn is not None and not rendition.has(msn, part):
             if rendition.is_too_far(msn, part):
                 return None
-            self._touch(asked, stream, viewer)
+            stream.touch(viewer, asked)
             return Awaited(stream, rendition, msn, part, is_file=False)
-        self._touch(asked, stream, viewer)
+        stream.touch(viewer, asked)
         answer = self._made_playlist(stream, rendition, directives.skip, is_zipped, msn is not None)
-        self._count(stream, viewer, len(answer.content))
+        stream.count(viewer, len(answer.content))
         return answer
 
     def _made_playlist(
@@ -137,7 +137,7 @@ class SharedAnswers:
         return answer
 
     def _media(
-        self, asked: Asked, stream: PackagedStream, rendition: Rendition, target: Target
+        self, asked: Connection, stream: PackagedStream, rendition: Rendition, target: Target
     ) -> Shared | Awaited | None:
         content = stream.content(rendition, target)
         if content is None:
@@ -147,21 +147,8 @@ class SharedAnswers:
                 return None
             return Awaited(stream, rendition, target.number, target.part, is_file=True)
         stream.asked_at = stream.loop_time
-        self._count(stream, self._packager.viewers.get(asked.viewer), len(content))
+        stream.count(self._packager.viewers.get(asked.viewer), len(content))
         return Shared(_media_head(target, len(content)), content)
-
-    @staticmethod
-    def _touch(asked: Asked, stream: PackagedStream, viewer: Viewer | None) -> None:
-        stream.asked_at = stream.loop_time
-        if viewer is not None and viewer.path == stream.live.path:
-            viewer.asked_at = stream.asked_at
-            asked.viewer = viewer.id
-
-    @staticmethod
-    def _count(stream: PackagedStream, viewer: Viewer | None, size: int) -> None:
-        stream.sent_bytes += size
-        if viewer is not None and viewer.path == stream.live.path:
-            viewer.sent_bytes += size
 
 
 @lru_cache(maxsize=TARGETS)

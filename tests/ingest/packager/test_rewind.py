@@ -31,7 +31,7 @@ async def rewind(tmp_path: Path, dropped: list[Key]) -> AsyncIterator[Rewind]:
 
 
 async def written(rewind: Rewind, msn: int, data: bytes) -> None:
-    rewind.keep(key(msn), [data])
+    rewind.keep(key(msn), data)
     async with asyncio.timeout(5):
         while not await found(rewind, msn):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -49,7 +49,7 @@ async def test_readers_take_no_place_of_what_is_written(rewind: Rewind, dropped:
             assert await reading.enter_async_context(rewind.read(key(1))) == b"a"
         with pytest.raises(NotReady):
             await found(rewind, 1)
-        rewind.keep(key(2), [b"b"])
+        rewind.keep(key(2), b"b")
     assert not dropped
     await written(rewind, 2, b"b")
 
@@ -67,7 +67,7 @@ async def test_what_is_read_has_a_bound_while_it_is_sent(rewind: Rewind) -> None
 async def test_nothing_is_left_of_a_packaging_that_is_over(rewind: Rewind, tmp_path: Path) -> None:
     """Though its last segments were still to be written."""
     for msn in range(20):
-        rewind.keep(key(msn), [b"x"])
+        rewind.keep(key(msn), b"x")
     rewind.forget("c0ffee00")
     assert rewind.held_bytes == 0
     await written(rewind, 99, b"x")  # By then the threads had their turn with all of the others.

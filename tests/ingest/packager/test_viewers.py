@@ -55,7 +55,8 @@ def of_node(node: NodeFigures) -> Any:
 
 
 async def test_each_viewer_is_counted_where_the_stream_is_published(key: NewKey, clip: Path) -> None:
-    async with running(gone_s=1.0) as hls, ClipPublisher(hls, key.secret, clip):
+    # Who waited in vain for the first segment would be one more viewer.
+    async with running(gone_s=1.0, ready_s=20.0) as hls, ClipPublisher(hls, key.secret, clip):
         playlists = [await watched(hls) for _ in range(3)]
 
         async def keep_watching() -> None:

@@ -21,7 +21,7 @@ FAILED: Final = Bound(1, 10.0)
 """Lines."""
 
 
-class Awaited:
+class Demand:
     def __init__(self) -> None:
         self._asked_at: dict[int, float] = {}
         """By source, the loop's time."""
