@@ -19,8 +19,8 @@ from django.views.decorators.http import require_safe
 from dashboard.access import actor_of, post_view
 from dashboard.keys import key_test, shown_once
 from dashboard.keys import queries as keys_queries
+from dashboard.public_pages import closed, take_of_address
 from dashboard.throttle import Limit
-from ingest.addresses import unit_or_itself
 from ingest.models import names
 from ingest.services import actions as services_actions
 from ingest.services import audit, media_urls, test_links
@@ -40,8 +40,6 @@ WAIT_S = 15
 
 UNKNOWN = "This link is unknown, has expired or was revoked. Ask who sent it for a new one."
 TOO_OFTEN = "This page is open too often. Close it elsewhere; it goes on by itself."
-
-HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow"}
 
 
 @post_view(Ability.MANAGE_KEYS)
@@ -67,18 +65,18 @@ def page(request: HttpRequest) -> HttpResponse:
     minutes = names.TEST_MOST // timedelta(minutes=1)
     boot = {"url": reverse("dashboard:test-link-progress"), "header": HEADER, "each_s": EACH_S}
     context = {"boot": boot, "minutes": minutes, "titles": key_test.TITLES.items()}
-    return _closed(render(request, "dashboard/test_link.html", context))
+    return closed(render(request, "dashboard/test_link.html", context))
 
 
 @require_safe
 def progress(request: HttpRequest) -> HttpResponse:
     """How the test of the link in the header goes: 404 for one that does not work, for whatever reason."""
     address, secret = audit.client_address(request), request.headers.get(HEADER, "")
-    if not OF_ADDRESS.take(unit_or_itself(address)):
+    if not take_of_address(OF_ADDRESS, request):
         return _too_often()
     link = test_links.find(secret=secret)
     if link is None:
-        return _closed(JsonResponse({"detail": UNKNOWN}, status=404))
+        return closed(JsonResponse({"detail": UNKNOWN}, status=404))
     if not OF_LINK.take(str(link.pk)):
         return _too_often()
     found, page = key_test.streamer_progress(link, address=address), media_urls.page_host(request)
@@ -92,14 +90,8 @@ def progress(request: HttpRequest) -> HttpResponse:
         "at": timezone.now().timestamp(),
     }
     del answer["session_id"]
-    return _closed(JsonResponse(answer))
+    return closed(JsonResponse(answer))
 
 
 def _too_often() -> HttpResponse:
-    return _closed(JsonResponse({"detail": TOO_OFTEN}, status=429, headers={"Retry-After": str(WAIT_S)}))
-
-
-def _closed(response: HttpResponse) -> HttpResponse:
-    for name, value in HEADERS.items():
-        response[name] = value
-    return response
+    return closed(JsonResponse({"detail": TOO_OFTEN}, status=429, headers={"Retry-After": str(WAIT_S)}))

@@ -14,9 +14,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard.access import actor_of, post_view, safe_view
+from dashboard.public_pages import closed, take_of_address
 from dashboard.recordings import queries as service
 from dashboard.throttle import Limit
-from ingest.addresses import unit_or_itself
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
 from ingest.services import audit, media_urls, playback
@@ -38,8 +38,6 @@ TOO_OFTEN = "This page was opened too often from your address. Try again in a mi
 UNKNOWN = "This link leads to nothing that can be watched. Copy it again as it was sent to you, or ask for a new one."
 EXPIRED = "This link has expired. Ask who sent it to you for a new one."
 LATER = "This can’t be shown now. Try again later."
-
-HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow"}
 
 
 @safe_view(Ability.VIEW)
@@ -122,7 +120,7 @@ def watch(request: HttpRequest, pk: int) -> HttpResponse:
     """By the link's token, or without one where everybody may play the recording. What the link isn't for, and what
     isn't there, are answered alike."""
     refuse, token = partial(_refused, request), request.GET.get("token", "")
-    if not OF_ADDRESS.take(unit_or_itself(audit.client_address(request))):
+    if not take_of_address(OF_ADDRESS, request):
         return refuse(TOO_OFTEN, 429)
     row = service.rows().filter(pk=pk).first()
     if row is None:
@@ -139,15 +137,9 @@ def watch(request: HttpRequest, pk: int) -> HttpResponse:
         return refuse(GROWING, 409) if problem == GROWING else refuse(LATER, 503)
     url = media_urls.recording_url(row, "mp4", page=media_urls.page_host(request))
     context = {"recording": row, "src": f"{url}?token={token}" if token else url, "boot": {}}
-    return _closed(_with_media(request, render(request, "dashboard/recording_watch.html", context)))
+    return closed(_with_media(request, render(request, "dashboard/recording_watch.html", context)))
 
 
 def _refused(request: HttpRequest, words: str, status: int) -> HttpResponse:
     context: dict[str, Any] = {"recording": None, "words": words}
-    return _closed(render(request, "dashboard/recording_watch.html", context, status=status))
-
-
-def _closed(response: HttpResponse) -> HttpResponse:
-    for name, value in HEADERS.items():
-        response[name] = value
-    return response
+    return closed(render(request, "dashboard/recording_watch.html", context, status=status))

@@ -15,11 +15,11 @@ from django.utils import timezone
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_safe
 
+from dashboard.public_pages import closed, take_of_address
 from dashboard.throttle import Limit
-from ingest.addresses import unit_or_itself
 from ingest.live_store import get_livestore
 from ingest.models.names import name_within
-from ingest.services import audit, media_urls, playback
+from ingest.services import media_urls, playback
 from ingest.services.playback import Playable
 from ingest.services.refusals import Refused
 
@@ -42,8 +42,6 @@ NEEDS_HTTPS = (
     "address.",
 )
 
-HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow"}
-
 POSTER_S = 10
 """For so long a picture may be kept."""
 
@@ -52,7 +50,7 @@ POSTER_S = 10
 def watch(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """`token`: of the link, where it takes one. `embed`: for a frame of another page, which any may be."""
     token = request.GET.get("token", "")
-    if not OF_ADDRESS.take(unit_or_itself(audit.client_address(request))):
+    if not take_of_address(OF_ADDRESS, request):
         return _refusal(request, TOO_OFTEN, 429)
     base = media_urls.hls_base(media_urls.page_host(request))
     found = _allowed(app, name, token) if base else None
@@ -75,7 +73,7 @@ def watch(request: HttpRequest, app: str, name: str) -> HttpResponse:
 def poster(request: HttpRequest, app: str, name: str) -> HttpResponse:
     """The last picture, WebP, for whoever may watch (else 404); where there is none yet, nothing."""
     found = None
-    if OF_ADDRESS.take(unit_or_itself(audit.client_address(request))):
+    if take_of_address(OF_ADDRESS, request):
         found = _allowed(app, name, request.GET.get("token", ""))
     if found is None:
         return HttpResponse("There is no picture.", status=404, content_type="text/plain")
@@ -120,6 +118,4 @@ def _answer(
         policy["frame-ancestors"] = ["*"]
         response.xframe_options_exempt = True
     response._csp_replace = policy  # type: ignore[attr-defined]
-    for header, value in HEADERS.items():
-        response[header] = value
-    return response
+    return closed(response)

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from dashboard.public_pages import HEADERS
 from dashboard.recordings import watching
 from ingest.models import Application, AuditEntry, Recording, Stream
 from ingest.services import play_tokens
@@ -144,7 +145,7 @@ def test_whoever_has_it_watches_without_a_log_in(anybody: Client, operator: Clie
     assert not answer.cookies
     assert not anybody.cookies
     assert policy_of(answer)["media-src"] == "'self' http://127.0.0.1:8001"
-    for name, value in watching.HEADERS.items():
+    for name, value in HEADERS.items():
         assert answer[name] == value
 
 
