@@ -37,6 +37,7 @@ OF_ADDRESS = Limit("recording-link", 120, 60)
 TOO_OFTEN = "This page was opened too often from your address. Try again in a minute."
 UNKNOWN = "This link leads to nothing that can be watched. Copy it again as it was sent to you, or ask for a new one."
 EXPIRED = "This link has expired. Ask who sent it to you for a new one."
+CLOSED = "Nobody may play this: its play policy says so."
 LATER = "This can’t be shown now. Try again later."
 
 
@@ -110,8 +111,8 @@ def _why_not_shared(row: Recording) -> str:
         return service.MEDIA_OFF
     if row.state == Recording.State.RECORDING:
         return "It is still being recorded. Share it once that has ended."
-    if row.application.play_policy == Application.PlayPolicy.NONE:
-        return f"Nobody may play what is of {row.application.name}: its play policy says so."
+    if playback.policy_of(row.application, row.stream) == Application.PlayPolicy.NONE:
+        return CLOSED
     return ""
 
 

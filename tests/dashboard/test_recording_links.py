@@ -126,6 +126,15 @@ def test_what_can_not_be_shared(operator: Client, recording: Recording, settings
     assert "RTMPWEB_MEDIA" in problem()
 
 
+@pytest.mark.parametrize(("of_stream", "of_application", "status"), [("none", "public", 422), ("public", "none", 201)])
+def test_the_policy_of_its_stream_goes_first(
+    operator: Client, recording: Recording, of_stream: str, of_application: str, status: int
+) -> None:
+    Application.objects.update(play_policy=of_application)
+    Stream.objects.update(play_policy=of_stream)
+    assert share(operator, recording).status_code == status
+
+
 @pytest.fixture
 def anybody() -> Client:
     """Who was sent a link."""
