@@ -1,5 +1,5 @@
-"""Pages without a log-in, which whoever was sent a link opens: they are in no search and no cache, give away no URL,
-and are counted by address."""
+"""Pages without a log-in, which whoever was sent a link opens, and where such links lead: these pages are in no search
+and no cache, give away no URL, and are counted by address."""
 
 from typing import Final
 
@@ -22,3 +22,9 @@ def closed(response: HttpResponse) -> HttpResponse:
 def take_of_address(limit: Limit, request: HttpRequest) -> bool:
     """Counts a request. False: its address has sent too many."""
     return limit.take(unit_or_itself(audit.client_address(request)))
+
+
+def site_of(request: HttpRequest) -> str:
+    """http[s]://host[:port], by which the dashboard was reached: for links that are made, where no setting says its
+    public address."""
+    return request.build_absolute_uri("/").rstrip("/")

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_safe
 from dashboard.access import actor_of, post_view
 from dashboard.keys import key_test, shown_once
 from dashboard.keys import queries as keys_queries
-from dashboard.public_pages import closed, take_of_address
+from dashboard.public_pages import closed, site_of, take_of_address
 from dashboard.throttle import Limit
 from ingest.models import names
 from ingest.services import actions as services_actions
@@ -54,8 +54,7 @@ def make(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _made(request: HttpRequest, made: NewKey) -> dict[str, Any]:
-    path = reverse("dashboard:test-link")
-    url = media_urls.absolute_url(path) if settings.PUBLIC_URL else request.build_absolute_uri(path)
+    url = media_urls.absolute_url(reverse("dashboard:test-link"), site_of(request))
     return {"key": made.key, "url": f"{url}#{made.secret}", "is_public": bool(settings.PUBLIC_URL)}
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from dashboard.access import actor_of, post_view, safe_view
-from dashboard.public_pages import closed, take_of_address
+from dashboard.public_pages import closed, site_of, take_of_address
 from dashboard.recordings import queries as service
 from dashboard.throttle import Limit
 from ingest.models import Application, Recording
@@ -98,7 +98,7 @@ def link(request: HttpRequest, pk: int) -> HttpResponse:
     words = _why_not_shared(row)
     if words:
         return JsonResponse({"errors": {"": [words]}}, status=422)
-    page, site = media_urls.page_host(request), request.build_absolute_uri("/").rstrip("/")
+    page, site = media_urls.page_host(request), site_of(request)
     lifetime = timedelta(hours=int(hours))
     made = services_actions.recording_link(actor_of(request), recording=row, lifetime=lifetime, page=page, site=site)
     response = render(request, "dashboard/_recording_link_made.html", {"recording": row, "link": made}, status=201)

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from dashboard.access import actor_of, post_view
 from dashboard.lists import answer
+from dashboard.public_pages import site_of
 from dashboard.streams.queries import stream_row
 from ingest.models import Stream
 from ingest.services import actions as services_actions
@@ -38,7 +39,7 @@ def ways(request: HttpRequest, row: Stream, *, no_preview: str) -> dict[str, Any
     page = media_urls.page_host(request)
     return {
         "urls": media_urls.watch_urls(stream=row, page=page) if is_public else [],
-        "browser": _browser(row, media_urls.watch_url(stream=row, site=_site(request))) if is_public else None,
+        "browser": _browser(row, media_urls.watch_url(stream=row, site=site_of(request))) if is_public else None,
         "policy": policy,
         "policies": Stream.PlayPolicy.choices,
         "of_application": row.application.get_play_policy_display(),
@@ -47,10 +48,6 @@ def ways(request: HttpRequest, row: Stream, *, no_preview: str) -> dict[str, Any
         "no_preview": no_preview,
         "lifetimes": [(value, words) for value, (_, words) in LIFETIMES.items()],
     }
-
-
-def _site(request: HttpRequest) -> str:
-    return request.build_absolute_uri("/").rstrip("/")
 
 
 def _browser(row: Stream, url: str) -> dict[str, str] | None:
@@ -87,7 +84,7 @@ def _made(request: HttpRequest, row: Stream, make: Callable[..., PlayLink], life
     if row.effective_play_policy == Stream.PlayPolicy.NONE:
         return JsonResponse({"errors": {"": [CLOSED]}}, status=422)
     page = media_urls.page_host(request)
-    link = make(actor_of(request), stream=row, lifetime=lifetime, page=page, site=_site(request))
+    link = make(actor_of(request), stream=row, lifetime=lifetime, page=page, site=site_of(request))
     context = {
         "stream": row,
         "urls": media_urls.watch_urls(stream=row, page=page, token=link.token),

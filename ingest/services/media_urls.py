@@ -206,7 +206,7 @@ def make_recording_link(
     return RecordingLink(
         **asdict(link)
         | {
-            "watch_url": f"{site}{path}" if site and not settings.PUBLIC_URL else absolute_url(path),
+            "watch_url": absolute_url(path, site),
             "mp4_url": mp4_url and f"{mp4_url}?token={link.token}",
         }
     )
@@ -275,7 +275,7 @@ def watch_url(*, stream: Stream, token: str = "", site: str = "") -> str:
     if settings.HLS_ADDRESS is None:
         return ""
     path = f"/watch/{_path(stream)}{f'?token={token}' if token else ''}"
-    return f"{site}{path}" if site and not settings.PUBLIC_URL else absolute_url(path)
+    return absolute_url(path, site)
 
 
 def _path(stream: Stream) -> str:
@@ -371,9 +371,9 @@ def origins() -> frozenset[str]:
     return frozenset(origin.lower() for origin in hosts.union(settings.CSRF_TRUSTED_ORIGINS) if "*" not in origin)
 
 
-def absolute_url(path: str) -> str:
-    """By the dashboard's public URL, if the settings say one; else by its own address."""
-    if settings.PUBLIC_URL:
-        return f"{settings.PUBLIC_URL}{path}"
+def absolute_url(path: str, site: str = "") -> str:
+    """By the dashboard's public URL, if there is one; else by `site`, as it was reached, or its own address."""
+    if base := settings.PUBLIC_URL or site:
+        return f"{base}{path}"
     host, port = settings.HTTP_ADDRESS or ("localhost", 8000)
     return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"
