@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.serve,
     pytest.mark.browser,
     pytest.mark.clients,
-    pytest.mark.measures_time,
+    pytest.mark.alone,
     pytest.mark.timeout(120),
 ]
 
@@ -69,6 +69,7 @@ def test_low_latency(
     assert again_s <= FIRST_S + again_excuse_s
 
 
+@pytest.mark.slow("the network stands still until the page has had enough of it")
 def test_without_low_latency(
     hls_server: ServerProcess, browser: Browser, encoder: Greys, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,7 +136,7 @@ def test_when_its_time_is_over_no_quick_test_begins(capfd: pytest.CaptureFixture
     assert re.search(r"^\d+ skipped in", capfd.readouterr().out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("mark", ["measures_time", "both_forms"])
+@pytest.mark.parametrize("mark", ["measures_time", "alone", "both_forms"])
 def test_what_is_marked_is_where_its_stage_looks(mark: str) -> None:
     (stage,) = (stage for stage in STAGES if stage.marks == mark)
     marked = [file for file in Path("tests").rglob("test_*.py") if re.search(rf"mark\.{mark}\b", file.read_text())]

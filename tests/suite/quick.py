@@ -27,7 +27,7 @@ NO_TIME = "no time left"
 """Why those are skipped that have not begun by then."""
 
 PARALLEL = "2"
-LEFT_OUT = ("spark", "browser", "clients", "serve", "production", "measures_time", "soak")
+LEFT_OUT = ("spark", "browser", "clients", "serve", "production", "measures_time", "alone", "soak")
 """Marks of what starts real programs."""
 
 CHECKS = {

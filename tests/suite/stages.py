@@ -65,7 +65,8 @@ STAGES = (
         workers=1,
         is_beside=True,
     ),
-    Stage("SQLite, in memory; Spark; the production form's processes", "not measures_time and not soak"),
+    Stage("SQLite, in memory; Spark; the production form's processes", "not measures_time and not alone and not soak"),
+    Stage("What is measured alone", "alone", ("tests/e2e",), workers=1),
     Stage("What measures time, and mostly waits", "measures_time", ("tests/production", "tests/e2e"), workers=3),
 )
 """The last also prints what all of them cost, and the closing line."""
