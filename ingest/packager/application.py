@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from ingest import addresses
 from ingest.addresses import Network
+from ingest.byte_range import NoSuchRange, read_range
 from ingest.hls import Rendition
 from ingest.packager.access import Found, Unsure
 from ingest.packager.answers import (
@@ -29,7 +30,7 @@ from ingest.packager.answers import (
     waited_for,
 )
 from ingest.packager.packaged import PLAIN_SEGMENTS, PackagedStream
-from ingest.packager.requests import Target, read_directives, read_range, read_target
+from ingest.packager.requests import Target, read_directives, read_target
 from ingest.packager.rewind import NotReady
 from ingest.packager.viewers import Asking, TurnedAway, Viewers
 
@@ -267,9 +268,9 @@ class HlsApplication:
         wanted = fields.get(b"range")
         if wanted is not None and fields.get(b"if-range", tag) == tag:
             try:
-                found = read_range(wanted, len(content))
-            except ValueError:
-                size = (b"content-range", b"bytes */%d" % len(content))
+                found = read_range(wanted.decode("latin-1"), len(content))
+            except NoSuchRange as beyond:
+                size = (b"content-range", b"bytes */%d" % beyond.size)
                 raise Failed(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "", size) from None
             if found is not None:
                 first, end = found

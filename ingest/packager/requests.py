@@ -21,8 +21,6 @@ _media: Final = re.compile(r"([av]\d{1,3})-(?:(init)-(\d{1,9})\.mp4|(\d{1,18})(?
 _subtitles: Final = re.compile(r"(s\d{1,3})-()()(\d{1,18})(?:\.(\d{1,9}))?\.vtt")
 _epoch: Final = re.compile(r"[0-9a-f]{8}")
 _number: Final = re.compile(r"\d{1,18}")
-_range: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-"""RFC 9110, section 14.2, with one range."""
 
 FILES: Final[Mapping[str, Kind]] = {"index.m3u8": "index", "state.json": "state", "beacon": "beacon"}
 
@@ -107,20 +105,3 @@ def read_directives(query: bytes) -> Directives:
         fields.get("_HLS_skip") in ("YES", "v2"),
         fields.get("viewer", "")[:64],
     )
-
-
-def read_range(value: bytes, size: int) -> tuple[int, int] | None:
-    """First byte and the one behind the last; None: all of it, as for what can't be read (RFC 9110, section 14.2).
-    Raises ValueError: it begins behind the end."""
-    found = _range.fullmatch(value.decode("latin-1").replace(" ", ""))
-    if found is None or not (found[1] or found[2]):
-        return None
-    first = int(found[1]) if found[1] else max(size - int(found[2]), 0)
-    last = int(found[2]) if found[1] and found[2] else size - 1
-    if last < first:
-        if found[1] and found[2] and int(found[1]) > int(found[2]):
-            return None
-        raise ValueError(value)
-    if first >= size:
-        raise ValueError(value)
-    return first, min(last + 1, size)

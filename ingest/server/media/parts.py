@@ -4,11 +4,11 @@ All here may wait for a disk, so it runs in the threads of `vod/library` only. W
 where the file is none."""
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+from ingest.byte_range import NoSuchRange, read_range
 from ingest.flv import FlvError
 from ingest.flv.tags import POINTER_BYTES, Tag, tag_bytes
 from ingest.live.message import METADATA_AT
@@ -19,9 +19,6 @@ from ingest.server.vod.flv_source import RecordingInfo, tag_at
 from ingest.server.vod.mp4 import Mp4File
 
 READ_BYTES: Final = 128 * 1024
-
-_range: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-"""RFC 9110, section 14.2, with one range; several, and other units, are let go by: the whole file follows."""
 
 
 class Source(Protocol):
@@ -67,14 +64,6 @@ class Part:
         return data
 
 
-class NoSuchRange(Exception):  # noqa: N818 - an answer, not an error.
-    """The file ends before it."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
-
-
 class NotChanged(Exception):  # noqa: N818 - an answer, not an error.
     """Whoever asks has it already."""
 
@@ -109,14 +98,16 @@ def mp4_part(file: Mp4File, wanted: Wanted) -> Part:
 
 
 def _narrowed(part: Part, wanted: Wanted) -> Part:
-    found = _range.fullmatch(wanted.range.replace(" ", "")) if wanted.only_if in ("", part.tag) else None
-    if found and (found[1] or found[2]):
-        first = int(found[1]) if found[1] else max(part.size - int(found[2]), 0)
-        last = int(found[2]) if found[1] and found[2] else part.size - 1
-        if first >= part.size or last < first:
-            part.source.close()
-            raise NoSuchRange(part.size)
-        part.offset, part.end, part.is_range = first, min(last + 1, part.size), True
+    if wanted.only_if not in ("", part.tag):
+        return part
+    try:
+        found = read_range(wanted.range, part.size)
+    except NoSuchRange:
+        part.source.close()
+        raise
+    if found is not None:
+        part.offset, part.end = found
+        part.is_range = True
     return part
 
 

@@ -6,6 +6,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from ingest.byte_range import NoSuchRange
 from ingest.contracts import PlayAccept, PlayerSample, RecordedFile, Totals
 from ingest.contracts.figures import NO_TOTALS
 from ingest.flv import FlvError
@@ -14,7 +15,7 @@ from ingest.mp4.limits import Unplayable
 from ingest.server.context import Session
 from ingest.server.media.connection import MediaConnection
 from ingest.server.media.http import RETRY_S, Answer, Header
-from ingest.server.media.parts import NoSuchRange, NotChanged, Part, Wanted, mp4_part, open_from, open_whole
+from ingest.server.media.parts import NotChanged, Part, Wanted, mp4_part, open_from, open_whole
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.packager.requests import Directives, Target, read_directives, read_range, read_target
+from ingest.packager.requests import Directives, Target, read_directives, read_target
 
 TOKEN = "eyJzIjoxfQ:1vOabc:sig-nature_1"
 
@@ -105,28 +105,3 @@ def test_delivery_directives(query: bytes, directives: Directives) -> None:
 @given(st.binary(max_size=80))
 def test_any_query_is_read_without_an_error(query: bytes) -> None:
     read_directives(query)
-
-
-@pytest.mark.parametrize(
-    ("field", "found"),
-    [
-        (b"bytes=0-9", (0, 10)),
-        (b"bytes=10-", (10, 100)),
-        (b"bytes=-5", (95, 100)),
-        (b"bytes=-500", (0, 100)),
-        (b"bytes=90-500", (90, 100)),
-        (b"bytes=0-1,5-6", None),
-        (b"bytes=9-1", None),
-        (b"lines=1-2", None),
-        (b"bytes=-", None),
-        (b"", None),
-    ],
-)
-def test_a_range_of_a_hundred_bytes(field: bytes, found: tuple[int, int] | None) -> None:
-    assert read_range(field, 100) == found
-
-
-@pytest.mark.parametrize("field", [b"bytes=100-", b"bytes=500-600", b"bytes=-0"])
-def test_a_range_behind_the_end(field: bytes) -> None:
-    with pytest.raises(ValueError, match="bytes"):
-        read_range(field, 100)
