@@ -36,10 +36,11 @@ for path in {paths!r}:
 """
 
 UNSCHEDULED = """
-    UPDATE django_celery_beat_periodictask SET enabled = false WHERE task = 'analytics.tasks.scheduled_run'
+    UPDATE django_celery_beat_periodictask SET enabled = false WHERE queue = 'analytics'
     RETURNING name
 """
-"""The hourly run of the analytics is not made: a run has its effect on pages, whatever the time is then."""
+"""Nothing of the analytics is done by the clock: a run has its effect on pages, and any work on which workers run,
+whatever the time is then."""
 
 T = TypeVar("T")
 

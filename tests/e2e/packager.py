@@ -3,7 +3,6 @@ told to be away, to have another state, and to end."""
 
 import json
 import re
-import signal
 import subprocess
 import threading
 import uuid
@@ -75,7 +74,8 @@ class Packager:
     def stop(self, state: str) -> None:
         """The publisher leaves; where the state is `ended`, for good."""
         if self._encoder is not None:
-            self._encoder.send_signal(signal.SIGINT)
+            # Not SIGINT: a shell may have the tests ignore it, and with them FFmpeg in its first moments.
+            self._encoder.terminate()
             self._encoder.wait(10)
             self._encoder = None
         if state != "ended":
