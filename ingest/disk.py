@@ -6,8 +6,9 @@ import os
 import shutil
 import threading
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Final
+
+from ingest.thread_pool import ThreadPool
 
 
 def sync(path: Path) -> None:
@@ -35,8 +36,7 @@ class DiskSpace:
         self._asked: float | None = None
         """When it was asked what it has not answered yet."""
         self._has_answered = threading.Event()
-        self._questions: SimpleQueue[bool] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = ThreadPool(1, "disk")
 
     def free_percent(self, now: float) -> float | None:
         """What it said when it was asked last; None: nothing, or it hangs."""
@@ -52,23 +52,19 @@ class DiskSpace:
         if self._asked is None:
             self._asked = now
             self._has_answered.clear()
-            self._questions.put(True)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="rtmpweb-disk", daemon=True)
-                self._thread.start()
+            self._thread.submit(self._look)
 
     def wait(self, timeout_s: float) -> None:
         self._has_answered.wait(timeout_s)
 
     def close(self) -> None:
         """The thread ends once the disk lets it."""
-        self._questions.put(False)
+        self._thread.close()
 
-    def _run(self) -> None:
-        while self._questions.get():
-            self._free_percent = _free_percent(self._folder)
-            self._asked = None
-            self._has_answered.set()
+    def _look(self) -> None:
+        self._free_percent = _free_percent(self._folder)
+        self._asked = None
+        self._has_answered.set()
 
 
 def _free_percent(folder: Path) -> float | None:

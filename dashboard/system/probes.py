@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
-from queue import SimpleQueue
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from django.db import DatabaseError, Error, InterfaceError, OperationalError, close_old_connections, connection
@@ -27,6 +27,7 @@ from ingest import clock
 from ingest.live_store import redis_errors
 from ingest.models import Node
 from ingest.services import database, installation
+from ingest.thread_pool import ThreadPool
 
 logger = logging.getLogger(__name__)
 
@@ -84,8 +85,7 @@ class Probe(Generic[T]):
         self._is_fresh = False
         """It did not owe one then."""
         self._pending: Future[T] | None = None
-        self._questions: SimpleQueue[Future[T]] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = ThreadPool(1, f"probe-{name}")
 
     def ask(self) -> None:
         """Unless it still owes an answer."""
@@ -95,10 +95,7 @@ class Probe(Generic[T]):
         self._is_fresh = self._pending is None
         if self._pending is None:
             self._pending = Future()
-            self._questions.put(self._pending)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"rtmpweb-probe-{self.name}", daemon=True)
-                self._thread.start()
+            self._thread.submit(partial(self._answer, self._pending))
 
     def has_answered(self, limit_s: float = LIMIT_S) -> bool:
         """What it was asked; `limit_s` from then on."""
@@ -130,13 +127,11 @@ class Probe(Generic[T]):
             return self._note(began, error)
         return self._note(began)
 
-    def _run(self) -> None:
-        while True:
-            question = self._questions.get()
-            try:
-                question.set_result(self._ask_again())
-            except Exception as error:
-                question.set_exception(error)
+    def _answer(self, question: "Future[T]") -> None:
+        try:
+            question.set_result(self._ask_again())
+        except Exception as error:
+            question.set_exception(error)
 
     def _ask_again(self) -> T:
         connection.close_at = None  # It doesn't age: there may be no room for another.

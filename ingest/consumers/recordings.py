@@ -19,10 +19,10 @@ from ingest.contracts import StatusSend
 from ingest.contracts.connection import RecordEvent
 from ingest.log_records import about
 from ingest.models import Session
-from ingest.server.process import ThreadPool
 from ingest.services import recordings, sessions
 from ingest.services.history import RecordRow
 from ingest.services.history_writer import get_history
+from ingest.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from ingest.telemetry.reading import Sampled
@@ -109,7 +109,7 @@ class RecordingMaintenance:
         self._tried: Counter[uuid.UUID] = Counter()
         """How often samples were looked for in vain, by session."""
         self._is_ending = False
-        self._thread = ThreadPool(1)
+        self._thread = ThreadPool(1, "recording")
         self._idle = asyncio.Event()
         self._idle.set()
 

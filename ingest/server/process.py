@@ -1,25 +1,21 @@
 """What a process that serves RTMP sets for itself, how its event loop fares, and what is kept from holding that up.
 
-Blocking work goes to the few threads of a `ThreadPool`; what many clients ask for at once is done in `TimeSlices`, some
-milliseconds in a turn of the loop."""
+What many clients ask for at once is done in `TimeSlices`, some milliseconds in a turn of the loop; what blocks goes to
+threads (`ingest/thread_pool.py`)."""
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401 - run_in_executor loads it, at a time when no file may be left for that.
 import errno
 import gc
-import logging
 import os
 import resource
 import sys
-import threading
 import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from queue import SimpleQueue
-from typing import Final, TypeVar
+from typing import Final
 
 from ingest.contracts import LoopDelays, ProcessFigures
 
@@ -107,68 +103,6 @@ class TimeSlices:
     def _do_one(self) -> None:
         _, work = self._waiting.popleft()
         work()
-
-
-logger = logging.getLogger(__name__)
-
-Job = Callable[[], object]
-T = TypeVar("T")
-
-NAME: Final = "rtmpweb-recording"
-
-
-class ThreadPool:
-    """Runs jobs in the order in which they come. The threads start with the first ones.
-
-    They are daemons, unlike those of an executor: a disk that hangs does not hold up the end of the process.
-    """
-
-    def __init__(self, most: int, name: str = NAME) -> None:
-        self._most = most
-        self._name = name
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-
-    def submit(self, job: Job) -> None:
-        """`job` may take as long as the disk does, and raises nothing."""
-        if not self._most:  # It is closed: who comes late, to close a file, has a thread of its own.
-            threading.Thread(target=job, daemon=True).start()
-            return
-        self._jobs.put(job)
-        if len(self._threads) < self._most:
-            thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def run(self, job: Callable[[], T], loop: asyncio.AbstractEventLoop) -> "asyncio.Future[T]":
-        """What comes of a job, for who awaits it in the loop."""
-        outcome: asyncio.Future[T] = loop.create_future()
-
-        def work() -> None:
-            try:
-                result = job()
-            except Exception as error:
-                settle = partial(outcome.set_exception, error)
-            else:
-                settle = partial(outcome.set_result, result)
-            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
-                loop.call_soon_threadsafe(lambda: outcome.done() or settle())
-
-        self.submit(work)
-        return outcome
-
-    def close(self) -> None:
-        """The threads end after the jobs that they have."""
-        for _ in self._threads:
-            self._jobs.put(None)
-        self._most = 0
-
-    def _run(self) -> None:
-        while job := self._jobs.get():
-            try:
-                job()
-            except Exception:
-                logger.exception("A job of recording failed")
 
 
 SWITCH_INTERVAL_S = 0.0005

@@ -21,8 +21,8 @@ from ingest.live import LiveStream, Subscriber
 from ingest.live.player_queue import newest_headers
 from ingest.rtmp.limits import MIB
 from ingest.server.config import RecordingSettings
-from ingest.server.process import ThreadPool
 from ingest.server.recording_writer import Locked, Order, Recording
+from ingest.thread_pool import ThreadPool
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ class Recorders:
     def __init__(self, settings: RecordingSettings, notify_node: Callable[[Any], bool]) -> None:
         self._settings = settings
         self._put_to_node = notify_node
-        self._writers = ThreadPool(settings.threads)
+        self._writers = ThreadPool(settings.threads, "recording")
         self._loop = asyncio.get_running_loop()
         self._recorders: dict[Recorder, asyncio.Task[None]] = {}
         self._closed: dict[Place, tuple[str, float]] = {}

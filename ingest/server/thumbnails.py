@@ -32,7 +32,7 @@ from ingest.rtmp.media import ExtendedVideo, read_video
 from ingest.rtmp.media_tags import VIDEO_CODECS, LegacyVideo, VideoPacket, codec_name
 from ingest.server import thumbnail_decoder
 from ingest.server.config import ThumbnailSettings
-from ingest.server.process import ThreadPool
+from ingest.thread_pool import ThreadPool
 
 DECODERS: Final = {"H.264": "h264", "H.265": "hevc", "AV1": "libdav1d", "VP9": "vp9", "VP8": "vp8"}
 """{codec: FFmpeg's name of a decoder in software}. There is no picture of others."""
@@ -266,7 +266,7 @@ class Thumbnails:
         self._settings = settings
         self._put = put
         self._decoder = Decoder(settings, program)
-        self._thread = ThreadPool(1, "rtmpweb-thumbnails")
+        self._thread = ThreadPool(1, "thumbnails")
         self._requests: asyncio.Queue[tuple[int, NodeThumbnail, Request]] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._turns: dict[str, _Turn] = {}

@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 from ingest.mp4.heads import Heads
 from ingest.rtmp.limits import Limits
 from ingest.server.config import Mp4Settings
-from ingest.server.process import ThreadPool
 from ingest.server.vod.flv_source import Batch, FlvSource, RecordingInfo, Span, read_info
 from ingest.server.vod.mp4 import Mp4Shelf
+from ingest.thread_pool import ThreadPool
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ class Library:
         self.limits = limits
         self.sent_bytes = 0
         self.loop = loop
-        self._reading = ThreadPool(READING_THREADS, "rtmpweb-playing")
-        self._scanning = ThreadPool(SCANNING_THREADS, "rtmpweb-looking")
+        self._reading = ThreadPool(READING_THREADS, "playing")
+        self._scanning = ThreadPool(SCANNING_THREADS, "looking")
         self._infos: OrderedDict[Path, RecordingInfo] = OrderedDict()
         self._asked: dict[Path, asyncio.Future[RecordingInfo]] = {}
         heads = Heads(mp4.folder, mp4.kept_bytes, mp4.kept_files) if mp4.folder is not None else None
