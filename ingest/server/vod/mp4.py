@@ -131,6 +131,10 @@ class Mp4Shelf:
         from ingest.mp4.frames import scan_frames
         from ingest.mp4.movie import movie_head
 
+        found = self._find(path)
+        if found is not None:  # It was made while it was told that there was none.
+            found.close()
+            return
         limits: Limits = self._library.limits
         with path.open("rb", buffering=0) as stream:
             version = version_of(stream)

@@ -18,6 +18,7 @@ from ingest.rtmp.limits import DEFAULT_LIMITS
 from ingest.server import RtmpServer
 from ingest.server.config import Mp4Settings
 from ingest.server.media.live_viewer import file_start
+from ingest.server.vod.library import Library
 from tests.ingest.mp4.test_movie import check_same, packets
 from tests.ingest.server.app import ScriptedApp
 from tests.ingest.server.conftest import Serve
@@ -161,6 +162,30 @@ async def test_it_is_made_once_for_all(server: RtmpServer, file: Path, folder: P
     drop(kept)
     await ask(server, URL)
     assert scans.count == 2
+
+
+async def test_who_looked_before_it_was_made_has_it_too(
+    file: Path, folder: Path, scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is told so only after that."""
+    library = Library(asyncio.get_running_loop(), DEFAULT_LIMITS, Mp4Settings(folder=folder))
+    has_looked, is_made = asyncio.Event(), asyncio.Event()
+
+    async def told_late(found: "asyncio.Future[Any]") -> Any:
+        await found
+        has_looked.set()
+        await is_made.wait()
+        return await found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "run", lambda job: asyncio.ensure_future(told_late(Library.run(library, job))))
+        late = asyncio.create_task(library.mp4.open(file))
+        await has_looked.wait()
+    (await library.mp4.open(file)).close()
+    is_made.set()
+    (await late).close()
+    assert scans.count == 1
+    library.close()
 
 
 @pytest.mark.parametrize("why", ["no folder is set", "the folder can't be written"])
