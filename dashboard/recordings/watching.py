@@ -20,7 +20,7 @@ from dashboard.throttle import Limit
 from ingest.models import Application, Recording
 from ingest.services import actions as services_actions
 from ingest.services import audit, media_urls, playback
-from ingest.services.refusals import Refused
+from ingest.services.refusals import Refused, describe
 from ingest.services.roles import Ability
 
 LINK_HOURS = {"1": "1 hour", "24": "1 day", "168": "1 week", "720": "30 days"}
@@ -37,7 +37,6 @@ OF_ADDRESS = Limit("recording-link", 120, 60)
 TOO_OFTEN = "This page was opened too often from your address. Try again in a minute."
 UNKNOWN = "This link leads to nothing that can be watched. Copy it again as it was sent to you, or ask for a new one."
 EXPIRED = "This link has expired. Ask who sent it to you for a new one."
-CLOSED = "Nobody may play this: its play policy says so."
 LATER = "This can’t be shown now. Try again later."
 
 
@@ -112,7 +111,7 @@ def _why_not_shared(row: Recording) -> str:
     if row.state == Recording.State.RECORDING:
         return "It is still being recorded. Share it once that has ended."
     if playback.policy_of(row.application, row.stream) == Application.PlayPolicy.NONE:
-        return CLOSED
+        return describe("play_not_allowed")
     return ""
 
 
