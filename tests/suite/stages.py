@@ -117,7 +117,7 @@ def files(stage: Stage) -> list[str]:
     if not stage.marks.isidentifier():
         return list(stage.paths)
     found = (file for path in stage.paths for file in sorted(Path(path).rglob("test_*.py")))
-    return [str(file) for file in found if stage.marks in file.read_text()]
+    return [str(file) for file in found if f"mark.{stage.marks}" in file.read_text()]
 
 
 def run(stage: Stage, workers: str, given: Sequence[str], told: Told) -> int:
