@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from analytics import class_archive
 from analytics.java import launching
+from analytics.soft_limit import outside_thread_starts
 
 
 class SparkLost(Exception):  # noqa: N818
@@ -182,9 +183,10 @@ def spark() -> Iterator[SparkSession]:
         stop()
         _doubtful = False
     try:
-        session = _session()
-        with watch_workers(session) if is_standalone() else nullcontext():
-            yield session
+        with outside_thread_starts():
+            session = _session()
+            with watch_workers(session) if is_standalone() else nullcontext():
+                yield session
     except Exception as error:
         if _lost(ENDING_S if _unanswered(error) else 0.0):
             discard()

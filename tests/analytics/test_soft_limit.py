@@ -1,0 +1,70 @@
+"""Celery's soft time limit beside threads that start: in a process of its own, as signals are a whole process's."""
+
+import subprocess
+import sys
+
+PREPARED = """
+import os, signal, sys, threading, time
+
+from billiard.exceptions import SoftTimeLimitExceeded
+from billiard.pool import soft_timeout_sighandler
+
+from analytics.soft_limit import outside_thread_starts
+
+signal.signal(signal.SIGUSR1, soft_timeout_sighandler)
+"""
+
+AS_A_THREAD_STARTS = """
+goes, start_new_thread = threading.Event(), threading._start_new_thread
+ran = []
+
+def start(bootstrap, arguments):
+    ident = start_new_thread(lambda: (goes.wait(), bootstrap()), arguments)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    goes.set()
+    return ident
+
+threading._start_new_thread = start
+thread = threading.Thread(target=ran.append, args=["the thread"])
+try:
+    {within}
+        thread.start()
+        thread.join()
+        ran.append("what is next")
+        while True:
+            time.sleep(0.001)
+except SoftTimeLimitExceeded:
+    goes.set()
+    while len(sys._current_frames()) > 1:  # Also that of a thread that nothing else knows.
+        time.sleep(0.001)
+    print(ran)
+"""
+
+
+def run(script: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", PREPARED + script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+
+
+def test_it_comes_once_the_thread_has_started() -> None:
+    done = run(AS_A_THREAD_STARTS.format(within="with outside_thread_starts():"))
+    assert (done.stdout, done.stderr) == ("['the thread', 'what is next']\n", "")
+
+
+def test_by_itself_it_leaves_a_thread_that_finds_itself_unknown() -> None:
+    """What the one above keeps from happening."""
+    done = run(AS_A_THREAD_STARTS.format(within="if True:"))
+    assert done.stdout == "[]\n"
+    assert "Exception ignored in thread started by" in done.stderr
+
+
+def test_afterwards_all_is_as_before() -> None:
+    done = run("""
+with outside_thread_starts():
+    pass
+try:
+    os.kill(os.getpid(), signal.SIGUSR1)
+except SoftTimeLimitExceeded:
+    print(signal.getsignal(signal.SIGUSR1) is soft_timeout_sighandler)
+""")
+    assert (done.stdout, done.stderr) == ("True\n", "")
