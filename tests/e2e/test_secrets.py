@@ -39,6 +39,7 @@ def holders(folder: Path, secret: str) -> list[Path]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_keys_are_nowhere(server: ServerProcess, keys: Keys, short_clip: Path) -> None:
     key = keys["secret"]
     for form in ("name", "query"):

@@ -62,6 +62,7 @@ def begun(cues: list[Any]) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow("real programs publish and play, in real time")
 def test_the_captions_button_shows_them(page: Page, server: ServerProcess, captioned: Path) -> None:
     key = server.create_key("live/captioned")
     asked: list[str] = []

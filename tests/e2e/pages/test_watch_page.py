@@ -106,6 +106,7 @@ def test_who_waits_is_shown_the_stream_once_it_begins(page: Page, server: Server
     assert page.context.cookies() == []
 
 
+@pytest.mark.slow("a page waits for seconds before it asks why it is silent, five times")
 def test_it_goes_on_by_itself_after_breaks_and_ends(page: Page, server: ServerProcess, packager: Packager) -> None:
     """The publisher's, over a discontinuity; the packager's; and the end, after which it begins again."""
     packager.go_live()

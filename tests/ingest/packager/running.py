@@ -24,6 +24,8 @@ from tests.rtmp_client import RtmpClient
 ORIGIN, PACKAGER = "node-a", "node-a-hls"
 SECRET = b"of these tests"
 PATIENT = 20.0
+SHORT = HlsSettings(segment_target_s=1.0)
+"""A segment for each group of pictures of a clip: what takes some target durations is over sooner."""
 BY_SCRIPT = {"Origin": "https://church.example"}
 """As a page of another origin asks."""
 

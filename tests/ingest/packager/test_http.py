@@ -10,7 +10,7 @@ import pytest
 
 from ingest.services.keys import NewKey
 from tests.hls.playlist import MediaPlaylist, Segment, read
-from tests.ingest.packager.running import ClipPublisher, Running, running
+from tests.ingest.packager.running import SHORT, ClipPublisher, Running, running
 from tests.ingest.packager.test_viewers import watched
 from tests.ingest.ticks import until
 
@@ -261,7 +261,7 @@ async def test_few_requests_wait_behind_one_that_is_answered(key: NewKey, clip: 
 async def test_nothing_waits_for_a_client_that_is_gone(
     key: NewKey, clip: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running() as hls:
+    async with running(hls=SHORT) as hls:
         request = head(await next_segment(hls, key, clip))
         stream = hls.packager.packaged("live/cam1")
         assert stream is not None

@@ -18,7 +18,7 @@ from tests.hls.client import FollowError, Player, Rendition
 from tests.hls.playlist import MediaPlaylist
 from tests.hls.validator import faults
 from tests.ingest.cluster import relayed
-from tests.ingest.packager.running import PACKAGER, ClipPublisher, Running, running
+from tests.ingest.packager.running import PACKAGER, SHORT, ClipPublisher, Running, running
 from tests.ingest.ticks import until
 from tests.media import read_packets
 
@@ -86,7 +86,7 @@ async def test_the_packets_are_those_that_were_published(key: NewKey, clip: Path
 
 
 async def test_a_stream_is_fetched_once_and_not_any_more_when_nobody_asks(key: NewKey, clip: Path) -> None:
-    async with running(idle_s=0.5, gone_s=0.5) as hls, ClipPublisher(hls, key.secret, clip):
+    async with running(hls=SHORT, idle_s=0.5, gone_s=0.5) as hls, ClipPublisher(hls, key.secret, clip):
         await asyncio.gather(*(look(hls) for _ in range(5)))
         assert subscribers(hls.packager.server) == 1
         await until(lambda: [each["state"] for each in relayed(PACKAGER)] == ["live"])

@@ -19,7 +19,7 @@ from ingest.services.keys import NewKey
 from tests.ingest.cluster import snapshots
 from tests.ingest.control import flush
 from tests.ingest.faults import held, limited
-from tests.ingest.packager.running import ORIGIN, PACKAGER, ClipPublisher, Running, running
+from tests.ingest.packager.running import ORIGIN, PACKAGER, SHORT, ClipPublisher, Running, running
 from tests.ingest.ticks import until
 
 pytestmark = pytest.mark.usefixtures("process")
@@ -54,9 +54,10 @@ def of_node(node: NodeFigures) -> Any:
     return (node["players"], node.get("viewers")), relays
 
 
+@pytest.mark.slow("a viewer has left when nothing was asked for during some target durations")
 async def test_each_viewer_is_counted_where_the_stream_is_published(key: NewKey, clip: Path) -> None:
     # Who waited in vain for the first segment would be one more viewer.
-    async with running(gone_s=1.0, ready_s=20.0) as hls, ClipPublisher(hls, key.secret, clip):
+    async with running(hls=SHORT, gone_s=1.0, ready_s=20.0) as hls, ClipPublisher(hls, key.secret, clip):
         playlists = [await watched(hls) for _ in range(3)]
 
         async def keep_watching() -> None:
@@ -80,7 +81,7 @@ async def test_each_viewer_is_counted_where_the_stream_is_published(key: NewKey,
 
 async def test_what_a_page_tells_is_its_session_s(key: NewKey, clip: Path) -> None:
     told = {"join_ms": 400, "stalls": 1, "stalled_ms": 100, "watched_ms": 900}
-    async with running(gone_s=2.0) as hls, ClipPublisher(hls, key.secret, clip):
+    async with running(hls=SHORT, gone_s=2.0) as hls, ClipPublisher(hls, key.secret, clip):
         playlist = await watched(hls)
         viewer = playlist.partition("viewer=")[2]
         answer = await hls.http.post(hls.url(f"beacon?viewer={viewer}"), content=json.dumps(told | {"behind_ms": 2000}))
@@ -103,7 +104,7 @@ async def test_a_viewer_who_comes_back_is_one_again(key: NewKey, clip: Path) -> 
 
 async def test_viewers_of_a_stream_that_ended_are_none_less_of_the_next(key: NewKey, clip: Path) -> None:
     """They leave when it is packaged anew."""
-    async with running(end_players_s=0.3, gone_s=5.0) as hls:
+    async with running(hls=SHORT, end_players_s=0.3, gone_s=5.0) as hls:
         async with ClipPublisher(hls, key.secret, clip):
             former = (await watched(hls)).partition("viewer=")[2]
         async with asyncio.timeout(10):
