@@ -8,7 +8,7 @@ from typing import Any
 from django.http import Http404
 
 from dashboard.streams.queries import Now
-from dashboard.system.evaluation import NODE_LATE
+from dashboard.system.nodes import NODE_LATE
 from ingest.contracts import NodeFigures
 from ingest.models import Node
 from ingest.services import database

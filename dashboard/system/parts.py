@@ -66,6 +66,12 @@ WORDS: dict[str, Words] = {
         "Publishing and RTMP players go on; previews, players in browsers and downloads of recordings don't.",
         "Check the media nodes' logs, and RTMPWEB_MEDIA there.",
     ),
+    "packagers": Words(
+        "Packagers (HLS)",
+        "No packager is running",
+        "Publishing and RTMP players go on; nobody can watch by HLS.",
+        f"Start `{command_line.short('runhls')}`, or check its log.",
+    ),
     "worker_default": Words(
         "Worker",
         "No worker is running",
@@ -104,6 +110,7 @@ EMBEDDED_ADVICE = {
     "database": "Check the disk of the data folder, and that nothing else locks the database.",
     "redis": "The server starts it again by itself; if it does not come back, check the server's log.",
     "nodes": "RTMPWEB_RTMP is off, or the listener failed: check the server's log.",
+    "packagers": "The server starts it again by itself; if it does not come back, check the server's log.",
     "worker_default": "The server starts it again by itself; if it does not come back, check the server's log.",
     "worker_analytics": "The server starts it again by itself; if it does not come back, check the server's log.",
     "beat": "Check the server's log, then start the server again.",
@@ -153,6 +160,16 @@ def in_order(kind: str, since: datetime | None, detail: str = "") -> Part:
 
 def unknown(kind: str) -> Part:
     return Part(kind, State.UNKNOWN, None)
+
+
+def unknown_or_down(kind: str, former: Part | None) -> Part:
+    """The database doesn't tell: what was down still is, as far as anybody knows."""
+    return former if former is not None and former.state == State.DOWN else unknown(kind)
+
+
+def since_first_seen(trouble: Trouble, former: Part | None, now: datetime) -> datetime | None:
+    """Of a trouble that doesn't tell itself since when it is there."""
+    return former.since if former is not None and former.what == trouble.what else now
 
 
 def failing(

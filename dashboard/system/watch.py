@@ -13,7 +13,9 @@ from django.utils import timezone
 
 from dashboard.streams.queries import by_stream
 from dashboard.system import probes
-from dashboard.system.evaluation import Observation, evaluate
+from dashboard.system.evaluation import evaluate
+from dashboard.system.nodes import figures_of
+from dashboard.system.observation import Observation
 from dashboard.system.parts import WORDS, Part, State, Trouble, degraded, failing, in_order, unknown
 from dashboard.system.probes import NoRoom, NotMigrated, NoWrites, Probe, Rows, Unfit
 from ingest import command_line
@@ -43,7 +45,7 @@ class Report:
     at: datetime
     parts: list[Part] = field(default_factory=list)
     nodes: list[NodeFigures] | None = None
-    """Those that tick; None: not to be had."""
+    """Of media nodes that tick; None: not to be had."""
     bad_streams: int | None = None
     """How many are in bad health, or dropped and nobody knows of it; None: not to be had."""
     refused: list[RefusedGroup] = field(default_factory=list)
@@ -182,7 +184,7 @@ class Watch:
         if self._database.found is not None:
             bad |= self._database.found.dropped
         refused = [group for node in view.nodes for group in node.get("refused", [])]
-        return Report(now, parts, list(view.nodes), len(bad), refused)
+        return Report(now, parts, figures_of("nodes", seen), len(bad), refused)
 
     def _note_clock_jump(self, now: datetime) -> None:
         """After one, all are heard anew: what they wrote before seems to be old."""

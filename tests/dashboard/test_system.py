@@ -146,6 +146,46 @@ def test_media_nodes(client: Client, settled: None, db: None) -> None:
     assert (found["state"], found["detail"]) == ("ok", "a (draining), lost")
 
 
+@pytest.mark.both_forms
+def test_packagers(client: Client, settled: None, db: None, settings: Settings) -> None:
+    """What becomes of one is told of viewers by HLS, and not as of a node to which encoders come."""
+    node("a")
+    stopped = node("a-hls", role=Node.Role.PACKAGER, stopped_at=timezone.now())
+    found = parts(client)["packagers"]
+    assert (found["state"], found["what"], "runhls" in found["detail"]) == ("ok", "", True)
+    stopped.delete()
+    lost = node("b-hls", role=Node.Role.PACKAGER, seen_s=60)
+    found = parts(client, "operator")
+    assert (found["nodes"]["state"], found["nodes"]["detail"]) == ("ok", "a")
+    assert (found["packagers"]["state"], found["packagers"]["what"]) == ("down", "No packager is running")
+    assert "HLS" in found["packagers"]["effect"]
+    assert is_since(found["packagers"], lost.seen_at)
+    node("c-hls", role=Node.Role.PACKAGER)
+    found = parts(client, "analyst")["packagers"]
+    assert (found["state"], found["what"], found["detail"]) == ("degraded", "1 of 2 packagers is missing", "b-hls")
+    assert "ncoder" not in found["effect"] + found["advice"]
+    nodes.seen(name="b-hls", now=timezone.now())
+    found = parts(client, "admin")["packagers"]
+    assert (found["state"], found["detail"]) == ("ok", "b-hls, c-hls")
+
+
+def test_who_turned_hls_off_misses_no_packager(client: Client, settled: None, db: None, settings: Settings) -> None:
+    node("a-hls", role=Node.Role.PACKAGER, seen_s=60)
+    settings.HLS_ADDRESS = None
+    assert parts(client)["packagers"]["state"] == "ok"
+
+
+def test_a_packager_at_its_limit_is_no_media_node(client: Client, db: None) -> None:
+    node("n3")
+    node("n3-hls", role=Node.Role.PACKAGER)
+    put_node(node="n3")
+    put_node(node="n3-hls", issues=[BUSY])
+    found = parts(client)
+    assert (found["nodes"]["state"], found["nodes"]["detail"]) == ("ok", "n3")
+    assert found["packagers"]["what"] == "1 of 1 packagers is at the limit"
+    assert found["packagers"]["detail"] == "n3-hls: 97 % of a processor"
+
+
 @pytest.mark.parametrize("leap", [timedelta(hours=1), timedelta(hours=-1)])
 def test_a_clock_that_leaps_makes_nobody_late(
     db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch, leap: timedelta
@@ -261,7 +301,7 @@ def test_a_web_process_counts_from_its_start_and_not_from_its_first_request(clie
 def test_the_page_lists_every_part(viewer: Client, settled: None) -> None:
     page = viewer.get("/system/").content.decode()
     workers = ("worker_default", "worker_analytics")
-    for kind in ("database", "nodes", "media", *workers, "beat", "analytics", "disk", "web"):
+    for kind in ("database", "nodes", "media", "packagers", *workers, "beat", "analytics", "disk", "web"):
         assert f'data-kind="{kind}"' in page
     assert "No media node is running" in page
     assert 'class="banner' not in page, "the table says it"
