@@ -8,7 +8,7 @@ import psycopg
 
 from tests.background import Background
 from tests.postgres_server import PostgresServer
-from tests.production.parts import Beat, MediaNode, Packager, Web, Worker
+from tests.production.parts import Beat, MediaNode, Web, Worker
 from tests.production.settings import LONG
 from tests.redis_server import RedisServer
 from tests.server_process import UNSCHEDULED, Installation, wait_for
@@ -48,8 +48,6 @@ class Production(Installation):
         super().__init__(data, **(shared | environment))
         self.web = Web(folder, self.environment)
         self.nodes = {name: MediaNode(name, folder, self.environment) for name in nodes}
-        self.packagers: list[Packager] = []
-        """That a test has beside all that."""
         self.worker = Worker("default", folder, self.environment)
         self.analytics = Worker("analytics", folder, self.environment)
         self.beat = Beat(folder, self.environment)
@@ -85,7 +83,7 @@ class Production(Installation):
 
     def wait_ready(self) -> None:
         """Until every running node is seen by the web process."""
-        running = sum(node.running for node in (*self.nodes.values(), *self.packagers))
+        running = sum(node.running for node in self.nodes.values())
 
         def ready() -> bool:
             status, answer = self.request("/healthz", token="")

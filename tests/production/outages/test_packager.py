@@ -49,9 +49,7 @@ def packagers(production: Production, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("packagers")
     made = [Packager(folder, production.environment, name) for name in ("pack-1", "pack-2")]
     start_all(made)
-    production.packagers = made
     yield made
-    production.packagers = []
     for each in made:
         each.stop()
     production.wait_ready()
@@ -92,6 +90,10 @@ def test_two_of_one_host_both_count(production: Production, keys: Keys, packager
         nodes = {each["name"]: each for each in production.get("/api/v1/nodes")["items"]}
         assert [nodes[f"{name}-hls"]["state"] for name in ("pack-1", "pack-2")] == ["up", "up"]
         assert {nodes[f"{name}-hls"]["role"] for name in ("pack-1", "pack-2")} == {"packager"}
+        parts = {each["kind"]: each["detail"] for each in production.get("/api/v1/system")["items"]}
+        assert parts["packagers"] == "pack-1-hls, pack-2-hls"
+        assert "hls" not in parts["nodes"]
+        production.wait_ready()
         found = {each["node"] for each in production.sessions(PATH, kind="play") if each["protocol"] == "hls"}
         assert found == {"pack-1-hls", "pack-2-hls"}
         for viewer in (one, other):
