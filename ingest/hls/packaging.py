@@ -9,11 +9,12 @@ The packaging's own time begins with 0 and only rises: a run's RTMP timestamps a
 from collections.abc import Callable
 from typing import Final
 
-from ingest.hls.codecs import CODECS, name_of
+from ingest.hls.codecs import CODECS
 from ingest.hls.cutting import MediaRendition
 from ingest.hls.dating import Run
 from ingest.hls.frames import Frame, Header, Key, has_captions, read_message
 from ingest.hls.gathering import Gathering
+from ingest.hls.left_out import LeftOut
 from ingest.hls.playlists import multivariant_playlist
 from ingest.hls.rendition import Place, Rendition, bound_memory
 from ingest.hls.segments import Segment, Targets
@@ -51,8 +52,7 @@ class Packaging:
         self.settings = settings
         self.epoch = epoch
         self.renditions: dict[str, Rendition] = {}
-        self.left_out: list[str] = []
-        """Sentences: which tracks HLS can't carry, and why."""
+        self.left_out = LeftOut(settings.sentences)
         self._first_place = Place(first_msn, first_msn // SECONDS_EACH % DISCONTINUITIES)
         self._on_change = on_change
         self._targets: Targets | None = None
@@ -68,6 +68,8 @@ class Packaging:
         self._has_captions = False
         self._is_settled = self._is_ready = False
         self._began: float | None = None
+        self._publisher_at = self._publisher_s = 0.0
+        """When the present one began, by the time of day, and how long media have come of it."""
         self._run = Run()
         self._gathering: Gathering | None = None
         self._keyframe_interval_s: float | None = None
@@ -89,6 +91,14 @@ class Packaging:
         """Whether playlists can be served: each rendition had a part, and the burst of the beginning is over."""
         return self._is_ready
 
+    @property
+    def is_unfit(self) -> bool:
+        """Whether nothing has come but what is left out, for as long as one kind is waited for beside the other."""
+        unfit = self.left_out.tracks
+        if self._users or not unfit or self._publisher_s * 1000 < self.settings.layout_ms:
+            return False
+        return {*self._headers, *self._timestamps.tracks} <= unfit
+
     def multivariant(self, query: str = "") -> str:
         """`query`: follows "?" in the URI of each media playlist."""
         listed = [each for each in self.renditions.values() if each.is_live or (self._is_ended and each.has_media)]
@@ -107,6 +117,8 @@ class Packaging:
             return
         self._finish()
         self._headers.clear()
+        self.left_out.tracks.clear()
+        self._publisher_at, self._publisher_s = wall, 0.0
         self._keyframe_interval_s = keyframe_interval_s
         self._gather(BOTH)
 
@@ -130,6 +142,7 @@ class Packaging:
                 self._take_frame(item, time_ms, wall)
         if self._began is None:
             self._began = wall
+        self._publisher_s = wall - self._publisher_at
         self._is_settled = self._is_settled or wall - self._began >= self.settings.settle_s
         self._tell()
 
@@ -167,7 +180,7 @@ class Packaging:
     def _take_header(self, header: Header, wall: float) -> None:
         known = self._headers.get(header.key)
         if header.fourcc not in CODECS:
-            self._leave_out(_unfit(header.key, header.fourcc))
+            self.left_out.codec(header.key, header.fourcc)
             return
         if header == known or (known is None and not self._has_room(header.key)):
             return
@@ -183,6 +196,7 @@ class Packaging:
         else:
             self._muted.discard(header.key)
         self._headers[header.key] = header
+        self.left_out.tracks.discard(header.key)
 
     def _has_room(self, key: Key) -> bool:
         if key in self._timestamps:
@@ -191,12 +205,12 @@ class Packaging:
         most = self.settings.tracks_per_kind
         if key in known or sum(kind == key[0] for kind, _ in known) < most:
             return True
-        self._leave_out(f"More than {most} tracks of {key[0]}: the further ones are left out.")
+        self.left_out.further(key[0], most)
         return False
 
     def _take_frame(self, frame: Frame, time_ms: int, wall: float) -> None:
         if frame.fourcc not in CODECS:
-            self._leave_out(_unfit(frame.key, frame.fourcc))
+            self.left_out.codec(frame.key, frame.fourcc)
             return
         if not self._has_room(frame.key):
             return
@@ -313,7 +327,7 @@ class Packaging:
         try:
             return Track(frame.key, frame.fourcc, body, frame)
         except UnfitTrackError as error:
-            self._leave_out(str(error))
+            self.left_out.track(frame.key, str(error))
             return None
 
     def _bind(self, videos: list[Key], sounds: list[Key]) -> None:
@@ -398,7 +412,7 @@ class Packaging:
         if frame.fourcc != track.fourcc:
             return
         if track.faults > self.settings.faults_per_track:
-            self._leave_out(f"{track.name} is left out: too many of its frames can't be put into MP4.")
+            self.left_out.frames(track.name)
             return
         fragment = track.take(max(time_ms + self._offset_ms, 0), frame)
         if fragment is not None:
@@ -430,12 +444,3 @@ class Packaging:
         return [
             each for each in self.renditions.values() if each is not rendition and not each.is_ended and each.has_media
         ]
-
-    def _leave_out(self, sentence: str) -> None:
-        if sentence not in self.left_out and len(self.left_out) < self.settings.sentences:
-            self.left_out.append(sentence)
-
-
-def _unfit(key: Key, fourcc: bytes) -> str:
-    kind, number = key
-    return f"{kind.capitalize()} track {number + 1} can't be played by HLS: browsers have no {name_of(fourcc)} in MP4."

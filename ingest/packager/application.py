@@ -175,7 +175,7 @@ class HlsApplication:
         except NotReady:
             viewer.leave()
             if stream.packaging.left_out:
-                raise Failed(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, " ".join(stream.packaging.left_out), NOT_KEPT) from None
+                raise Failed(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(stream.packaging.left_out), NOT_KEPT) from None
             raise
         stream.touch(viewer, scope.get("connection"))
         body = make_body(stream.packaging.multivariant(f"viewer={viewer.id}"))
@@ -298,7 +298,7 @@ class HlsApplication:
         if state == "waiting" and stream is not None and stream.has_ended:
             state, words = "ended", WORDS["ended"]
         if state == "live" and stream is not None and not stream.packaging.is_ready and stream.packaging.left_out:
-            state, words = "closed", " ".join(stream.packaging.left_out)
+            state, words = "closed", str(stream.packaging.left_out)
         content = json.dumps({"state": state, "words": words}).encode()
         await _send(send, HTTPStatus.OK, (JSON, *CORS, NOT_KEPT), content)
 

@@ -101,7 +101,7 @@ class PackagedStream:
                     self._follow_publisher()
                 packaging.take(message.kind, message.timestamp, message.payload, wall)
         self._follow_publisher()
-        if self._starting and packaging.is_ready:
+        if self._starting and (packaging.is_ready or packaging.is_unfit):
             _release(self._starting)
 
     def _is_of_former(self, message: SharedMessage) -> bool:
@@ -193,8 +193,8 @@ class PackagedStream:
             waiter.release()
 
     async def ready(self) -> None:
-        """Once it can be watched. Raises NotReady."""
-        if not self.packaging.is_ready:
+        """Once it can be watched. Raises NotReady: not in time, or not at all."""
+        if not self.packaging.is_ready and not self.packaging.is_unfit:
             future = self._loop.create_future()
             self._starting.add(future)
             try:

@@ -191,7 +191,7 @@ def test_codecs_that_browsers_have_not_are_left_out_in_words(tmp_path: Path) -> 
     fed = Fed().begin().feed(clip).end()
     check_all(fed)
     assert list(fed.packaging.renditions) == ["a0"]
-    assert fed.packaging.left_out == ["Video track 1 can't be played by HLS: browsers have no H.263 in MP4."]
+    assert fed.packaging.left_out.sentences == ["Video track 1 can't be played by HLS: browsers have no H.263 in MP4."]
 
 
 def test_who_leaves_while_a_beginning_is_gathered_ends_nothing(clip: list[Message]) -> None:

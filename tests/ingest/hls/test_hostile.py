@@ -109,7 +109,7 @@ def test_many_tracks_are_left_out_in_words(clip: list[Message]) -> None:
                 fed.packaging.take(kind, timestamp, head + payload[2:], WALL + timestamp / 1000)
     check_all(fed)
     assert len(fed.packaging.renditions) == 3
-    assert fed.packaging.left_out == ["More than 3 tracks of audio: the further ones are left out."]
+    assert fed.packaging.left_out.sentences == ["More than 3 tracks of audio: the further ones are left out."]
 
 
 def test_a_flood_of_small_frames_is_bounded(clip: list[Message]) -> None:

@@ -43,7 +43,7 @@ def test_what_was_published_comes_out(name: str, tmp_path: Path) -> None:
     assert {packet.kind for packet in found} == {packet.kind for packet in sent}
     for kind in ("video", "audio"):
         assert_same(track_of(found, kind), track_of(sent, kind))
-    assert fed.packaging.left_out == []
+    assert fed.packaging.left_out.sentences == []
 
 
 ENHANCED = {
@@ -59,7 +59,7 @@ def test_enhanced_codecs_come_out(name: str, tmp_path: Path) -> None:
     video, audio, strings = ENHANCED[name]
     messages = enhanced(tmp_path / "clip.flv", video, audio)
     fed = Fed().begin().feed(messages).end()
-    assert fed.packaging.left_out == []
+    assert fed.packaging.left_out.sentences == []
     check_all(fed)
     assert one(r"^#EXT-X-TARGETDURATION:(\d+)$", fed.text()) == 2
     found, sent = read_timed(fed.file(tmp_path / "out.mp4")), read_timed(tmp_path / "clip.flv")

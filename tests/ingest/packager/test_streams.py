@@ -18,11 +18,18 @@ from tests.hls.client import FollowError, Player, Rendition
 from tests.hls.playlist import MediaPlaylist
 from tests.hls.validator import faults
 from tests.ingest.cluster import relayed
-from tests.ingest.packager.running import PACKAGER, SHORT, ClipPublisher, Running, running
+from tests.ingest.hls.feeding import make_flv
+from tests.ingest.packager.running import PACKAGER, PATIENT, SHORT, ClipPublisher, Running, running
 from tests.ingest.ticks import until
 from tests.media import read_packets
 
 pytestmark = pytest.mark.usefixtures("process")
+
+UNFIT = {
+    "-c:v flv -an -t 4": "H.263",
+    "-c:v flv -c:a adpcm_swf -ar 44100 -t 4": "ADPCM",
+}
+"""{FFmpeg's options: what browsers can't play of it}"""
 
 
 async def opened(player: Player) -> Rendition:
@@ -92,6 +99,19 @@ async def test_a_stream_is_fetched_once_and_not_any_more_when_nobody_asks(key: N
         await until(lambda: [each["state"] for each in relayed(PACKAGER)] == ["live"])
         assert subscribers(hls.origin) == 1
         await until(lambda: hls.packager.packaged("live/cam1") is None)
+
+
+@pytest.mark.parametrize("codecs", UNFIT)
+async def test_who_wants_what_browsers_can_not_play_is_told_so_at_once(
+    key: NewKey, codecs: str, tmp_path: Path
+) -> None:
+    """And not when it has been waited for in vain; who comes next as well."""
+    clip = make_flv(tmp_path / "clip.flv", codecs)
+    async with running(ready_s=10 * PATIENT) as hls, ClipPublisher(hls, key.secret, clip):
+        for answer in (await hls.get(), await hls.get()):
+            assert answer.status_code == 415
+            assert UNFIT[codecs] in answer.json()["detail"]
+        assert (await hls.get("state.json")).json()["state"] == "closed"
 
 
 async def test_an_encoder_that_comes_back_goes_on_with_a_discontinuity(
