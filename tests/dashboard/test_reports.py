@@ -130,6 +130,7 @@ def test_the_sheet_says_what_the_document_says(viewer: Client) -> None:
     assert viewer.get(f"{URL}{10**6}/").status_code == 404
 
 
+@pytest.mark.slow("a PDF is drawn by a process that lets all others go first")
 def test_a_report_of_the_former_shape_stays_readable(viewer: Client) -> None:
     """It counts reconnects, and has no lost time; what is made now counts drops."""
     newer = {"lost_min": 12.5, "unplanned_ends": 3, "average_players": 2.0, "bad_percent": 6.25, "warning_percent": 1.0}
@@ -260,6 +261,7 @@ def test_a_chart_of_nothing_is_empty() -> None:
     assert len(drawn.grid) == 5
 
 
+@pytest.mark.slow("a PDF is drawn by a process that lets all others go first")
 @pytest.mark.parametrize("base", ["/reports/{}/report", "/api/v1/reports/{}"])
 def test_the_files_say_the_same(viewer: Client, base: str) -> None:
     """The percentiles with one decimal in the CSV, and with all in the document."""

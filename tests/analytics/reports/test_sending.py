@@ -121,6 +121,7 @@ def test_one_that_a_lost_worker_had_begun_is_not_sent_twice(report: Report, inbo
     assert send() == 1
 
 
+@pytest.mark.slow("a PDF is drawn by a process that lets all others go first")
 def test_the_pdf_says_the_same(report: Report) -> None:
     reader = PdfReader(io.BytesIO(subprocess_jobs.pdf(report.document)))
     text = " ".join(" ".join(page.extract_text() for page in reader.pages).replace("\xa0", " ").split())
