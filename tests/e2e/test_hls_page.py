@@ -52,7 +52,7 @@ def test_it_goes_on_with_whatever_encoder_comes(
         assert watched.faults == []
 
 
-@pytest.mark.measures_time
+@pytest.mark.alone
 @pytest.mark.slow("a network that fails, in real time; for longer: tests/soak")
 def test_a_network_that_stalls_and_has_little_room_is_not_noticed(
     hls_server: ServerProcess, browser: Browser, greys: Path
