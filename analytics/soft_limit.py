@@ -23,10 +23,12 @@ def outside_thread_starts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(former):
         yield  # Not in a pool's process: no such signal comes here.
         return
-    raises = former
+    raises, is_put_off = former, False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if _starts_a_thread(frame):
+        nonlocal is_put_off
+        is_put_off = _starts_a_thread(frame)
+        if is_put_off:
             signal.signal(signal.SIGALRM, handle)
             signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
         else:
@@ -37,6 +39,8 @@ def outside_thread_starts() -> Iterator[None]:
         yield
     finally:
         signal.signal(SIGNAL, former)
+        if is_put_off:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # What it was to end has ended.
 
 
 def _starts_a_thread(frame: FrameType | None) -> bool:

@@ -9,6 +9,7 @@ import os, signal, sys, threading, time
 from billiard.exceptions import SoftTimeLimitExceeded
 from billiard.pool import soft_timeout_sighandler
 
+from analytics import soft_limit
 from analytics.soft_limit import outside_thread_starts
 
 signal.signal(signal.SIGUSR1, soft_timeout_sighandler)
@@ -56,6 +57,23 @@ def test_by_itself_it_leaves_a_thread_that_finds_itself_unknown() -> None:
     """What the one above keeps from happening."""
     done = run(AS_A_THREAD_STARTS.format(within="if True:"))
     assert (done.stdout, done.stderr) == ("Exception ignored in thread started by\n", "")
+
+
+def test_what_has_ended_meanwhile_is_not_ended_once_more() -> None:
+    done = run("""
+start_new_thread = threading._start_new_thread
+soft_limit.AGAIN_S = 60  # Not before the block has ended.
+
+def start(bootstrap, arguments):
+    os.kill(os.getpid(), signal.SIGUSR1)
+    return start_new_thread(bootstrap, arguments)
+
+threading._start_new_thread = start
+with outside_thread_starts():
+    threading.Thread(target=print, args=["the thread"]).start()
+print(signal.getitimer(signal.ITIMER_REAL))
+""")
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("(0.0, 0.0)", "")
 
 
 def test_afterwards_all_is_as_before() -> None:
