@@ -23,24 +23,21 @@ def outside_thread_starts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(former):
         yield  # Not in a pool's process: no such signal comes here.
         return
-    raises, is_put_off = former, False
+    raises = former
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal is_put_off
-        is_put_off = _starts_a_thread(frame)
-        if is_put_off:
-            signal.signal(signal.SIGALRM, handle)
+        if _starts_a_thread(frame):
             signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
         else:
             raises(number, frame)
 
-    signal.signal(SIGNAL, handle)
+    formers = {number: signal.signal(number, handle) for number in (SIGNAL, signal.SIGALRM)}
     try:
         yield
     finally:
-        signal.signal(SIGNAL, former)
-        if is_put_off:
-            signal.setitimer(signal.ITIMER_REAL, 0)  # What it was to end has ended.
+        signal.setitimer(signal.ITIMER_REAL, 0)  # What was put off was to end what has ended.
+        for number, handler in formers.items():
+            signal.signal(number, handler)
 
 
 def _starts_a_thread(frame: FrameType | None) -> bool:

@@ -84,5 +84,6 @@ try:
     os.kill(os.getpid(), signal.SIGUSR1)
 except SoftTimeLimitExceeded:
     print(signal.getsignal(signal.SIGUSR1) is soft_timeout_sighandler)
+print(signal.getsignal(signal.SIGALRM) is signal.SIG_DFL)
 """)
-    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert (done.stdout, done.stderr) == ("True\nTrue\n", "")
