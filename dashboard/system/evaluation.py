@@ -8,7 +8,7 @@ from django.conf import settings
 
 from analytics.models import AnalyticsRun
 from dashboard.models import Heartbeat
-from dashboard.system.nodes import PACKAGERS, alive_nodes, evaluate_nodes, evaluate_packagers, media_nodes
+from dashboard.system.nodes import alive_nodes, evaluate_nodes, evaluate_packagers
 from dashboard.system.observation import Observation
 from dashboard.system.parts import (
     Part,
@@ -30,7 +30,6 @@ DISK_LOW_PERCENT = 5.0
 MEDIA_MARK = " (media)"
 """What `Node.address` has after those of the media listener."""
 THIS_PROCESS = "this web process"
-
 
 # What a part suffers from that works all the same; of nodes: `nodes`.
 NO_JAVA = Trouble("Java is missing", "No history is computed; everything else works without it.")
@@ -92,7 +91,7 @@ def _media(seen: Observation, kind: str, former: Part | None) -> Part:
         return in_order(kind, None, "Off: RTMPWEB_MEDIA turns on previews, players in browsers and downloads.")
     if seen.current is None:
         return unknown_or_down(kind, former)
-    running = alive_nodes(seen.current, media_nodes(seen.current))
+    running = alive_nodes("nodes", seen.current)
     open_ = [node for node in running if MEDIA_MARK in node.address]
     if open_:
         addresses = [part for node in open_ for part in node.address.split(", ") if MEDIA_MARK in part]
@@ -145,7 +144,7 @@ def _disk(seen: Observation, kind: str, former: Part | None) -> Part:
 EVALUATIONS: dict[str, Callable[[Observation, str, Part | None], Part]] = {
     "nodes": evaluate_nodes,
     "media": _media,
-    PACKAGERS: evaluate_packagers,
+    "packagers": evaluate_packagers,
     "worker_default": _processes,
     "worker_analytics": _processes,
     "beat": _processes,

@@ -97,10 +97,6 @@ TROUBLES = {
 NO_PACKAGER = f"None: `{command_line.short('runhls')}` serves viewers in browsers (HLS)."
 
 
-def media_nodes(rows: Rows) -> list[Node]:
-    return _of("nodes", rows)
-
-
 def figures_of(kind: str, seen: Observation) -> list[NodeFigures] | None:
     """What those of this kind of part told within the last seconds; None: not to be had."""
     if seen.nodes is None:
@@ -109,16 +105,15 @@ def figures_of(kind: str, seen: Observation) -> list[NodeFigures] | None:
     return [figures for figures in seen.nodes if (figures["node"] in packagers) == (kind == PACKAGERS)]
 
 
-def alive_nodes(rows: Rows, nodes: Iterable[Node]) -> list[Node]:
-    return [node for node in nodes if node.stopped_at is None and rows.at - node.seen_at <= NODE_LATE]
+def alive_nodes(kind: str, rows: Rows) -> list[Node]:
+    return [node for node in _of(kind, rows) if node.stopped_at is None and rows.at - node.seen_at <= NODE_LATE]
 
 
 def evaluate_packagers(seen: Observation, kind: str, former: Part | None) -> Part:
     """Where none runs that anybody could miss, there is nothing to tell of."""
     if seen.rows is not None:
-        packagers = _of(kind, seen.rows)
-        missed = _silent(seen.rows, packagers) if settings.HLS_ADDRESS is not None else []
-        if not missed and not alive_nodes(seen.rows, packagers):
+        missed = _silent(kind, seen.rows) if settings.HLS_ADDRESS is not None else []
+        if not missed and not alive_nodes(kind, seen.rows):
             return in_order(kind, None, NO_PACKAGER)
     return evaluate_nodes(seen, kind, former)
 
@@ -132,8 +127,7 @@ def evaluate_nodes(seen: Observation, kind: str, former: Part | None) -> Part:
     if seen.current is None:
         return as_reported if states else unknown_or_down(kind, former)
     rows, troubles = seen.current, TROUBLES[kind]
-    nodes = _of(kind, rows)
-    running, silent = alive_nodes(rows, nodes), _silent(rows, nodes)
+    running, silent = alive_nodes(kind, rows), _silent(kind, rows)
     if running and not silent:
         return _running(seen, kind, former, running, told)
     if seen.is_graced(former):
@@ -142,7 +136,8 @@ def evaluate_nodes(seen: Observation, kind: str, former: Part | None) -> Part:
     late = [node for node in silent if node.name not in states]
     names = ", ".join(node.name for node in late or cut_off)
     if not running and not cut_off:
-        return failing(kind, max((node.stopped_at or node.seen_at for node in nodes), default=None), detail=names)
+        since = max((node.stopped_at or node.seen_at for node in _of(kind, rows)), default=None)
+        return failing(kind, since, detail=names)
     trouble, those = (troubles.missing, late) if late else (troubles.cut_off, cut_off)
     trouble = _of_some(trouble, troubles, len(those), len(running) + len(silent))
     return degraded(kind, min(node.seen_at for node in those), trouble, detail=_with_drains(names, running))
@@ -173,9 +168,10 @@ def _of(kind: str, rows: Rows) -> list[Node]:
     return [node for node in rows.nodes if (node.role == Node.Role.PACKAGER) == (kind == PACKAGERS)]
 
 
-def _silent(rows: Rows, nodes: Iterable[Node]) -> list[Node]:
+def _silent(kind: str, rows: Rows) -> list[Node]:
     """That did not stop in order, and are missed."""
-    return [node for node in nodes if node.stopped_at is None and NODE_LATE < rows.at - node.seen_at <= MISSING_NODE]
+    running = [node for node in _of(kind, rows) if node.stopped_at is None]
+    return [node for node in running if NODE_LATE < rows.at - node.seen_at <= MISSING_NODE]
 
 
 def _named(nodes: Iterable[Node]) -> str:

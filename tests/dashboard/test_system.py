@@ -147,7 +147,7 @@ def test_media_nodes(client: Client, settled: None, db: None) -> None:
 
 
 @pytest.mark.both_forms
-def test_packagers(client: Client, settled: None, db: None, settings: Settings) -> None:
+def test_packagers(client: Client, settled: None, db: None) -> None:
     """What becomes of one is told of viewers by HLS, and not as of a node to which encoders come."""
     node("a")
     stopped = node("a-hls", role=Node.Role.PACKAGER, stopped_at=timezone.now())
