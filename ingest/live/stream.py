@@ -105,6 +105,9 @@ class LiveStream(MediaPath):
                 self.left_at = now
             self.publication = self.told_keyframes_s = None
             self._forget()
+            for subscriber in self._everyone:
+                if subscriber.on_unpublished is not None:
+                    subscriber.on_unpublished()
         return meter.totals
 
     def pause(self, now: float) -> None:

@@ -155,6 +155,7 @@ class Subscriber(PlayerQueue):
         "is_counted",
         "is_losing",
         "muted",
+        "on_unpublished",
         "passes_on_to",
         "session_id",
         "stream_id",
@@ -176,10 +177,12 @@ class Subscriber(PlayerQueue):
         passes_on_to: PassesOnTo = "",
         counts_payloads: bool = False,
         takes: int = ALL_EXTENSIONS,
+        on_unpublished: Callable[[], object] | None = None,
     ) -> None:
         """`write`: None: it takes messages one by one, always. `form`: None: in chunks. `counts_payloads`: what it is
         sent in its form is counted by those. `held`: how many bytes were written to the peer that it has not taken,
-        closely or not; asked once a second."""
+        closely or not; asked once a second. `on_unpublished`: called when the publisher has left, and all of it was
+        given; like `wake` it must not change the stream's subscribers."""
         super().__init__(limits, wake)
         self.stream_id = stream_id
         self.session_id = session_id
@@ -193,6 +196,7 @@ class Subscriber(PlayerQueue):
         self.write = write
         self.form = form or in_chunks(stream_id)
         self.held = held
+        self.on_unpublished = on_unpublished
         self._counts_payloads = counts_payloads
         self._given = self._given_before = NOTHING_GIVEN
         """While it is at the live edge: what those are given, and had been when it came there."""

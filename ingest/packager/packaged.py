@@ -82,13 +82,21 @@ class PackagedStream:
         self.sent_bytes = self._told_bytes = 0
         self.is_closed = False
         now = self._loop.time()
-        self.subscriber = Subscriber(STREAM_ID, QUEUE, self._wake, is_counted=False, passes_on_to="viewers")
+        self.subscriber = Subscriber(
+            STREAM_ID,
+            QUEUE,
+            lambda _subscriber: self._take_soon(),
+            is_counted=False,
+            passes_on_to="viewers",
+            on_unpublished=self._take_soon,
+        )
         live.subscribe(self.subscriber, now)
         live.beyond.join(self.subscriber, "")
 
     # --- What comes ---
 
-    def _wake(self, _subscriber: Subscriber) -> None:
+    def _take_soon(self) -> None:
+        """What came, or that nothing more comes of this publisher."""
         self._loop.call_soon(self._take)
 
     def _take(self) -> None:

@@ -36,6 +36,12 @@ BY_SCRIPT: Final = {"Origin": "https://player.example"}
 """As a page of another origin asks, which has a player of low latency."""
 
 
+LOOK_S: Final = 0.05
+"""How often the player looks whether its own loop stands still,"""
+HELD_UP_S: Final = 0.02
+"""and how late it is then."""
+
+
 class FollowError(Exception):
     """The server answered with another status than was wanted, or the stream went on without this player."""
 
@@ -103,17 +109,31 @@ class Player:
         self.multivariant: MultivariantPlaylist | None = None
         self.renditions: dict[str, Rendition] = {}
         """By the URIs that the multivariant playlist has for them."""
+        self.held_up_s = 0.0
+        """How long its own loop stood still, in all: who is in the same loop was held up as well."""
         self._http = httpx.AsyncClient(headers=headers or BY_SCRIPT, timeout=PATIENCE_S, trust_env=False)
+        self._looking: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        self._looking = asyncio.create_task(self._look_at_the_loop())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         for rendition in self.renditions.values():
             await rendition.forget()
         await self._http.aclose()
+
+    async def _look_at_the_loop(self) -> None:
+        while True:
+            due = time.monotonic() + LOOK_S
+            await asyncio.sleep(LOOK_S)
+            late_s = time.monotonic() - due
+            if late_s > HELD_UP_S:
+                self.held_up_s += late_s
 
     async def get(self, url: str, status: int = 200) -> Answer:
         """Raises FollowError with another status; `status` 0 takes any."""
@@ -193,7 +213,7 @@ class Rendition:
         found = read(answer.body.decode())
         if not isinstance(found, MediaPlaylist):
             raise FollowError(f"{self.url} is no media playlist")
-        self.fetches.append(Fetch(found, answer.at, asked, skip))
+        self.fetches.append(Fetch(found, answer.at, asked, skip, self._player.held_up_s))
         try:
             self.playlist = apply_delta(self.playlist, found)
         except ValueError:  # It slept while segments came and went.

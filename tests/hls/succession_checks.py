@@ -25,6 +25,12 @@ class Fetch:
     asked: tuple[int, int] | None = None
     skip: bool = False
     """It was asked for as a delta update."""
+    held_up_s: float = 0.0
+    """For how long the player had stood still until then, in all, and the server with it."""
+
+    def after_s(self, before: "Fetch") -> float:
+        """How long it came after that one, but for what held up both."""
+        return self.at - before.at - (self.held_up_s - before.held_up_s)
 
 
 @dataclass(frozen=True)
@@ -214,7 +220,7 @@ def parts_go_on(found: Succession) -> Iterator[str]:
     """By when they were told of, on a way that may take longer once than before. Where several came at once, the player
     had slept."""
     for place, (before, after) in enumerate(found.pairs, 1):
-        took_s = found.fetches[place].at - found.fetches[place - 1].at
+        took_s = found.fetches[place].after_s(found.fetches[place - 1])
         asked = found.fetches[place].asked
         if asked is None or asked[1] < 0 or not before.part_target or after.is_ended:
             continue
@@ -224,14 +230,13 @@ def parts_go_on(found: Succession) -> Iterator[str]:
 
 def goes_on(found: Succession) -> Iterator[str]:
     """Where several came at once, the player had slept."""
-    changed_at = found.fetches[0].at if found.fetches else 0.0
+    changed = 0
     for place, (before, after) in enumerate(found.pairs, 1):
-        at = found.fetches[place].at
         if after.next_msn != before.next_msn or after.is_ended:
-            took_s = at - changed_at
+            took_s = found.fetches[place].after_s(found.fetches[changed])
             if took_s > 1.5 * after.target and after.next_msn <= before.next_msn + 1:
                 yield f"fetch {place}: the next segment came after {took_s:.1f} s, the target is {after.target}"
-            changed_at = at
+            changed = place
 
 
 SUCCESSION: list[Check[Succession]] = [

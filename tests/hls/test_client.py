@@ -1,6 +1,7 @@
 """The player, against an origin that comes part by part."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.hls.checks import run
-from tests.hls.client import Arrived, FollowError, Player
+from tests.hls.client import HELD_UP_S, LOOK_S, Arrived, FollowError, Player
 from tests.hls.http_checks import ANSWERS, refusals
 from tests.hls.origin import FPS, PART_S, PARTS, Origin, clip
 from tests.hls.validator import faults
@@ -78,6 +79,16 @@ async def test_it_ends_with_the_stream() -> None:
         assert video.playlist.is_ended
         assert (video.received[-1].segment.msn, video.received[-1].part) == (15, 4)
         assert faults(player.findings()) == []
+
+
+async def test_it_knows_when_its_own_loop_stood_still(origin: Origin) -> None:
+    async with Player(origin.url) as player, asyncio.timeout(8):
+        video = await player.open()
+        await video.reload()
+        time.sleep(0.3)  # noqa: ASYNC251 - it is what holds up the loop.
+        await asyncio.sleep(2 * LOOK_S)
+        await video.reload()
+        assert video.fetches[1].held_up_s - video.fetches[0].held_up_s >= 0.3 - LOOK_S - HELD_UP_S
 
 
 async def test_what_is_not_there(origin: Origin) -> None:

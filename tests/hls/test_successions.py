@@ -1,6 +1,7 @@
 """The validator of a playlist that is fetched again and again."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,8 @@ def test_a_stream_that_stands_still() -> None:
     late = [fetched(count, clip().playlist(count)) for count in (40, 41, 42, 43)]
     late += [Fetch(read_media(clip().playlist(45)), 45 * PART_S + 1)]
     assert [finding.name for finding in succession(Succession(late))] == ["goes-on"]
+    late[-1] = replace(late[-1], held_up_s=1.0)
+    assert succession(Succession(late)) == [], "nor did the player"
 
 
 def test_a_part_that_comes_late() -> None:

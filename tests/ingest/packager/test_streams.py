@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from ingest.hls import HlsSettings
 from ingest.models import PullSource, Stream
+from ingest.packager import packager
 from ingest.server import RtmpServer
 from ingest.services import pulls
 from ingest.services.audit import Actor
@@ -152,6 +153,22 @@ async def test_the_playlist_ends_when_the_publisher_has_left_for_good(key: NewKe
             again = await look(hls)
             assert not again.is_ended
             assert again.media_sequence > rendition.playlist.media_sequence
+
+
+async def test_the_last_segment_is_there_as_soon_as_the_publisher_has_left(
+    key: NewKey, clip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not with what is looked at each second."""
+    monkeypatch.setattr(packager, "TICK_S", 3600.0)
+    async with running() as hls, Player(hls.url()) as player:
+        async with ClipPublisher(hls, key.secret, clip):
+            rendition = await opened(player)
+            await rendition.follow(lambda: rendition.playlist.open is not None)
+            opened_msn = rendition.playlist.next_msn
+        async with asyncio.timeout(5):
+            while (await rendition.reload()).next_msn == opened_msn:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert not rendition.playlist.is_ended
 
 
 async def test_a_stream_that_is_always_packaged_is_so_before_anybody_asks(
