@@ -91,6 +91,11 @@ class Access:
         good_s = 2 * self._settings.known_s if known.tried is None else self._settings.doubted_s
         return known.found if now - known.at < good_s else None
 
+    def has_answered_since(self, at: float, app: str, name: str, token: str) -> bool:
+        """Whether the database has, or has failed to. `at`: the loop's time."""
+        known = self._known.get((app, name, token))
+        return known is None or known.asked_at >= at
+
     async def look(self, app: str, name: str, token: str, address: str) -> Found:
         """`address`: who asks. Raises Unsure, also for who asks for any number of names."""
         if found := self.known(app, name, token):

@@ -71,7 +71,7 @@ class Packager(Protocol):
         """`address`: who asks. Raises Unsure."""
 
     async def look_until_begun(self, target: Target, address: str) -> Found:
-        """The same; of a stream on demand, once it is live or that takes too long."""
+        """The same, of now and not of a moment ago; of a stream on demand, once it is live or that takes too long."""
 
     def packaged(self, path: str) -> PackagedStream | None: ...
 

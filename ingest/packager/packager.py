@@ -117,10 +117,16 @@ class Packager:
         return found
 
     async def look_until_begun(self, target: Target, address: str) -> Found:
-        """The same; of a stream on demand, once it is live or that takes too long."""
-        until = self._loop.time() + self.settings.pulled_s
+        """The same; of a stream on demand, once it is live or that takes too long. That nobody publishes is not true of
+        now when it was read before: an encoder may have begun in between."""
+        began, name = self._loop.time(), (target.app, target.name, target.token)
+        until = began + self.settings.pulled_s
         found = await self.look(target, address)
-        while found.pull is not None and self._loop.time() < until:
+        while (
+            found.state == "waiting"
+            and (found.pull is not None or not self._access.has_answered_since(began, *name))
+            and self._loop.time() < until
+        ):
             await asyncio.sleep(self.settings.known_s / 2)
             found = await self.look(target, address)
         return found

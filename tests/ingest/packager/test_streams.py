@@ -155,6 +155,14 @@ async def test_the_playlist_ends_when_the_publisher_has_left_for_good(key: NewKe
             assert again.media_sequence > rendition.playlist.media_sequence
 
 
+async def test_who_asked_too_early_asks_again_and_watches(key: NewKey, clip: Path) -> None:
+    """That nobody published was remembered a moment ago."""
+    async with running(hls=SHORT, ready_s=PATIENT) as hls:
+        assert (await hls.get()).status_code == 404
+        async with ClipPublisher(hls, key.secret, clip):
+            assert (await hls.get()).status_code == 200
+
+
 async def test_the_last_segment_is_there_as_soon_as_the_publisher_has_left(
     key: NewKey, clip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
