@@ -4,7 +4,6 @@ has asked about.
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -61,15 +60,6 @@ def packager(packagers: list[Packager]) -> Packager:
     return packagers[0]
 
 
-@contextmanager
-def watching(packager: Packager) -> Iterator[Follower]:
-    """From when the packager knows that the stream is live: that it was not is remembered for a moment."""
-    state = packager.playlist(NAME).replace("index.m3u8", "state.json")
-    wait_for(lambda: httpx.get(state, timeout=20).json()["state"] == "live", timeout_s=SEEN_S, what="it is live")
-    with following(packager.playlist(NAME)) as viewer:
-        yield viewer
-
-
 def players(production: Production, name: str = NAME) -> int:
     status, answer = production.request(f"/api/v1/streams/live/{name}")
     return int(answer["players"]) if status == 200 else -1
@@ -93,8 +83,8 @@ def test_two_of_one_host_both_count(production: Production, keys: Keys, packager
     first, second = packagers
     with (
         on_air(production.rtmp, keys[NAME], players=1),
-        watching(first) as one,
-        watching(second) as other,
+        following(first.playlist(NAME)) as one,
+        following(second.playlist(NAME)) as other,
     ):
         wait_for(lambda: players(production) == 3, timeout_s=SEEN_S, what="the stream tells of all of them")
         nodes = {each["name"]: each for each in production.get("/api/v1/nodes")["items"]}
@@ -116,7 +106,7 @@ def test_they_go_on_as_the_node_drains_and_as_the_next_is_killed(
 ) -> None:
     """The encoder goes to another node each time."""
     first, second = production.nodes.values()
-    with on_air(first.url, keys[NAME], players=0) as show, watching(packager) as viewer:
+    with on_air(first.url, keys[NAME], players=0) as show, following(packager.playlist(NAME)) as viewer:
         known = viewer.viewer
         production.manage("node", "drain", "node-a", "--grace", "60")
         viewer.wait_for_more(timeout_s=MORE_S)
@@ -142,7 +132,7 @@ def test_they_go_on_without_redis_and_without_postgresql(
     production: Production, keys: Keys, packager: Packager
 ) -> None:
     """Who is new is told to try again, soon; then it is let in."""
-    with on_air(production.rtmp, keys[NAME], players=0), watching(packager) as viewer:
+    with on_air(production.rtmp, keys[NAME], players=0), following(packager.playlist(NAME)) as viewer:
         known = viewer.viewer
         with (
             away(production.redis, for_s=3.0),
