@@ -210,6 +210,7 @@ class Upkeep:
                 alive=alive,
                 process_since=database.shared_time_of(PROCESS_BEGAN),
                 left=self._left,
+                drains=self._drains,  # As of now: what `enter` writes comes before this, or after it.
             )
             leases.clear_silent_of(node=node.pk)
             self.relaying.around = relays.neighbours(node=self.node)
@@ -227,8 +228,6 @@ class Upkeep:
         if self._refused:
             logger.info("The node takes connections again.")
         self._row, self._refused = node.pk, ""
-        if self._drains:
-            self._state = Node.State.DRAINING
         for session in self._left:
             recorder.lost(session)
         if self._left:

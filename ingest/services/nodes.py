@@ -182,10 +182,11 @@ def started(
     alive: Collection[uuid.UUID] = (),
     process_since: datetime | None = None,
     left: list[Session] | None = None,
+    drains: bool = False,
 ) -> Node:
-    """The node, whose name this process has, is up. Sessions that its former process left open end as node_lost, when
-    it was last seen: each by itself, and before the node is up, so that what fails half-way goes on when it is tried
-    again. Those that ended are added to `left`.
+    """The node, whose name this process has, is up, or draining if it `drains` already. Sessions that its former
+    process left open end as node_lost, when it was last seen: each by itself, and before the node is up, so that what
+    fails half-way goes on when it is tried again. Those that ended are added to `left`.
 
     `since` is when the node's application began, `alive` are its own sessions: what is one of these or began later is
     left alone. A drain that was asked for before `process_since` (None: before now) was meant for a former process.
@@ -198,7 +199,7 @@ def started(
         node, _ = Node.objects.update_or_create(
             name=name,
             defaults={
-                "state": Node.State.UP,
+                "state": Node.State.DRAINING if drains else Node.State.UP,
                 "address": address[:255],
                 "url": url[:255],
                 "role": role,

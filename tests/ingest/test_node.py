@@ -22,7 +22,7 @@ from ingest.models import Application, Lease, Node, Session, Stream, StreamKey
 from ingest.services import keys, nodes, sessions
 from ingest.services.keys import NewKey
 from tests.ingest.control import NODE, Connection, NodeApp, flush
-from tests.ingest.faults import locked_database, patient_database, writing
+from tests.ingest.faults import held, locked_database, missing_table, patient_database, until_queued, writing
 from tests.ingest.others import other_process, process_elsewhere
 from tests.ingest.ticks import SAMPLE, drop_after_ticks, is_up, published, tick_until, until, watch
 
@@ -273,6 +273,26 @@ async def test_a_drain_that_could_not_be_written_is_written_later(node: NodeApp)
     await in_state(node, "up")
     await ticking(node, 3.5)
     assert (await Node.objects.aget(name=NODE)).state == "up"
+
+
+@pytest.mark.both_forms
+async def test_a_drain_that_is_written_just_before_the_nodes_start_stays(caplog: pytest.LogCaptureFixture) -> None:
+    """The database was away as the node started. Both are written before the node knows of either."""
+    node = NodeApp()
+    with missing_table("ingest_node"):
+        await node.tell("node.started")
+        await until(lambda: "(start) waits for the database" in caplog.text)
+    with held(WRITE):
+        await node.tell("node.draining")
+        await until_queued(WRITE, 1)
+        await node.tick()
+        await until_queued(WRITE, 2)
+    WRITE.submit(int).result(10)
+    await ticking(node, 0.5)
+    await in_state(node, "draining")
+    await node.tell("node.resumed")
+    await in_state(node, "up")
+    await node.stop()
 
 
 async def test_an_outage_is_said_once(node: NodeApp, caplog: pytest.LogCaptureFixture) -> None:
