@@ -197,22 +197,28 @@ class Background:
         """SIGKILL for the program and all that it started."""
         if self.process is None:
             return
-        self._signal(signal.SIGKILL)
+        self.pause()  # So that none of them starts another one meanwhile.
+        self._signal(signal.SIGKILL, self._members())
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP for all its processes: it is there and doesn't answer."""
-        self._signal(signal.SIGSTOP)
+        """SIGSTOP for all its processes: it is there and doesn't answer. One that still runs may start others until it
+        is told, as a database does for each connection."""
+        paused: set[int] = set()
+        while fresh := self._members() - paused:
+            self._signal(signal.SIGSTOP, fresh)
+            paused |= fresh
 
     def resume(self) -> None:
-        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT, self._members())
 
-    def _signal(self, number: signal.Signals) -> None:
-        if not self.running:
-            return
-        for pid in (self.pid, *processes.descendants(self.pid)):
+    def _members(self) -> set[int]:
+        return {self.pid, *processes.descendants(self.pid)} if self.running else set()
+
+    def _signal(self, number: signal.Signals, pids: set[int]) -> None:
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 

@@ -2,13 +2,15 @@
 
 import os
 import subprocess
+import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests import background
-from tests.background import Dialog, free_port
+from tests.background import Background, Dialog, free_port
 from tests.rtmpweb import processes
 from tests.server_process import Installation, wait_for
 
@@ -30,6 +32,29 @@ def test_no_port_is_given_twice_to_whatever_process(monkeypatch: pytest.MonkeyPa
         others = {int(word) for word in other.read().split()}
         mine = {free_port() for _ in range(3)}
     assert others | mine == set(background.PORTS)
+
+
+FORKS = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+print("forks")
+while True:
+    if not os.fork():
+        time.sleep(0.1)
+        os._exit(0)
+    time.sleep(0.005)
+"""
+
+
+def test_a_program_that_is_paused_stands_still_though_it_starts_processes_all_the_time(tmp_path: Path) -> None:
+    with Background("forks", [sys.executable, "-c", FORKS], folder=tmp_path, ready="forks") as program:
+        for _ in range(5):
+            program.pause()
+            there = processes.descendants(program.pid)
+            time.sleep(0.2)  # For longer than any of them lives.
+            assert there
+            assert processes.descendants(program.pid) == there
+            program.resume()
 
 
 STAYS = "import os, pathlib, signal; pathlib.Path({file!r}).write_text(str(os.getpid())); signal.pause()"
