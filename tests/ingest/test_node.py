@@ -287,7 +287,7 @@ async def test_a_drain_that_is_written_just_before_the_nodes_start_stays(caplog:
         await until_queued(WRITE, 1)
         await node.tick()
         await until_queued(WRITE, 2)
-    WRITE.submit(int).result(10)
+    WRITE.submit(int).result(10)  # The loop stands still, so that it learns of both at once.
     await ticking(node, 0.5)
     await in_state(node, "draining")
     await node.tell("node.resumed")
